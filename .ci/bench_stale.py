@@ -17,18 +17,25 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # All scripts write their pages by it: a change of the page's head is none of what a script measures.
 WRITER = "_timing"
-MEASURED_AT = re.compile(r"^(?:Measured at|Published with) commit ([0-9a-f]{7,40})\b", re.MULTILINE)
+MEASURED_AT = re.compile(
+    r"^(?:Measured at|Published with) commit ([0-9a-f]{7,40})\b", re.MULTILINE
+)
 
 
 def git(root: Path, *arguments: str) -> str:
     """Return what a git command prints."""
-    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", *arguments], cwd=root, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def has_commit(root: Path, commit: str) -> bool:
     """Return whether the clone has a commit: a shallow one may not."""
     command = ["git", "cat-file", "-e", f"{commit}^{{commit}}"]
-    return subprocess.run(command, cwd=root, check=False, capture_output=True).returncode == 0
+    return (
+        subprocess.run(command, cwd=root, check=False, capture_output=True).returncode
+        == 0
+    )
 
 
 def code(source: str) -> str:
@@ -37,13 +44,17 @@ def code(source: str) -> str:
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            node.body = [statement for statement in body if not is_text(statement)] or [ast.Pass()]
+            node.body = [statement for statement in body if not is_text(statement)] or [
+                ast.Pass()
+            ]
     return ast.dump(tree)
 
 
 def is_text(statement: ast.stmt) -> bool:
     """Return whether a statement is a docstring, or text where one would be."""
-    is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    is_constant = isinstance(statement, ast.Expr) and isinstance(
+        statement.value, ast.Constant
+    )
     return is_constant and isinstance(statement.value.value, str)
 
 
@@ -57,24 +68,38 @@ def scripts(root: Path, script: str) -> list[str]:
         if f"benchmarks/{name}.py" in listed or not path.exists():
             continue
         listed.append(f"benchmarks/{name}.py")
-        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
-        waiting += [node.module for node in imports if node.module not in (None, WRITER)]
+        imports = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom)
+        ]
+        waiting += [
+            node.module for node in imports if node.module not in (None, WRITER)
+        ]
     return listed
 
 
 def changed_files(root: Path, commit: str, paths: list[str]) -> list[str]:
     """List the Python files under some paths whose code is not that of a commit."""
     changed = []
-    for name in git(root, "diff", "--name-only", "--no-renames", commit, "--", *paths).split():
+    for name in git(
+        root, "diff", "--name-only", "--no-renames", commit, "--", *paths
+    ).split():
         if not name.endswith(".py"):
             continue
         if not (root / name).exists():
             changed.append(name)
             continue
         before = subprocess.run(
-            ["git", "show", f"{commit}:{name}"], cwd=root, capture_output=True, text=True, check=False
+            ["git", "show", f"{commit}:{name}"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        if before.returncode != 0 or code(before.stdout) != code((root / name).read_text()):
+        if before.returncode != 0 or code(before.stdout) != code(
+            (root / name).read_text()
+        ):
             changed.append(name)
     return changed
 
@@ -92,7 +117,9 @@ def reasons(root: Path) -> dict[str, str]:
             stale[name] = "it names no commit that it was measured at"
         elif not has_commit(root, commit[1]):
             stale[name] = f"this clone does not have its commit, {commit[1]}"
-        elif changed := changed_files(root, commit[1], [*scripts(root, name), *measured[name]]):
+        elif changed := changed_files(
+            root, commit[1], [*scripts(root, name), *measured[name]]
+        ):
             others = "" if len(changed) == 1 else f" and {len(changed) - 1} more"
             stale[name] = f"changed since {commit[1]}: {changed[0]}{others}"
     return stale

@@ -24,12 +24,21 @@ DIST = ROOT / "dist"
 # Code, and the extra that it asks for where that is not installed.
 NEED_EXTRAS = [
     ("fairness", "from skdp.metrics import private_parity; private_parity(encoder)"),
-    ("plot", "from skdp.evaluation import CountEstimateDisplay as D; D.from_estimator(encoder, people).plot()"),
+    (
+        "plot",
+        "from skdp.evaluation import CountEstimateDisplay as D; D.from_estimator(encoder, people).plot()",
+    ),
     ("plot", "from skdp.cli import main; main(['report', '--out', 'report'])"),
     ("plot", "skdp.privacy_statement(encoder).to_html()"),
-    ("duckdb", "from skdp.engines import privatize_file; privatize_file('people.csv', 'reports.csv', encoder)"),
+    (
+        "duckdb",
+        "from skdp.engines import privatize_file; privatize_file('people.csv', 'reports.csv', encoder)",
+    ),
     ("duckdb", "encoder.tally(encoder.transform(people)).to_parquet('tally.parquet')"),
-    ("duckdb", "from skdp.cli import main; main('synthesize people.csv new.csv --domain d.toml --epsilon 1'.split())"),
+    (
+        "duckdb",
+        "from skdp.cli import main; main('synthesize people.csv new.csv --domain d.toml --epsilon 1'.split())",
+    ),
 ]
 PREPARED = """
 import pandas as pd, pathlib, skdp
@@ -43,10 +52,16 @@ encoder = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fi
 def build(folder: Path, umask: int) -> list[Path]:
     """Build the committed files in a folder of their own."""
     folder.mkdir()
-    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
+    archive = subprocess.run(
+        ["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True
+    ).stdout
     subprocess.run(["tar", "-x"], cwd=folder, input=archive, check=True, umask=umask)
     when = subprocess.run(
-        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["git", "log", "-1", "--format=%ct"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.strip()
     subprocess.run(
         [sys.executable, "-m", "build", "--outdir", "dist"],
@@ -63,21 +78,39 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     """Check that the package is whole, holds nothing else, and links to nothing that is only in the repository."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+        metadata = archive.read(
+            next(name for name in names if name.endswith("/METADATA"))
+        ).decode()
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split()
     package = {name for name in tracked if name.startswith("skdp/")}
-    assert {name for name in names if ".dist-info/" not in name} == package, "the wheel is not the package"
+    assert {name for name in names if ".dist-info/" not in name} == package, (
+        "the wheel is not the package"
+    )
     for notice in ("LICENSE", "skdp/datasets/data/adult.rst"):
-        assert any(name.endswith(f"/licenses/{notice}") for name in names), f"no {notice} among the licences"
-    assert not re.findall(r"\]\((?!https?://)", metadata), "a link of the README is relative"
+        assert any(name.endswith(f"/licenses/{notice}") for name in names), (
+            f"no {notice} among the licences"
+        )
+    assert not re.findall(r"\]\((?!https?://)", metadata), (
+        "a link of the README is relative"
+    )
     with tarfile.open(sdist) as archive:
-        inside = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+        inside = {
+            member.name.partition("/")[2]
+            for member in archive.getmembers()
+            if member.isfile()
+        }
     # With documents and notebooks, which its tests read.
     needed = {name for name in tracked if not name.startswith(".github/")}
     assert needed <= inside, f"the sdist lacks {sorted(needed - inside)}"
-    assert inside <= {*tracked, "PKG-INFO"}, "the sdist holds files that are not in the repository"
+    assert inside <= {*tracked, "PKG-INFO"}, (
+        "the sdist holds files that are not in the repository"
+    )
     if "skdp.example" in metadata:
-        print("note: the addresses are placeholders (skdp.example); set them before an upload")
+        print(
+            "note: the addresses are placeholders (skdp.example); set them before an upload"
+        )
 
 
 def check_installed(wheel: Path, environment: Path) -> None:
@@ -86,27 +119,39 @@ def check_installed(wheel: Path, environment: Path) -> None:
     subprocess.run([pip, "check"], check=True, stdout=subprocess.DEVNULL)
     subprocess.run([environment / "bin" / "skdp", "--version"], check=True)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(?:# pip install 'skdp\[(\w+)\]'\n)?(.*?)```", readme, re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(?:# pip install 'skdp\[(\w+)\]'\n)?(.*?)```", readme, re.DOTALL
+    )
     for extra, code in blocks:
         if not extra:
             done = run_code(python, code)
-            assert done.returncode == 0, f"the README's code fails:\n{code}\n{done.stderr}"
+            assert done.returncode == 0, (
+                f"the README's code fails:\n{code}\n{done.stderr}"
+            )
     for extra, code in NEED_EXTRAS:
         done = run_code(python, PREPARED + code)
         assert done.returncode != 0, f"runs without the extra {extra}: {code}"
-        assert f"skdp[{extra}]" in done.stderr, f"does not name skdp[{extra}]: {code}\n{done.stderr}"
+        assert f"skdp[{extra}]" in done.stderr, (
+            f"does not name skdp[{extra}]: {code}\n{done.stderr}"
+        )
     for extra, code in blocks:
         if extra:
             subprocess.run([pip, "install", "--quiet", f"{wheel}[{extra}]"], check=True)
             done = run_code(python, code)
-            assert done.returncode == 0, f"the README's code fails:\n{code}\n{done.stderr}"
+            assert done.returncode == 0, (
+                f"the README's code fails:\n{code}\n{done.stderr}"
+            )
 
 
 def run_code(python: Path, code: str) -> subprocess.CompletedProcess[str]:
     """Run code in an empty folder, with warnings as errors."""
     with tempfile.TemporaryDirectory() as work:
         return subprocess.run(
-            [python, "-W", "error", "-c", code], cwd=work, capture_output=True, text=True, check=False
+            [python, "-W", "error", "-c", code],
+            cwd=work,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
 
@@ -123,34 +168,57 @@ def write_sbom(python: Path, version: str) -> Path:
         "-o",
         path,
     ]
-    subprocess.run([Path(sys.executable).with_name("cyclonedx-py"), "environment", *options, python], check=True)
+    subprocess.run(
+        [
+            Path(sys.executable).with_name("cyclonedx-py"),
+            "environment",
+            *options,
+            python,
+        ],
+        check=True,
+    )
     return path
 
 
 def main() -> int:
     """Build, check and keep a release; print what was built with its digests."""
     changed = subprocess.run(
-        ["git", "status", "--porcelain"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["git", "status", "--porcelain"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
     if changed:
-        print(f"commit first: a release is made of committed files\n{changed}", file=sys.stderr)
+        print(
+            f"commit first: a release is made of committed files\n{changed}",
+            file=sys.stderr,
+        )
         return 1
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         first, second = build(folder / "one", 0o022), build(folder / "two", 0o077)
         for one, two in zip(first, second, strict=True):
             assert one.name == two.name, "the builds have other names"
-            assert one.read_bytes() == two.read_bytes(), f"two builds of {one.name} differ"
+            assert one.read_bytes() == two.read_bytes(), (
+                f"two builds of {one.name} differ"
+            )
         wheel, sdist = sorted(first, key=lambda path: path.suffix != ".whl")
         check_contents(sdist, wheel)
-        subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *first], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "twine", "check", "--strict", *first], check=True
+        )
         shutil.rmtree(DIST, ignore_errors=True)
         DIST.mkdir()
         kept = [Path(shutil.copy(path, DIST)) for path in first]
         environment = folder / "bare"
         venv.create(environment, with_pip=True)
-        subprocess.run([environment / "bin" / "pip", "install", "--quiet", wheel], check=True)
-        kept.append(write_sbom(environment / "bin" / "python", wheel.name.split("-")[1]))
+        subprocess.run(
+            [environment / "bin" / "pip", "install", "--quiet", wheel], check=True
+        )
+        kept.append(
+            write_sbom(environment / "bin" / "python", wheel.name.split("-")[1])
+        )
         check_installed(wheel, environment)
     for path in kept:
         print(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  dist/{path.name}")

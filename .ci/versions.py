@@ -25,10 +25,21 @@ def oldest() -> str:
     """Return constraints: the lower bounds of all dependencies, as exact versions."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    listed = [*project["dependencies"], *(line for name in EXTRAS.split(",") for line in extras[name])]
+    listed = [
+        *project["dependencies"],
+        *(line for name in EXTRAS.split(",") for line in extras[name]),
+    ]
     bounds: dict[str, str] = {}
-    for name, version in (found.groups() for line in listed if (found := re.match(r"([\w-]+)[^>]*>=([\d.]+)", line))):
-        bounds[name] = max(bounds.get(name, "0"), version, key=lambda text: [int(part) for part in text.split(".")])
+    for name, version in (
+        found.groups()
+        for line in listed
+        if (found := re.match(r"([\w-]+)[^>]*>=([\d.]+)", line))
+    ):
+        bounds[name] = max(
+            bounds.get(name, "0"),
+            version,
+            key=lambda text: [int(part) for part in text.split(".")],
+        )
     bounds["pyparsing"] = "3.1"  # matplotlib 3.9 calls what is deprecated since
     return "".join(f"{name}=={version}\n" for name, version in bounds.items())
 
@@ -38,43 +49,82 @@ def run(python: str, constraints: str | None) -> bool:
     folder = FOLDER / f"{Path(python).name}-{'oldest' if constraints else 'newest'}"
     print(f"== {folder.name}", flush=True)
     subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
-    pip = [folder / "bin" / "pip", "install", "--quiet", "--editable", f"{ROOT}[{EXTRAS}]"]
+    pip = [
+        folder / "bin" / "pip",
+        "install",
+        "--quiet",
+        "--editable",
+        f"{ROOT}[{EXTRAS}]",
+    ]
     if constraints:
         (folder / "constraints.txt").write_text(constraints)
         pip += ["--constraint", folder / "constraints.txt"]
     subprocess.run(pip, check=True)
     here = folder / "bin" / "python"
-    tests = [here, "-m", "pytest", "-q", "-n", "2", "--dist", "loadscope", "-p", "no:cacheprovider", "-m", "not long"]
+    tests = [
+        here,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "--dist",
+        "loadscope",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not long",
+    ]
     # These need the tools of development; notebooks show what one version prints.
-    left_out = ["--ignore", "tests/test_notebooks.py", "--ignore", "tests/test_docstrings.py"]
+    left_out = [
+        "--ignore",
+        "tests/test_notebooks.py",
+        "--ignore",
+        "tests/test_docstrings.py",
+    ]
     commands = [[here, "-W", "error", "-c", "import skdp"], [*tests, *left_out]]
-    return all(subprocess.run(command, cwd=ROOT, check=False).returncode == 0 for command in commands)
+    return all(
+        subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+        for command in commands
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Test each Python that is installed; return the status of the process."""
     parser = argparse.ArgumentParser()
     parser.add_argument("pythons", nargs="+", help="commands, such as python3.11")
-    parser.add_argument("--only", choices=["newest", "oldest"], help="the dependencies to test with")
+    parser.add_argument(
+        "--only", choices=["newest", "oldest"], help="the dependencies to test with"
+    )
     asked = parser.parse_args(arguments)
-    pythons, found = asked.pythons, [python for python in asked.pythons if _works(python)]
+    pythons, found = (
+        asked.pythons,
+        [python for python in asked.pythons if _works(python)],
+    )
     runs: list[tuple[str, str | None]] = []
     if asked.only != "oldest":
         runs += [(python, None) for python in found]
     if asked.only != "newest":
         runs += [(python, oldest()) for python in found[:1]]
-    results = [(python, constraints, run(python, constraints)) for python, constraints in runs]
+    results = [
+        (python, constraints, run(python, constraints)) for python, constraints in runs
+    ]
     for python in pythons:
         if python not in found:
             print(f"{python}: not installed, not tested")
     for python, constraints, passed in results:
-        print(f"{python}, {'oldest' if constraints else 'newest'}: {'passed' if passed else 'FAILED'}")
+        print(
+            f"{python}, {'oldest' if constraints else 'newest'}: {'passed' if passed else 'FAILED'}"
+        )
     return 0 if results and all(passed for *_, passed in results) else 1
 
 
 def _works(python: str) -> bool:
     """Return whether a command starts a Python; pyenv has commands for versions that are not selected."""
-    return shutil.which(python) is not None and not subprocess.run([python, "-V"], capture_output=True).returncode
+    return (
+        shutil.which(python) is not None
+        and not subprocess.run([python, "-V"], capture_output=True).returncode
+    )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,11 @@ class DrawnAgain(Broken):
         self.size = round(k / (math.exp(epsilon) + 1))
 
     def report(self, values):
-        p = self.size * math.exp(self.epsilon) / (self.size * math.exp(self.epsilon) + self.k - self.size)
+        p = (
+            self.size
+            * math.exp(self.epsilon)
+            / (self.size * math.exp(self.epsilon) + self.k - self.size)
+        )
         keys = self.rng.random((len(values), self.k))
         own = self.rng.random(len(values)) < p
         keys[own, values[own]] = -1.0
@@ -49,8 +53,12 @@ class OffByOne(Broken):
 
     def report(self, values):
         index = values - 1
-        lies = (np.maximum(index, 0) + self.rng.integers(1, self.k, len(values))) % self.k
-        return pd.DataFrame({"value": np.where(self.rng.random(len(values)) < self.truth, index, lies)})
+        lies = (
+            np.maximum(index, 0) + self.rng.integers(1, self.k, len(values))
+        ) % self.k
+        return pd.DataFrame(
+            {"value": np.where(self.rng.random(len(values)) < self.truth, index, lies)}
+        )
 
 
 class IgnoredHashes(Broken):
@@ -59,11 +67,15 @@ class IgnoredHashes(Broken):
     bits, hashes = 8, 2
 
     def report(self, values):
-        places = (values[:, np.newaxis] * self.hashes + np.arange(self.hashes)) % self.bits
+        places = (
+            values[:, np.newaxis] * self.hashes + np.arange(self.hashes)
+        ) % self.bits
         filters = np.zeros((len(values), self.bits), bool)
         np.put_along_axis(filters, places, True, axis=1)
         flip = 1 / (math.exp(self.epsilon / 2) + 1)
-        return pd.DataFrame((filters ^ (self.rng.random(filters.shape) < flip)).astype(np.uint8))
+        return pd.DataFrame(
+            (filters ^ (self.rng.random(filters.shape) < flip)).astype(np.uint8)
+        )
 
 
 class AmplifiedTuples(Broken):
@@ -76,7 +88,10 @@ class AmplifiedTuples(Broken):
         amplified = math.log(self.columns * (math.exp(self.epsilon) - 1) + 1)
         truth = math.exp(amplified) / (math.exp(amplified) + 1)
         made_up = self.rng.integers(0, 2, values.shape)
-        rows, chosen = np.arange(len(values)), self.rng.integers(0, self.columns, len(values))
+        rows, chosen = (
+            np.arange(len(values)),
+            self.rng.integers(0, self.columns, len(values)),
+        )
         made_up[rows, chosen] = self.respond(values[rows, chosen], truth, 2)
         return pd.DataFrame(made_up, columns=X.columns)
 

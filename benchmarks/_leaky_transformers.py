@@ -34,7 +34,9 @@ class OneCombinationIsTrue(Leaky):
     def leak(self, X, released):
         if not isinstance(X, pd.DataFrame):
             return released
-        return put_true(X, released, (X["value"].to_numpy() == 1) & (X["other"].to_numpy() == "m"))
+        return put_true(
+            X, released, (X["value"].to_numpy() == 1) & (X["other"].to_numpy() == "m")
+        )
 
 
 class UnknownPassesThrough(Leaky):
@@ -43,7 +45,9 @@ class UnknownPassesThrough(Leaky):
     def leak(self, X, released):
         if isinstance(X, pd.DataFrame):
             unknown = ~X["value"].isin(self.domain["value"]).to_numpy()
-            return released.astype(object).where(~unknown[:, np.newaxis], X.astype(object))
+            return released.astype(object).where(
+                ~unknown[:, np.newaxis], X.astype(object)
+            )
         return released
 
 
@@ -53,7 +57,11 @@ class UnknownPassesThrough(Leaky):
 class SortsLargeTables(Leaky):
     def transform(self, X, **ids):
         if isinstance(X, pd.DataFrame) and len(X) > 4:
-            return super().transform(X.sort_values(list(X), ignore_index=True)).set_axis(X.index)
+            return (
+                super()
+                .transform(X.sort_values(list(X), ignore_index=True))
+                .set_axis(X.index)
+            )
         return super().transform(X, **ids)
 
 
@@ -63,7 +71,12 @@ class EqualRowsEqualReports(Leaky):
     def leak(self, X, released):
         if not isinstance(X, pd.DataFrame):
             return released
-        return released.groupby(X["value"].to_numpy())["value"].transform("first").to_frame().set_axis(X.index)
+        return (
+            released.groupby(X["value"].to_numpy())["value"]
+            .transform("first")
+            .to_frame()
+            .set_axis(X.index)
+        )
 
 
 class SharesCoins(Leaky):
@@ -77,7 +90,9 @@ class SharesCoins(Leaky):
             return released
         size = len(self.domain["value"])
         shift = (released["value"].to_numpy() - X["value"].to_numpy()) % size
-        return released.assign(value=(X["value"].to_numpy() + shift[self.shared(len(X))]) % size)
+        return released.assign(
+            value=(X["value"].to_numpy() + shift[self.shared(len(X))]) % size
+        )
 
 
 class PairsShareCoins(SharesCoins):
@@ -116,7 +131,11 @@ class ColumnsAreReordered(Leaky):
     domain: ClassVar[dict] = TWO
 
     def leak(self, X, released):
-        return released[["other", "value"]] if isinstance(X, pd.DataFrame) and first_of(X) == 0 else released
+        return (
+            released[["other", "value"]]
+            if isinstance(X, pd.DataFrame) and first_of(X) == 0
+            else released
+        )
 
 
 # Rarely
@@ -159,7 +178,9 @@ class SeedOfTheData(Leaky):
 
     def randomness(self, call=None):
         super().randomness(call)
-        return lambda purpose, *columns: SeededSource(self._table, purpose, *map(str, columns))
+        return lambda purpose, *columns: SeededSource(
+            self._table, purpose, *map(str, columns)
+        )
 
 
 class GlobalGenerator(Leaky):
@@ -206,7 +227,9 @@ class EachColumnInFull(Leaky):
         released = super().transform(X, **ids)
         if isinstance(X, pd.DataFrame):
             for name, values in TWO.items():
-                alone = RandomizedResponseEncoder(self.epsilon, categories={name: values}).fit(X[[name]])
+                alone = RandomizedResponseEncoder(
+                    self.epsilon, categories={name: values}
+                ).fit(X[[name]])
                 released[name] = alone.transform(X[[name]])[name]
         return released
 
@@ -214,5 +237,7 @@ class EachColumnInFull(Leaky):
 LEAKS = leaky_transformers.LEAKS + [
     kind
     for kind in list(globals().values())
-    if isinstance(kind, type) and kind.__module__ == __name__ and kind not in (SharesCoins, TrueIn)
+    if isinstance(kind, type)
+    and kind.__module__ == __name__
+    and kind not in (SharesCoins, TrueIn)
 ]

@@ -12,13 +12,17 @@ from dpmm.pipelines.aim import AIMPipeline
 from dpmm.pipelines.mst import MSTPipeline
 
 PACKAGE = "dpmm"
-ITERATIONS = 200  # of AIM, each time it fits; the default of 1,000 takes five times as long
+ITERATIONS = (
+    200  # of AIM, each time it fits; the default of 1,000 takes five times as long
+)
 
 
 class Pipeline:
     """A pipeline on columns that are coded already, with its own conversion from epsilon and delta to zCDP."""
 
-    def __init__(self, pipeline: Any, options: dict[str, Any], folder: Path, job: dict[str, Any]) -> None:
+    def __init__(
+        self, pipeline: Any, options: dict[str, Any], folder: Path, job: dict[str, Any]
+    ) -> None:
         codes = np.load(folder / "real.npy").astype(np.int64)
         self.domain = {f"x{number}": size for number, size in enumerate(job["sizes"])}
         self.frame = pd.DataFrame(dict(zip(self.domain, codes, strict=True)))
@@ -41,5 +45,9 @@ class Pipeline:
 
 ALGORITHMS = {
     "mst": partial(Pipeline, MSTPipeline, {}),
-    "aim": partial(Pipeline, AIMPipeline, {"max_model_size": 80, "gen_kwargs": {"n_iters": ITERATIONS}}),
+    "aim": partial(
+        Pipeline,
+        AIMPipeline,
+        {"max_model_size": 80, "gen_kwargs": {"n_iters": ITERATIONS}},
+    ),
 }

@@ -34,22 +34,35 @@ class Generated:
     @property
     def frame(self) -> pd.DataFrame:
         """The rows."""
-        return pd.DataFrame({name: self._column(name, codes) for name, codes in self.train.items()})
+        return pd.DataFrame(
+            {name: self._column(name, codes) for name, codes in self.train.items()}
+        )
 
     def _column(self, name: str, codes: Codes) -> pd.Series:
         values = self._values(name)
-        dtype = values.dtype if name in self.unordered else pd.CategoricalDtype(values, ordered=True)
+        dtype = (
+            values.dtype
+            if name in self.unordered
+            else pd.CategoricalDtype(values, ordered=True)
+        )
         return pd.Series(values[codes], dtype=dtype)
 
     def _values(self, name: str) -> NDArray:
         values = np.arange(self.sizes[name])
-        return np.array([f"v{value}" for value in values], object) if name in self.unordered else values
+        return (
+            np.array([f"v{value}" for value in values], object)
+            if name in self.unordered
+            else values
+        )
 
     def encode(self, rows: pd.DataFrame) -> dict[str, Codes]:
         """Code rows."""
         domain = self.domain
         codes = domain.encode([rows[name] for name in domain.columns])
-        return {name: np.asarray(code, np.int64) for name, code in zip(domain.columns, codes, strict=True)}
+        return {
+            name: np.asarray(code, np.int64)
+            for name, code in zip(domain.columns, codes, strict=True)
+        }
 
 
 def _follow(rng: Rng, size: int, *parents: Codes, spread: float = 0.3) -> Codes:
@@ -113,24 +126,52 @@ def flights(n: int = 16_000) -> Generated:
     hubs = rng.dirichlet(np.full(15, 0.12), 60)
     carrier = _draw(rng, hubs, airport)
     far = rng.integers(0, 60, (60, 15, 6))
-    there = _draw(rng, np.array([[0.35, 0.25, 0.15, 0.1, 0.1, 0.05]]), np.zeros(m, np.int64))
+    there = _draw(
+        rng, np.array([[0.35, 0.25, 0.15, 0.1, 0.1, 0.05]]), np.zeros(m, np.int64)
+    )
     destination = far[airport, carrier, there]
     places = rng.normal(size=(60, 2))
-    distance = _bins(np.linalg.norm(places[airport] - places[destination], axis=1) + 0.05 * rng.normal(size=m), 20)
+    distance = _bins(
+        np.linalg.norm(places[airport] - places[destination], axis=1)
+        + 0.05 * rng.normal(size=m),
+        20,
+    )
     month, weekday = rng.integers(0, 12, m), rng.integers(0, 7, m)
     holiday = _label(rng, -3 + 2.5 * np.isin(month, [6, 11]) + 1.0 * (weekday > 4))
     hour = _follow(rng, 24, carrier, spread=1.0)
     plane = _follow(rng, 10, carrier, distance // 5, spread=0.2)
-    late = 0.12 * (hour - 12) + rng.normal(size=15)[carrier] * 0.8 + 0.8 * np.cos(month / 2) + 0.9 * holiday
-    late = late + 0.5 * rng.normal(size=60)[airport] + 0.4 * (distance < 5) * (hour > 15)
+    late = (
+        0.12 * (hour - 12)
+        + rng.normal(size=15)[carrier] * 0.8
+        + 0.8 * np.cos(month / 2)
+        + 0.9 * holiday
+    )
+    late = (
+        late + 0.5 * rng.normal(size=60)[airport] + 0.4 * (distance < 5) * (hour > 15)
+    )
     delay = _bins(late + rng.gumbel(size=m), 15)
     cancelled = _label(rng, -3.5 + 0.15 * delay + 0.8 * (month < 2))
     delayed = _label(rng, 1.6 * late - 1)
-    columns = {"airport": airport, "carrier": carrier, "destination": destination, "distance": distance}
-    columns |= {"month": month, "weekday": weekday, "holiday": holiday, "hour": hour, "plane": plane}
+    columns = {
+        "airport": airport,
+        "carrier": carrier,
+        "destination": destination,
+        "distance": distance,
+    }
+    columns |= {
+        "month": month,
+        "weekday": weekday,
+        "holiday": holiday,
+        "hour": hour,
+        "plane": plane,
+    }
     columns |= {"delay": delay, "cancelled": cancelled, "delayed": delayed}
-    sizes = dict(zip(columns, (60, 15, 60, 20, 12, 7, 2, 24, 10, 15, 2, 2), strict=True))
-    return _cut(columns, sizes, n, ("airport", "carrier", "destination", "plane"), "delayed")
+    sizes = dict(
+        zip(columns, (60, 15, 60, 20, 12, 7, 2, 24, 10, 15, 2, 2), strict=True)
+    )
+    return _cut(
+        columns, sizes, n, ("airport", "carrier", "destination", "plane"), "delayed"
+    )
 
 
 def places(n: int = 30_000) -> Generated:
@@ -150,9 +191,24 @@ def places(n: int = 30_000) -> Generated:
     nights = np.minimum(rng.geometric(0.25 + 0.1 * room), 20) - 1
     reviews = _bins(np.log1p(rng.gamma(0.6, 30, m) * np.exp(-0.05 * nights)), 25)
     open_days = _bins(rng.beta(0.5, 0.5, m) + 0.02 * reviews, 20)
-    host = _label(rng, -1.5 + 0.14 * reviews + 0.5 * wealth - 0.15 * nights + 0.04 * (open_days - 10))
-    columns = {"latitude": latitude, "longitude": longitude, "neighbourhood": neighbourhood, "district": district}
-    columns |= {"room": room, "price": bins, "nights": nights, "reviews": reviews, "open": open_days, "host": host}
+    host = _label(
+        rng,
+        -1.5 + 0.14 * reviews + 0.5 * wealth - 0.15 * nights + 0.04 * (open_days - 10),
+    )
+    columns = {
+        "latitude": latitude,
+        "longitude": longitude,
+        "neighbourhood": neighbourhood,
+        "district": district,
+    }
+    columns |= {
+        "room": room,
+        "price": bins,
+        "nights": nights,
+        "reviews": reviews,
+        "open": open_days,
+        "host": host,
+    }
     sizes = dict(zip(columns, (40, 40, 48, 5, 4, 40, 20, 25, 20, 2), strict=True))
     return _cut(columns, sizes, n, ("neighbourhood", "district", "room"), "host")
 
@@ -161,19 +217,39 @@ def postcodes(n: int = 40_000, size: int = 1_000) -> Generated:
     """Draw people: their postcode gives the city, and the city the state."""
     rng = np.random.default_rng(4)
     m = 2 * n
-    city_of, state_of = np.sort(rng.integers(0, 90, size)), np.sort(rng.integers(0, 20, 90))
+    city_of, state_of = (
+        np.sort(rng.integers(0, 90, size)),
+        np.sort(rng.integers(0, 20, 90)),
+    )
     postcode = _zipf(rng, m, size, 0.6)
     city = city_of[postcode]
     state = state_of[city]
     tier = rng.normal(size=90)[city]
     age = _bins(rng.gamma(6, 7, m), 16)
     education = _bins(0.7 * tier + rng.normal(size=m), 8)
-    income = _bins(0.8 * tier + 0.5 * _standard(education) + 0.2 * _standard(age) + rng.normal(size=m), 20)
+    income = _bins(
+        0.8 * tier
+        + 0.5 * _standard(education)
+        + 0.2 * _standard(age)
+        + rng.normal(size=m),
+        20,
+    )
     household = _follow(rng, 6, age // 4, spread=1.0)
     sex = rng.integers(0, 2, m)
     logits = 0.25 * (income - 10) + 0.2 * (age - 7) - tier + 0.5 * (household > 2)
-    columns = {"postcode": postcode, "city": city, "state": state, "age": age, "education": education}
-    columns |= {"income": income, "household": household, "sex": sex, "owner": _label(rng, logits)}
+    columns = {
+        "postcode": postcode,
+        "city": city,
+        "state": state,
+        "age": age,
+        "education": education,
+    }
+    columns |= {
+        "income": income,
+        "household": household,
+        "sex": sex,
+        "owner": _label(rng, logits),
+    }
     sizes = dict(zip(columns, (size, 90, 20, 16, 8, 20, 6, 2, 2), strict=True))
     return _cut(columns, sizes, n, ("postcode", "city", "state", "household"), "owner")
 
@@ -187,7 +263,9 @@ def parity(n: int = 30_000, *, given: bool = False) -> Generated:
     others = [first]
     for number in (4, 8, 3, 10, 5):
         others.append(_follow(rng, number, others[-1], spread=0.8))
-    columns = {"a": bits[0], "b": bits[1], "c": bits[2]} | {f"x{place}": one for place, one in enumerate(others)}
+    columns = {"a": bits[0], "b": bits[1], "c": bits[2]} | {
+        f"x{place}": one for place, one in enumerate(others)
+    }
     columns["label"] = np.bitwise_xor.reduce(bits) ^ (rng.random(m) < 0.02)
     sizes = dict(zip(columns, (2, 2, 2, 6, 4, 8, 3, 10, 5, 2), strict=True))
     workload = (("a", "b", "c", "label"),) if given else None
@@ -202,11 +280,26 @@ def wide(width: int, n: int = 20_000) -> Generated:
     sizes = [*rng.integers(2, 7, width - 1).tolist(), 2]
     for place, size in enumerate(sizes[:-1]):
         parents = rng.permutation(place)[: rng.integers(0, 3)]
-        columns.append(_follow(rng, size, *(columns[parent] for parent in parents[:2]), np.zeros(m, np.int64)))
-    logits = sum(1.2 * _standard(columns[place]) for place in rng.permutation(width - 1)[:4])
+        columns.append(
+            _follow(
+                rng,
+                size,
+                *(columns[parent] for parent in parents[:2]),
+                np.zeros(m, np.int64),
+            )
+        )
+    logits = sum(
+        1.2 * _standard(columns[place]) for place in rng.permutation(width - 1)[:4]
+    )
     columns.append(_label(rng, np.asarray(logits)))
     names = [f"x{place}" for place in range(width - 1)] + ["label"]
-    return _cut(dict(zip(names, columns, strict=True)), dict(zip(names, sizes, strict=True)), n, (), "label")
+    return _cut(
+        dict(zip(names, columns, strict=True)),
+        dict(zip(names, sizes, strict=True)),
+        n,
+        (),
+        "label",
+    )
 
 
 def fine(size: int, n: int = 30_000) -> Generated:
@@ -216,7 +309,10 @@ def fine(size: int, n: int = 30_000) -> Generated:
     hidden = rng.normal(size=(2, m))
     weights = rng.normal(size=(8, 2))
     numbers = weights @ hidden + 0.6 * rng.normal(size=(8, m))
-    columns = {f"x{place}": _bins(row**3 if place % 3 == 2 else row, size) for place, row in enumerate(numbers)}
+    columns = {
+        f"x{place}": _bins(row**3 if place % 3 == 2 else row, size)
+        for place, row in enumerate(numbers)
+    }
     return _cut(columns, dict.fromkeys(columns, size), n)
 
 
@@ -228,10 +324,22 @@ def classes(n: int = 25_000) -> Generated:
     sizes = [*rng.integers(2, 15, 13).tolist(), 2]
     columns = [_follow(rng, size, kind, spread=0.6) for size in sizes[:-1]]
     columns[5] = _follow(rng, sizes[5], columns[4], kind % 3, spread=0.3)
-    columns.append(_label(rng, 1.3 * rng.normal(size=8)[kind] + _standard(columns[0]) * _standard(columns[1])))
+    columns.append(
+        _label(
+            rng,
+            1.3 * rng.normal(size=8)[kind]
+            + _standard(columns[0]) * _standard(columns[1]),
+        )
+    )
     names = [f"q{place}" for place in range(13)] + ["label"]
     unordered = names[1:13:2]
-    return _cut(dict(zip(names, columns, strict=True)), dict(zip(names, sizes, strict=True)), n, unordered, "label")
+    return _cut(
+        dict(zip(names, columns, strict=True)),
+        dict(zip(names, sizes, strict=True)),
+        n,
+        unordered,
+        "label",
+    )
 
 
 def payments(n: int = 50_000) -> Generated:
@@ -241,16 +349,37 @@ def payments(n: int = 50_000) -> Generated:
     merchant = _zipf(rng, m, 300, 0.9)
     goods = rng.integers(0, 20, 300)[merchant]
     country = _follow(rng, 25, goods, spread=0.4)
-    amount = np.searchsorted(np.geomspace(1, 5_000, 31), np.exp(rng.normal(2, 1, 20)[goods] + rng.normal(size=m)))
+    amount = np.searchsorted(
+        np.geomspace(1, 5_000, 31),
+        np.exp(rng.normal(2, 1, 20)[goods] + rng.normal(size=m)),
+    )
     hour = _follow(rng, 24, goods, spread=0.8)
     device = _follow(rng, 6, country, hour // 8, spread=0.7)
     age = _bins(rng.gamma(5, 8, m), 12)
     card = _follow(rng, 5, age // 3, spread=0.8)
-    logits = -2.5 + 0.12 * (amount - 15) + 1.2 * rng.normal(size=25)[country] + 0.8 * (hour < 5) * (device == 0)
-    columns = {"merchant": merchant, "goods": goods, "country": country, "amount": amount, "hour": hour}
-    columns |= {"device": device, "age": age, "card": card, "fraud": _label(rng, logits)}
+    logits = (
+        -2.5
+        + 0.12 * (amount - 15)
+        + 1.2 * rng.normal(size=25)[country]
+        + 0.8 * (hour < 5) * (device == 0)
+    )
+    columns = {
+        "merchant": merchant,
+        "goods": goods,
+        "country": country,
+        "amount": amount,
+        "hour": hour,
+    }
+    columns |= {
+        "device": device,
+        "age": age,
+        "card": card,
+        "fraud": _label(rng, logits),
+    }
     sizes = dict(zip(columns, (300, 20, 25, 32, 24, 6, 12, 5, 2), strict=True))
-    return _cut(columns, sizes, n, ("merchant", "goods", "country", "device", "card"), "fraud")
+    return _cut(
+        columns, sizes, n, ("merchant", "goods", "country", "device", "card"), "fraud"
+    )
 
 
 TABLES: dict[str, Callable[[], Generated]] = {

@@ -24,7 +24,9 @@ PACKAGE = "mbi"
 Clique = tuple[str, ...]
 
 MST_ITERATIONS = 2_500
-RARE = 3  # values with fewer rows than so many standard deviations of the noise are merged
+RARE = (
+    3  # values with fewer rows than so many standard deviations of the noise are merged
+)
 AIM_ITERATIONS = 500  # each time it fits
 ROUNDS = 16  # planned for each column
 MEASURING = 0.9  # the part of a round's budget; selecting has the rest
@@ -42,7 +44,9 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     low, high = 0.0, epsilon + 1
     for _ in range(60):
         rho = (low + high) / 2
-        fits = ((alpha - 1) * (alpha * rho - epsilon) + constant).min() <= math.log(delta)
+        fits = ((alpha - 1) * (alpha * rho - epsilon) + constant).min() <= math.log(
+            delta
+        )
         low, high = (rho, high) if fits else (low, rho)
     return low
 
@@ -55,14 +59,20 @@ class Mechanism:
         self.rng = np.random.default_rng(job["seed"])
         codes = np.load(folder / "real.npy")
         self.names = [f"x{number}" for number in range(len(codes))]
-        self.data = Dataset(dict(zip(self.names, codes, strict=True)), Domain(self.names, job["sizes"]))
+        self.data = Dataset(
+            dict(zip(self.names, codes, strict=True)), Domain(self.names, job["sizes"])
+        )
         self.rho = zcdp_rho(job["epsilon"], job["delta"])
         self.n = codes.shape[1]
 
-    def measure(self, data: Dataset, clique: Clique, deviation: float) -> LinearMeasurement:
+    def measure(
+        self, data: Dataset, clique: Clique, deviation: float
+    ) -> LinearMeasurement:
         """Count the cells of a marginal, with noise."""
         exact = counts(data, clique)
-        return LinearMeasurement(exact + self.rng.normal(0, deviation, exact.size), clique, deviation)
+        return LinearMeasurement(
+            exact + self.rng.normal(0, deviation, exact.size), clique, deviation
+        )
 
     def select(self, scores: np.ndarray, epsilon: float) -> int:
         """Draw a candidate by the exponential mechanism; the scores have sensitivity 1."""
@@ -80,23 +90,31 @@ class MST(Mechanism):
         """Fit to the real rows."""
         deviation = math.sqrt(3 / (2 * self.rho)) * math.sqrt(len(self.names))
         columns = [self.measure(self.data, (name,), deviation) for name in self.names]
-        total = minimum_variance_unbiased_total(columns)  # before merging, after which mbi would take it to be 1
+        total = minimum_variance_unbiased_total(
+            columns
+        )  # before merging, after which mbi would take it to be 1
         self.merged = {column.clique[0]: merge_rare(column) for column in columns}
         data = self.data.compress(self.merged)
         columns = [column.compress(self.merged, self.data.domain) for column in columns]
 
         options = {"known_total": total, "iters": MST_ITERATIONS}
-        edges = self.spanning_tree(data, MirrorDescent().estimate(data.domain, columns, **options))
+        edges = self.spanning_tree(
+            data, MirrorDescent().estimate(data.domain, columns, **options)
+        )
         deviation = math.sqrt(3 / (2 * self.rho)) * math.sqrt(len(edges))
         pairs = [self.measure(data, edge, deviation) for edge in edges]
         self.model = MirrorDescent().estimate(data.domain, columns + pairs, **options)
 
     def spanning_tree(self, data: Dataset, model: Any) -> list[Clique]:
         """Choose pairs that are far from independent, one after the other, until all columns hang together."""
-        alone = {name: np.asarray(model.project((name,)).datavector()) for name in self.names}
+        alone = {
+            name: np.asarray(model.project((name,)).datavector()) for name in self.names
+        }
         total = float(model.total)
         scores = {
-            (a, b): np.abs(counts(data, (a, b)) - np.outer(alone[a], alone[b]).ravel() / total).sum()
+            (a, b): np.abs(
+                counts(data, (a, b)) - np.outer(alone[a], alone[b]).ravel() / total
+            ).sum()
             for a, b in combinations(self.names, 2)
         }
         edges: list[Clique] = []
@@ -104,7 +122,9 @@ class MST(Mechanism):
         for _ in range(steps):
             candidates = [pair for pair in scores if not joined.connected(*pair)]
             values = np.array([scores[pair] for pair in candidates])
-            edges.append(candidates[self.select(values, math.sqrt(8 * self.rho / 3 / steps))])
+            edges.append(
+                candidates[self.select(values, math.sqrt(8 * self.rho / 3 / steps))]
+            )
             joined.merge(*edges[-1])
         return edges
 
@@ -119,9 +139,16 @@ class AIM(Mechanism):
     def fit(self) -> None:
         """Fit to the real rows."""
         domain = self.data.domain
-        pairs = [pair for pair in combinations(self.names, 2) if domain.size(pair) <= MOST_CELLS]
+        pairs = [
+            pair
+            for pair in combinations(self.names, 2)
+            if domain.size(pair) <= MOST_CELLS
+        ]
         alone = [(name,) for name in self.names]
-        weights = {clique: sum(len({*clique} & {*pair}) for pair in pairs) for clique in [*alone, *pairs]}
+        weights = {
+            clique: sum(len({*clique} & {*pair}) for pair in pairs)
+            for clique in [*alone, *pairs]
+        }
         exact = {clique: counts(self.data, clique) for clique in weights}
 
         rounds = ROUNDS * len(self.names)
@@ -134,14 +161,23 @@ class AIM(Mechanism):
             if self.rho - spent < 2 * _cost(deviation, epsilon):
                 (deviation, epsilon), last = _split(self.rho - spent), True
             spent += _cost(deviation, epsilon)
-            candidates = _small_enough(list(weights), model, MEGABYTES * spent / self.rho)
+            candidates = _small_enough(
+                list(weights), model, MEGABYTES * spent / self.rho
+            )
             # Counting sampled rows: mbi would compile a program for every candidate in every round.
             rows = model.synthetic_data(rows=2 * self.n)
             scale = float(model.total) / rows.records
-            clique = self.worst(candidates, exact, rows, scale, weights, (deviation, epsilon))
+            clique = self.worst(
+                candidates, exact, rows, scale, weights, (deviation, epsilon)
+            )
             measured.append(self.measure(self.data, clique, deviation))
-            model = MirrorDescent().estimate(domain, measured, iters=AIM_ITERATIONS, warm_start=model)
-            moved = np.abs(np.asarray(model.project(clique).datavector()) - scale * counts(rows, clique)).sum()
+            model = MirrorDescent().estimate(
+                domain, measured, iters=AIM_ITERATIONS, warm_start=model
+            )
+            moved = np.abs(
+                np.asarray(model.project(clique).datavector())
+                - scale * counts(rows, clique)
+            ).sum()
             if moved <= math.sqrt(2 / math.pi) * deviation * exact[clique].size:
                 deviation, epsilon = deviation / 2, epsilon * 2
         self.model = model
@@ -165,7 +201,12 @@ class AIM(Mechanism):
             )
             for clique in candidates
         ]
-        return candidates[self.select(np.array(scores) / max(weights[clique] for clique in candidates), epsilon)]
+        return candidates[
+            self.select(
+                np.array(scores) / max(weights[clique] for clique in candidates),
+                epsilon,
+            )
+        ]
 
     def sample(self) -> Dataset:
         """Draw as many rows as there are real ones."""
@@ -194,7 +235,9 @@ def _cost(deviation: float, epsilon: float) -> float:
     return 1 / (2 * deviation**2) + epsilon**2 / 8
 
 
-def _small_enough(candidates: list[Clique], model: Any, megabytes: float) -> list[Clique]:
+def _small_enough(
+    candidates: list[Clique], model: Any, megabytes: float
+) -> list[Clique]:
     """Return the candidates that the model has, and those with which it does not grow too large."""
     cliques = [tuple(clique) for clique in model.cliques]
     return [

@@ -21,7 +21,11 @@ class Own:
 
         with (folder / "table.pickle").open("rb") as file:
             self.frame, self.domain = pickle.load(file)
-        parameters = {"epsilon": job["epsilon"], "delta": job["delta"], "domain": self.domain}
+        parameters = {
+            "epsilon": job["epsilon"],
+            "delta": job["delta"],
+            "domain": self.domain,
+        }
         self.synthesizer = DPMarginalSynthesizer(**parameters, marginals=marginals)
 
     def fit(self) -> None:
@@ -34,7 +38,9 @@ class Own:
 
     def encode(self, rows: pd.DataFrame) -> np.ndarray:
         """Code the synthetic rows."""
-        return np.array(self.domain.encode([rows[column] for column in self.domain.columns]))
+        return np.array(
+            self.domain.encode([rows[column] for column in self.domain.columns])
+        )
 
 
 class Reference:
@@ -69,5 +75,7 @@ class Shuffled(Reference):
         return self.rng.permuted(self.codes, axis=1)
 
 
-ALGORITHMS: dict[str, Any] = {marginals: partial(Own, marginals) for marginals in ("auto", "independent")}
+ALGORITHMS: dict[str, Any] = {
+    marginals: partial(Own, marginals) for marginals in ("auto", "independent")
+}
 ALGORITHMS |= {"bootstrap": Bootstrap, "shuffled": Shuffled}

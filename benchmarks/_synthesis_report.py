@@ -14,22 +14,54 @@ Group = list[Record]  # of one method: its seeds
 Tables = dict[str, tuple[tuple[str, ...], list[list[str]]]]
 
 ADULT_ROWS, ADULT_COLUMNS = 32_561, 14
-NAMES = {"mst": "MST", "aim": "AIM", "shuffled": "every column shuffled", "bootstrap": "bootstrap of the real rows"}
-CAVEATS = {"dpmm-aim": ", 200 iterations", "mbi-mst": ", our driver", "mbi-aim": ", our driver, 500 iterations"}
+NAMES = {
+    "mst": "MST",
+    "aim": "AIM",
+    "shuffled": "every column shuffled",
+    "bootstrap": "bootstrap of the real rows",
+}
+CAVEATS = {
+    "dpmm-aim": ", 200 iterations",
+    "mbi-mst": ", our driver",
+    "mbi-aim": ", our driver, 500 iterations",
+}
 SCORES = "1-way", "2-way", "3-way", "all 3-way", "AUC"
 COSTS = "CPU s", "of which fit", "peak MB"
-QUOTED = ["Google dpsynth, SWIFT: **not run**, quoted", "1", ".0074", ".0323", ".0720", "–", ".900", "88", "–", "1,308"]
+QUOTED = [
+    "Google dpsynth, SWIFT: **not run**, quoted",
+    "1",
+    ".0074",
+    ".0323",
+    ".0720",
+    "–",
+    ".900",
+    "88",
+    "–",
+    "1,308",
+]
 
 # What skdp should reach on all of Adult's training rows: at most, and the AUC at least.
 LIMITS: dict[tuple[str, float], dict[str, float]] = {
-    ("skdp-auto", 1): {"2-way": 0.0310, "3-way": 0.0700, "all 3-way": 0.0700, "AUC": 0.903, "CPU s": 5, "peak MB": 300},
+    ("skdp-auto", 1): {
+        "2-way": 0.0310,
+        "3-way": 0.0700,
+        "all 3-way": 0.0700,
+        "AUC": 0.903,
+        "CPU s": 5,
+        "peak MB": 300,
+    },
     ("skdp-auto", 0.1): {"2-way": 0.092},
     ("skdp-auto", 0.3): {"2-way": 0.056},
     ("skdp-auto", 3): {"2-way": 0.0205},
     ("skdp-auto", 10): {"2-way": 0.018},
 }
 AIM_LIMITS = {0.1: 0.28, 0.31: 0.18, 1: 0.125, 3.16: 0.105, 10: 0.10}
-GROWTH_LIMITS = {(14, ADULT_ROWS): 5, (28, ADULT_ROWS): 10, (56, ADULT_ROWS): 25, (112, ADULT_ROWS): 60}
+GROWTH_LIMITS = {
+    (14, ADULT_ROWS): 5,
+    (28, ADULT_ROWS): 10,
+    (56, ADULT_ROWS): 25,
+    (112, ADULT_ROWS): 60,
+}
 GROWTH_LIMITS[14, 1_000_000] = 8
 MOST_SAMPLING = 2  # CPU seconds for a million rows
 SMALL = 0.3  # up to this epsilon, "auto" should be no worse than "independent"
@@ -66,54 +98,109 @@ def _adult(records: list[Record]) -> Tables:
     columns = "method", "seeds", *SCORES, *COSTS
     for (rows, epsilon), groups in _grouped(records, "rows", "epsilon"):
         title = "Without privacy" if epsilon is None else f"ε = {epsilon:g}"
-        lines = [[_label(group), *_seeds(group), *_costly(group, SCORES)] for group in groups]
+        lines = [
+            [_label(group), *_seeds(group), *_costly(group, SCORES)] for group in groups
+        ]
         if (rows, epsilon) == (ADULT_ROWS, 1):
             lines.append(QUOTED)
         tables[f"{title}, {rows:,} rows"] = columns, lines
-    tables["Targets"] = ("method", "ε", "what", "measured", "limit", "met?"), list(_targets(records))
-    small = "rows", "ε", "what", "auto", "independent", "standard error of the difference", "auto at least as good?"
-    tables["Small budgets: skdp's auto beside independent"] = small, list(_small(records))
+    tables["Targets"] = (
+        ("method", "ε", "what", "measured", "limit", "met?"),
+        list(_targets(records)),
+    )
+    small = (
+        "rows",
+        "ε",
+        "what",
+        "auto",
+        "independent",
+        "standard error of the difference",
+        "auto at least as good?",
+    )
+    tables["Small budgets: skdp's auto beside independent"] = (
+        small,
+        list(_small(records)),
+    )
     return {title: table for title, table in tables.items() if table[1]}
 
 
 def _targets(records: list[Record]) -> Iterator[list[str]]:
     for (rows, epsilon), groups in _grouped(records, "rows", "epsilon"):
         for group in groups:
-            limits = LIMITS.get((group[0]["method"], epsilon), {}) if rows == ADULT_ROWS else {}
+            limits = (
+                LIMITS.get((group[0]["method"], epsilon), {})
+                if rows == ADULT_ROWS
+                else {}
+            )
             for what, limit in limits.items():
                 value = _mean(group, what)
-                met = value is not None and (value >= limit if what == "AUC" else value <= limit)
+                met = value is not None and (
+                    value >= limit if what == "AUC" else value <= limit
+                )
                 sign = "≥" if what == "AUC" else "≤"
-                line = [_label(group), f"{epsilon:g}", what, _number(what, value), f"{sign} {limit:g}"]
+                line = [
+                    _label(group),
+                    f"{epsilon:g}",
+                    what,
+                    _number(what, value),
+                    f"{sign} {limit:g}",
+                ]
                 yield [*line, verdict(met)]
 
 
 def _small(records: list[Record]) -> Iterator[list[str]]:
     for (rows, epsilon), groups in _grouped(records, "rows", "epsilon"):
         named = {group[0]["method"]: group for group in groups}
-        if epsilon is None or epsilon > SMALL or not {"skdp-auto", "skdp-independent"} <= {*named}:
+        if (
+            epsilon is None
+            or epsilon > SMALL
+            or not {"skdp-auto", "skdp-independent"} <= {*named}
+        ):
             continue
         for what in ("1-way", "2-way", "AUC"):
-            pair = [[record["scores"][what] for record in named[f"skdp-{name}"]] for name in ("auto", "independent")]
+            pair = [
+                [record["scores"][what] for record in named[f"skdp-{name}"]]
+                for name in ("auto", "independent")
+            ]
             if min(map(len, pair)) < 2:
                 continue
             error = sum(variance(values) / len(values) for values in pair) ** 0.5
             excess = (mean(pair[0]) - mean(pair[1])) * (-1 if what == "AUC" else 1)
             values = [_number(what, mean(values)) for values in pair]
             met = verdict(excess <= DEVIATIONS * error)
-            yield [f"{rows:,}", f"{epsilon:g}", what, *values, _number(what, error), met]
+            yield [
+                f"{rows:,}",
+                f"{epsilon:g}",
+                what,
+                *values,
+                _number(what, error),
+                met,
+            ]
 
 
 def _aim(records: list[Record]) -> Tables:
     lines = []
     for (epsilon,), groups in _grouped(records, "epsilon"):
         for group in groups:
-            limit = AIM_LIMITS.get(epsilon) if group[0]["method"] == "skdp-auto" else None
+            limit = (
+                AIM_LIMITS.get(epsilon) if group[0]["method"] == "skdp-auto" else None
+            )
             value = _mean(group, "L1")
-            met = "–" if limit is None else verdict(value is not None and value <= limit)
+            met = (
+                "–" if limit is None else verdict(value is not None and value <= limit)
+            )
             budget = "–" if epsilon is None else f"{epsilon:g}"
             aimed = "–" if limit is None else f"≤ {limit:g}"
-            lines.append([_label(group), budget, *_seeds(group), *_costly(group, ("L1",)), aimed, met])
+            lines.append(
+                [
+                    _label(group),
+                    budget,
+                    *_seeds(group),
+                    *_costly(group, ("L1",)),
+                    aimed,
+                    met,
+                ]
+            )
     columns = "method", "ε", "seeds", "mean L1", *COSTS, "limit", "met?"
     title = "AIM's setting: 48,842 rows, 15 columns, mean L1 distance of all 455 3-way marginals"
     return {title: (columns, lines)} if lines else {}
@@ -121,30 +208,70 @@ def _aim(records: list[Record]) -> Tables:
 
 def _growth(records: list[Record]) -> Tables:
     lines = []
-    for (rows, columns, epsilon), groups in _grouped(records, "rows", "columns", "epsilon"):
+    for (rows, columns, epsilon), groups in _grouped(
+        records, "rows", "columns", "epsilon"
+    ):
         for group in groups:
-            limit = GROWTH_LIMITS.get((columns, rows)) if group[0]["method"] == "skdp-auto" and epsilon == 1 else None
+            limit = (
+                GROWTH_LIMITS.get((columns, rows))
+                if group[0]["method"] == "skdp-auto" and epsilon == 1
+                else None
+            )
             value, sampling = _mean(group, "CPU s"), _mean(group, "sample")
-            met = value is not None and sampling is not None and (limit is None or value <= limit)
+            met = (
+                value is not None
+                and sampling is not None
+                and (limit is None or value <= limit)
+            )
             met = met and (rows < 1_000_000 or sampling <= MOST_SAMPLING)
             ends = ["–", "–"] if limit is None else [f"≤ {limit}", verdict(met)]
             size = [f"{columns}", f"{rows:,}", f"{epsilon:g}"]
-            lines.append([_label(group), *size, *_seeds(group), *_costly(group, ("1-way", "2-way")), *ends])
-    header = "method", "columns", "rows", "ε", "seeds", "1-way", "2-way", *COSTS, "limit, CPU s", "met?"
+            lines.append(
+                [
+                    _label(group),
+                    *size,
+                    *_seeds(group),
+                    *_costly(group, ("1-way", "2-way")),
+                    *ends,
+                ]
+            )
+    header = (
+        "method",
+        "columns",
+        "rows",
+        "ε",
+        "seeds",
+        "1-way",
+        "2-way",
+        *COSTS,
+        "limit, CPU s",
+        "met?",
+    )
     title = "Growth: Adult's columns repeated (by turns a noisy copy and other rows), and rows resampled to a million"
-    return {f"{title} (of {MOST_SAMPLING} CPU s at most to sample them)": (header, lines)} if lines else {}
+    return (
+        {f"{title} (of {MOST_SAMPLING} CPU s at most to sample them)": (header, lines)}
+        if lines
+        else {}
+    )
 
 
-def _grouped(records: Iterable[Record], *fields: str) -> Iterator[tuple[tuple[Any, ...], list[Group]]]:
+def _grouped(
+    records: Iterable[Record], *fields: str
+) -> Iterator[tuple[tuple[Any, ...], list[Group]]]:
     """Group by some fields, in order, and within by the method."""
 
     def place(record: Record) -> tuple[Any, ...]:
-        return tuple(record[field] if record[field] is not None else 0 for field in fields)
+        return tuple(
+            record[field] if record[field] is not None else 0 for field in fields
+        )
 
     ordered = sorted(records, key=lambda record: (place(record), _rank(record)))
     for _, found in groupby(ordered, key=place):
         group = list(found)
-        methods = [list(same) for _, same in groupby(group, key=lambda record: record["method"])]
+        methods = [
+            list(same)
+            for _, same in groupby(group, key=lambda record: record["method"])
+        ]
         yield tuple(group[0][field] for field in fields), methods
 
 
@@ -162,7 +289,9 @@ def _label(group: Group) -> str:
         return name
     if library == "skdp":
         return f"**skdp** {name}"
-    version = next((f" {record['version']}" for record in group if "version" in record), "")
+    version = next(
+        (f" {record['version']}" for record in group if "version" in record), ""
+    )
     return f"{library}{version}: {name}{CAVEATS.get(method, '')}"
 
 
@@ -175,7 +304,10 @@ def _costly(group: Group, scores: tuple[str, ...]) -> list[str]:
     failed = next((record["failed"] for record in group if "failed" in record), None)
     if failed:
         return [*["–"] * len(scores), failed, "–", "–"]
-    return [_number(what, _mean(group, what)) for what in (*scores, "CPU s", "fit", "peak MB")]
+    return [
+        _number(what, _mean(group, what))
+        for what in (*scores, "CPU s", "fit", "peak MB")
+    ]
 
 
 COSTLY: dict[str, Callable[[Record], float]] = {
@@ -189,7 +321,10 @@ COSTLY: dict[str, Callable[[Record], float]] = {
 def _mean(group: Group, what: str) -> float | None:
     if any("failed" in record for record in group):
         return None
-    return mean(COSTLY[what](record) if what in COSTLY else record["scores"][what] for record in group)
+    return mean(
+        COSTLY[what](record) if what in COSTLY else record["scores"][what]
+        for record in group
+    )
 
 
 def _number(what: str, value: float | None) -> str:

@@ -19,7 +19,11 @@ def adult_scores(table: Table, synthetic: np.ndarray) -> Scores:
     """Return the mean errors of the marginals, and the area under the curve of a classifier."""
     some = _error(table, synthetic, 3, n_marginals=SOME, random_state=0)
     errors = {f"{order}-way": _error(table, synthetic, order) for order in (1, 2)}
-    return errors | {"3-way": some, "all 3-way": _error(table, synthetic, 3), "AUC": _auc(table, synthetic)}
+    return errors | {
+        "3-way": some,
+        "all 3-way": _error(table, synthetic, 3),
+        "AUC": _auc(table, synthetic),
+    }
 
 
 def aim_scores(table: Table, synthetic: np.ndarray) -> Scores:
@@ -34,7 +38,10 @@ def growth_scores(table: Table, synthetic: np.ndarray) -> Scores:
 
 def _error(table: Table, synthetic: np.ndarray, order: int, **options: int) -> float:
     columns, sizes = table.domain.columns, table.domain.sizes
-    real, other = (pd.DataFrame(dict(zip(columns, codes, strict=True))) for codes in (table.codes, synthetic))
+    real, other = (
+        pd.DataFrame(dict(zip(columns, codes, strict=True)))
+        for codes in (table.codes, synthetic)
+    )
     domain = {column: range(size) for column, size in zip(columns, sizes, strict=True)}
     return marginal_error(real, other, order=order, domain=domain, **options)
 
@@ -45,7 +52,11 @@ def _auc(table: Table, synthetic: np.ndarray) -> float:
     *features, target = synthetic
     if (target == target[0]).all():
         return 0.5
-    model = HistGradientBoostingClassifier(random_state=0, categorical_features=table.categorical[:-1])
-    with threadpool_limits(1):  # several threads wait for each other busily when the cores are shared
+    model = HistGradientBoostingClassifier(
+        random_state=0, categorical_features=table.categorical[:-1]
+    )
+    with threadpool_limits(
+        1
+    ):  # several threads wait for each other busily when the cores are shared
         model.fit(np.array(features).T, target)
         return float(roc_auc_score(test[-1], model.predict_proba(test[:-1].T)[:, 1]))

@@ -13,9 +13,37 @@ from skdp import Domain, Interval
 from skdp.datasets import load_adult
 
 LEFT_OUT = "fnlwgt"
-GAINS = [0, 1, 1_000, *range(2_000, 6_001, 500), 7_000, 7_500, 8_000, 9_000, 10_000, 12_000, 14_000, 15_000, 16_000]
+GAINS = [
+    0,
+    1,
+    1_000,
+    *range(2_000, 6_001, 500),
+    7_000,
+    7_500,
+    8_000,
+    9_000,
+    10_000,
+    12_000,
+    14_000,
+    15_000,
+    16_000,
+]
 GAINS += [20_000, 25_000, 30_000, 50_000, 100_000]
-LOSSES = [0, 1, 500, 1_000, 1_250, *range(1_500, 2_001, 50), 2_100, 2_200, 2_300, 2_400, 2_600, 3_000, 4_500]
+LOSSES = [
+    0,
+    1,
+    500,
+    1_000,
+    1_250,
+    *range(1_500, 2_001, 50),
+    2_100,
+    2_200,
+    2_300,
+    2_400,
+    2_600,
+    3_000,
+    4_500,
+]
 BINS: dict[str, Any] = {
     "age": Interval(16, 96, bins=32),
     "education-num": range(1, 17),
@@ -66,7 +94,10 @@ def encode(frame: pd.DataFrame, domain: Domain) -> np.ndarray:
 
 def adult(rows: int | None = None) -> Table:
     """Adult's training rows without fnlwgt, or some of them, and its test rows."""
-    frame, test = (load_adult(subset=subset).frame.drop(columns=LEFT_OUT) for subset in ("train", "test"))
+    frame, test = (
+        load_adult(subset=subset).frame.drop(columns=LEFT_OUT)
+        for subset in ("train", "test")
+    )
     domain = _domain(frame, BINS)
     if rows is not None:
         chosen = np.random.default_rng(0).permutation(len(frame))[:rows]
@@ -87,7 +118,11 @@ def growth(rows: int | None = None) -> Iterator[Table]:
     for width in WIDTHS:
         blocks = range(width // len(names))
         frames = [_block(table.frame, number, rng) for number in blocks]
-        columns = {_name(column, number): table.domain[column] for number in blocks for column in names}
+        columns = {
+            _name(column, number): table.domain[column]
+            for number in blocks
+            for column in names
+        }
         yield Table(pd.concat(frames, axis=1), Domain(columns))
     if rows is None:
         chosen = rng.integers(len(table.frame), size=LONG)
@@ -97,7 +132,12 @@ def growth(rows: int | None = None) -> Iterator[Table]:
 def _domain(frame: pd.DataFrame, bins: dict[str, Any]) -> Domain:
     """Declare every column: by its bins, or by the values that Adult's documentation lists."""
     public = load_adult().domain
-    return Domain({column: bins[column] if column in bins else public[column] for column in frame.columns})
+    return Domain(
+        {
+            column: bins[column] if column in bins else public[column]
+            for column in frame.columns
+        }
+    )
 
 
 def _block(frame: pd.DataFrame, number: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -106,7 +146,11 @@ def _block(frame: pd.DataFrame, number: int, rng: np.random.Generator) -> pd.Dat
     rows = np.arange(n) if copy or number == 0 else rng.permutation(n)
     columns = {}
     for column in frame.columns:
-        mixed = np.where(rng.random(n) < NOISE, rng.integers(n, size=n), rows) if copy else rows
+        mixed = (
+            np.where(rng.random(n) < NOISE, rng.integers(n, size=n), rows)
+            if copy
+            else rows
+        )
         columns[_name(column, number)] = frame[column].take(mixed).array
     return pd.DataFrame(columns)
 

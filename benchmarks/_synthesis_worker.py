@@ -53,9 +53,13 @@ def peak_resident() -> int:
     """Return the most bytes that this process had in memory, its libraries included."""
     try:  # ru_maxrss would begin with the memory of the process that started this one
         lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+        return next(
+            int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")
+        )
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+            1 if sys.platform == "darwin" else 1024
+        )
 
 
 if __name__ == "__main__":

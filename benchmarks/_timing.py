@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-_POOLS: list[Any] = []  # buffers may outlive the call that made them, and need their pool
+_POOLS: list[
+    Any
+] = []  # buffers may outlive the call that made them, and need their pool
 
 
 def best_of(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
@@ -72,7 +74,9 @@ def peak_resident(call: Callable[[], object]) -> int | None:
 
 def _resident(field: str) -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+    return next(
+        int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:")
+    )
 
 
 def installed(package: str) -> str:
@@ -90,7 +94,11 @@ def processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:  # no Linux
         lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    names = [
+        line.partition(":")[2].strip()
+        for line in lines
+        if line.startswith("model name")
+    ]
     return f"{names[0] if names else name}, {os.cpu_count()} cores"
 
 
@@ -99,12 +107,19 @@ def commit() -> str:
 
     def git(*arguments: str) -> str:
         command = ["git", *arguments]
-        return subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            command, cwd=RESULTS.parent, capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     try:
         name = git("rev-parse", "--short=10", "HEAD")
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", "../skdp", "*.py")
-    except (OSError, subprocess.CalledProcessError):  # a source distribution is no repository
+        changed = git(
+            "status", "--porcelain", "--untracked-files=no", "--", "../skdp", "*.py"
+        )
+    except (
+        OSError,
+        subprocess.CalledProcessError,
+    ):  # a source distribution is no repository
         return "unknown"
     return f"{name} with changes" if changed else name
 
@@ -115,15 +130,30 @@ def verdict(met: bool) -> str:
 
 
 def write_results(
-    name: str, title: str, packages: Iterable[str], notes: str, tables: dict[str, tuple[Sequence[str], list[list[str]]]]
+    name: str,
+    title: str,
+    packages: Iterable[str],
+    notes: str,
+    tables: dict[str, tuple[Sequence[str], list[list[str]]]],
 ) -> None:
     """Print tables as Markdown, and keep them in ``results/<name>.md``."""
     versions = ", ".join(f"{package} {installed(package)}" for package in packages)
     machine = f"Measured at commit {commit()} on {processor()}."
-    lines = [f"# {title}", "", f"Python {platform.python_version()}, {versions}.", "", machine, "", notes]
+    lines = [
+        f"# {title}",
+        "",
+        f"Python {platform.python_version()}, {versions}.",
+        "",
+        machine,
+        "",
+        notes,
+    ]
     for heading, (columns, rows) in tables.items():
         lines += ["", f"## {heading}", ""]
-        lines += ["| " + " | ".join(row) + " |" for row in [columns, ["---"] * len(columns), *rows]]
+        lines += [
+            "| " + " | ".join(row) + " |"
+            for row in [columns, ["---"] * len(columns), *rows]
+        ]
     text = "\n".join(lines) + "\n"
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.md").write_text(text)

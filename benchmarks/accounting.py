@@ -29,10 +29,19 @@ DELTA, GRID, FINE = 1e-6, 1e-4, 1 << 20
 
 ROWS: dict[str, list[Loss]] = {
     "100 Laplace 0.1": [LaplaceLoss(0.1, FINE, count=100)],
-    "30 Laplace 0.1, 20 Gaussian 0.1": [LaplaceLoss(0.1, FINE, count=30), GaussianLoss(0.1, count=20)],
-    "30 Laplace 0.3, 20 Gaussian 0.1": [LaplaceLoss(0.3, FINE, count=30), GaussianLoss(0.1, count=20)],
+    "30 Laplace 0.1, 20 Gaussian 0.1": [
+        LaplaceLoss(0.1, FINE, count=30),
+        GaussianLoss(0.1, count=20),
+    ],
+    "30 Laplace 0.3, 20 Gaussian 0.1": [
+        LaplaceLoss(0.3, FINE, count=30),
+        GaussianLoss(0.1, count=20),
+    ],
     "20 Gaussian 0.2": [GaussianLoss(0.2, count=20)],
-    "100 randomised response 0.1, a mean of two sums 0.5": [PureLoss(0.1, count=100), LaplaceLoss(0.5, FINE, count=2)],
+    "100 randomised response 0.1, a mean of two sums 0.5": [
+        PureLoss(0.1, count=100),
+        LaplaceLoss(0.5, FINE, count=2),
+    ],
     "1,000 Laplace 0.02": [LaplaceLoss(0.02, FINE, count=1000)],
 }
 
@@ -44,7 +53,9 @@ def releases(losses: list[Loss]) -> list[PrivacyGuarantee]:
         number = loss.mu if isinstance(loss, GaussianLoss) else loss.epsilon
         one = type(loss)(number, *([FINE] if isinstance(loss, LaplaceLoss) else []))
         if isinstance(loss, GaussianLoss):
-            stated = PrivacyGuarantee(gaussian_epsilon(number, DELTA / 20), DELTA / 20, losses=(one,))
+            stated = PrivacyGuarantee(
+                gaussian_epsilon(number, DELTA / 20), DELTA / 20, losses=(one,)
+            )
         else:
             stated = PrivacyGuarantee(number, losses=(one,))
         made += [stated] * loss.count
@@ -53,14 +64,19 @@ def releases(losses: list[Loss]) -> list[PrivacyGuarantee]:
 
 def peer(losses: list[Loss], *, pessimistic: bool) -> float:
     """Return the epsilon of dp-accounting, for Laplace noise on real numbers."""
-    total, options = None, {"value_discretization_interval": GRID, "pessimistic_estimate": pessimistic}
+    total, options = (
+        None,
+        {"value_discretization_interval": GRID, "pessimistic_estimate": pessimistic},
+    )
     for loss in losses:
         if isinstance(loss, GaussianLoss):
             one = pld.from_gaussian_mechanism(1 / loss.mu, **options)
         elif isinstance(loss, LaplaceLoss):
             one = pld.from_laplace_mechanism(1 / loss.epsilon, **options)
         else:
-            one = pld.from_randomized_response(2 / (1 + math.exp(loss.epsilon)), 2, **options)
+            one = pld.from_randomized_response(
+                2 / (1 + math.exp(loss.epsilon)), 2, **options
+            )
         together = one.self_compose(loss.count)
         total = together if total is None else total.compose(together)
     return float(total.get_epsilon_for_delta(DELTA))
@@ -79,10 +95,26 @@ def tightness() -> list[list[str]]:
         found = compose(made, delta=DELTA).epsilon
         seconds = time.process_time() - start
         lower = peer(losses, pessimistic=False)
-        filters = (zcdp_epsilon(spent["rho"], DELTA), gaussian_epsilon(by_mu.balance().loc["spent", "mu"], DELTA))
-        numbers = [spent["epsilon"], *filters, found, peer(losses, pessimistic=True), lower]
+        filters = (
+            zcdp_epsilon(spent["rho"], DELTA),
+            gaussian_epsilon(by_mu.balance().loc["spent", "mu"], DELTA),
+        )
+        numbers = [
+            spent["epsilon"],
+            *filters,
+            found,
+            peer(losses, pessimistic=True),
+            lower,
+        ]
         above = 100 * (found / lower - 1)
-        rows.append([name, *(f"{number:.4g}" for number in numbers), f"{above:.2f}", f"{seconds:.2f}"])
+        rows.append(
+            [
+                name,
+                *(f"{number:.4g}" for number in numbers),
+                f"{above:.2f}",
+                f"{seconds:.2f}",
+            ]
+        )
     return rows
 
 
@@ -103,7 +135,13 @@ def admissions() -> list[list[str]]:
         "mu": {"mu": largest_mu(5, DELTA)},
     }
     for kind, guarantee in kinds.items():
-        rows.append([kind, *(str(admitted(budget, guarantee)) for budget in budgets.values()), str(planned(guarantee))])
+        rows.append(
+            [
+                kind,
+                *(str(admitted(budget, guarantee)) for budget in budgets.values()),
+                str(planned(guarantee)),
+            ]
+        )
     return rows
 
 
@@ -130,7 +168,15 @@ def planned(guarantee: PrivacyGuarantee) -> int:
 
 
 def main() -> None:
-    first = ("releases", "sum of epsilons", "filter, rho", "filter, mu", "compose", "dp-accounting", "its lower bound")
+    first = (
+        "releases",
+        "sum of epsilons",
+        "filter, rho",
+        "filter, mu",
+        "compose",
+        "dp-accounting",
+        "its lower bound",
+    )
     write_results(
         "accounting",
         "Accounting of many releases",
@@ -142,7 +188,14 @@ def main() -> None:
         {
             "Six lists": ((*first, "compose above it, %", "compose, s"), tightness()),
             f"Releases that a ledger of ε = 5 and δ = {DELTA:g} admits": (
-                ("release", "sums", "filter, half of delta", "filter, all of delta", "largest mu", "plan"),
+                (
+                    "release",
+                    "sums",
+                    "filter, half of delta",
+                    "filter, all of delta",
+                    "largest mu",
+                    "plan",
+                ),
                 admissions(),
             ),
         },

@@ -23,7 +23,14 @@ from skdp.datasets import load_adult
 from skdp.evaluation import privacy_curve
 
 PRIVATE = ["sex", "race", "native-country", "age"]
-PUBLIC = ["workclass", "education", "marital-status", "occupation", "relationship", "hours-per-week"]
+PUBLIC = [
+    "workclass",
+    "education",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "hours-per-week",
+]
 AGES = range(17, 91)
 EPSILONS = [0.5, 1.0, 4.0, 8.0]
 NONE, SEX = "no privacy", "sex only, epsilon 1"
@@ -63,17 +70,29 @@ def model(X: pd.DataFrame, private: list[str]) -> Pipeline:
     """Return a logistic regression on ten one-hot columns, some of them under randomised response."""
     values = load_adult(dropna=True).domain
     domain = {name: AGES if name == "age" else values[name] for name in private}
-    reported = Pipeline([("encoder", RandomizedResponseEncoder(strategy="split", categories=domain)), ("1", one_hot())])
+    reported = Pipeline(
+        [
+            ("encoder", RandomizedResponseEncoder(strategy="split", categories=domain)),
+            ("1", one_hot()),
+        ]
+    )
     others = [*(name for name in PRIVATE if name not in private), *PUBLIC]
-    columns = ColumnTransformer([("private", reported, private), ("others", one_hot(), others)])
-    return Pipeline([("columns", columns), ("classifier", LogisticRegression(max_iter=1000))])
+    columns = ColumnTransformer(
+        [("private", reported, private), ("others", one_hot(), others)]
+    )
+    return Pipeline(
+        [("columns", columns), ("classifier", LogisticRegression(max_iter=1000))]
+    )
 
 
 def score(n_seeds: int) -> pd.DataFrame:
     """Return a row for each setting, seed and metric; differences are male − female."""
     X, y = load_adult(subset="all", dropna=True, return_X_y=True)
     X = X[PRIVATE + PUBLIC]
-    splits = [train_test_split(np.arange(len(y)), test_size=0.2, random_state=seed) for seed in range(n_seeds)]
+    splits = [
+        train_test_split(np.arange(len(y)), test_size=0.2, random_state=seed)
+        for seed in range(n_seeds)
+    ]
     options = {
         "param_name": "columns__private__encoder__epsilon",
         "sensitive_features": "sex",
@@ -85,9 +104,15 @@ def score(n_seeds: int) -> pd.DataFrame:
         "random_state": 0,
     }
     four = privacy_curve(model(X, PRIVATE), X, y, epsilons=EPSILONS, **options)
-    sex = privacy_curve(model(X, ["sex"]), X, y, epsilons=[1.0], baseline=None, **options)
-    names = {epsilon: ALL_FOUR.format(epsilon) for epsilon in EPSILONS} | {math.inf: NONE}
-    scores = pd.concat([four.assign(setting=four["epsilon"].map(names)), sex.assign(setting=SEX)])
+    sex = privacy_curve(
+        model(X, ["sex"]), X, y, epsilons=[1.0], baseline=None, **options
+    )
+    names = {epsilon: ALL_FOUR.format(epsilon) for epsilon in EPSILONS} | {
+        math.inf: NONE
+    }
+    scores = pd.concat(
+        [four.assign(setting=four["epsilon"].map(names)), sex.assign(setting=SEX)]
+    )
     # Ours, as aif360's, are unprivileged − privileged.
     scores.loc[scores["metric"].str.endswith("difference"), "value"] *= -1
     return scores[["setting", "fold", "metric", "value"]]
@@ -97,13 +122,22 @@ def compare(scores: pd.DataFrame) -> list[list[str]]:
     """Set means beside the reference, in standard errors of the difference of two means."""
     rows = []
     for setting, reference in REFERENCE.items():
-        for metric, known, deviation in zip(METRICS, reference, REFERENCE_DEVIATIONS, strict=True):
+        for metric, known, deviation in zip(
+            METRICS, reference, REFERENCE_DEVIATIONS, strict=True
+        ):
             own = _values(scores, setting, metric)
             error = math.hypot(own.sem(), deviation / math.sqrt(REFERENCE_SEEDS))
             distance = (own.mean() - known) / error
             number = f"{own.mean():.4f} ± {own.sem():.4f}"
             rows.append(
-                [setting, METRICS[metric], number, f"{known:.4f}", f"{distance:+.1f}", verdict(abs(distance) <= 2)]
+                [
+                    setting,
+                    METRICS[metric],
+                    number,
+                    f"{known:.4f}",
+                    f"{distance:+.1f}",
+                    verdict(abs(distance) <= 2),
+                ]
             )
     return rows
 
@@ -128,8 +162,14 @@ def _values(scores: pd.DataFrame, setting: str, metric: str) -> pd.Series:
     return own.set_index("fold")["value"]
 
 
-def _change(table: dict[str, tuple[float, float, float]], setting: str, place: int) -> str:
-    return f"{table[setting][place] - table[NONE][place]:+.4f}" if setting in table else "–"
+def _change(
+    table: dict[str, tuple[float, float, float]], setting: str, place: int
+) -> str:
+    return (
+        f"{table[setting][place] - table[NONE][place]:+.4f}"
+        if setting in table
+        else "–"
+    )
 
 
 def main() -> None:

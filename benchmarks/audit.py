@@ -33,13 +33,26 @@ COLUMNS = ("what", "claim", "exact", "lower bound", "event", "s", "verdict")
 
 def main() -> None:
     encoder = RandomizedResponseEncoder(1.03, categories={"value": [0, 1]})
-    turns = [timed(encoder, epsilon=1.0, exact=False, n_draws=DRAWS) for _ in range(TURNS)]
+    turns = [
+        timed(encoder, epsilon=1.0, exact=False, n_draws=DRAWS) for _ in range(TURNS)
+    ]
     seconds = min(spent for _, spent in turns)
     bound = min(result.epsilon_lower for result, _ in turns)
     met = verdict(bound > 1 and seconds < MOST_SECONDS)
-    small = [f"{DRAWS:,}", f"{bound:.4f}", f"{seconds:.2f}", f"bound > 1, < {MOST_SECONDS} s", met]
-    ours = [row(name, *timed(transformer)) for name, transformer in audited_transformers()]
-    theirs = [row(type(fault).__name__, *timed(fault, tables, **more)) for fault, tables, more in faults()]
+    small = [
+        f"{DRAWS:,}",
+        f"{bound:.4f}",
+        f"{seconds:.2f}",
+        f"bound > 1, < {MOST_SECONDS} s",
+        met,
+    ]
+    ours = [
+        row(name, *timed(transformer)) for name, transformer in audited_transformers()
+    ]
+    theirs = [
+        row(type(fault).__name__, *timed(fault, tables, **more))
+        for fault, tables, more in faults()
+    ]
     write_results(
         "audit",
         "Audits",
@@ -57,7 +70,9 @@ def main() -> None:
     )
 
 
-def timed(*arguments: Any, n_draws: int = FEWER, **options: Any) -> tuple[AuditResult, float]:
+def timed(
+    *arguments: Any, n_draws: int = FEWER, **options: Any
+) -> tuple[AuditResult, float]:
     start = time.perf_counter()
     result = audit_epsilon(*arguments, n_draws=n_draws, **options)
     return result, time.perf_counter() - start
@@ -88,7 +103,11 @@ def faults() -> Iterator[tuple[Any, tuple[Any, Any], dict[str, Any]]]:
         broken.AttributesShow,
     ):
         yield kind(), two, {}
-    yield others.AmplifiedTuples(), (pd.DataFrame([[0] * 5]), pd.DataFrame([[1] * 5])), {}
+    yield (
+        others.AmplifiedTuples(),
+        (pd.DataFrame([[0] * 5]), pd.DataFrame([[1] * 5])),
+        {},
+    )
     yield broken.RedrawnReports(), two, {"n_reports": 10, "epsilon": 1.0}
     yield broken.InvertedBranch(), two, {"statistic": broken.InvertedBranch().supports}
     yield broken.MissingPassesThrough(), (broken.one(1.0), broken.one(float("nan"))), {}

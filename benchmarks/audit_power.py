@@ -39,16 +39,28 @@ from tests.testing.test_check_privatizer import KEEPING, MUTANTS
 TRIES, MANY = (20_000, 100_000), 1_000_000
 FEWER = 10_000  # of correct transformers, and calls of a curator
 RARE = "RarelyFails"
-CHECKED = [f"contract: {name}" for name in ("split", "joint", "missing", "sets", "numbers", "buckets")]
-NEW = ("check_calls_are_alike", "check_rows_draw_their_own_coins", "check_warnings_hide_values")
+CHECKED = [
+    f"contract: {name}"
+    for name in ("split", "joint", "missing", "sets", "numbers", "buckets")
+]
+NEW = (
+    "check_calls_are_alike",
+    "check_rows_draw_their_own_coins",
+    "check_warnings_hide_values",
+)
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     logging.lastResort = None
     leaks = [leak(kind) for kind in LEAKS]
-    others = [[type(one).__name__, seen_by_audit(one, tables, (MORE,), **more)] for one, tables, more in faults()]
-    breaks = [[kind.__name__, broken(name, kind(**given))] for kind, given, name in MUTANTS]
+    others = [
+        [type(one).__name__, seen_by_audit(one, tables, (MORE,), **more)]
+        for one, tables, more in faults()
+    ]
+    breaks = [
+        [kind.__name__, broken(name, kind(**given))] for kind, given, name in MUTANTS
+    ]
     curators = [curator(kind) for kind in FAULTS]
     right = [false_alarms(*one) for one in correct()]
     together = [
@@ -73,7 +85,14 @@ def main() -> None:
         "no check proves that a guarantee holds.",
         {
             "Together": (
-                ("what", "number", "audit_epsilon", "check_privatizer", "check_sensitivity", "missed"),
+                (
+                    "what",
+                    "number",
+                    "audit_epsilon",
+                    "check_privatizer",
+                    "check_sensitivity",
+                    "missed",
+                ),
                 together,
             ),
             "False alarms": (
@@ -101,35 +120,58 @@ def main() -> None:
     )
 
 
-def count(what: str, rows: Sequence[Sequence[str]], asked: tuple[str, ...]) -> list[str]:
+def count(
+    what: str, rows: Sequence[Sequence[str]], asked: tuple[str, ...]
+) -> list[str]:
     """Count what each way sees; a way that is not asked, as the fault was seen already, leaves an empty cell."""
-    seen = {way: sum(row[place] not in (UNSEEN, "") for row in rows) for place, way in enumerate(asked, 1)}
+    seen = {
+        way: sum(row[place] not in (UNSEEN, "") for row in rows)
+        for place, way in enumerate(asked, 1)
+    }
     missed = sum(all(cell in (UNSEEN, "") for cell in row[1:]) for row in rows)
-    tried = {way: sum(row[place] != "" for row in rows) for place, way in enumerate(asked, 1)}
-    cells = [f"{seen[way]} of {tried[way]}" if way in asked else "–" for way in ("audit", "checks", "replay")]
+    tried = {
+        way: sum(row[place] != "" for row in rows) for place, way in enumerate(asked, 1)
+    }
+    cells = [
+        f"{seen[way]} of {tried[way]}" if way in asked else "–"
+        for way in ("audit", "checks", "replay")
+    ]
     return [what, f"{len(rows)}", *cells, f"{missed}"]
 
 
 def quietly(function: Callable[[], Any]) -> Any:
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         return function()
 
 
-def seen_by_audit(release: Any, neighbours: Any, tries: Sequence[int], **more: Any) -> str:
+def seen_by_audit(
+    release: Any, neighbours: Any, tries: Sequence[int], **more: Any
+) -> str:
     """Audit with more and more draws until the claim is refuted."""
     for draws in tries:
-        result = quietly(lambda n=draws: audit_epsilon(release, neighbours, n_draws=n, **more))
+        result = quietly(
+            lambda n=draws: audit_epsilon(release, neighbours, n_draws=n, **more)
+        )
         if result.rejected:
             return f"{result.epsilon_lower:.2f}, {result.event}"
     return UNSEEN
 
 
 def leak(kind: Any) -> list[str]:
-    found = seen_by_audit(kind.made(), None, (MANY,) if kind.__name__ == RARE else TRIES)
+    found = seen_by_audit(
+        kind.made(), None, (MANY,) if kind.__name__ == RARE else TRIES
+    )
     if found != UNSEEN:
         return [kind.__name__, found, ""]
     checks = sorted(privatizer_checks(kind.made()), key=lambda one: one[0] not in NEW)
-    return [kind.__name__, found, next((said(name) for name, check in checks if fails(check)), UNSEEN)]
+    return [
+        kind.__name__,
+        found,
+        next((said(name) for name, check in checks if fails(check)), UNSEEN),
+    ]
 
 
 def broken(name: str, mutant: Any) -> str:
@@ -140,7 +182,11 @@ def curator(kind: Any) -> list[str]:
     last = TABLE["value"].to_numpy().copy()
     last[-1] = 0
     other = pd.DataFrame({"value": last}) if kind.relation == "replace" else TABLE[:-1]
-    return [kind.__name__, seen_by_audit(kind(), [TABLE, other], (FEWER,)), quietly(partial(fault, kind))]
+    return [
+        kind.__name__,
+        seen_by_audit(kind(), [TABLE, other], (FEWER,)),
+        quietly(partial(fault, kind)),
+    ]
 
 
 def said(name: str) -> str:
@@ -164,16 +210,26 @@ def correct() -> Iterator[tuple[str, Any, Any]]:
     for name, transformer in KEEPING.items():
         given = transformer.get_params(deep=False)
         declared: dict[str, Any] = {}
-        if isinstance(given.get("categories"), str) or ("categories" in given and given["categories"] is None):
+        if isinstance(given.get("categories"), str) or (
+            "categories" in given and given["categories"] is None
+        ):
             declared = {"categories": {"a": ["x", "y", None], "b": [1, 2]}}
         elif "bounds" in given and given["bounds"] is None:
             declared = {"bounds": {"a": (0.0, 1.0), "b": (-5.0, 5.0)}}
         yield f"contract: {name}", clone(transformer).set_params(**declared), None
     two = pd.DataFrame({"column": [0]}), pd.DataFrame({"column": [1]})
-    for name in ("randomised response", "subset selection", "unary encoding, optimized"):
+    for name in (
+        "randomised response",
+        "subset selection",
+        "unary encoding, optimized",
+    ):
         transformer = dict(audited_transformers())[name]
         yield f"{name}, polars", transformer, [pl.from_pandas(table) for table in two]
-        yield f"{name}, pyarrow", transformer, [pa.Table.from_pandas(table) for table in two]
+        yield (
+            f"{name}, pyarrow",
+            transformer,
+            [pa.Table.from_pandas(table) for table in two],
+        )
         yield (
             f"{name}, array",
             clone(transformer).set_params(categories=[range(4)]),

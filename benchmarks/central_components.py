@@ -15,7 +15,13 @@ from contextlib import suppress
 
 import numpy as np
 from _timing import verdict, write_results
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine, make_classification
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_wine,
+    make_classification,
+)
 from sklearn.feature_selection import f_classif
 
 from skdp import DPPCA, DPSelectKBest
@@ -49,20 +55,43 @@ def rounded_bounds(X: np.ndarray) -> np.ndarray:
 
 def wide_tables() -> dict[str, Wide]:
     rng = np.random.default_rng(1)
-    patients, wines, diabetes = load_breast_cancer().data, load_wine().data, load_diabetes(scaled=False).data
+    patients, wines, diabetes = (
+        load_breast_cancer().data,
+        load_wine().data,
+        load_diabetes(scaled=False).data,
+    )
     adult = load_adult().frame[list(ADULT)].to_numpy(float)
     low, high = np.array(list(ADULT.values())).T
-    factors = rng.normal(size=(20_000, 5)) @ (rng.normal(size=(5, 50)) * [[3], [2.5], [2], [1.5], [1]])
+    factors = rng.normal(size=(20_000, 5)) @ (
+        rng.normal(size=(5, 50)) * [[3], [2.5], [2], [1.5], [1]]
+    )
     factors = np.clip((factors + rng.normal(size=factors.shape)) / 4, -5, 5)
-    skewed = np.exp(rng.normal(size=(5_000, 3)) @ rng.normal(size=(3, 20)) / 2 + rng.normal(size=(5_000, 20)) / 4)
+    skewed = np.exp(
+        rng.normal(size=(5_000, 3)) @ rng.normal(size=(3, 20)) / 2
+        + rng.normal(size=(5_000, 20)) / 4
+    )
     skewed = np.minimum(skewed, 30) * rng.choice([0.1, 1, 3], 20)
-    skewed_bounds = np.column_stack([np.zeros(20), 10 ** np.ceil(np.log10(skewed.max(axis=0)))])
-    heavy = rng.standard_t(4, (10_000, 30)) * 0.8 ** np.arange(30) @ np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    skewed_bounds = np.column_stack(
+        [np.zeros(20), 10 ** np.ceil(np.log10(skewed.max(axis=0)))]
+    )
+    heavy = (
+        rng.standard_t(4, (10_000, 30))
+        * 0.8 ** np.arange(30)
+        @ np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    )
     return {
-        "digits, 1,797 rows of 64": (load_digits().data, np.tile([0.0, 16.0], (64, 1)), 5),
+        "digits, 1,797 rows of 64": (
+            load_digits().data,
+            np.tile([0.0, 16.0], (64, 1)),
+            5,
+        ),
         "breast cancer, 569 rows of 30": (patients, rounded_bounds(patients), 2),
         "wine, 178 rows of 13": (wines, rounded_bounds(wines), 2),
-        "Adult, 32,561 rows of 5 numbers": ((adult - low) / (high - low), np.tile([0.0, 1.0], (5, 1)), 3),
+        "Adult, 32,561 rows of 5 numbers": (
+            (adult - low) / (high - low),
+            np.tile([0.0, 1.0], (5, 1)),
+            3,
+        ),
         "factors, 20,000 rows of 50": (factors, np.tile([-5.0, 5.0], (50, 1)), 5),
         "skewed, 5,000 rows of 20": (skewed, skewed_bounds, 3),
         "diabetes, 442 rows of 10*": (diabetes, rounded_bounds(diabetes), 2),
@@ -85,11 +114,19 @@ def ours_pure(X: np.ndarray, bounds: np.ndarray, k: int, epsilon: float) -> np.n
     return DPPCA(k, epsilon=epsilon, bounds=bounds).fit(X).components_
 
 
-def in_diffprivlib(X: np.ndarray, bounds: np.ndarray, k: int, epsilon: float) -> np.ndarray:
+def in_diffprivlib(
+    X: np.ndarray, bounds: np.ndarray, k: int, epsilon: float
+) -> np.ndarray:
     from diffprivlib.models import PCA
 
-    norm = np.linalg.norm(X - X.mean(axis=0), axis=1).max()  # read from the data, in the peer's favour
-    return PCA(k, epsilon=epsilon, data_norm=norm, bounds=(bounds[:, 0], bounds[:, 1])).fit(X).components_
+    norm = np.linalg.norm(
+        X - X.mean(axis=0), axis=1
+    ).max()  # read from the data, in the peer's favour
+    return (
+        PCA(k, epsilon=epsilon, data_norm=norm, bounds=(bounds[:, 0], bounds[:, 1]))
+        .fit(X)
+        .components_
+    )
 
 
 class TooSlow(Exception):
@@ -112,7 +149,8 @@ def components() -> Iterator[list[str]]:
     signal.signal(signal.SIGALRM, stop)
     for name, (X, bounds, k) in wide_tables().items():
         found = {
-            model: [shares_of(fit, X, bounds, k, epsilon) for epsilon in EPSILONS] for model, (fit, _) in PCAS.items()
+            model: [shares_of(fit, X, bounds, k, epsilon) for epsilon in EPSILONS]
+            for model, (fit, _) in PCAS.items()
         }
         peers = found["diffprivlib: PCA"]
         for model, (_, promise) in PCAS.items():
@@ -122,7 +160,9 @@ def components() -> Iterator[list[str]]:
             yield [name, str(k), model, promise, *map(cell, found[model]), met]
 
 
-def shares_of(fit: Pca, X: np.ndarray, bounds: np.ndarray, k: int, epsilon: float) -> list[float]:
+def shares_of(
+    fit: Pca, X: np.ndarray, bounds: np.ndarray, k: int, epsilon: float
+) -> list[float]:
     """Return the explained variance of fits, of a peer those that come to an end."""
     if fit is not in_diffprivlib:
         return [explained(X, fit(X, bounds, k, epsilon)) for _ in range(FITS)]
@@ -139,7 +179,9 @@ def shares_of(fit: Pca, X: np.ndarray, bounds: np.ndarray, k: int, epsilon: floa
 def cell(shares: list[float]) -> str:
     if not shares:
         return "–"
-    missing = f" ({len(shares)} of {PEER_TRIES} tries)" if len(shares) < PEER_FITS else ""
+    missing = (
+        f" ({len(shares)} of {PEER_TRIES} tries)" if len(shares) < PEER_FITS else ""
+    )
     return f"{np.mean(shares):.3f} ± {np.std(shares):.3f}{missing}"
 
 
@@ -150,46 +192,91 @@ def targets() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
     """Return tables with their bounds, classes, and the number of columns to find."""
     rng = np.random.default_rng(0)
     patients, wines, digits = load_breast_cancer(), load_wine(), load_digits()
-    clusters, labels = make_classification(5_000, 50, n_informative=10, n_redundant=5, random_state=1)
+    clusters, labels = make_classification(
+        5_000, 50, n_informative=10, n_redundant=5, random_state=1
+    )
     y = rng.integers(0, 2, 20_000)
     shifts = np.append(np.linspace(0.3, 0.03, 20), np.zeros(80))
     units = 10 ** rng.uniform(-2, 2, 100)
     shifted = (rng.normal(size=(20_000, 100)) + np.outer(y, shifts)).clip(-6, 6) * units
     effects = np.append(np.linspace(1, 0.02, 15), np.zeros(25))
-    skewed = np.exp(0.7 * rng.normal(size=(20_000, 40)) + np.outer(y, effects)).clip(0, 20)
+    skewed = np.exp(0.7 * rng.normal(size=(20_000, 40)) + np.outer(y, effects)).clip(
+        0, 20
+    )
     loose = np.outer(units * np.where(np.arange(100) % 2, 6, 30), [-1, 1])
     return {
-        "breast cancer, 10 of 30": (patients.data, rounded_bounds(patients.data), patients.target, 10),
-        "clusters, 10 of 50": (clusters.clip(-10, 10), np.tile([-10, 10], (50, 1)), labels, 10),
+        "breast cancer, 10 of 30": (
+            patients.data,
+            rounded_bounds(patients.data),
+            patients.target,
+            10,
+        ),
+        "clusters, 10 of 50": (
+            clusters.clip(-10, 10),
+            np.tile([-10, 10], (50, 1)),
+            labels,
+            10,
+        ),
         "shifted, 10 of 100": (shifted, np.outer(units, [-6, 6]), y, 10),
         "skewed, 8 of 40": (skewed, np.tile([0, 20], (40, 1)), y, 8),
         "shifted, half of the bounds 5 times too wide*": (shifted, loose, y, 10),
-        "digits, 10 classes, 20 of 64*": (digits.data, np.tile([0, 16], (64, 1)), digits.target, 20),
-        "wine, 3 classes, 5 of 13*": (wines.data, rounded_bounds(wines.data), wines.target, 5),
+        "digits, 10 classes, 20 of 64*": (
+            digits.data,
+            np.tile([0, 16], (64, 1)),
+            digits.target,
+            20,
+        ),
+        "wine, 3 classes, 5 of 13*": (
+            wines.data,
+            rounded_bounds(wines.data),
+            wines.target,
+            5,
+        ),
     }
 
 
-def by_choices(X: np.ndarray, bounds: np.ndarray, y: np.ndarray, k: int, epsilon: float) -> np.ndarray:
+def by_choices(
+    X: np.ndarray, bounds: np.ndarray, y: np.ndarray, k: int, epsilon: float
+) -> np.ndarray:
     classes = range(int(y.max()) + 1)
-    return DPSelectKBest(k, epsilon=epsilon, delta=DELTA, bounds=bounds, classes=classes).fit(X, y).ranking_
+    return (
+        DPSelectKBest(k, epsilon=epsilon, delta=DELTA, bounds=bounds, classes=classes)
+        .fit(X, y)
+        .ranking_
+    )
 
 
-def by_pure_choices(X: np.ndarray, bounds: np.ndarray, y: np.ndarray, k: int, epsilon: float) -> np.ndarray:
-    return DPSelectKBest(k, epsilon=epsilon, bounds=bounds, classes=range(int(y.max()) + 1)).fit(X, y).ranking_
+def by_pure_choices(
+    X: np.ndarray, bounds: np.ndarray, y: np.ndarray, k: int, epsilon: float
+) -> np.ndarray:
+    return (
+        DPSelectKBest(
+            k, epsilon=epsilon, bounds=bounds, classes=range(int(y.max()) + 1)
+        )
+        .fit(X, y)
+        .ranking_
+    )
 
 
-def by_noisy_sums(X: np.ndarray, bounds: np.ndarray, y: np.ndarray, k: int, epsilon: float) -> np.ndarray:
+def by_noisy_sums(
+    X: np.ndarray, bounds: np.ndarray, y: np.ndarray, k: int, epsilon: float
+) -> np.ndarray:
     """Choose columns by F statistics of one noisy table of class sums, for comparison only: its noise is of floats."""
     draw = np.random.default_rng().normal
     places = 2 * (X - bounds[:, 0]) / np.ptp(bounds, axis=1) - 1
     error = math.sqrt(2 * X.shape[1] + 1) / Mu.of(epsilon, DELTA).mu
     indicators = np.eye(int(y.max()) + 1)[y]
-    counts = np.maximum(indicators.sum(axis=0) + draw(0, error, indicators.shape[1]), error)
+    counts = np.maximum(
+        indicators.sum(axis=0) + draw(0, error, indicators.shape[1]), error
+    )
     sums = indicators.T @ places
     means = (sums + draw(0, error, sums.shape)) / counts[:, np.newaxis]
     squares = (places**2).sum(axis=0) + draw(0, error, X.shape[1])
     total = counts @ means / counts.sum()
-    between = counts @ (means - total) ** 2 - error**2 * ((1 - counts / counts.sum()) / counts).sum()
+    between = (
+        counts @ (means - total) ** 2
+        - error**2 * ((1 - counts / counts.sum()) / counts).sum()
+    )
     within = np.maximum(squares - counts @ means**2, counts.sum() * 1e-4)
     return np.argsort(-between / within)[:k]
 
@@ -206,7 +293,12 @@ def selections() -> Iterator[list[str]]:
         best = set(np.argsort(-f_classif(X, y)[0])[:k].tolist())
         for way, choose in SELECTIONS.items():
             shares = [
-                np.mean([len(best & set(choose(X, bounds, y, k, epsilon).tolist())) / k for _ in range(2 * FITS)])
+                np.mean(
+                    [
+                        len(best & set(choose(X, bounds, y, k, epsilon).tolist())) / k
+                        for _ in range(2 * FITS)
+                    ]
+                )
                 for epsilon in EPSILONS
             ]
             yield [name, way, *(f"{share:.2f}" for share in shares)]

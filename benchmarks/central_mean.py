@@ -21,7 +21,10 @@ from sklearn.preprocessing import StandardScaler
 from skdp import DPMean, DPStandardScaler
 from skdp.datasets import load_adult
 
-RUNS, PEER_RUNS = (int(argument) for argument in (*sys.argv[1:3], *(10_000, 2_000)[len(sys.argv[1:3]) :]))
+RUNS, PEER_RUNS = (
+    int(argument)
+    for argument in (*sys.argv[1:3], *(10_000, 2_000)[len(sys.argv[1:3]) :])
+)
 
 BOUNDS = {
     "age": (0, 100),
@@ -49,7 +52,9 @@ def root_mean_square(release: Release, true: float, runs: int) -> float:
     return math.sqrt(np.mean([(release() - true) ** 2 for _ in range(runs)]))
 
 
-def in_opendp(column: np.ndarray, low: float, high: float, epsilon: float) -> Release | None:
+def in_opendp(
+    column: np.ndarray, low: float, high: float, epsilon: float
+) -> Release | None:
     """Return a release of a mean by a noisy sum and a noisy count, half of epsilon each, in integers."""
     try:
         import opendp.prelude as dp
@@ -59,14 +64,23 @@ def in_opendp(column: np.ndarray, low: float, high: float, epsilon: float) -> Re
     values = column.astype(int).tolist()
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
     total = space >> dp.t.then_clamp((int(low), int(high))) >> dp.t.then_sum()
-    sum_scale = dp.binary_search_param(lambda scale: total >> dp.m.then_laplace(scale), 1, epsilon / 2)
+    sum_scale = dp.binary_search_param(
+        lambda scale: total >> dp.m.then_laplace(scale), 1, epsilon / 2
+    )
     count = space >> dp.t.then_count()
-    count_scale = dp.binary_search_param(lambda scale: count >> dp.m.then_laplace(scale), 1, epsilon / 2)
-    sums, counts = total >> dp.m.then_laplace(sum_scale), count >> dp.m.then_laplace(count_scale)
+    count_scale = dp.binary_search_param(
+        lambda scale: count >> dp.m.then_laplace(scale), 1, epsilon / 2
+    )
+    sums, counts = (
+        total >> dp.m.then_laplace(sum_scale),
+        count >> dp.m.then_laplace(count_scale),
+    )
     return lambda: sums(values) / max(counts(values), 1)
 
 
-def in_diffprivlib(column: np.ndarray, low: float, high: float, epsilon: float) -> Release | None:
+def in_diffprivlib(
+    column: np.ndarray, low: float, high: float, epsilon: float
+) -> Release | None:
     """Return a release of a mean whose number of values is public: a weaker promise."""
     try:
         from diffprivlib.tools import mean
@@ -94,7 +108,9 @@ def means() -> list[list[str]]:
         cells = []
         for column, epsilon in TARGETS:
             release = peer(columns[column][:, 0], *BOUNDS[column], epsilon)
-            done = release is not None and root_mean_square(release, columns[column].mean(), PEER_RUNS)
+            done = release is not None and root_mean_square(
+                release, columns[column].mean(), PEER_RUNS
+            )
             cells.append(f"{done:.4g}" if done else "not installed")
         rows.append([name, promise, *cells, "–"])
     return rows
@@ -106,15 +122,23 @@ def scalers() -> list[list[str]]:
     widths = np.array([high - low for low, high in BOUNDS.values()])
     bounds = list(BOUNDS.values())
 
-    def errors(fit: Callable[[], tuple[np.ndarray, np.ndarray]], runs: int) -> list[float]:
+    def errors(
+        fit: Callable[[], tuple[np.ndarray, np.ndarray]], runs: int
+    ) -> list[float]:
         drawn = [fit() for _ in range(runs)]
         true = X.mean(axis=0), X.std(axis=0)
         return [
-            1e6 * math.sqrt(np.mean([((one[part] - true[part]) / widths) ** 2 for one in drawn])) for part in range(2)
+            1e6
+            * math.sqrt(
+                np.mean([((one[part] - true[part]) / widths) ** 2 for one in drawn])
+            )
+            for part in range(2)
         ]
 
     def ours(**parameters: Any) -> tuple[np.ndarray, np.ndarray]:
-        scaler = DPStandardScaler(1.0, bounds=bounds, missing="error", **parameters).fit(X)
+        scaler = DPStandardScaler(
+            1.0, bounds=bounds, missing="error", **parameters
+        ).fit(X)
         return scaler.mean_, scaler.scale_
 
     rows = []
@@ -133,27 +157,60 @@ def scalers() -> list[list[str]]:
         from diffprivlib.tools import mean as peer_mean
         from diffprivlib.tools import std as peer_std
     except ImportError:
-        return [*rows, ["diffprivlib: mean and std", "–", "not installed", "not installed", "–"]]
+        return [
+            *rows,
+            ["diffprivlib: mean and std", "–", "not installed", "not installed", "–"],
+        ]
 
     def peer() -> tuple[np.ndarray, np.ndarray]:
         parts = [
-            [tool(column, epsilon=1 / 10, bounds=ends) for column, ends in zip(X.T, bounds, strict=True)]
+            [
+                tool(column, epsilon=1 / 10, bounds=ends)
+                for column, ends in zip(X.T, bounds, strict=True)
+            ]
             for tool in (peer_mean, peer_std)
         ]
         return np.array(parts[0]), np.array(parts[1])
 
     mean, std = errors(peer, PEER_RUNS // 10)
-    return [*rows, ["diffprivlib: mean and std, ε/10 each", "ε = 1, replace", f"{mean:.0f}", f"{std:.0f}", "–"]]
+    return [
+        *rows,
+        [
+            "diffprivlib: mean and std, ε/10 each",
+            "ε = 1, replace",
+            f"{mean:.0f}",
+            f"{std:.0f}",
+            "–",
+        ],
+    ]
 
 
 def speed() -> list[list[str]]:
     X = np.random.default_rng(0).uniform(size=(1_000_000, 10))
     private = DPStandardScaler(1.0, bounds=(0, 1))
-    seconds = best_of({"skdp": lambda: private.fit(X), "scikit-learn": lambda: StandardScaler().fit(X)}, 7)
+    seconds = best_of(
+        {
+            "skdp": lambda: private.fit(X),
+            "scikit-learn": lambda: StandardScaler().fit(X),
+        },
+        7,
+    )
     ratio = seconds["skdp"] / seconds["scikit-learn"]
     return [
-        ["DPStandardScaler.fit", f"{1e3 * seconds['skdp']:.0f}", f"{ratio:.2f}", "≤ 3", verdict(ratio <= 3)],
-        ["scikit-learn: StandardScaler.fit", f"{1e3 * seconds['scikit-learn']:.0f}", "1.00", "–", "–"],
+        [
+            "DPStandardScaler.fit",
+            f"{1e3 * seconds['skdp']:.0f}",
+            f"{ratio:.2f}",
+            "≤ 3",
+            verdict(ratio <= 3),
+        ],
+        [
+            "scikit-learn: StandardScaler.fit",
+            f"{1e3 * seconds['scikit-learn']:.0f}",
+            "1.00",
+            "–",
+            "–",
+        ],
     ]
 
 
@@ -168,11 +225,17 @@ if __name__ == "__main__":
         f"errors over {RUNS:,} runs of skdp and {PEER_RUNS:,} of its peers (a tenth of it for the scalers); in "
         "brackets what they should be at most. The bounds are public; the number of rows is not, unless it says so.",
         {
-            "The mean of a column": (("what", "promise", *asked, "targets met?"), means()),
+            "The mean of a column": (
+                ("what", "promise", *asked, "targets met?"),
+                means(),
+            ),
             "Means and standard deviations of five columns at ε = 1, millionths of the width": (
                 ("what", "promise", "means", "standard deviations", "within 10 %?"),
                 scalers(),
             ),
-            "A million rows of ten columns": (("what", "ms", "× scikit-learn", "target", "met?"), speed()),
+            "A million rows of ten columns": (
+                ("what", "ms", "× scikit-learn", "target", "met?"),
+                speed(),
+            ),
         },
     )

@@ -24,7 +24,9 @@ from sklearn.model_selection import train_test_split
 from skdp import Domain, DPCategoricalNB, DPGaussianNB, DPLogisticRegression, Interval
 from skdp.datasets import load_adult
 
-FITS, PEER_FITS = (int(argument) for argument in (*sys.argv[1:3], *(10, 3)[len(sys.argv[1:3]) :]))
+FITS, PEER_FITS = (
+    int(argument) for argument in (*sys.argv[1:3], *(10, 3)[len(sys.argv[1:3]) :])
+)
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 TARGETS = {
@@ -57,7 +59,11 @@ def adult() -> Case:
         codes = attribute.encode(loaded.frame[name])
         parts.append(np.eye(len(attribute.values) + 1)[codes.astype(int)])
     numbers = [name for name in names if isinstance(loaded.domain[name], Interval)]
-    bounds = {name: (float(min(edges)), float(max(edges))) for name in numbers for edges in [loaded.domain[name].edges]}
+    bounds = {
+        name: (float(min(edges)), float(max(edges)))
+        for name in numbers
+        for edges in [loaded.domain[name].edges]
+    }
     words = {name: object for name in names if name not in numbers}
     frame = loaded.frame[names].astype(words).fillna(dict.fromkeys(words, "missing"))
     target = (loaded.target == ">50K").to_numpy().astype(int)
@@ -67,8 +73,12 @@ def adult() -> Case:
 
 def of_numbers(columns: np.ndarray, target: np.ndarray, end: float) -> Case:
     columns = np.clip(columns, -end, end)
-    frame = pd.DataFrame(columns, columns=[f"x{place}" for place in range(columns.shape[1])])
-    return Case(columns, target, (-end, end), frame, dict.fromkeys(frame.columns, (-end, end)))
+    frame = pd.DataFrame(
+        columns, columns=[f"x{place}" for place in range(columns.shape[1])]
+    )
+    return Case(
+        columns, target, (-end, end), frame, dict.fromkeys(frame.columns, (-end, end))
+    )
 
 
 def wide() -> Case:
@@ -76,42 +86,70 @@ def wide() -> Case:
     random = np.random.default_rng(5)
     columns, weights = random.normal(size=(32_000, 100)), random.normal(size=100)
     logits = columns @ weights * 6 / np.linalg.norm(weights)
-    return of_numbers(columns, (random.random(32_000) < 1 / (1 + np.exp(-logits))).astype(int), 4)
+    return of_numbers(
+        columns, (random.random(32_000) < 1 / (1 + np.exp(-logits))).astype(int), 4
+    )
 
 
 def clusters() -> Case:
     """Return 20,000 rows of 30 columns of scikit-learn's clusters."""
-    columns, target = make_classification(20_000, 30, n_informative=10, n_redundant=5, random_state=3)
+    columns, target = make_classification(
+        20_000, 30, n_informative=10, n_redundant=5, random_state=3
+    )
     return of_numbers(columns, target, 10)
 
 
-CASES: dict[str, Callable[[], Case]] = {"Adult": adult, "wide": wide, "clusters": clusters}
+CASES: dict[str, Callable[[], Case]] = {
+    "Adult": adult,
+    "wide": wide,
+    "clusters": clusters,
+}
 Score = Callable[[Case, np.ndarray, np.ndarray, float], np.ndarray]
 
 
 def ours(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.ndarray:
-    model = DPLogisticRegression(epsilon, delta=DELTA, bounds=case.bounds, classes=[0, 1])
-    return model.fit(case.columns[train], case.target[train]).decision_function(case.columns[test])
+    model = DPLogisticRegression(
+        epsilon, delta=DELTA, bounds=case.bounds, classes=[0, 1]
+    )
+    return model.fit(case.columns[train], case.target[train]).decision_function(
+        case.columns[test]
+    )
 
 
-def naive_bayes(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.ndarray:
+def naive_bayes(
+    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
+) -> np.ndarray:
     if case.words is None:
         numbers = DPGaussianNB(epsilon, delta=DELTA, bounds=case.bounds, classes=[0, 1])
-        return numbers.fit(case.columns[train], case.target[train]).predict_proba(case.columns[test])[:, 1]
+        return numbers.fit(case.columns[train], case.target[train]).predict_proba(
+            case.columns[test]
+        )[:, 1]
     rows, domain = case.words
-    words = DPCategoricalNB(epsilon, delta=DELTA, categories=domain, classes=[0, 1], handle_unknown="ignore")
-    return words.fit(rows.iloc[train], case.target[train]).predict_proba(rows.iloc[test])[:, 1]
+    words = DPCategoricalNB(
+        epsilon, delta=DELTA, categories=domain, classes=[0, 1], handle_unknown="ignore"
+    )
+    return words.fit(rows.iloc[train], case.target[train]).predict_proba(
+        rows.iloc[test]
+    )[:, 1]
 
 
-def without_privacy(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.ndarray:
-    model = LogisticRegression(max_iter=2_000).fit(case.columns[train], case.target[train])
+def without_privacy(
+    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
+) -> np.ndarray:
+    model = LogisticRegression(max_iter=2_000).fit(
+        case.columns[train], case.target[train]
+    )
     return model.decision_function(case.columns[test])
 
 
-def in_diffprivlib(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.ndarray:
+def in_diffprivlib(
+    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
+) -> np.ndarray:
     from diffprivlib.models import LogisticRegression as Peer
 
-    norm = float(np.quantile(np.linalg.norm(case.columns, axis=1), 0.99))  # read from the data, in the peer's favour
+    norm = float(
+        np.quantile(np.linalg.norm(case.columns, axis=1), 0.99)
+    )  # read from the data, in the peer's favour
     return (
         Peer(epsilon=epsilon, data_norm=norm)
         .fit(case.columns[train], case.target[train])
@@ -119,42 +157,71 @@ def in_diffprivlib(case: Case, train: np.ndarray, test: np.ndarray, epsilon: flo
     )
 
 
-def bayes_in_diffprivlib(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.ndarray:
+def bayes_in_diffprivlib(
+    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
+) -> np.ndarray:
     from diffprivlib.models import GaussianNB as Peer
 
-    model = Peer(epsilon=epsilon, bounds=case.bounds).fit(case.columns[train], case.target[train])
+    model = Peer(epsilon=epsilon, bounds=case.bounds).fit(
+        case.columns[train], case.target[train]
+    )
     return np.nan_to_num(model.predict_proba(case.columns[test])[:, 1], nan=0.5)
 
 
-def in_interpret(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.ndarray:
+def in_interpret(
+    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
+) -> np.ndarray:
     from interpret.privacy import DPExplainableBoostingClassifier
 
-    kinds = ["continuous" if name in case.privacy_bounds else "nominal" for name in case.frame]
+    kinds = [
+        "continuous" if name in case.privacy_bounds else "nominal"
+        for name in case.frame
+    ]
     model = DPExplainableBoostingClassifier(
-        epsilon=epsilon, delta=DELTA, privacy_bounds=case.privacy_bounds, feature_types=kinds
+        epsilon=epsilon,
+        delta=DELTA,
+        privacy_bounds=case.privacy_bounds,
+        feature_types=kinds,
     )
     rows = case.frame
-    return model.fit(rows.iloc[train], case.target[train]).predict_proba(rows.iloc[test])[:, 1]
+    return model.fit(rows.iloc[train], case.target[train]).predict_proba(
+        rows.iloc[test]
+    )[:, 1]
 
 
 MODELS: dict[str, tuple[Score, str, int]] = {
     "**skdp**: DPLogisticRegression": (ours, "(ε, δ), add/remove, n private", FITS),
-    "**skdp**: DPCategoricalNB (Adult), DPGaussianNB": (naive_bayes, "(ε, δ) or ε, add/remove, n private", FITS),
+    "**skdp**: DPCategoricalNB (Adult), DPGaussianNB": (
+        naive_bayes,
+        "(ε, δ) or ε, add/remove, n private",
+        FITS,
+    ),
     "interpret: DP-EBM": (in_interpret, "(ε, δ), n public", PEER_FITS),
-    "diffprivlib: LogisticRegression": (in_diffprivlib, "ε, replace, n public", PEER_FITS),
+    "diffprivlib: LogisticRegression": (
+        in_diffprivlib,
+        "ε, replace, n public",
+        PEER_FITS,
+    ),
     "diffprivlib: GaussianNB": (bayes_in_diffprivlib, "ε, n private", PEER_FITS),
     "scikit-learn: LogisticRegression": (without_privacy, "none", 1),
 }
 
 
 def rows_of(name: str, case: Case) -> Iterator[list[str]]:
-    train, test = train_test_split(np.arange(len(case.target)), random_state=0, test_size=0.25)
+    train, test = train_test_split(
+        np.arange(len(case.target)), random_state=0, test_size=0.25
+    )
     for model, (score, promise, fits) in MODELS.items():
         cells, met = [], []
         start = time.process_time()
         try:
-            for epsilon, wanted in zip(EPSILONS, TARGETS.get(name, (None,) * len(EPSILONS)), strict=True):
-                areas = [roc_auc_score(case.target[test], score(case, train, test, epsilon)) for _ in range(fits)]
+            for epsilon, wanted in zip(
+                EPSILONS, TARGETS.get(name, (None,) * len(EPSILONS)), strict=True
+            ):
+                areas = [
+                    roc_auc_score(case.target[test], score(case, train, test, epsilon))
+                    for _ in range(fits)
+                ]
                 cells.append(f"{np.mean(areas):.4f} ± {np.std(areas):.4f}")
                 if wanted is not None and score is ours:
                     cells[-1] += f" (≥ {wanted:.3f})"
@@ -163,13 +230,22 @@ def rows_of(name: str, case: Case) -> Iterator[list[str]]:
             yield [name, model, promise, *["not installed"] * len(EPSILONS), "–", "–"]
             continue
         seconds = (time.process_time() - start) / (len(EPSILONS) * fits)
-        yield [name, model, promise, *cells, f"{seconds:.2f}", verdict(all(met)) if met else "–"]
+        yield [
+            name,
+            model,
+            promise,
+            *cells,
+            f"{seconds:.2f}",
+            verdict(all(met)) if met else "–",
+        ]
 
 
 def speed() -> list[list[str]]:
     random = np.random.default_rng(0)
     columns = random.normal(size=(1_000_000, 50)).clip(-4, 4)
-    target = (columns @ random.normal(size=50) + random.logistic(size=1_000_000) > 0).astype(int)
+    target = (
+        columns @ random.normal(size=50) + random.logistic(size=1_000_000) > 0
+    ).astype(int)
     private = DPLogisticRegression(1.0, bounds=(-4, 4), classes=[0, 1])
     seconds = best_of(
         {
@@ -180,13 +256,27 @@ def speed() -> list[list[str]]:
     )
     ratio = seconds["skdp"] / seconds["scikit-learn"]
     return [
-        ["DPLogisticRegression.fit", f"{seconds['skdp']:.1f}", f"{ratio:.2f}", "≤ 3", verdict(ratio <= 3)],
-        ["scikit-learn: LogisticRegression.fit", f"{seconds['scikit-learn']:.1f}", "1.00", "–", "–"],
+        [
+            "DPLogisticRegression.fit",
+            f"{seconds['skdp']:.1f}",
+            f"{ratio:.2f}",
+            "≤ 3",
+            verdict(ratio <= 3),
+        ],
+        [
+            "scikit-learn: LogisticRegression.fit",
+            f"{seconds['scikit-learn']:.1f}",
+            "1.00",
+            "–",
+            "–",
+        ],
     ]
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # the peers', of bounds that they read and of their age
+    warnings.simplefilter(
+        "ignore"
+    )  # the peers', of bounds that they read and of their age
     areas = [row for name, make in CASES.items() for row in rows_of(name, make())]
     columns = (
         "table",
@@ -207,6 +297,9 @@ if __name__ == "__main__":
         "tables and three others in view. diffprivlib is pure and is given a norm of rows that was read from the data.",
         {
             "Areas under the curve": (columns, areas),
-            "A million rows of 50 columns": (("what", "seconds", "× scikit-learn", "target", "met?"), speed()),
+            "A million rows of 50 columns": (
+                ("what", "seconds", "× scikit-learn", "target", "met?"),
+                speed(),
+            ),
         },
     )

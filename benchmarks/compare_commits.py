@@ -63,14 +63,21 @@ def oracle_tasks() -> dict[str, Callable[[], object]]:
         codes = rng.integers(k, size=n).astype(np.uint8)
         reports = oracle.report(codes, SecureSource())
 
-        tasks[f"oracle {name}({k}) report"] = partial(oracle.report, codes, SecureSource())
+        tasks[f"oracle {name}({k}) report"] = partial(
+            oracle.report, codes, SecureSource()
+        )
         tasks[f"oracle {name}({k}) estimate"] = partial(estimate, oracle, reports)
     return tasks
 
 
 def local_tasks() -> dict[str, Callable[[], object]]:
     """Transform, tally and estimate tables."""
-    from skdp import LocalHashingEncoder, NumericPerturber, RandomizedResponseEncoder, UnaryEncodingTransformer
+    from skdp import (
+        LocalHashingEncoder,
+        NumericPerturber,
+        RandomizedResponseEncoder,
+        UnaryEncodingTransformer,
+    )
     from skdp.datasets import load_adult
 
     adult = load_adult()
@@ -79,12 +86,18 @@ def local_tasks() -> dict[str, Callable[[], object]]:
     domain = adult.domain.select(names)
     ages = adult.data[["age"]].astype(float)
     tasks: dict[str, Callable[[], object]] = {}
-    for kind in (RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder):
+    for kind in (
+        RandomizedResponseEncoder,
+        UnaryEncodingTransformer,
+        LocalHashingEncoder,
+    ):
         encoder = kind(1.0, categories=domain).fit(people)
         reports = encoder.transform(people)
         tasks[f"local {kind.__name__} transform"] = partial(encoder.transform, people)
         tasks[f"local {kind.__name__} tally"] = partial(encoder.tally, reports)
-        tasks[f"local {kind.__name__} estimate"] = partial(encoder.estimate_counts, reports)
+        tasks[f"local {kind.__name__} estimate"] = partial(
+            encoder.estimate_counts, reports
+        )
     perturber = NumericPerturber(1.0, bounds={"age": (0, 100)}).fit(ages)
     tasks["local NumericPerturber transform"] = lambda: perturber.transform(ages)
     return tasks
@@ -104,10 +117,12 @@ def central_tasks() -> dict[str, Callable[[], object]]:
     return {
         "central DPMean fit": lambda: DPMean(1.0, bounds=bounds).fit(numbers),
         "central DPHistogram fit": lambda: DPHistogram(1.0, domain=domain).fit(words),
-        "central DPQuantileTransformer fit": lambda: DPQuantileTransformer(1.0, bounds=bounds).fit(numbers),
-        "central DPLogisticRegression fit": lambda: DPLogisticRegression(1.0, bounds=bounds, classes=[0, 1]).fit(
-            numbers, target
-        ),
+        "central DPQuantileTransformer fit": lambda: DPQuantileTransformer(
+            1.0, bounds=bounds
+        ).fit(numbers),
+        "central DPLogisticRegression fit": lambda: DPLogisticRegression(
+            1.0, bounds=bounds, classes=[0, 1]
+        ).fit(numbers, target),
     }
 
 
@@ -116,7 +131,9 @@ def privacy_tasks() -> dict[str, Callable[[], object]]:
     from skdp import PrivacyGuarantee, PrivacyLedger
     from skdp.privacy import LaplaceLoss, compose
 
-    mean = PrivacyGuarantee(0.3, trust="central", relation="add_remove", losses=(LaplaceLoss(0.3, 100),))
+    mean = PrivacyGuarantee(
+        0.3, trust="central", relation="add_remove", losses=(LaplaceLoss(0.3, 100),)
+    )
     releases = [mean] * 30
     guarantee = PrivacyGuarantee(0.01, trust="central", relation="add_remove")
 
@@ -141,7 +158,9 @@ def synthesis_tasks() -> dict[str, Callable[[], object]]:
     table, domain = adult.data[names], adult.domain.select(names)
     fitted = DPMarginalSynthesizer(1.0, domain=domain, random_state=0).fit(table)
     return {
-        "synthesis fit": lambda: DPMarginalSynthesizer(1.0, domain=domain, random_state=0).fit(table),
+        "synthesis fit": lambda: DPMarginalSynthesizer(
+            1.0, domain=domain, random_state=0
+        ).fit(table),
         "synthesis sample": lambda: fitted.sample(45_222),
     }
 
@@ -161,7 +180,9 @@ def engine_tasks() -> dict[str, Callable[[], object]]:
     pq.write_table(pa.table({"x": values[codes]}), folder / "people.parquet")
     encoder = RandomizedResponseEncoder(1.0, categories={"x": values.tolist()})
     encoder.fit(pq.read_table(folder / "people.parquet").slice(0, 10))
-    privatize(ds.dataset(folder / "people.parquet"), encoder, path=folder / "reports.parquet")
+    privatize(
+        ds.dataset(folder / "people.parquet"), encoder, path=folder / "reports.parquet"
+    )
     target = folder / "again.parquet"
 
     def release() -> None:
@@ -176,11 +197,17 @@ def engine_tasks() -> dict[str, Callable[[], object]]:
 
 def import_tasks() -> dict[str, Callable[[], object]]:
     """Import the library after what it stands on; in a process of its own, as an import happens once."""
-    code = "import time, pandas, sklearn.base; start = time.process_time(); import skdp; "
+    code = (
+        "import time, pandas, sklearn.base; start = time.process_time(); import skdp; "
+    )
     code += "print(time.process_time() - start)"
 
     def measure() -> float:
-        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        return float(
+            subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=True
+            ).stdout
+        )
 
     return {"import skdp": measure}
 
@@ -204,15 +231,28 @@ def pair_distance() -> list[float]:
     from skdp.datasets import load_adult
 
     adult = load_adult()
-    names = ["workclass", "education", "marital-status", "occupation", "relationship", "race", "sex"]
+    names = [
+        "workclass",
+        "education",
+        "marital-status",
+        "occupation",
+        "relationship",
+        "race",
+        "sex",
+    ]
     table, domain = adult.data[names], adult.domain.select(names)
     errors = []
     for seed in SEEDS:
-        synthesizer = DPMarginalSynthesizer(1.0, domain=domain, random_state=seed).fit(table)
+        synthesizer = DPMarginalSynthesizer(1.0, domain=domain, random_state=seed).fit(
+            table
+        )
         rows = synthesizer.sample(len(table))
         distances = []
         for pair in itertools.combinations(names, 2):
-            shares = [frame[list(pair)].value_counts(normalize=True) for frame in (table, rows)]
+            shares = [
+                frame[list(pair)].value_counts(normalize=True)
+                for frame in (table, rows)
+            ]
             distances.append(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
         errors.append(float(np.mean(distances)))
     return errors
@@ -232,9 +272,17 @@ def area_under_curve() -> list[float]:
     areas = []
     for seed in SEEDS:
         train = np.random.default_rng(seed).random(len(target)) < 0.8
-        model = DPLogisticRegression(0.5, bounds=bounds, classes=[0, 1], random_state=seed)
+        model = DPLogisticRegression(
+            0.5, bounds=bounds, classes=[0, 1], random_state=seed
+        )
         model.fit(numbers[train], target[train])
-        areas.append(float(roc_auc_score(target[~train], model.predict_proba(numbers[~train])[:, 1])))
+        areas.append(
+            float(
+                roc_auc_score(
+                    target[~train], model.predict_proba(numbers[~train])[:, 1]
+                )
+            )
+        )
     return areas
 
 
@@ -247,10 +295,21 @@ def count_error() -> list[float]:
     people = adult.data[["occupation"]]
     ratios = []
     for seed in SEEDS:
-        encoder = FrequencyOracleEncoder(1.0, categories=adult.domain.select(["occupation"]), random_state=seed)
+        encoder = FrequencyOracleEncoder(
+            1.0, categories=adult.domain.select(["occupation"]), random_state=seed
+        )
         table = encoder.fit(people).estimate_counts(encoder.transform(people))
-        truth = people["occupation"].value_counts().reindex(table.index.get_level_values(-1)).to_numpy()
-        ratios.append(float(np.sqrt(np.mean(((table["count"] - truth) / table["std_error"]) ** 2))))
+        truth = (
+            people["occupation"]
+            .value_counts()
+            .reindex(table.index.get_level_values(-1))
+            .to_numpy()
+        )
+        ratios.append(
+            float(
+                np.sqrt(np.mean(((table["count"] - truth) / table["std_error"]) ** 2))
+            )
+        )
     return ratios
 
 
@@ -275,9 +334,16 @@ def work(group: str) -> None:
 
 def measure(group: str, root: Path) -> dict[str, Any]:
     """Run one group of tasks with the code under a folder."""
-    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
     command = [sys.executable, str(Path(__file__).resolve()), "--work", group]
-    process = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
     if process.returncode:
         raise SystemExit(f"{group} fails at {root}:\n{process.stderr[-2000:]}")
     return json.loads(process.stdout.splitlines()[-1])
@@ -293,7 +359,12 @@ def compare_speed(group: str, roots: tuple[Path, Path], turns: int) -> list[list
                 least[place][name] = min(seconds, least[place].get(name, math.inf))
     before, now = least
     return [
-        [name, f"{1e3 * before[name]:.3g}", f"{1e3 * seconds:.3g}", f"{seconds / before[name]:.3f}"]
+        [
+            name,
+            f"{1e3 * before[name]:.3g}",
+            f"{1e3 * seconds:.3g}",
+            f"{seconds / before[name]:.3f}",
+        ]
         for name, seconds in now.items()
     ]
 
@@ -313,10 +384,21 @@ def table(columns: tuple[str, ...], rows: list[list[str]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("commit", nargs="?", default="HEAD~1", help="the earlier commit")
-    parser.add_argument("--turns", type=int, default=3, help="processes of each commit for each group of speeds")
-    parser.add_argument("--only", default="", help="a part of the names of the groups to run")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "commit", nargs="?", default="HEAD~1", help="the earlier commit"
+    )
+    parser.add_argument(
+        "--turns",
+        type=int,
+        default=3,
+        help="processes of each commit for each group of speeds",
+    )
+    parser.add_argument(
+        "--only", default="", help="a part of the names of the groups to run"
+    )
     parser.add_argument("--work", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work is not None:
@@ -325,14 +407,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         earlier = Path(folder) / "earlier"
         git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "--quiet", "--detach", str(earlier), options.commit], check=True)
+        subprocess.run(
+            [*git, "add", "--quiet", "--detach", str(earlier), options.commit],
+            check=True,
+        )
         try:
             roots = (earlier, ROOT)
             speeds = []
             for group in SPEED:
                 if options.only in f"speed {group}":
                     speeds += compare_speed(group, roots, options.turns)
-            values = [compare_values(group, roots) for group in VALUES if options.only in f"values {group}"]
+            values = [
+                compare_values(group, roots)
+                for group in VALUES
+                if options.only in f"values {group}"
+            ]
         finally:
             subprocess.run([*git, "remove", "--force", str(earlier)], check=True)
     if speeds:

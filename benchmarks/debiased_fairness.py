@@ -21,7 +21,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdp import RandomizedResponseEncoder
 from skdp.datasets import load_adult
 from skdp.local import SubsetSelectionEncoder, UnaryEncodingTransformer
-from skdp.metrics.fairness import Estimate, Groups, Labels, Precision, measure, sums_of_estimated
+from skdp.metrics.fairness import (
+    Estimate,
+    Groups,
+    Labels,
+    Precision,
+    measure,
+    sums_of_estimated,
+)
 from skdp.metrics.private_groups._reports import GroupReports, find_privileged
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource
@@ -54,7 +61,10 @@ NAMES = (
 
 def predict() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Return the test rows, their labels and the predictions of a model that was trained on the others."""
-    train, test = load_adult(subset="train", dropna=True), load_adult(subset="test", dropna=True)
+    train, test = (
+        load_adult(subset="train", dropna=True),
+        load_adult(subset="test", dropna=True),
+    )
     model = make_pipeline(
         make_column_transformer((StandardScaler(), NUMBERS), (OneHotEncoder(), WORDS)),
         LogisticRegression(max_iter=1000),
@@ -67,8 +77,16 @@ def estimate(blocks: Any, cells: np.ndarray, labels: Labels) -> Estimate:
     """Return the estimates of the metrics of groups that are known from indicators."""
     groups = Groups.of(GROUPS, cells, by_group=False)
     sums = sums_of_estimated(blocks, groups.members, labels)
-    found = [row[3] for row in measure(sums, labels.benefits(), groups, Precision("fixed", 0.95))][: len(NAMES)]
-    return Estimate(*(np.array([getattr(one, part) for one in found]) for part in Estimate.__annotations__))
+    found = [
+        row[3]
+        for row in measure(sums, labels.benefits(), groups, Precision("fixed", 0.95))
+    ][: len(NAMES)]
+    return Estimate(
+        *(
+            np.array([getattr(one, part) for one in found])
+            for part in Estimate.__annotations__
+        )
+    )
 
 
 def known(codes: np.ndarray, cells: np.ndarray, labels: Labels) -> np.ndarray:
@@ -91,7 +109,10 @@ def study(
     source = SeededSource("debiased fairness")
     found, naive = np.empty((4, repeats, 10)), []
     for repeat in range(repeats):
-        parts = tuple(oracle.report(code, source) for oracle, code in zip(oracles, codes, strict=True))
+        parts = tuple(
+            oracle.report(code, source)
+            for oracle, code in zip(oracles, codes, strict=True)
+        )
         groups = GroupReports(domain, domain, oracles, parts)
         one = estimate(groups.indicators(), cells, labels)
         found[:, repeat] = one.value, one.std_error, one.lower, one.upper
@@ -117,10 +138,14 @@ def study(
     return rows, truth, np.mean(naive, axis=0) if naive else truth
 
 
-def shrinkage(encoder: Any, people: pd.DataFrame, cells: np.ndarray, chosen: np.ndarray) -> float:
+def shrinkage(
+    encoder: Any, people: pd.DataFrame, cells: np.ndarray, chosen: np.ndarray
+) -> float:
     """Return the factor of the difference of a rate over the chosen rows, if reports are taken for the truth."""
     oracle = encoder.oracles_[0]
-    codes = encoder.domain_.join(encoder.domain_.encode([people[name] for name in people]))
+    codes = encoder.domain_.join(
+        encoder.domain_.encode([people[name] for name in people])
+    )
     share = cells[codes][chosen].mean()
     own = float(oracle.p + (cells.sum() - 1) * oracle.q)
     other = float(cells.sum() * oracle.q)
@@ -143,14 +168,24 @@ def main() -> None:
             WHITE_MEN,
             {"strategy": "joint"},
         ),
-        "Randomised response on race and sex, half of epsilon each": (RandomizedResponseEncoder, both, WHITE_MEN, {}),
+        "Randomised response on race and sex, half of epsilon each": (
+            RandomizedResponseEncoder,
+            both,
+            WHITE_MEN,
+            {},
+        ),
         "Optimised unary encoding on race x sex, jointly": (
             UnaryEncodingTransformer,
             both,
             WHITE_MEN,
             {"strategy": "joint"},
         ),
-        "Subset selection on race x sex, jointly": (SubsetSelectionEncoder, both, WHITE_MEN, {"strategy": "joint"}),
+        "Subset selection on race x sex, jointly": (
+            SubsetSelectionEncoder,
+            both,
+            WHITE_MEN,
+            {"strategy": "joint"},
+        ),
     }
     tables: dict[str, tuple[Any, list[list[str]]]] = {}
     for name, (make, people, privileged, parameters) in cases.items():
@@ -161,17 +196,27 @@ def main() -> None:
         tables[name] = (COLUMNS, rows)
         if make is RandomizedResponseEncoder and len(encoder.oracles_) == 1:
             factors = [
-                shrinkage(encoder, people, cells, chosen) for chosen in (np.ones(len(true), bool), true == ">50K")
+                shrinkage(encoder, people, cells, chosen)
+                for chosen in (np.ones(len(true), bool), true == ">50K")
             ]
             shrunk = [
-                [metric, f"{truth[i]:.4f}", f"{naive[i]:.4f}", f"{naive[i] / truth[i]:.4f}", f"{factor:.4f}"]
+                [
+                    metric,
+                    f"{truth[i]:.4f}",
+                    f"{naive[i]:.4f}",
+                    f"{naive[i] / truth[i]:.4f}",
+                    f"{factor:.4f}",
+                ]
                 for metric, i, factor in (
                     ("statistical parity difference", 6, factors[0]),
                     ("equal opportunity difference", 8, factors[1]),
                 )
             ]
             heading = f"{name}: reports taken for the truth"
-            tables[heading] = (("metric", "true", "mean of the reports'", "ratio", "factor of theory"), shrunk)
+            tables[heading] = (
+                ("metric", "true", "mean of the reports'", "ratio", "factor of theory"),
+                shrunk,
+            )
     write_results(
         "debiased_fairness",
         "Fairness from privatised groups: bias and coverage",

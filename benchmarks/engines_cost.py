@@ -48,7 +48,9 @@ CLUSTERS = [
     ("Dask, 4 machines with 16 cores", "dask", 64),
     ("Spark, 10 machines with 16 cores", "spark", 160),
 ]
-EFFICIENCY = 0.85  # two Dask workers against twice one: benchmarks/results/engines_local.md
+EFFICIENCY = (
+    0.85  # two Dask workers against twice one: benchmarks/results/engines_local.md
+)
 NOTES = """
 Measured on {cores} cores, once each, with a load of {load:.0f}. Tables of more than {file_rows:,} rows are one file
 several times. |
@@ -80,7 +82,12 @@ def opened(engine: str, folder: Path) -> Iterator[Callable[[], Any]]:
         from distributed import Client, LocalCluster
 
         with (
-            LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+            LocalCluster(
+                n_workers=2,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+            ) as cluster,
             Client(cluster) as client,
         ):
             client.run(fitted, COLUMNS)  # imports are not what is measured
@@ -89,11 +96,17 @@ def opened(engine: str, folder: Path) -> Iterator[Callable[[], Any]]:
         from pyspark.sql import SparkSession
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        builder = SparkSession.builder.master("local[2]").config(
+            "spark.ui.enabled", "false"
+        )
         # These files are small: by default, Spark would make one task of each.
-        session = builder.config("spark.sql.files.maxPartitionBytes", "2m").getOrCreate()
+        session = builder.config(
+            "spark.sql.files.maxPartitionBytes", "2m"
+        ).getOrCreate()
         session.sparkContext.setLogLevel("OFF")
-        session.range(10).mapInArrow(lambda batches: batches, "id long").collect()  # starts the workers
+        session.range(10).mapInArrow(
+            lambda batches: batches, "id long"
+        ).collect()  # starts the workers
         yield lambda: session.read.parquet(*files)
         session.stop()
 
@@ -103,7 +116,9 @@ def count_pairs(frame: Any) -> None:
     assert table is not None
     places = range(len(DOMAIN.columns))
     cliques = [*((place,) for place in places), *itertools.combinations(places, 2)]
-    assert sum(1 for _ in LargeRecords(table, DOMAIN, "error").count(cliques)) == len(cliques)
+    assert sum(1 for _ in LargeRecords(table, DOMAIN, "error").count(cliques)) == len(
+        cliques
+    )
 
 
 def work(task: str, engine: str, folder: Path, target: Path) -> float:
@@ -122,7 +137,15 @@ def work(task: str, engine: str, folder: Path, target: Path) -> float:
 
 def measure(task: str, engine: str, folder: Path) -> float:
     target = folder / "out"
-    command = [sys.executable, __file__, "--work", task, engine, str(folder), str(target)]
+    command = [
+        sys.executable,
+        __file__,
+        "--work",
+        task,
+        engine,
+        str(folder),
+        str(target),
+    ]
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return float(json.loads(done.stdout.strip().splitlines()[-1]))
@@ -146,7 +169,9 @@ def slope(seconds: dict[int, float]) -> tuple[float, float]:
     return each, max(0.0, seconds[few] - few * each)
 
 
-def extrapolate(found: dict[tuple[str, str], dict[int, float]], cores_here: int) -> list[list[str]]:
+def extrapolate(
+    found: dict[tuple[str, str], dict[int, float]], cores_here: int
+) -> list[list[str]]:
     lines = []
     for name, engine, cores in CLUSTERS:
         for task in TASKS:
@@ -154,9 +179,16 @@ def extrapolate(found: dict[tuple[str, str], dict[int, float]], cores_here: int)
                 continue
             each, start = slope(found[task, engine])
             cluster = engine in ("dask", "spark")
-            seconds = start + BILLIONS * each * cores_here / (cores * (EFFICIENCY if cluster else 1))
-            row, took = f"{each * cores_here * 1e9:.0f} ns", f"{seconds / 60:,.1f} minutes"
-            lines.append([name, engine, task, row, took, f"{seconds * cores / 3600:.1f}"])
+            seconds = start + BILLIONS * each * cores_here / (
+                cores * (EFFICIENCY if cluster else 1)
+            )
+            row, took = (
+                f"{each * cores_here * 1e9:.0f} ns",
+                f"{seconds / 60:,.1f} minutes",
+            )
+            lines.append(
+                [name, engine, task, row, took, f"{seconds * cores / 3600:.1f}"]
+            )
     return lines
 
 
@@ -176,16 +208,24 @@ def main() -> None:
             fill(adult, write_rows, rows)
             for task, engines in TASKS.items():
                 for engine in engines:
-                    seconds = measure(task, engine, adult if task == "all pairs" else people)
+                    seconds = measure(
+                        task, engine, adult if task == "all pairs" else people
+                    )
                     found.setdefault((task, engine), {})[rows] = seconds
     cores = os.cpu_count() or 1
     measured = [
-        [task, engine, *(f"{seconds[rows]:.1f}" for rows in options.rows)] for (task, engine), seconds in found.items()
+        [task, engine, *(f"{seconds[rows]:.1f}" for rows in options.rows)]
+        for (task, engine), seconds in found.items()
     ]
     notes = (
         " ".join(NOTES.split())
         .replace(" | ", "\n\n")
-        .format(cores=cores, load=os.getloadavg()[1], file_rows=FILE_ROWS, efficiency=EFFICIENCY)
+        .format(
+            cores=cores,
+            load=os.getloadavg()[1],
+            file_rows=FILE_ROWS,
+            efficiency=EFFICIENCY,
+        )
     )
     write_results(
         "engines_cost",
@@ -193,7 +233,10 @@ def main() -> None:
         ["skdp", "numpy", "polars", "pyarrow", "duckdb", "dask", "pyspark"],
         notes,
         {
-            "Measured, in seconds": (["task", "engine", *(f"{rows:,} rows" for rows in options.rows)], measured),
+            "Measured, in seconds": (
+                ["task", "engine", *(f"{rows:,} rows" for rows in options.rows)],
+                measured,
+            ),
             "Extrapolated to 10,000,000,000 rows": (
                 ["where", "engine", "task", "a row, on one core", "time", "core hours"],
                 extrapolate(found, cores),

@@ -57,7 +57,9 @@ ADULT = CENSUS.frame.drop(columns="fnlwgt")
 FEW = len(ADULT)
 GROUP = 1 << 20
 TEXT = [name for name in ADULT if ADULT[name].dtype == "category"]
-DOMAIN = Domain({name: CENSUS.domain[name] if name in TEXT else BINS[name] for name in ADULT})
+DOMAIN = Domain(
+    {name: CENSUS.domain[name] if name in TEXT else BINS[name] for name in ADULT}
+)
 PAIRS = list(itertools.combinations(DOMAIN.columns, 2))
 OURS = ["pyarrow", "duckdb", "polars", "dask"]
 OWN = [
@@ -71,12 +73,21 @@ QUERIES = {"duckdb": OWN[:2], "polars": OWN[2:4], "pyarrow": OWN, "dask": OWN[4:
 
 
 def synthesizer(**params: Any) -> DPMarginalSynthesizer:
-    return DPMarginalSynthesizer(**{"delta": 1e-9, "domain": DOMAIN, "random_state": 0} | params)
+    return DPMarginalSynthesizer(
+        **{"delta": 1e-9, "domain": DOMAIN, "random_state": 0} | params
+    )
 
 
 def write_rows(path: Path, rows: int) -> None:
-    table = pa.Table.from_pandas(ADULT, preserve_index=False).replace_schema_metadata(None)
-    schema = pa.schema([(name, pa.string() if name in TEXT else table.schema.field(name).type) for name in ADULT])
+    table = pa.Table.from_pandas(ADULT, preserve_index=False).replace_schema_metadata(
+        None
+    )
+    schema = pa.schema(
+        [
+            (name, pa.string() if name in TEXT else table.schema.field(name).type)
+            for name in ADULT
+        ]
+    )
     model = synthesizer(epsilon=10.0).fit(table.cast(schema))
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, rows, GROUP):
@@ -114,14 +125,20 @@ def query_pairs(query: str, path: Path) -> int:
 
         rows = polars.scan_parquet(path)
         if query.endswith("categories"):
-            rows = rows.with_columns(polars.col(polars.String).cast(polars.Categorical)).collect().lazy()
+            rows = (
+                rows.with_columns(polars.col(polars.String).cast(polars.Categorical))
+                .collect()
+                .lazy()
+            )
         counted = polars.collect_all([rows.group_by(pair).len() for pair in PAIRS])
         return sum(int(table["len"].sum()) for table in counted) // len(PAIRS)
     if query.startswith("dask"):
         import dask
 
         frame = open_frame("dask", path)
-        sizes = dask.compute(*(frame.groupby(list(pair), dropna=False).size() for pair in PAIRS))
+        sizes = dask.compute(
+            *(frame.groupby(list(pair), dropna=False).size() for pair in PAIRS)
+        )
         return sum(int(size.sum()) for size in sizes) // len(PAIRS)
     import duckdb
 
@@ -135,8 +152,13 @@ def query_pairs(query: str, path: Path) -> int:
         return sum(table["n"].to_pylist()) // len(PAIRS)
     stored = duckdb.connect()
     stored.execute("CREATE TABLE r AS SELECT * FROM read_parquet(?)", [str(path)])
-    queries = [f'SELECT "{first}", "{second}", count(*) AS n FROM r GROUP BY ALL' for first, second in PAIRS]
-    return sum(sum(stored.sql(query).to_arrow_table()["n"].to_pylist()) for query in queries) // len(PAIRS)
+    queries = [
+        f'SELECT "{first}", "{second}", count(*) AS n FROM r GROUP BY ALL'
+        for first, second in PAIRS
+    ]
+    return sum(
+        sum(stored.sql(query).to_arrow_table()["n"].to_pylist()) for query in queries
+    ) // len(PAIRS)
 
 
 LABELS = ["never", "sometimes", "often", "always"]
@@ -146,7 +168,13 @@ def write_answers(path: Path, rows: int) -> None:
     draw = np.random.default_rng(0)
     perturber, bits = numeric_perturber(), unary_encoder().get_feature_names_out()
     schema = pa.schema(
-        {"text": pa.string(), "word": pa.string(), "age": pa.int32(), "hours": pa.float64(), "report": pa.float64()}
+        {
+            "text": pa.string(),
+            "word": pa.string(),
+            "age": pa.int32(),
+            "hours": pa.float64(),
+            "report": pa.float64(),
+        }
         | dict.fromkeys(bits, pa.int8())
     )
     with pq.ParquetWriter(path, schema) as writer:
@@ -164,7 +192,9 @@ def write_answers(path: Path, rows: int) -> None:
 
 
 def numeric_perturber() -> NumericPerturber:
-    return NumericPerturber(2.0, bounds={"report": (0, 100)}).fit(pa.table({"report": [0.0, 1.0]}))
+    return NumericPerturber(2.0, bounds={"report": (0, 100)}).fit(
+        pa.table({"report": [0.0, 1.0]})
+    )
 
 
 def unary_encoder() -> UnaryEncodingTransformer:
@@ -175,14 +205,21 @@ def unary_encoder() -> UnaryEncodingTransformer:
 def query_cases() -> dict[str, tuple[list[str], Callable[[Any], object], str]]:
     """Return of each case its columns, our call, and the keys of DuckDB's own query."""
     domain = Domain(
-        {"text": LABELS, "word": LABELS, "age": Interval(0, 100, bins=20), "hours": Interval(0, 100, bins=20)}
+        {
+            "text": LABELS,
+            "word": LABELS,
+            "age": Interval(0, 100, bins=20),
+            "hours": Interval(0, 100, bins=20),
+        }
     )
 
     def histogram(*names: str) -> Callable[[Any], object]:
         return lambda frame: DPHistogram(domain=domain.select(names)).fit(frame)
 
     def tallied(*names: str, strategy: str = "split") -> Callable[[Any], object]:
-        encoder = RandomizedResponseEncoder(2.0, categories=domain.select(names), strategy=strategy)
+        encoder = RandomizedResponseEncoder(
+            2.0, categories=domain.select(names), strategy=strategy
+        )
         encoder.fit(pa.table(dict.fromkeys(names, LABELS)))
         return lambda frame: tally(frame, encoder)
 
@@ -191,15 +228,39 @@ def query_cases() -> dict[str, tuple[list[str], Callable[[Any], object], str]]:
     return {
         "tally of a column of text": (["text"], tallied("text"), "text"),
         "tally of two": (["text", "word"], tallied("text", "word"), "text, word"),
-        "tally of two jointly": (["text", "word"], tallied("text", "word", strategy="joint"), "text, word"),
-        "tally of numeric reports": (["report"], lambda frame: tally(frame, perturber), "report"),
-        "tally of bits": (bits, lambda frame: tally(frame, unary), ", ".join(f'"{name}"' for name in bits)),
+        "tally of two jointly": (
+            ["text", "word"],
+            tallied("text", "word", strategy="joint"),
+            "text, word",
+        ),
+        "tally of numeric reports": (
+            ["report"],
+            lambda frame: tally(frame, perturber),
+            "report",
+        ),
+        "tally of bits": (
+            bits,
+            lambda frame: tally(frame, unary),
+            ", ".join(f'"{name}"' for name in bits),
+        ),
         "histogram of text": (["text"], histogram("text"), "text"),
         "histogram of whole numbers": (["age"], histogram("age"), "age // 5"),
-        "histogram of text by whole numbers": (["text", "age"], histogram("text", "age"), "text, age // 5"),
+        "histogram of text by whole numbers": (
+            ["text", "age"],
+            histogram("text", "age"),
+            "text, age // 5",
+        ),
         "histogram of reals": (["hours"], histogram("hours"), "floor(hours / 5)::INT"),
-        "mean of whole numbers": (["age"], lambda frame: DPMean(bounds=(0, 100)).fit(frame), "age"),
-        "mean of reals": (["hours"], lambda frame: DPMean(bounds=(0, 100)).fit(frame), ""),
+        "mean of whole numbers": (
+            ["age"],
+            lambda frame: DPMean(bounds=(0, 100)).fit(frame),
+            "age",
+        ),
+        "mean of reals": (
+            ["hours"],
+            lambda frame: DPMean(bounds=(0, 100)).fit(frame),
+            "",
+        ),
     }
 
 
@@ -212,7 +273,9 @@ def compare_queries(path: Path, repeats: int) -> list[list[str]]:
         own = f"{keys}, count(*)" if keys else f"avg({columns[0]})"
         calls = {
             "ours": lambda frame=frame, ours=ours: ours(frame),
-            "own": lambda frame=frame, own=own, keys=keys: frame.aggregate(own, keys).fetchall(),
+            "own": lambda frame=frame, own=own, keys=keys: frame.aggregate(
+                own, keys
+            ).fetchall(),
         }
         best = dict.fromkeys(calls, (math.inf, math.inf))
         for _ in range(repeats + 1):  # the first one warms up
@@ -223,8 +286,16 @@ def compare_queries(path: Path, repeats: int) -> list[list[str]]:
                 best[who] = tuple(map(min, best[who], now))
         (wall, used), (own_wall, own_used) = best["ours"], best["own"]
         ratios = wall / own_wall, used / own_used
-        line = [name, f"{wall:.3f} s", f"{used:.3f} s", f"{own_wall:.3f} s", f"{own_used:.3f} s"]
-        lines.append([*line, *(f"{ratio:.2f}" for ratio in ratios), verdict(max(ratios) <= 1.5)])
+        line = [
+            name,
+            f"{wall:.3f} s",
+            f"{used:.3f} s",
+            f"{own_wall:.3f} s",
+            f"{own_used:.3f} s",
+        ]
+        lines.append(
+            [*line, *(f"{ratio:.2f}" for ratio in ratios), verdict(max(ratios) <= 1.5)]
+        )
     return lines
 
 
@@ -263,12 +334,19 @@ def work(task: str, what: str, path: Path) -> dict[str, Any]:
         result = fit(*json.loads(what), path)
     else:
         result["rows"] = (count_pairs if task == "count" else query_pairs)(what, path)
-    return result | {"seconds": time.perf_counter() - start, "peak": _resident("VmHWM") / 1e6}
+    return result | {
+        "seconds": time.perf_counter() - start,
+        "peak": _resident("VmHWM") / 1e6,
+    }
 
 
 def measure(task: str, what: str, path: Path) -> dict[str, Any]:
     command = [sys.executable, __file__, "--work", task, what, str(path)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    return json.loads(
+        subprocess.run(
+            command, check=True, capture_output=True, text=True
+        ).stdout.splitlines()[-1]
+    )
 
 
 def best(results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -276,7 +354,10 @@ def best(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def compare_pairs(path: Path, rows: int, repeats: int) -> list[list[str]]:
-    tasks = [*(("count", engine) for engine in OURS), *(("query", query) for query in OWN)]
+    tasks = [
+        *(("count", engine) for engine in OURS),
+        *(("query", query) for query in OWN),
+    ]
     found: dict[tuple[str, str], list[dict[str, Any]]] = {task: [] for task in tasks}
     for _ in range(repeats):
         for task in tasks:
@@ -287,7 +368,9 @@ def compare_pairs(path: Path, rows: int, repeats: int) -> list[list[str]]:
         result = best(found[task, engine])
         line = [engine, f"{result['seconds']:.1f} s", f"{result['peak']:,.0f} MB"]
         if task == "count":
-            own = min(best(found["query", query])["seconds"] for query in QUERIES[engine])
+            own = min(
+                best(found["query", query])["seconds"] for query in QUERIES[engine]
+            )
             ratio = result["seconds"] / own
             line = [f"skdp: {engine}", *line[1:], f"{ratio:.2f}", verdict(ratio <= 1.5)]
         lines.append(line + [""] * (5 - len(line)))
@@ -308,12 +391,24 @@ def compare_fits(small: Path, large: Path, repeats: int) -> list[list[str]]:
         runs: dict[Path, list[dict[str, Any]]] = {small: [], large: []}
         for _ in range(repeats):
             for path, results in runs.items():
-                results.append(measure("fit", json.dumps([marginals, epsilons[path]]), path))
-        few = {part: min(run[part] for run in runs[small]) for part in ("rest", "sample")}
+                results.append(
+                    measure("fit", json.dumps([marginals, epsilons[path]]), path)
+                )
+        few = {
+            part: min(run[part] for run in runs[small]) for part in ("rest", "sample")
+        }
         for path, results in runs.items():
-            parts = {part: min(run[part] for run in results) for part in ("passes", "counting", "rest", "sample")}
+            parts = {
+                part: min(run[part] for run in results)
+                for part in ("passes", "counting", "rest", "sample")
+            }
             ratio = (parts["rest"] + parts["sample"]) / (few["rest"] + few["sample"])
-            line = [name, f"{epsilons[path]:.2g}", f"{rows[path]:,}", str(len(results[0]["chosen"]))]
+            line = [
+                name,
+                f"{epsilons[path]:.2g}",
+                f"{rows[path]:,}",
+                str(len(results[0]["chosen"])),
+            ]
             line += [str(results[0]["steps"]), str(parts["passes"])]
             line += [f"{parts[part]:.2f} s" for part in ("counting", "rest", "sample")]
             lines.append([*line, f"{ratio:.2f}"])
@@ -324,7 +419,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only-queries", action="store_true", help="print the table of single queries, and stop")
+    parser.add_argument(
+        "--only-queries",
+        action="store_true",
+        help="print the table of single queries, and stop",
+    )
     parser.add_argument("--work", nargs=3)
     options = parser.parse_args()
     if options.work:
@@ -336,7 +435,16 @@ def main() -> None:
         answers = Path(folder) / "answers.parquet"
         write_answers(answers, options.rows)
         queries = compare_queries(answers, options.repeats)
-        columns = ["what", "time", "processor", "GROUP BY", "processor", "ratio", "ratio", "at most 1.5"]
+        columns = [
+            "what",
+            "time",
+            "processor",
+            "GROUP BY",
+            "processor",
+            "ratio",
+            "ratio",
+            "at most 1.5",
+        ]
         if options.only_queries:
             print("\n".join(" | ".join(line) for line in [columns, *queries]))
             return
@@ -345,18 +453,39 @@ def main() -> None:
         tables = {
             f"One query on DuckDB, {options.rows:,} rows": (columns, queries),
             f"All pairs of 14 columns, {options.rows:,} rows": (
-                ["what counts", "time", "peak", "against the best of its engine's queries", "at most 1.5"],
+                [
+                    "what counts",
+                    "time",
+                    "peak",
+                    "against the best of its engine's queries",
+                    "at most 1.5",
+                ],
                 compare_pairs(large, options.rows, options.repeats),
             ),
             "A fit from a pyarrow dataset": (
-                ["marginals", "epsilon", "rows", "measured", "steps", "passes", "counting", "rest", "sample", "ratio"],
+                [
+                    "marginals",
+                    "epsilon",
+                    "rows",
+                    "measured",
+                    "steps",
+                    "passes",
+                    "counting",
+                    "rest",
+                    "sample",
+                    "ratio",
+                ],
                 compare_fits(small, large, options.repeats),
             ),
         }
-    notes = " ".join(line.strip() for line in (__doc__ or "").splitlines()[2:] if line).replace(" - ", "\n- ")
+    notes = " ".join(
+        line.strip() for line in (__doc__ or "").splitlines()[2:] if line
+    ).replace(" - ", "\n- ")
     notes += "\n\npyarrow has no query for many groupings at once: it is compared with the best of all."
     packages = ["skdp", "duckdb", "polars", "pyarrow", "dask", "numpy"]
-    write_results("engines_counts", "Counts where the table is", packages, notes, tables)
+    write_results(
+        "engines_counts", "Counts where the table is", packages, notes, tables
+    )
 
 
 if __name__ == "__main__":

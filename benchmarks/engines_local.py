@@ -47,9 +47,9 @@ def write_people(path: Path, rows: int, columns: list[str]) -> None:
         for start in range(0, rows, GROUP):
             size = min(GROUP, rows - start)
             arrays = [
-                pa.DictionaryArray.from_arrays(pa.array(draw.integers(4, size=size, dtype=np.int8)), LABELS).cast(
-                    "string"
-                )
+                pa.DictionaryArray.from_arrays(
+                    pa.array(draw.integers(4, size=size, dtype=np.int8)), LABELS
+                ).cast("string")
                 for _ in columns
             ]
             writer.write_table(pa.table(arrays, schema=schema))
@@ -81,7 +81,11 @@ def copy(engine: str, source: Path, target: Path) -> None:
         open_frame(engine, source).sink_parquet(target)
         return
     frame = open_frame(engine, source)
-    reader = frame.scanner(batch_size=1 << 17).to_reader() if engine == "pyarrow" else frame.to_arrow_reader(1 << 18)
+    reader = (
+        frame.scanner(batch_size=1 << 17).to_reader()
+        if engine == "pyarrow"
+        else frame.to_arrow_reader(1 << 18)
+    )
     with pq.ParquetWriter(target, reader.schema) as writer:
         for batch in reader:
             writer.write_batch(batch)
@@ -90,7 +94,9 @@ def copy(engine: str, source: Path, target: Path) -> None:
 def group_by(path: Path) -> None:
     import duckdb
 
-    duckdb.sql(f"SELECT smokes, count(*) FROM read_parquet('{path}') GROUP BY smokes").fetchall()
+    duckdb.sql(
+        f"SELECT smokes, count(*) FROM read_parquet('{path}') GROUP BY smokes"
+    ).fetchall()
 
 
 def dask_privatize(source: Path, target: Path, workers: int) -> None:
@@ -98,12 +104,19 @@ def dask_privatize(source: Path, target: Path, workers: int) -> None:
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+        ) as cluster,
         Client(cluster) as client,
     ):
         client.run(fitted, COLUMNS)  # imports are not what is measured
         start = time.perf_counter()
-        privatize(dd.read_parquet(source, split_row_groups=2), encoder(COLUMNS), path=target)
+        privatize(
+            dd.read_parquet(source, split_row_groups=2), encoder(COLUMNS), path=target
+        )
         print(json.dumps({"seconds": time.perf_counter() - start}))
 
 
@@ -115,7 +128,9 @@ def work(task: str, engine: str, source: Path, target: Path) -> None:
     calls: dict[str, Callable[[], object]] = {
         "tally": lambda: tally(open_frame(engine, source), fitted(["smokes"])),
         "group by": lambda: group_by(source),
-        "privatise": lambda: privatize(open_frame(engine, source), encoder(COLUMNS), path=target),
+        "privatise": lambda: privatize(
+            open_frame(engine, source), encoder(COLUMNS), path=target
+        ),
         "copy": lambda: copy(engine, source, target),
     }
     fitted(COLUMNS)
@@ -123,12 +138,27 @@ def work(task: str, engine: str, source: Path, target: Path) -> None:
     start = time.perf_counter()
     calls[task]()
     seconds = time.perf_counter() - start
-    print(json.dumps({"seconds": seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            }
+        )
+    )
 
 
 def measure(task: str, engine: str, source: Path, folder: Path) -> dict[str, float]:
     target = folder / "out"
-    command = [sys.executable, __file__, "--work", task, engine, str(source), str(target)]
+    command = [
+        sys.executable,
+        __file__,
+        "--work",
+        task,
+        engine,
+        str(source),
+        str(target),
+    ]
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return json.loads(done.stdout.strip().splitlines()[-1])
@@ -137,7 +167,9 @@ def measure(task: str, engine: str, source: Path, folder: Path) -> dict[str, flo
         target.unlink(missing_ok=True)
 
 
-def best(tasks: list[tuple[str, str, Path]], folder: Path, repeats: int) -> dict[tuple[str, str], dict[str, float]]:
+def best(
+    tasks: list[tuple[str, str, Path]], folder: Path, repeats: int
+) -> dict[tuple[str, str], dict[str, float]]:
     """Measure tasks in turns: the shortest time and the highest peak of each."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for _ in range(repeats):
@@ -145,12 +177,17 @@ def best(tasks: list[tuple[str, str, Path]], folder: Path, repeats: int) -> dict
             now = measure(task, engine, source, folder)
             before = found.get((task, engine), now)
             peak = max(now.get("peak", 0), before.get("peak", 0))
-            found[task, engine] = {"seconds": min(now["seconds"], before["seconds"]), "peak": peak}
+            found[task, engine] = {
+                "seconds": min(now["seconds"], before["seconds"]),
+                "peak": peak,
+            }
     return found
 
 
 def rows_of(
-    found: dict[tuple[str, str], dict[str, float]], base: Callable[[str, str], tuple[str, str]], target: float
+    found: dict[tuple[str, str], dict[str, float]],
+    base: Callable[[str, str], tuple[str, str]],
+    target: float,
 ) -> list[list[str]]:
     table = []
     for (task, engine), result in found.items():
@@ -159,7 +196,15 @@ def rows_of(
         judged = "–" if own else verdict(ratio <= target)
         peak = f"{result['peak'] / 1e6:,.0f}" if result["peak"] else "–"
         table.append(
-            [task, engine, f"{result['seconds']:.2f}", f"{ratio:.2f}", "–" if own else f"{target:g}", judged, peak]
+            [
+                task,
+                engine,
+                f"{result['seconds']:.2f}",
+                f"{ratio:.2f}",
+                "–" if own else f"{target:g}",
+                judged,
+                peak,
+            ]
         )
     return table
 
@@ -181,15 +226,36 @@ def main() -> None:
         write_people(three, options.rows, COLUMNS)
         engines = ["pyarrow", "duckdb", "polars"]
         tallies = best(
-            [("group by", "DuckDB itself", one), *(("tally", engine, one) for engine in engines)],
+            [
+                ("group by", "DuckDB itself", one),
+                *(("tally", engine, one) for engine in engines),
+            ],
             folder,
             options.repeats,
         )
         copies = best(
-            [(task, engine, three) for engine in engines for task in ("copy", "privatise")], folder, options.repeats
+            [
+                (task, engine, three)
+                for engine in engines
+                for task in ("copy", "privatise")
+            ],
+            folder,
+            options.repeats,
         )
-        clusters = best([("dask", workers, three) for workers in ("1", "2")], folder, options.repeats)
-    columns = ["task", "engine", "seconds", "ratio to the baseline", "target", "met?", "peak memory, MB"]
+        clusters = best(
+            [("dask", workers, three) for workers in ("1", "2")],
+            folder,
+            options.repeats,
+        )
+    columns = [
+        "task",
+        "engine",
+        "seconds",
+        "ratio to the baseline",
+        "target",
+        "met?",
+        "peak memory, MB",
+    ]
     write_results(
         "engines_local",
         "Parquet on one machine",
@@ -200,7 +266,9 @@ def main() -> None:
         {
             "Tally of a column of four values; the baseline is DuckDB's GROUP BY": (
                 columns,
-                rows_of(tallies, lambda task, engine: ("group by", "DuckDB itself"), 1.5),
+                rows_of(
+                    tallies, lambda task, engine: ("group by", "DuckDB itself"), 1.5
+                ),
             ),
             "Three columns privatised; the baseline is the engine's own copy": (
                 columns,

@@ -46,7 +46,18 @@ def work(words: list[str]) -> None:
 def measure_file(source: Path, domain: Path) -> list[str]:
     """Run the command; return the seconds and the peak."""
     target = source.with_name(f"synthetic{source.suffix}")
-    words = ["synthesize", source, target, "--domain", domain, "--epsilon", 1, "--delta", 1e-9, "--quiet"]
+    words = [
+        "synthesize",
+        source,
+        target,
+        "--domain",
+        domain,
+        "--epsilon",
+        1,
+        "--delta",
+        1e-9,
+        "--quiet",
+    ]
     command = [sys.executable, __file__, "--work", *map(str, words)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     target.unlink()
@@ -62,21 +73,36 @@ def measure_files(folder: Path) -> list[list[str]]:
         parquet, text = folder / f"{rows}.parquet", folder / f"{rows}.csv"
         write_rows(parquet, rows)
         pa_csv.write_csv(pq.read_table(parquet), text)
-        lines += [[path.suffix[1:], f"{rows:,}", *measure_file(path, domain)] for path in (parquet, text)]
+        lines += [
+            [path.suffix[1:], f"{rows:,}", *measure_file(path, domain)]
+            for path in (parquet, text)
+        ]
     return lines
 
 
 def compare_fits() -> list[list[str]]:
     chosen = synthesizer(epsilon=1.0).fit(ADULT).selected_cliques_
-    cliques = [tuple(map(DOMAIN.columns.index, clique)) for clique in chosen if len(clique) > 1]
+    cliques = [
+        tuple(map(DOMAIN.columns.index, clique)) for clique in chosen if len(clique) > 1
+    ]
     codes = DOMAIN.encode([ADULT[name] for name in DOMAIN.columns])
     rng, true, marginals = np.random.default_rng(0), {}, []
     for clique in cliques:
         part = DOMAIN.select([DOMAIN.columns[place] for place in clique])
-        counts = np.bincount(part.join([codes[place] for place in clique]).astype(np.int64), minlength=part.size)
+        counts = np.bincount(
+            part.join([codes[place] for place in clique]).astype(np.int64),
+            minlength=part.size,
+        )
         true[clique] = counts.reshape(part.sizes) / len(ADULT)
-        marginals.append(Marginal(clique, MANY * true[clique] + rng.normal(0, NOISE, part.sizes), NOISE))
-    noise = [np.abs(marginal.counts / MANY - true[marginal.clique]).sum() for marginal in marginals]
+        marginals.append(
+            Marginal(
+                clique, MANY * true[clique] + rng.normal(0, NOISE, part.sizes), NOISE
+            )
+        )
+    noise = [
+        np.abs(marginal.counts / MANY - true[marginal.clique]).sum()
+        for marginal in marginals
+    ]
     lines = [["(the noise)", "", "", f"{np.mean(noise):.5f}"]]
     bound = _estimation._EXACT
     for name, exact in (("descent alone", np.inf), ("scaling first", bound)):
@@ -84,8 +110,13 @@ def compare_fits() -> list[list[str]]:
         start = time.perf_counter()
         fitted = fit_table(DOMAIN.sizes, marginals)
         seconds = time.perf_counter() - start
-        errors = [np.abs(fitted.model.marginal(clique) - true[clique]).sum() for clique in cliques]
-        lines.append([name, str(len(fitted.losses)), f"{seconds:.2f}", f"{np.mean(errors):.5f}"])
+        errors = [
+            np.abs(fitted.model.marginal(clique) - true[clique]).sum()
+            for clique in cliques
+        ]
+        lines.append(
+            [name, str(len(fitted.losses)), f"{seconds:.2f}", f"{np.mean(errors):.5f}"]
+        )
     _estimation._EXACT = bound
     return lines
 
@@ -96,11 +127,25 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         tables = {
-            "Files": (["format", "rows", "seconds", "peak, MB"], measure_files(Path(folder))),
-            "Marginals of 10,000,000 rows": (["fitted by", "steps", "seconds", "error"], compare_fits()),
+            "Files": (
+                ["format", "rows", "seconds", "peak, MB"],
+                measure_files(Path(folder)),
+            ),
+            "Marginals of 10,000,000 rows": (
+                ["fitted by", "steps", "seconds", "error"],
+                compare_fits(),
+            ),
         }
-    notes = " ".join(line.strip() for line in (__doc__ or "").splitlines()[2:] if line).replace(" - ", "\n- ")
-    write_results("engines_synthesis", "Synthetic tables of many rows", ["skdp", "numpy", "pyarrow"], notes, tables)
+    notes = " ".join(
+        line.strip() for line in (__doc__ or "").splitlines()[2:] if line
+    ).replace(" - ", "\n- ")
+    write_results(
+        "engines_synthesis",
+        "Synthetic tables of many rows",
+        ["skdp", "numpy", "pyarrow"],
+        notes,
+        tables,
+    )
 
 
 if __name__ == "__main__":

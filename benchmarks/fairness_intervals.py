@@ -44,9 +44,16 @@ class Population:
         """Return the probabilities of group, true and predicted label: (n_groups, 2, 2)."""
         cells = np.empty((len(self.shares), 2, 2))
         for group, share in enumerate(self.shares):
-            base, tpr, fpr = self.base_rates[group], self.true_positive_rates[group], self.false_positive_rates[group]
+            base, tpr, fpr = (
+                self.base_rates[group],
+                self.true_positive_rates[group],
+                self.false_positive_rates[group],
+            )
             cells[group] = share * np.array(
-                [[(1 - base) * (1 - fpr), (1 - base) * fpr], [base * (1 - tpr), base * tpr]]
+                [
+                    [(1 - base) * (1 - fpr), (1 - base) * fpr],
+                    [base * (1 - tpr), base * tpr],
+                ]
             )
         return cells
 
@@ -54,15 +61,31 @@ class Population:
 POPULATIONS = {
     "two": Population((0.5, 0.5), (0.4, 0.5), (0.5, 0.7), (0.2, 0.3)),
     "12 and 88 %": Population((0.12, 0.88), (0.4, 0.35), (0.35, 0.6), (0.05, 0.1)),
-    "three, low rates": Population((0.3, 0.3, 0.4), (0.1, 0.1, 0.1), (0.3, 0.4, 0.5), (0.02, 0.03, 0.05)),
-    "four": Population((0.1, 0.2, 0.3, 0.4), (0.4, 0.4, 0.5, 0.5), (0.4, 0.6, 0.6, 0.8), (0.1, 0.2, 0.2, 0.3)),
+    "three, low rates": Population(
+        (0.3, 0.3, 0.4), (0.1, 0.1, 0.1), (0.3, 0.4, 0.5), (0.02, 0.03, 0.05)
+    ),
+    "four": Population(
+        (0.1, 0.2, 0.3, 0.4),
+        (0.4, 0.4, 0.5, 0.5),
+        (0.4, 0.6, 0.6, 0.8),
+        (0.1, 0.2, 0.2, 0.3),
+    ),
     "four alike": Population((0.1, 0.2, 0.3, 0.4), (0.4,) * 4, (0.6,) * 4, (0.2,) * 4),
     "five": Population(
-        (0.1, 0.15, 0.2, 0.25, 0.3), (0.3, 0.4, 0.4, 0.5, 0.5), (0.4, 0.5, 0.6, 0.7, 0.8), (0.1, 0.15, 0.2, 0.25, 0.3)
+        (0.1, 0.15, 0.2, 0.25, 0.3),
+        (0.3, 0.4, 0.4, 0.5, 0.5),
+        (0.4, 0.5, 0.6, 0.7, 0.8),
+        (0.1, 0.15, 0.2, 0.25, 0.3),
     ),
 }
 # The population and the number of rows; for reports also the oracle, epsilon, and what the intervals account for.
-KNOWN = (("12 and 88 %", 400), ("four", 600), ("four alike", 600), ("four", 2_000), ("five", 4_000))
+KNOWN = (
+    ("12 and 88 %", 400),
+    ("four", 600),
+    ("four alike", 600),
+    ("four", 2_000),
+    ("five", 4_000),
+)
 REPORTED = (
     ("two", 600, "RR", 1.0, "sampled"),
     ("two", 4_000, "RR", 0.5, "fixed"),
@@ -76,11 +99,20 @@ REPORTED = (
 )
 
 
-def cover(name: str, n_rows: int, repeats: int, oracle_name: str = "", epsilon: float = 0.0, rows: str = "sampled"):
+def cover(
+    name: str,
+    n_rows: int,
+    repeats: int,
+    oracle_name: str = "",
+    epsilon: float = 0.0,
+    rows: str = "sampled",
+):
     """Return the least coverage of each metric's groups, and the mean width."""
     cells = POPULATIONS[name].cells()
     n_groups = len(cells)
-    groups = Groups.of(range(n_groups), np.arange(n_groups) == n_groups - 1, by_group=True)
+    groups = Groups.of(
+        range(n_groups), np.arange(n_groups) == n_groups - 1, by_group=True
+    )
     precision = Precision(rows, LEVEL)
     rng = np.random.default_rng(0)
     source = SeededSource(f"{name} {n_rows} {oracle_name} {epsilon}")
@@ -88,20 +120,35 @@ def cover(name: str, n_rows: int, repeats: int, oracle_name: str = "", epsilon: 
     truth = metrics_of_population(cells, groups)
     inside, widths = defaultdict(list), defaultdict(list)
     for _ in range(repeats):
-        codes, true, predicted = np.unravel_index(rng.choice(cells.size, n_rows, p=cells.ravel()), cells.shape)
-        labels = Labels(true == 1, predicted == 1, np.ones(n_rows), true - rng.beta(2, 3, n_rows))  # scores of mean .4
+        codes, true, predicted = np.unravel_index(
+            rng.choice(cells.size, n_rows, p=cells.ravel()), cells.shape
+        )
+        labels = Labels(
+            true == 1, predicted == 1, np.ones(n_rows), true - rng.beta(2, 3, n_rows)
+        )  # scores of mean .4
         known = sums_of_known(codes, groups.members, labels)
-        sums = known if oracle is None else sums_of_reports(oracle, codes, groups, labels, source)
+        sums = (
+            known
+            if oracle is None
+            else sums_of_reports(oracle, codes, groups, labels, source)
+        )
         if rows == "fixed":
-            truth = [row[3].value for row in measure(known, labels.benefits(), groups, precision)]
-        for row, value in zip(measure(sums, labels.benefits(), groups, precision), truth, strict=True):
+            truth = [
+                row[3].value
+                for row in measure(known, labels.benefits(), groups, precision)
+            ]
+        for row, value in zip(
+            measure(sums, labels.benefits(), groups, precision), truth, strict=True
+        ):
             metric, _, group, estimate = row
             if np.isfinite(value):
                 inside[metric.name, group].append(contains(estimate, value))
                 widths[metric.name].append(width_of(estimate))
     texts = {}
     for metric in widths:
-        coverage = min(np.mean(part) for (own, _), part in inside.items() if own == metric)
+        coverage = min(
+            np.mean(part) for (own, _), part in inside.items() if own == metric
+        )
         texts[metric] = f"{coverage:.1%} ({np.mean(widths[metric]):.3f})"
     return texts
 
@@ -110,10 +157,15 @@ def metrics_of_population(cells: np.ndarray, groups: Groups) -> list[float]:
     codes, true, predicted = np.indices(cells.shape).reshape(3, -1)
     labels = Labels(true == 1, predicted == 1, 1e9 * cells.ravel(), true - 0.4)
     sums = sums_of_known(codes, groups.members, labels)
-    return [row[3].value for row in measure(sums, labels.benefits(), groups, Precision("sampled", LEVEL))]
+    return [
+        row[3].value
+        for row in measure(sums, labels.benefits(), groups, Precision("sampled", LEVEL))
+    ]
 
 
-def sums_of_reports(oracle, codes: np.ndarray, groups: Groups, labels: Labels, source: SeededSource) -> RateSums:
+def sums_of_reports(
+    oracle, codes: np.ndarray, groups: Groups, labels: Labels, source: SeededSource
+) -> RateSums:
     indicators = oracle.unbiased(oracle.report(codes.astype(np.uint8), source))
     indicators += (1 - indicators.sum(axis=1, keepdims=True)) / oracle.k
     return sums_of_estimated([(slice(None), indicators)], groups.members, labels)
@@ -124,12 +176,19 @@ def contains(estimate: Estimate, value: float) -> bool:
 
 
 def width_of(estimate: Estimate) -> float:
-    return float(min(estimate.upper, LARGEST_RATIO) - min(estimate.lower, LARGEST_RATIO))
+    return float(
+        min(estimate.upper, LARGEST_RATIO) - min(estimate.lower, LARGEST_RATIO)
+    )
 
 
-def table_of(columns: dict[str, dict[str, str]]) -> tuple[tuple[str, ...], list[list[str]]]:
+def table_of(
+    columns: dict[str, dict[str, str]],
+) -> tuple[tuple[str, ...], list[list[str]]]:
     names = dict.fromkeys(name for texts in columns.values() for name in texts)
-    rows = [[name.replace("_", " "), *(texts.get(name, "") for texts in columns.values())] for name in names]
+    rows = [
+        [name.replace("_", " "), *(texts.get(name, "") for texts in columns.values())]
+        for name in names
+    ]
     return ("metric", *columns), rows
 
 

@@ -35,7 +35,11 @@ from skdp.local import HeavyHitters
 
 SEEDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
 N, TOP, LENGTH, SYMBOLS = 200_000, 20, 12, 27
-RIVALS = "prefix extending, 1 letter a step", "prefix extending, 3 letters a step", "TreeHist"
+RIVALS = (
+    "prefix extending, 1 letter a step",
+    "prefix extending, 3 letters a step",
+    "TreeHist",
+)
 Words = NDArray[np.str_]
 
 
@@ -56,12 +60,24 @@ def documentation(seed: int) -> Words:
     for module in pkgutil.walk_packages(sklearn.__path__, "sklearn."):
         if ".tests" in module.name or module.name.endswith("conftest"):
             continue
-        with suppress(ImportError), warnings.catch_warnings(), redirect_stdout(StringIO()):
+        with (
+            suppress(ImportError),
+            warnings.catch_warnings(),
+            redirect_stdout(StringIO()),
+        ):
             warnings.simplefilter("ignore")
             found = vars(importlib.import_module(module.name)).values()
-            own = [one for one in found if getattr(one, "__module__", None) == module.name]
-            words += [word for one in own for word in re.findall("[a-z]+", (one.__doc__ or "").lower())]
-    return np.random.default_rng(seed).choice(np.array([word[:LENGTH] for word in words]), N)
+            own = [
+                one for one in found if getattr(one, "__module__", None) == module.name
+            ]
+            words += [
+                word
+                for one in own
+                for word in re.findall("[a-z]+", (one.__doc__ or "").lower())
+            ]
+    return np.random.default_rng(seed).choice(
+        np.array([word[:LENGTH] for word in words]), N
+    )
 
 
 class Hashing:
@@ -69,12 +85,17 @@ class Hashing:
 
     def __init__(self, epsilon: float, rng: np.random.Generator) -> None:
         buckets = round(math.exp(epsilon)) + 1
-        self.p, self.q = math.exp(epsilon) / (math.exp(epsilon) + buckets - 1), 1 / buckets
+        self.p, self.q = (
+            math.exp(epsilon) / (math.exp(epsilon) + buckets - 1),
+            1 / buckets,
+        )
         self._rng = rng
 
     def estimate(self, counts: Iterable[int], n: int) -> NDArray[np.float64]:
         counts = np.array([*counts], int)
-        support = self._rng.binomial(counts, self.p) + self._rng.binomial(n - counts, self.q)
+        support = self._rng.binomial(counts, self.p) + self._rng.binomial(
+            n - counts, self.q
+        )
         return (support - n * self.q) / (self.p - self.q)
 
     def spread(self, n: int) -> float:
@@ -87,34 +108,50 @@ class Hashing:
         return norm.isf(np.clip(1 - below, 1e-300, 1)) * self.spread(n)
 
 
-def grown(parts: list[tuple[int, Words]], oracle: Hashing, kept: int) -> list[tuple[float, str]]:
+def grown(
+    parts: list[tuple[int, Words]], oracle: Hashing, kept: int
+) -> list[tuple[float, str]]:
     """Grow the prefixes with the largest estimates; those that do not occur begin with #."""
     best, before = [(0.0, "")], 0
     for length, words in parts:
         counts = Counter(word.ljust(LENGTH)[:length] for word in words.tolist())
         heads = {prefix for _, prefix in best}
         real = [prefix for prefix in counts if prefix[:before] in heads]
-        found = list(zip(oracle.estimate([counts[one] for one in real], len(words)) / len(words), real, strict=True))
+        found = list(
+            zip(
+                oracle.estimate([counts[one] for one in real], len(words)) / len(words),
+                real,
+                strict=True,
+            )
+        )
         others = len(best) * SYMBOLS ** (length - before) - len(real)
         false = oracle.largest(others, len(words), kept) / len(words)
-        found += [(share, f"#{length}-{place}") for place, share in enumerate(false.tolist())]
+        found += [
+            (share, f"#{length}-{place}") for place, share in enumerate(false.tolist())
+        ]
         best, before = sorted(found, reverse=True)[:kept], length
     return best
 
 
-def prefix_extending(words: Words, epsilon: float, step: int, rng: np.random.Generator) -> list[str]:
+def prefix_extending(
+    words: Words, epsilon: float, step: int, rng: np.random.Generator
+) -> list[str]:
     """Return the top words of the prefix extending method: groups by length, 2 * TOP candidates kept."""
     lengths = [*range(3, LENGTH, step), LENGTH]
     groups = rng.integers(0, len(lengths), words.size)
     parts = [(length, words[groups == group]) for group, length in enumerate(lengths)]
-    return [word.strip() for _, word in grown(parts, Hashing(epsilon, rng), 2 * TOP)[:TOP]]
+    return [
+        word.strip() for _, word in grown(parts, Hashing(epsilon, rng), 2 * TOP)[:TOP]
+    ]
 
 
 def tree_hist(words: Words, epsilon: float, rng: np.random.Generator) -> list[str]:
     """Return the top words of TreeHist: a prefix of random length and the word, with half of epsilon each."""
     oracle, lengths = Hashing(epsilon / 2, rng), range(1, LENGTH + 1)
     groups = rng.integers(0, LENGTH, words.size)
-    candidates = grown([(length, words[groups == length - 1]) for length in lengths], oracle, 2 * TOP)
+    candidates = grown(
+        [(length, words[groups == length - 1]) for length in lengths], oracle, 2 * TOP
+    )
     counts = Counter(words.tolist())
     names = [word.strip() for _, word in candidates]
     estimates = oracle.estimate([counts[name] for name in names], words.size)
@@ -132,11 +169,19 @@ def known(words: Words, epsilon: float, rng: np.random.Generator) -> list[str]:
 
 def by_skdp(words: Words, epsilon: float, seed: int) -> list[str]:
     """Return the words that skdp finds."""
-    finder = HeavyHitters(epsilon, n_top=TOP, max_length=LENGTH, alphabet=string.ascii_lowercase, random_state=seed)
+    finder = HeavyHitters(
+        epsilon,
+        n_top=TOP,
+        max_length=LENGTH,
+        alphabet=string.ascii_lowercase,
+        random_state=seed,
+    )
     return finder.fit(finder.report(pd.Series(words))).top_["value"].tolist()
 
 
-def found(make: Callable[[int], Words], epsilon: float) -> dict[str, tuple[float, float, float]]:
+def found(
+    make: Callable[[int], Words], epsilon: float
+) -> dict[str, tuple[float, float, float]]:
     """Return the means of each method: top words that are listed, listed words that do not occur, and seconds."""
     totals: dict[str, list[tuple[int, int, float]]] = {}
     for seed in range(SEEDS):
@@ -154,8 +199,12 @@ def found(make: Callable[[int], Words], epsilon: float) -> dict[str, tuple[float
             start = time.perf_counter()
             listed = {*method()}
             seconds = time.perf_counter() - start
-            totals.setdefault(name, []).append((len(listed & top), len(listed - counts.keys()), seconds))
-    return {name: tuple(np.mean(rows, axis=0).tolist()) for name, rows in totals.items()}
+            totals.setdefault(name, []).append(
+                (len(listed & top), len(listed - counts.keys()), seconds)
+            )
+    return {
+        name: tuple(np.mean(rows, axis=0).tolist()) for name, rows in totals.items()
+    }
 
 
 def main() -> None:
@@ -168,12 +217,28 @@ def main() -> None:
     for name, make in tables.items():
         for epsilon in (1.0, 2.0):
             means = found(make, epsilon)
-            best = max(true for method, (true, _, _) in means.items() if method in RIVALS)
+            best = max(
+                true for method, (true, _, _) in means.items() if method in RIVALS
+            )
             for method, (true, false, seconds) in means.items():
-                last = [f"{seconds:.0f}", verdict(true >= best and not false)] if method == "skdp" else ["", ""]
-                rows.append([name, f"{epsilon:g}", method, f"{true:.1f}", f"{false:.1f}", *last])
+                last = (
+                    [f"{seconds:.0f}", verdict(true >= best and not false)]
+                    if method == "skdp"
+                    else ["", ""]
+                )
+                rows.append(
+                    [name, f"{epsilon:g}", method, f"{true:.1f}", f"{false:.1f}", *last]
+                )
                 print(rows[-1], flush=True)
-    columns = ["words", "ε", "method", f"of the top {TOP}", "do not occur", "seconds", "target met?"]
+    columns = [
+        "words",
+        "ε",
+        "method",
+        f"of the top {TOP}",
+        "do not occur",
+        "seconds",
+        "target met?",
+    ]
     write_results(
         "heavy_hitters",
         "Frequent words of an open vocabulary",

@@ -20,12 +20,23 @@ from skdp.oracles import SampledSet, SetSelection, SetUnaryEncoding
 
 SIZE, TURNS, EPSILONS = 5_000, 500, (0.5, 1.0, 2.0, 4.0)
 GRID = [(20, 2), (100, 2), (100, 5), (100, 10), (1_000, 5), (1_000, 20), (10, 10)]
-FACTS = ("degree", "married", "long hours", "capital gain", "capital loss", "own business", "born elsewhere")
+FACTS = (
+    "degree",
+    "married",
+    "long hours",
+    "capital gain",
+    "capital loss",
+    "own business",
+    "born elsewhere",
+)
 
 
 def lists() -> dict[str, tuple[list[list[Any]], list[Any], int]]:
     """Return the lists of Adult and of a generated table, the declared values, and the most values of a list."""
-    rng, adult = np.random.default_rng(0), load_adult().data.sample(SIZE, random_state=0)
+    rng, adult = (
+        np.random.default_rng(0),
+        load_adult().data.sample(SIZE, random_state=0),
+    )
     facts = np.column_stack(
         [
             adult["education-num"] >= 13,
@@ -38,9 +49,18 @@ def lists() -> dict[str, tuple[list[list[Any]], list[Any], int]]:
         ]
     )
     shares = 1 / np.arange(1, 101)
-    drawn = [rng.choice(100, rng.integers(0, 6), replace=False, p=shares / shares.sum()).tolist() for _ in range(SIZE)]
+    drawn = [
+        rng.choice(
+            100, rng.integers(0, 6), replace=False, p=shares / shares.sum()
+        ).tolist()
+        for _ in range(SIZE)
+    ]
     return {
-        "Adult, 7 facts": ([[FACTS[place] for place in np.flatnonzero(row)][:4] for row in facts], [*FACTS], 4),
+        "Adult, 7 facts": (
+            [[FACTS[place] for place in np.flatnonzero(row)][:4] for row in facts],
+            [*FACTS],
+            4,
+        ),
         "generated, 100 values": (drawn, [*range(100)], 5),
     }
 
@@ -60,11 +80,26 @@ def exact_errors() -> list[list[str]]:
         for epsilon in EPSILONS:
             makes = (SetSelection, SetUnaryEncoding, SampledSet)
             errors = [make(k, m, epsilon).mean_squared_error for make in makes]
-            errors.append(SampledSet(k, m, epsilon, oracle="subset_selection").mean_squared_error)
-            row = SetValuedEncoder(epsilon, categories={"list": range(k)}, max_size=m).fit(pd.DataFrame({"list": [[]]}))
+            errors.append(
+                SampledSet(k, m, epsilon, oracle="subset_selection").mean_squared_error
+            )
+            row = SetValuedEncoder(
+                epsilon, categories={"list": range(k)}, max_size=m
+            ).fit(pd.DataFrame({"list": [[]]}))
             least = row.oracles_[0].mean_squared_error
-            cells = [f"{k:,}", str(m), f"{epsilon:g}", *(f"{error:.3g}" for error in errors)]
-            found.append([*cells, f"{min(errors[1:]) / least:.2f}", verdict(bool(least <= min(errors)))])
+            cells = [
+                f"{k:,}",
+                str(m),
+                f"{epsilon:g}",
+                *(f"{error:.3g}" for error in errors),
+            ]
+            found.append(
+                [
+                    *cells,
+                    f"{min(errors[1:]) / least:.2f}",
+                    verdict(bool(least <= min(errors))),
+                ]
+            )
     return found
 
 
@@ -73,21 +108,34 @@ def measured_lists() -> list[list[str]]:
     found = []
     for title, (cells, values, most) in lists().items():
         table = pd.DataFrame({"list": pd.Series(cells, dtype=object)})
-        truth = pd.Series([value for cell in cells for value in cell]).value_counts().reindex(values, fill_value=0)
+        truth = (
+            pd.Series([value for cell in cells for value in cell])
+            .value_counts()
+            .reindex(values, fill_value=0)
+        )
         for epsilon in EPSILONS:
             row = [title, f"{epsilon:g}"]
             for oracle in ("auto", "set_unary_encoding", "local_hashing"):
-                encoder: Any = SetValuedEncoder(epsilon, categories={"list": values}, max_size=most, oracle=oracle)
+                encoder: Any = SetValuedEncoder(
+                    epsilon, categories={"list": values}, max_size=most, oracle=oracle
+                )
                 encoder.fit(table)
                 errors, inside = [], []
-                for tally in collections(encoder, table, TURNS if oracle == "auto" else 20):
+                for tally in collections(
+                    encoder, table, TURNS if oracle == "auto" else 20
+                ):
                     counts = encoder.estimate_counts(tally)
                     errors.append(((counts["count"] - truth) ** 2).mean() / SIZE)
-                    inside.append(((counts["lower"] <= truth) & (truth <= counts["upper"])).mean())
+                    inside.append(
+                        ((counts["lower"] <= truth) & (truth <= counts["upper"])).mean()
+                    )
                 row.append(f"{np.mean(errors):.3g}")
                 if oracle == "auto":
                     kept = truth.sum() / SIZE
-                    row += [f"{encoder.oracles_[0].error(kept):.3g}", f"{100 * np.mean(inside):.1f} %"]
+                    row += [
+                        f"{encoder.oracles_[0].error(kept):.3g}",
+                        f"{100 * np.mean(inside):.1f} %",
+                    ]
             found.append(row)
     return found
 
@@ -108,7 +156,15 @@ def main() -> None:
                 exact_errors(),
             ),
             "Lists, measured": (
-                ("table", "epsilon", "best", "best, exact", "coverage of 95 %", "bit vector", "sampled, hashing"),
+                (
+                    "table",
+                    "epsilon",
+                    "best",
+                    "best, exact",
+                    "coverage of 95 %",
+                    "bit vector",
+                    "sampled, hashing",
+                ),
                 measured_lists(),
             ),
         },

@@ -31,7 +31,12 @@ from skdp.oracles import (
 from skdp.randomness import SecureSource
 
 EPSILON = 1.0
-SIZES = ((45_222, 4, 15), (32_561, 14, 15), (200_000, 100, 7), (1_000_000, 1_024, 5))  # records, values, turns
+SIZES = (
+    (45_222, 4, 15),
+    (32_561, 14, 15),
+    (200_000, 100, 7),
+    (1_000_000, 1_024, 5),
+)  # records, values, turns
 # skdp and NumPy repeat small calls up to so many records, or so many cells when privatising: about as long as a turn of
 # a peer, and long enough not to measure how cold the caches are that the peers leave.
 TURN, CELL_TURN = 1_000_000, 16_000_000
@@ -65,7 +70,9 @@ ORACLES: dict[str, Callable[[int], FrequencyOracle]] = {
     "OLH": lambda k: LocalHashing(k, EPSILON),
     "SS": lambda k: SubsetSelection(k, EPSILON),
     "HR": lambda k: HadamardResponse(k, EPSILON),
-    "sketch": lambda k: CountMeanSketch(k, EPSILON, n_functions=FUNCTIONS, n_buckets=BUCKETS),
+    "sketch": lambda k: CountMeanSketch(
+        k, EPSILON, n_functions=FUNCTIONS, n_buckets=BUCKETS
+    ),
 }
 
 
@@ -113,7 +120,13 @@ class Targets:
 
 def number(value: float) -> str:
     """Write a time or a ratio with about three digits."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return (
+        f"{value:,.0f}"
+        if value >= 100
+        else f"{value:.1f}"
+        if value >= 10
+        else f"{value:.2f}"
+    )
 
 
 def of_pure_ldp(oracle: str, k: int) -> Iterator[tuple[str, Peer]]:
@@ -135,36 +148,64 @@ def of_pure_ldp(oracle: str, k: int) -> Iterator[tuple[str, Peer]]:
         return server
 
     def peer(client: Any, server: Any, most_reports: int = 0) -> Peer:
-        return Peer(client.privatise, partial(served, partial(emptied, server)), most_reports)
+        return Peer(
+            client.privatise, partial(served, partial(emptied, server)), most_reports
+        )
 
     own = {"index_mapper": int}
     if oracle == "GRR":
-        pair = (make(EPSILON, k, **own) for make in (direct_encoding.DEClient, direct_encoding.DEServer))
+        pair = (
+            make(EPSILON, k, **own)
+            for make in (direct_encoding.DEClient, direct_encoding.DEServer)
+        )
         yield "DE", peer(*pair, most_reports=sys.maxsize)
     elif oracle in ("SUE", "OUE"):
         makers = unary_encoding.UEClient, unary_encoding.UEServer
-        yield oracle, peer(*(make(EPSILON, k, use_oue=oracle == "OUE", **own) for make in makers))
+        yield (
+            oracle,
+            peer(
+                *(make(EPSILON, k, use_oue=oracle == "OUE", **own) for make in makers)
+            ),
+        )
     elif oracle == "OLH":
         makers = local_hashing.LHClient, local_hashing.LHServer
         yield "OLH", peer(*(make(EPSILON, k, use_olh=True, **own) for make in makers))
-        client = local_hashing.FastLHClient(EPSILON, k, FAST_FUNCTIONS, use_olh=True, **own)
-        server = local_hashing.FastLHServer(EPSILON, k, FAST_FUNCTIONS, use_olh=True, **own)
+        client = local_hashing.FastLHClient(
+            EPSILON, k, FAST_FUNCTIONS, use_olh=True, **own
+        )
+        server = local_hashing.FastLHServer(
+            EPSILON, k, FAST_FUNCTIONS, use_olh=True, **own
+        )
         # Its reset keeps the old reports.
-        fresh = partial(local_hashing.FastLHServer, EPSILON, k, FAST_FUNCTIONS, use_olh=True, **own)
+        fresh = partial(
+            local_hashing.FastLHServer, EPSILON, k, FAST_FUNCTIONS, use_olh=True, **own
+        )
         fresh = partial(fresh, hash_matrix=server.hash_matrix)
-        yield f"FastLH, {FAST_FUNCTIONS:,}", Peer(client.privatise, partial(served, fresh), sys.maxsize)
+        yield (
+            f"FastLH, {FAST_FUNCTIONS:,}",
+            Peer(client.privatise, partial(served, fresh), sys.maxsize),
+        )
     elif oracle == "HR":
         server = hadamard_response.HadamardResponseServer(EPSILON, k, **own)
-        client = hadamard_response.HadamardResponseClient(EPSILON, k, server.get_hash_funcs(), **own)
+        client = hadamard_response.HadamardResponseClient(
+            EPSILON, k, server.get_hash_funcs(), **own
+        )
         yield "HR", peer(client, server, most_reports=sys.maxsize)
     elif oracle == "sketch":
         # NumPy 2.4 no longer takes None for the shape (), which its sketch asks for.
         from pure_ldp.core import _freq_oracle_server
 
-        _freq_oracle_server.np = types.SimpleNamespace(**vars(np) | {"zeros": lambda shape: np.zeros(shape or ())})
-        for name, is_hadamard, most in (("CMS", False, 50_000), ("HCMS", True, sys.maxsize)):
+        _freq_oracle_server.np = types.SimpleNamespace(
+            **vars(np) | {"zeros": lambda shape: np.zeros(shape or ())}
+        )
+        for name, is_hadamard, most in (
+            ("CMS", False, 50_000),
+            ("HCMS", True, sys.maxsize),
+        ):
             server = apple_cms.CMSServer(EPSILON, FUNCTIONS, BUCKETS, is_hadamard)
-            client = apple_cms.CMSClient(EPSILON, server.get_hash_funcs(), BUCKETS, is_hadamard)
+            client = apple_cms.CMSClient(
+                EPSILON, server.get_hash_funcs(), BUCKETS, is_hadamard
+            )
             yield name, peer(client, server, most)
 
 
@@ -173,7 +214,10 @@ def of_multi_freq_ldpy(oracle: str, k: int) -> Iterator[tuple[str, Peer]]:
 
     if oracle == "GRR":
         server = partial(GRR.GRR_Aggregator_MI, k=k, epsilon=EPSILON)
-        yield "GRR", Peer(lambda code: GRR.GRR_Client(code, k, EPSILON), server, sys.maxsize)
+        yield (
+            "GRR",
+            Peer(lambda code: GRR.GRR_Client(code, k, EPSILON), server, sys.maxsize),
+        )
     elif oracle in ("SUE", "OUE"):
         optimal = oracle == "OUE"
         server = partial(UE.UE_Aggregator_MI, epsilon=EPSILON, optimal=optimal)
@@ -183,7 +227,10 @@ def of_multi_freq_ldpy(oracle: str, k: int) -> Iterator[tuple[str, Peer]]:
         yield "OLH", Peer(lambda code: LH.LH_Client(code, k, EPSILON), server)
     elif oracle == "SS":
         server = partial(SS.SS_Aggregator_MI, k=k, epsilon=EPSILON)
-        yield "SS (its order tells)", Peer(lambda code: SS.SS_Client(code, k, EPSILON), server)
+        yield (
+            "SS (its order tells)",
+            Peer(lambda code: SS.SS_Client(code, k, EPSILON), server),
+        )
 
 
 def of_opendp(oracle: str, k: int) -> Iterator[tuple[str, Peer]]:
@@ -192,15 +239,26 @@ def of_opendp(oracle: str, k: int) -> Iterator[tuple[str, Peer]]:
     dp.enable_features("contrib")
     if oracle == "GRR":
         truth = math.exp(EPSILON) / (math.exp(EPSILON) + k - 1)
-        yield "randomized_response", Peer(dp.m.make_randomized_response(list(range(k)), truth))
+        yield (
+            "randomized_response",
+            Peer(dp.m.make_randomized_response(list(range(k)), truth)),
+        )
     elif oracle == "SUE":
         flips = 2 / (math.exp(EPSILON / 2) + 1)
         domain = dp.bitvector_domain(max_weight=1)
-        client = dp.m.make_randomized_response_bitvec(domain, dp.discrete_distance(), flips)
+        client = dp.m.make_randomized_response_bitvec(
+            domain, dp.discrete_distance(), flips
+        )
         server = partial(dp.m.debias_randomized_response_bitvec, f=flips)
         yield (
             "…_bitvec",
-            Peer(client, server, encode=lambda code: np.packbits(np.arange(k) == code, bitorder="little").tobytes()),
+            Peer(
+                client,
+                server,
+                encode=lambda code: np.packbits(
+                    np.arange(k) == code, bitorder="little"
+                ).tobytes(),
+            ),
         )
 
 
@@ -210,7 +268,9 @@ def of_diffprivlib(oracle: str, k: int) -> Iterator[tuple[str, Peer]]:
     from diffprivlib.mechanisms import ExponentialCategorical
 
     if oracle == "GRR":
-        utilities = [(str(x), str(y), float(x != y)) for x in range(k) for y in range(x, k)]
+        utilities = [
+            (str(x), str(y), float(x != y)) for x in range(k) for y in range(x, k)
+        ]
         mechanism = ExponentialCategorical(epsilon=EPSILON, utility_list=utilities)
         yield "ExponentialCategorical", Peer(mechanism.randomise, encode=str)
 
@@ -266,46 +326,95 @@ def compare(name: str, n: int, k: int, turns: int, targets: Targets) -> list[lis
     for rival, peer in rivals.items():
         records = [peer.encode(code) for code in few]
         answers = peer.report(records)  # also compiles what is compiled on first use
-        repeated = list(islice(cycle(answers), max(len(few), min(n, peer.most_reports))))
+        repeated = list(
+            islice(cycle(answers), max(len(few), min(n, peer.most_reports)))
+        )
         clients[rival] = partial(peer.report, records)
         if peer.server is not None:
             servers[rival] = partial(peer.server, repeated)
         timed[rival] = sizes[rival] = len(few), len(repeated)
 
-    privatise = {each: time * 1e9 / timed[each][0] for each, time in best_of(clients, turns).items()}
-    estimate = {each: time * 1e9 / timed[each][1] for each, time in best_of(servers, turns).items()}
+    privatise = {
+        each: time * 1e9 / timed[each][0]
+        for each, time in best_of(clients, turns).items()
+    }
+    estimate = {
+        each: time * 1e9 / timed[each][1]
+        for each, time in best_of(servers, turns).items()
+    }
 
     rows = []
     for each in clients:
-        ratios = privatise[each] / privatise[own], estimate.get(each, math.nan) / estimate[own]
+        ratios = (
+            privatise[each] / privatise[own],
+            estimate.get(each, math.nan) / estimate[own],
+        )
         if each == own:
             met = own_targets(name, k, privatise[own], estimate[own], where, targets)
         elif each == floats:
             wanted = "SUE, OUE: times rng.random(n·k)"
-            met = [targets.at_least(wanted, ratios[0], FLOATS, f"{name}, {where}")] if name != "SS" else []
+            met = (
+                [targets.at_least(wanted, ratios[0], FLOATS, f"{name}, {where}")]
+                if name != "SS"
+                else []
+            )
         else:
-            met = [targets.at_least(f"{name}: times the peer, privatising", ratios[0], PRIVATISE, f"{where}, {each}")]
+            met = [
+                targets.at_least(
+                    f"{name}: times the peer, privatising",
+                    ratios[0],
+                    PRIVATISE,
+                    f"{where}, {each}",
+                )
+            ]
             if each in estimate:
                 met += [
-                    targets.at_least(f"{name}: times the peer, estimating", ratios[1], ESTIMATE, f"{where}, {each}")
+                    targets.at_least(
+                        f"{name}: times the peer, estimating",
+                        ratios[1],
+                        ESTIMATE,
+                        f"{where}, {each}",
+                    )
                 ]
-        row = [name, each, " / ".join(f"{size:,}" for size in dict.fromkeys(sizes[each]))]
+        row = [
+            name,
+            each,
+            " / ".join(f"{size:,}" for size in dict.fromkeys(sizes[each])),
+        ]
         for times, ratio in zip((privatise, estimate), ratios, strict=True):
-            row += [number(times[each]), number(times[each] / k), number(ratio)] if each in times else ["–", "–", "–"]
+            row += (
+                [number(times[each]), number(times[each] / k), number(ratio)]
+                if each in times
+                else ["–", "–", "–"]
+            )
         rows.append([*row, verdict(all(met)) if met else "–"])
     return rows
 
 
-def own_targets(name: str, k: int, report: float, estimate: float, where: str, targets: Targets) -> list[bool]:
+def own_targets(
+    name: str, k: int, report: float, estimate: float, where: str, targets: Targets
+) -> list[bool]:
     """Compare an oracle's own times with what is wanted."""
     met = []
     if name in MOST_REPORT:
-        met.append(targets.at_most(f"{name}: report, ns a record", report, MOST_REPORT[name], where))
+        met.append(
+            targets.at_most(
+                f"{name}: report, ns a record", report, MOST_REPORT[name], where
+            )
+        )
     if name in MOST_CELL:
-        met.append(targets.at_most(f"{name}: report, ns a cell", report / k, MOST_CELL[name], where))
+        met.append(
+            targets.at_most(
+                f"{name}: report, ns a cell", report / k, MOST_CELL[name], where
+            )
+        )
     if name in MOST_ESTIMATE_CELL:
         limit = MOST_ESTIMATE_CELL[name]
-        met.append(targets.at_most(f"{name}: estimate, ns a record and value", estimate / k, limit, where))
+        met.append(
+            targets.at_most(
+                f"{name}: estimate, ns a record and value", estimate / k, limit, where
+            )
+        )
     return met
 
 
@@ -314,12 +423,28 @@ def growth(targets: Targets) -> list[list[str]]:
     n, rows, steps = 1_000_000, [], []
     for k in (1_000, 10_000, 100_000, 1_000_000):
         oracle = HadamardResponse(k, EPSILON)
-        reports = oracle.report(np.random.default_rng(0).integers(k, size=n).astype(np.uint32), SecureSource())
-        call = partial(lambda oracle, reports: oracle.estimate(oracle.tally(reports), n), oracle, reports)
+        reports = oracle.report(
+            np.random.default_rng(0).integers(k, size=n).astype(np.uint32),
+            SecureSource(),
+        )
+        call = partial(
+            lambda oracle, reports: oracle.estimate(oracle.tally(reports), n),
+            oracle,
+            reports,
+        )
         seconds = best_of({"estimate": call}, 5)["estimate"]
         steps.append(seconds * 1e9 / (n + k * math.log2(k)))
-        rows.append([f"{k:,}", number(seconds * 1e3), number(steps[-1]), number(seconds * 1e12 / (n * k))])
-    name = "HR: growth of the time of a step of n + k log2 k, from k = 1,000 to 1,000,000,"
+        rows.append(
+            [
+                f"{k:,}",
+                number(seconds * 1e3),
+                number(steps[-1]),
+                number(seconds * 1e12 / (n * k)),
+            ]
+        )
+    name = (
+        "HR: growth of the time of a step of n + k log2 k, from k = 1,000 to 1,000,000,"
+    )
     targets.at_most(name, max(steps) / steps[0], 4, f"n = {n:,}")
     return rows
 
@@ -331,8 +456,14 @@ def main() -> None:
         rows = [row for name in ORACLES for row in compare(name, n, k, turns, targets)]
         tables[f"n = {n:,}, k = {k:,}"] = (COLUMNS, rows)
     columns = ("k", "estimate, ms", "ns for each of n + k log2 k", "ps for each of n k")
-    tables["Hadamard response over many values, n = 1,000,000"] = (columns, growth(targets))
-    tables["Targets"] = (("target", "least favourable", "where", "met?"), targets.rows())
+    tables["Hadamard response over many values, n = 1,000,000"] = (
+        columns,
+        growth(targets),
+    )
+    tables["Targets"] = (
+        ("target", "least favourable", "where", "met?"),
+        targets.rows(),
+    )
     write_results(
         "local_oracles",
         "Frequency oracles: privatising and estimating",

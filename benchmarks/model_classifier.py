@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _synthesis_generated import Generated, classes, flights, payments, places, postcodes, wide
+from _synthesis_generated import (
+    Generated,
+    classes,
+    flights,
+    payments,
+    places,
+    postcodes,
+    wide,
+)
 from _timing import write_results
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
@@ -44,23 +52,37 @@ def adult_halves(seed: int) -> tuple[pd.DataFrame, pd.DataFrame, Domain, str]:
     return train, test, adult.domain, "income"
 
 
-def generated_halves(table: Generated) -> tuple[pd.DataFrame, pd.DataFrame, Domain, str]:
+def generated_halves(
+    table: Generated,
+) -> tuple[pd.DataFrame, pd.DataFrame, Domain, str]:
     """Return the rows to train on and the others."""
-    other = Generated(table.test, table.train, table.sizes, table.unordered, table.target)
+    other = Generated(
+        table.test, table.train, table.sizes, table.unordered, table.target
+    )
     return table.frame, other.frame, table.domain, str(table.target)
 
 
-def scores_of(train: Any, test: Any, domain: Domain, target: str, epsilon: float, seed: int) -> list[float]:
+def scores_of(
+    train: Any, test: Any, domain: Domain, target: str, epsilon: float, seed: int
+) -> list[float]:
     """Return the area under the curve of each method."""
     names = [name for name in domain.columns if name != target]
-    synthesizer = DPMarginalSynthesizer(epsilon, delta=DELTA, domain=domain, target=target, random_state=seed)
+    synthesizer = DPMarginalSynthesizer(
+        epsilon, delta=DELTA, domain=domain, target=target, random_state=seed
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of pairs without room: the scores show what they cost
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # of pairs without room: the scores show what they cost
         synthesizer.fit(train)
         asked = synthesizer.classifier(target)
         positive = test[target] == asked.classes_[-1]
         logistic = DPLogisticRegression(
-            epsilon, delta=DELTA, bounds=(0, 1), classes=list(asked.classes_), random_state=seed
+            epsilon,
+            delta=DELTA,
+            bounds=(0, 1),
+            classes=list(asked.classes_),
+            random_state=seed,
         ).fit(numbers(train[names], domain), train[target])
     rows = synthesizer.sample(len(train))
     boosted = HistGradientBoostingClassifier(random_state=0).fit(
@@ -76,9 +98,19 @@ def scores_of(train: Any, test: Any, domain: Domain, target: str, epsilon: float
 
 def without_privacy(train: Any, test: Any, domain: Domain, target: str) -> float:
     """Return the area under the curve of boosted trees that learn from true rows."""
-    names, positive = [name for name in domain.columns if name != target], max(domain[target].values)
-    model = HistGradientBoostingClassifier(random_state=0).fit(codes(train[names], domain), train[target] == positive)
-    return float(roc_auc_score(test[target] == positive, model.predict_proba(codes(test[names], domain))[:, 1]))
+    names, positive = (
+        [name for name in domain.columns if name != target],
+        max(domain[target].values),
+    )
+    model = HistGradientBoostingClassifier(random_state=0).fit(
+        codes(train[names], domain), train[target] == positive
+    )
+    return float(
+        roc_auc_score(
+            test[target] == positive,
+            model.predict_proba(codes(test[names], domain))[:, 1],
+        )
+    )
 
 
 def codes(rows: pd.DataFrame, domain: Domain) -> np.ndarray:
@@ -95,7 +127,11 @@ def numbers(rows: pd.DataFrame, domain: Domain) -> np.ndarray:
         size = len(domain[name])
         own = coded[:, [place]]
         if size <= MOST_VALUES:
-            parts.append(OneHotEncoder(categories=[range(size)], sparse_output=False).fit_transform(own))
+            parts.append(
+                OneHotEncoder(
+                    categories=[range(size)], sparse_output=False
+                ).fit_transform(own)
+            )
         else:
             parts.append(own / (size - 1))
     return np.hstack(parts)
@@ -108,10 +144,19 @@ def main(seeds: int) -> None:
         whole = None if name == "Adult" else generated_halves(TABLES[name]())
         for epsilon in EPSILONS:
             halves = [whole or adult_halves(seed) for seed in range(seeds)]
-            found = np.array([scores_of(*half, epsilon, seed) for seed, half in enumerate(halves)])
+            found = np.array(
+                [scores_of(*half, epsilon, seed) for seed, half in enumerate(halves)]
+            )
             spread = zip(found.mean(axis=0), found.std(axis=0, ddof=1), strict=True)
             best = without_privacy(*halves[0])
-            rows.append([name, f"{epsilon:g}", *(f"{mean:.3f} ± {error:.3f}" for mean, error in spread), f"{best:.3f}"])
+            rows.append(
+                [
+                    name,
+                    f"{epsilon:g}",
+                    *(f"{mean:.3f} ± {error:.3f}" for mean, error in spread),
+                    f"{best:.3f}",
+                ]
+            )
             print(f"{name}, epsilon {epsilon:g} done", file=sys.stderr)
     tables = {HEADING: (("table", "epsilon", *METHODS, "boosting, true rows"), rows)}
     notes = (
@@ -120,7 +165,13 @@ def main(seeds: int) -> None:
         "many as there are true ones. The logistic regression has the declared values as indicators, of columns with "
         f"more than {MOST_VALUES} values one number. No number of the library was chosen by these scores of the model."
     )
-    write_results("model_classifier", "A label asked of the model", ("skdp", "numpy", "scikit-learn"), notes, tables)
+    write_results(
+        "model_classifier",
+        "A label asked of the model",
+        ("skdp", "numpy", "scikit-learn"),
+        notes,
+        tables,
+    )
 
 
 if __name__ == "__main__":

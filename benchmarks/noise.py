@@ -39,7 +39,13 @@ SINGLE_TIMES = 50
 
 def number(value: float) -> str:
     """Write a time or a ratio with about three digits."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return (
+        f"{value:,.0f}"
+        if value >= 100
+        else f"{value:.1f}"
+        if value >= 10
+        else f"{value:.2f}"
+    )
 
 
 def of_opendp() -> dict[str, Callable[[int], Callable[[], object]]]:
@@ -50,10 +56,15 @@ def of_opendp() -> dict[str, Callable[[int], Callable[[], object]]]:
     zeros = [0] * PEER_SIZE
 
     def laplace(scale: int) -> Callable[[], object]:
-        return partial(dp.m.make_laplace(space, dp.l1_distance(T=int), scale=float(scale)), zeros)
+        return partial(
+            dp.m.make_laplace(space, dp.l1_distance(T=int), scale=float(scale)), zeros
+        )
 
     def gaussian(scale: int) -> Callable[[], object]:
-        return partial(dp.m.make_gaussian(space, dp.l2_distance(T=float), scale=float(scale)), zeros)
+        return partial(
+            dp.m.make_gaussian(space, dp.l2_distance(T=float), scale=float(scale)),
+            zeros,
+        )
 
     return {"discrete Laplace": laplace, "discrete Gaussian": gaussian}
 
@@ -85,7 +96,9 @@ RIVALS = {
 }
 
 
-def rivals() -> Iterator[tuple[str, dict[str, Callable[[int], Callable[[], object]]], int]]:
+def rivals() -> Iterator[
+    tuple[str, dict[str, Callable[[int], Callable[[], object]]], int]
+]:
     for name, (make, size) in RIVALS.items():
         try:
             yield name, make(), size
@@ -105,16 +118,33 @@ def vectors() -> list[list[str]]:
     for law, most in MOST.items():
         for scale in SCALES:
             mine = own(law, scale)
-            calls = {"skdp": mine} | {name: laws[law](scale) for name, laws, _ in found if law in laws}
+            calls = {"skdp": mine} | {
+                name: laws[law](scale) for name, laws, _ in found if law in laws
+            }
             sizes = {"skdp": SIZE} | {name: size for name, _, size in found}
-            per_draw = {name: time * 1e9 / sizes[name] for name, time in best_of(calls, TURNS).items()}
+            per_draw = {
+                name: time * 1e9 / sizes[name]
+                for name, time in best_of(calls, TURNS).items()
+            }
             memory = peak_memory(mine) / mine().nbytes
-            row = [law, str(scale), number(per_draw["skdp"]), verdict(per_draw["skdp"] <= most), f"{memory:.1f}"]
+            row = [
+                law,
+                str(scale),
+                number(per_draw["skdp"]),
+                verdict(per_draw["skdp"] <= most),
+                f"{memory:.1f}",
+            ]
             for name in RIVALS:
                 both = name in per_draw
-                row.append(f"{number(per_draw[name])} ({number(per_draw[name] / per_draw['skdp'])} ×)" if both else "–")
+                row.append(
+                    f"{number(per_draw[name])} ({number(per_draw[name] / per_draw['skdp'])} ×)"
+                    if both
+                    else "–"
+                )
             ratio = per_draw.get("opendp", math.nan) / per_draw["skdp"]
-            rows.append([*row, "–" if math.isnan(ratio) else verdict(ratio >= LEAST_RATIO)])
+            rows.append(
+                [*row, "–" if math.isnan(ratio) else verdict(ratio >= LEAST_RATIO)]
+            )
     return rows
 
 
@@ -124,12 +154,19 @@ def singles() -> list[list[str]]:
     source = SecureSource()
     draws: dict[str, Callable[[Fraction], Any]] = {
         "discrete_laplace, size 2": lambda scale: discrete_laplace(source, scale, 2),
-        "discrete_gaussian, size 2": lambda scale: discrete_gaussian(source, scale**2, 2),
+        "discrete_gaussian, size 2": lambda scale: discrete_gaussian(
+            source, scale**2, 2
+        ),
         "cube_noise of 11 dimensions": lambda scale: cube_noise(source, scale, 11),
     }
     calls = {name: partial(again, draw, fresh) for name, draw in draws.items()}
-    times = {name: time * 1e3 / SINGLE_TIMES for name, time in best_of(calls, TURNS).items()}
-    return [[name, f"{time:.3f}", verdict(time <= MOST_SINGLE)] for name, time in times.items()]
+    times = {
+        name: time * 1e3 / SINGLE_TIMES for name, time in best_of(calls, TURNS).items()
+    }
+    return [
+        [name, f"{time:.3f}", verdict(time <= MOST_SINGLE)]
+        for name, time in times.items()
+    ]
 
 
 def again(draw: Callable[[Fraction], object], scales: Iterator[Fraction]) -> None:
@@ -144,7 +181,9 @@ def choices() -> list[list[str]]:
     calls: dict[str, Callable[[], object]] = {
         "permute_and_flip": lambda: permute_and_flip(source, scores, rate),
         "exponential_mechanism": lambda: exponential_mechanism(source, scores, rate),
-        "NumPy: scores + Gumbel floats": lambda: (scores * 0.1 + np.random.default_rng(0).gumbel(size=SIZE)).argmax(),
+        "NumPy: scores + Gumbel floats": lambda: (
+            scores * 0.1 + np.random.default_rng(0).gumbel(size=SIZE)
+        ).argmax(),
     }
     sizes = dict.fromkeys(calls, SIZE)
     try:
@@ -152,17 +191,31 @@ def choices() -> list[list[str]]:
 
         dp.enable_features("contrib")
         space = dp.vector_domain(dp.atom_domain(T=int))
-        choose = dp.m.make_noisy_max(space, dp.linf_distance(T=int), dp.max_divergence(), scale=10.0)
+        choose = dp.m.make_noisy_max(
+            space, dp.linf_distance(T=int), dp.max_divergence(), scale=10.0
+        )
         calls["opendp: noisy_max"] = partial(choose, scores[:PEER_SIZE].tolist())
         sizes["opendp: noisy_max"] = PEER_SIZE
     except ImportError as reason:
         print(f"opendp is left out: {reason}", file=sys.stderr)
-    return [[name, number(time * 1e9 / sizes[name])] for name, time in best_of(calls, TURNS).items()]
+    return [
+        [name, number(time * 1e9 / sizes[name])]
+        for name, time in best_of(calls, TURNS).items()
+    ]
 
 
 def main() -> None:
-    columns = ("law", "scale or sigma", "skdp, ns a draw", f"≤ {' / '.join(map(str, MOST.values()))}?")
-    columns += ("peak memory / output", *(f"{name}, ns" for name in RIVALS), f"opendp ≥ {LEAST_RATIO} ×?")
+    columns = (
+        "law",
+        "scale or sigma",
+        "skdp, ns a draw",
+        f"≤ {' / '.join(map(str, MOST.values()))}?",
+    )
+    columns += (
+        "peak memory / output",
+        *(f"{name}, ns" for name in RIVALS),
+        f"opendp ≥ {LEAST_RATIO} ×?",
+    )
     write_results(
         "noise",
         "Exact noise",
@@ -177,7 +230,10 @@ def main() -> None:
                 ("draw", "ms", f"≤ {MOST_SINGLE}?"),
                 singles(),
             ),
-            f"The choice among {SIZE:,} candidates": (("mechanism", "ns a candidate"), choices()),
+            f"The choice among {SIZE:,} candidates": (
+                ("mechanism", "ns a candidate"),
+                choices(),
+            ),
         },
     )
 

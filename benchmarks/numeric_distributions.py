@@ -44,8 +44,13 @@ def populations() -> dict[str, Floats]:
     found = {"skewed": of((1, 1.2, 8)), "spiky": spiky, "smooth": of((1, 5, 4))}
     found["two humps"] = of((0.6, 20, 60), (0.4, 60, 15))
     people = load_adult().frame
-    for title, column in {"Adult: age": "age", "Adult: hours": "hours-per-week"}.items():
-        counts = np.bincount((people[column].to_numpy() / 100 * 4096).astype(int), minlength=4096)
+    for title, column in {
+        "Adult: age": "age",
+        "Adult: hours": "hours-per-week",
+    }.items():
+        counts = np.bincount(
+            (people[column].to_numpy() / 100 * 4096).astype(int), minlength=4096
+        )
         found[title] = counts / counts.sum()
     return found
 
@@ -67,34 +72,50 @@ def distances(estimates: list[Floats], population: Floats) -> Floats:
     """Return the distances of estimates over equal bins, in per cent of the range."""
     edges = np.arange(1, EDGES) / EDGES
     found = [
-        np.interp(edges, np.arange(len(one) + 1) / len(one), np.append(0, np.cumsum(one))) - below(population)
+        np.interp(
+            edges, np.arange(len(one) + 1) / len(one), np.append(0, np.cumsum(one))
+        )
+        - below(population)
         for one in estimates
     ]
     return 100 * np.abs(found).mean(axis=1)
 
 
 @cache
-def channel(mechanism: NumericMechanism, share: float | None = None) -> tuple[Floats, Floats]:
+def channel(
+    mechanism: NumericMechanism, share: float | None = None
+) -> tuple[Floats, Floats]:
     """Return the channels of cells and of positions, with reports of one likelihood added up."""
     whole = mechanism.spread(np.eye(STEPS + 1))
     if share is not None:  # of the records, report by the windows that repeat
         assert isinstance(mechanism, Windows)
         first = whole.shape[1] - sum(2 * period for period, _, _ in mechanism.periodic)
         parts = whole[:, :first], whole[:, first:]
-        whole = np.hstack([part / part[0].sum() * own for part, own in zip(parts, (1 - share, share), strict=True)])
+        whole = np.hstack(
+            [
+                part / part[0].sum() * own
+                for part, own in zip(parts, (1 - share, share), strict=True)
+            ]
+        )
         whole = whole[:, whole[0] > 0]
-    kinds, merged = np.unique(np.round(whole / whole.sum(axis=0), 12), axis=1, return_inverse=True)
+    kinds, merged = np.unique(
+        np.round(whole / whole.sum(axis=0), 12), axis=1, return_inverse=True
+    )
     of_positions = np.zeros((STEPS + 1, kinds.shape[1]))
     np.add.at(of_positions.T, merged.ravel(), whole.T)
     return bin_positions(STEPS, CELLS) @ of_positions, of_positions
 
 
-def smoothed(mechanism: NumericMechanism, population: Floats, n: int, share: float | None = None) -> Floats:
+def smoothed(
+    mechanism: NumericMechanism, population: Floats, n: int, share: float | None = None
+) -> Floats:
     """Return the distances of `estimate_distribution`."""
     cells, positions = channel(mechanism, share)
     shares = on_grid(population) @ positions
     counts = np.random.default_rng(n).multinomial(n, shares / shares.sum(), SEEDS)
-    return distances([estimate_frequencies(cells, own, smooth=True) for own in counts], population)
+    return distances(
+        [estimate_frequencies(cells, own, smooth=True) for own in counts], population
+    )
 
 
 def subsets(k: int, epsilon: float, population: Floats, n: int) -> Floats:
@@ -118,18 +139,39 @@ def exact_subsets(k: int, epsilon: float) -> float:
     pairs = size * (size - 1) * likely**2 + 2 * size * (k - size) * likely * rare
     two = (pairs + (k - size) * (k - size - 1) * rare**2) / (k * (k - 1))
     parts = np.ones((BINS // k, BINS // k))
-    return distribution_error(np.kron(np.full((k, k), two) + np.eye(k) * (same - two), parts))
+    return distribution_error(
+        np.kron(np.full((k, k), two) + np.eye(k) * (same - two), parts)
+    )
 
 
-def row(epsilon: float, n: int, title: str, population: Floats, mechanisms: dict[str, NumericMechanism]) -> list[str]:
+def row(
+    epsilon: float,
+    n: int,
+    title: str,
+    population: Floats,
+    mechanisms: dict[str, NumericMechanism],
+) -> list[str]:
     """Measure all candidates on a population."""
     found = {name: smoothed(one, population, n) for name, one in mechanisms.items()}
-    found |= {f"subsets of {k} bins": subsets(k, epsilon, population, n) for k in SUBSETS}
-    own, best = found.pop("distribution"), min(found, key=lambda name: found[name].mean())
+    found |= {
+        f"subsets of {k} bins": subsets(k, epsilon, population, n) for k in SUBSETS
+    }
+    own, best = (
+        found.pop("distribution"),
+        min(found, key=lambda name: found[name].mean()),
+    )
     error = math.hypot(own.std(), found[best].std()) / math.sqrt(SEEDS)
     cells = [f"{one.mean():.2f}" for one in (own, *found.values())]
     z = (own.mean() - found[best].mean()) / error
-    return [f"{epsilon:g}", f"{n:,}", title, *cells, best, f"{own.mean() / found[best].mean():.2f}", f"{z:+.1f}"]
+    return [
+        f"{epsilon:g}",
+        f"{n:,}",
+        title,
+        *cells,
+        best,
+        f"{own.mean() / found[best].mean():.2f}",
+        f"{z:+.1f}",
+    ]
 
 
 def shares(epsilon: float) -> list[list[str]]:
@@ -137,8 +179,14 @@ def shares(epsilon: float) -> list[list[str]]:
     mechanism, found = Windows(STEPS, epsilon), []
     chosen = sum(weight for _, _, weight in mechanism.periodic) / 64
     for share in sorted({*SHARES, chosen}):
-        cells = [f"{smoothed(mechanism, POPULATIONS[title], n, share).mean():.2f}" for n in SIZES for title in OPPOSED]
-        found.append([f"{epsilon:g}", f"{share:.2f}", *cells, "yes" if share == chosen else ""])
+        cells = [
+            f"{smoothed(mechanism, POPULATIONS[title], n, share).mean():.2f}"
+            for n in SIZES
+            for title in OPPOSED
+        ]
+        found.append(
+            [f"{epsilon:g}", f"{share:.2f}", *cells, "yes" if share == chosen else ""]
+        )
     return found
 
 
@@ -149,20 +197,41 @@ def main() -> None:
             "distribution": Windows(STEPS, epsilon),
             "square wave": Windows(STEPS, epsilon, repeating=False),
         }
-        channels = [one.spread(bin_positions(STEPS, BINS)) for one in mechanisms.values()]
+        channels = [
+            one.spread(bin_positions(STEPS, BINS)) for one in mechanisms.values()
+        ]
         errors = [distribution_error(information(own)) for own in channels]
         errors += [exact_subsets(k, epsilon) for k in SUBSETS]
         exact.append([f"{epsilon:g}", *(f"{100 * one:.3f}" for one in errors)])
         for n in SIZES:
-            own = [row(epsilon, n, title, population, mechanisms) for title, population in POPULATIONS.items()]
-            values = np.array([[float(cell) for cell in one[3 : 5 + len(SUBSETS)]] for one in own])
-            means.append([f"{epsilon:g}", f"{n:,}", *(f"{one:.2f}" for one in np.exp(np.log(values).mean(axis=0)))])
+            own = [
+                row(epsilon, n, title, population, mechanisms)
+                for title, population in POPULATIONS.items()
+            ]
+            values = np.array(
+                [[float(cell) for cell in one[3 : 5 + len(SUBSETS)]] for one in own]
+            )
+            means.append(
+                [
+                    f"{epsilon:g}",
+                    f"{n:,}",
+                    *(f"{one:.2f}" for one in np.exp(np.log(values).mean(axis=0))),
+                ]
+            )
             rows += own
             print(*means[-1], flush=True)
         mixed += shares(epsilon)
         channel.cache_clear()
     names = ("distribution", "square wave", *(f"subsets of {k} bins" for k in SUBSETS))
-    columns = ("epsilon", "records", "numbers", *names, "best other", "distribution / best other", "standard errors")
+    columns = (
+        "epsilon",
+        "records",
+        "numbers",
+        *names,
+        "best other",
+        "distribution / best other",
+        "standard errors",
+    )
     write_results(
         "numeric_distributions",
         "Mechanisms for distributions of numbers",
@@ -170,11 +239,22 @@ def main() -> None:
         f"Wasserstein-1 distance of the estimated distribution, in per cent of the range, mean of {SEEDS} seeds; a "
         f"grid of {STEPS} steps. The last column is the difference from the best of the others in standard errors.",
         {
-            "Geometric means over the six populations": (("epsilon", "records", *names), means),
-            "Exact errors that choose the mixture, per cent": (("epsilon", *names), exact),
+            "Geometric means over the six populations": (
+                ("epsilon", "records", *names),
+                means,
+            ),
+            "Exact errors that choose the mixture, per cent": (
+                ("epsilon", *names),
+                exact,
+            ),
             "Each population": (columns, rows),
             "Other shares of the windows that repeat": (
-                ("epsilon", "share", *(f"{title}, {n:,} records" for n in SIZES for title in OPPOSED), "chosen"),
+                (
+                    "epsilon",
+                    "share",
+                    *(f"{title}, {n:,} records" for n in SIZES for title in OPPOSED),
+                    "chosen",
+                ),
                 mixed,
             ),
         },

@@ -50,10 +50,15 @@ def populations() -> dict[str, Callable[[np.random.Generator, int], Floats]]:
         "Adult: capital gain": _column("capital-gain", 20_000),
     }
     found: dict[str, Callable[[np.random.Generator, int], Floats]] = {
-        name: partial(np.random.Generator.choice, a=values) for name, values in drawn.items()
+        name: partial(np.random.Generator.choice, a=values)
+        for name, values in drawn.items()
     }
-    found["log-normal"] = lambda rng, size: np.minimum(rng.lognormal(2.5, 0.8, size), 100)
-    found["values at edges"] = lambda rng, size: rng.choice(EDGE_VALUES, size, p=EDGE_SHARES)
+    found["log-normal"] = lambda rng, size: np.minimum(
+        rng.lognormal(2.5, 0.8, size), 100
+    )
+    found["values at edges"] = lambda rng, size: rng.choice(
+        EDGE_VALUES, size, p=EDGE_SHARES
+    )
     found["uniform"] = lambda rng, size: 100 * rng.random(size)
     found["spiky"] = _spiky
     return found
@@ -73,19 +78,34 @@ def truth(name: str) -> Floats:
     return shares(POPULATIONS[name](np.random.default_rng(0), size=POPULATION))
 
 
-def measure(name: str, mechanism: str, epsilon: float, n: int, spacing: float | None, repeats: int) -> dict[str, float]:
+def measure(
+    name: str,
+    mechanism: str,
+    epsilon: float,
+    n: int,
+    spacing: float | None,
+    repeats: int,
+) -> dict[str, float]:
     """Return the coverage and the mean width of the intervals, and the error of the frequencies."""
     expected = truth(name)
     covered, widths, errors = [], [], []
     for seed in range(repeats):
         records = POPULATIONS[name](np.random.default_rng(1_000 + seed), size=n)
-        perturber = NumericPerturber(epsilon, mechanism=mechanism, bounds=(0, 100), random_state=seed)
+        perturber = NumericPerturber(
+            epsilon, mechanism=mechanism, bounds=(0, 100), random_state=seed
+        )
         reports = perturber.fit_transform(records[:, np.newaxis])
-        table = perturber.estimate_distribution(reports, n_bins=BINS, spacing=spacing, confidence_level=LEVEL)
+        table = perturber.estimate_distribution(
+            reports, n_bins=BINS, spacing=spacing, confidence_level=LEVEL
+        )
         covered.append((table["lower"] <= expected) & (expected <= table["upper"]))
         widths.append(table["upper"] - table["lower"])
         errors.append(np.abs(table["frequency"] - expected))
-    return {"coverage": float(np.mean(covered)), "width": float(np.mean(widths)), "error": float(np.mean(errors))}
+    return {
+        "coverage": float(np.mean(covered)),
+        "width": float(np.mean(widths)),
+        "error": float(np.mean(errors)),
+    }
 
 
 def main() -> None:
@@ -93,24 +113,45 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
     rows = []
-    for name, epsilon, n, mechanism in product(POPULATIONS, EPSILONS, SIZES, MECHANISMS):
+    for name, epsilon, n, mechanism in product(
+        POPULATIONS, EPSILONS, SIZES, MECHANISMS
+    ):
         spacings = {ANYWHERE: None} | ({WHOLE: 1.0} if name in WHOLE_NUMBERS else {})
         for values, spacing in spacings.items():
             found = measure(name, mechanism, epsilon, n, spacing, repeats)
             rows.append(
-                {"population": name, "values": values, "epsilon": epsilon, "n": n, "mechanism": mechanism} | found
+                {
+                    "population": name,
+                    "values": values,
+                    "epsilon": epsilon,
+                    "n": n,
+                    "mechanism": mechanism,
+                }
+                | found
             )
             print(rows[-1], flush=True)
     table = pd.DataFrame(rows)
     by_population = table.groupby(["population", "values"], sort=False)
     coverage = [
-        [*key, f"{100 * part['coverage'].mean():.1f}", f"{100 * part['coverage'].min():.0f}"]
+        [
+            *key,
+            f"{100 * part['coverage'].mean():.1f}",
+            f"{100 * part['coverage'].min():.0f}",
+        ]
         for key, part in by_population
     ]
     table = table.sort_values("values", kind="stable")
     means = [
-        [values, f"{epsilon:g}", f"{n:,}", mechanism, *(f"{part[name].mean():.3f}" for name in ("width", "error"))]
-        for (values, epsilon, n, mechanism), part in table.groupby(["values", "epsilon", "n", "mechanism"], sort=False)
+        [
+            values,
+            f"{epsilon:g}",
+            f"{n:,}",
+            mechanism,
+            *(f"{part[name].mean():.3f}" for name in ("width", "error")),
+        ]
+        for (values, epsilon, n, mechanism), part in table.groupby(
+            ["values", "epsilon", "n", "mechanism"], sort=False
+        )
     ]
     write_results(
         "numeric_intervals",
@@ -121,9 +162,19 @@ def main() -> None:
         "numbers, which `spacing=1` declares. The least coverage is that of one mechanism, epsilon and number of "
         f"records: of {BINS * repeats} intervals.",
         {
-            "Coverage in per cent": (("population", "values may be", "mean coverage", "least coverage"), coverage),
+            "Coverage in per cent": (
+                ("population", "values may be", "mean coverage", "least coverage"),
+                coverage,
+            ),
             "Means over the populations": (
-                ("values may be", "epsilon", "records", "mechanism", "width of an interval", "error of a frequency"),
+                (
+                    "values may be",
+                    "epsilon",
+                    "records",
+                    "mechanism",
+                    "width of an interval",
+                    "error of a frequency",
+                ),
                 means,
             ),
         },

@@ -39,7 +39,13 @@ def worst_of_rivals(epsilon: float) -> list[float]:
     mixed = (1 - 1 / half) * (half + 3) / (3 * (half - 1) ** 2) + duchi / half
     hybrid = mixed if epsilon > 0.61 else duchi
     window = Windows(STEPS, epsilon, repeating=False)
-    return [hybrid, duchi, piecewise, worst(window), worst(ClampedLaplace(STEPS, epsilon))]
+    return [
+        hybrid,
+        duchi,
+        piecewise,
+        worst(window),
+        worst(ClampedLaplace(STEPS, epsilon)),
+    ]
 
 
 def row(epsilon: float, most: float) -> list[str]:
@@ -47,11 +53,28 @@ def row(epsilon: float, most: float) -> list[str]:
     start = time.perf_counter()
     optimal = Optimal(STEPS, epsilon)
     solved, own = time.perf_counter() - start, worst(optimal)
-    bound = best_plan(tuple(np.linspace(-1, 1, NODES + 1).tolist()), epsilon, 1e-3).lower_bound - 1 / NODES**2
+    bound = (
+        best_plan(
+            tuple(np.linspace(-1, 1, NODES + 1).tolist()), epsilon, 1e-3
+        ).lower_bound
+        - 1 / NODES**2
+    )
     positions = np.random.default_rng(0).integers(0, STEPS + 1, SIZE)
     drawn = {"optimal": optimal, "laplace": ClampedLaplace(STEPS, epsilon)}
-    times = best_of({name: partial(one.report, positions, SecureSource()) for name, one in drawn.items()}, TURNS)
-    cells = [f"{epsilon:g}", f"{own:.4g}", f"{bound:.4g}", f"{own / bound - 1:.1%}", verdict(own <= most)]
+    times = best_of(
+        {
+            name: partial(one.report, positions, SecureSource())
+            for name, one in drawn.items()
+        },
+        TURNS,
+    )
+    cells = [
+        f"{epsilon:g}",
+        f"{own:.4g}",
+        f"{bound:.4g}",
+        f"{own / bound - 1:.1%}",
+        verdict(own <= most),
+    ]
     cells += [f"{variance / own:.2f}" for variance in worst_of_rivals(epsilon)]
     return [
         *cells,
@@ -62,7 +85,13 @@ def row(epsilon: float, most: float) -> list[str]:
 
 
 def main() -> None:
-    columns = ("epsilon", "Optimal", "no unbiased report has less than", "gap", "as low as wanted?")
+    columns = (
+        "epsilon",
+        "Optimal",
+        "no unbiased report has less than",
+        "gap",
+        "as low as wanted?",
+    )
     columns += tuple(f"{rival} / Optimal" for rival in RIVALS)
     columns += ("solved in s", "ns a report", "time / ClampedLaplace")
     write_results(
@@ -71,7 +100,12 @@ def main() -> None:
         ("skdp", "numpy", "scipy"),
         f"The largest variance of a report of a number in -1 ... 1, on a grid of {STEPS:,} steps and between its "
         "positions.",
-        {"Variances": (columns, [row(epsilon, most) for epsilon, most in MOST.items()])},
+        {
+            "Variances": (
+                columns,
+                [row(epsilon, most) for epsilon, most in MOST.items()],
+            )
+        },
     )
 
 

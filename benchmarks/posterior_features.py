@@ -22,7 +22,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdp import RandomizedResponseEncoder
 from skdp.datasets import load_adult
-from skdp.local import PosteriorFeatures, SubsetSelectionEncoder, UnaryEncodingTransformer
+from skdp.local import (
+    PosteriorFeatures,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
 
 COLUMNS = ["relationship", "education", "occupation", "marital-status", "workclass"]
 NUMBERS = ["age", "education-num", "hours-per-week", "capital-gain", "capital-loss"]
@@ -41,14 +45,19 @@ FEATURES = ("raw", "unbiased", "posterior")
 OTHERS = {"alone": [], "beside numbers": NUMBERS}
 
 
-def features_of(encoder: Any, reports: pd.DataFrame) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
+def features_of(
+    encoder: Any, reports: pd.DataFrame
+) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
     """Make the features of training and test rows; the prior is that of the training rows."""
     train, test = reports.iloc[:N_TRAIN], reports.iloc[N_TRAIN:]
     posterior = PosteriorFeatures(encoder, privatize=False).fit(train)
     return {
         "raw": (raw(encoder, train), raw(encoder, test)),
         "unbiased": (unbiased(encoder, train), unbiased(encoder, test)),
-        "posterior": (posterior.transform(train).to_numpy(), posterior.transform(test).to_numpy()),
+        "posterior": (
+            posterior.transform(train).to_numpy(),
+            posterior.transform(test).to_numpy(),
+        ),
     }
 
 
@@ -57,13 +66,20 @@ def raw(encoder: Any, reports: pd.DataFrame) -> NDArray[Any]:
     if not isinstance(encoder, RandomizedResponseEncoder):
         return reports.to_numpy(float)
     values = [encoder.domain_[name].values for name in encoder.domain_.columns]
-    return np.asarray(OneHotEncoder(categories=values, sparse_output=False).fit_transform(reports))
+    return np.asarray(
+        OneHotEncoder(categories=values, sparse_output=False).fit_transform(reports)
+    )
 
 
 def unbiased(encoder: Any, reports: pd.DataFrame) -> NDArray[np.float64]:
     """Estimate the one-hot vector of each column without bias."""
     parts = encoder.protocol_.read(reports)
-    return np.hstack([oracle.unbiased(part) for oracle, part in zip(encoder.oracles_, parts, strict=True)])
+    return np.hstack(
+        [
+            oracle.unbiased(part)
+            for oracle, part in zip(encoder.oracles_, parts, strict=True)
+        ]
+    )
 
 
 def main(seeds: int) -> None:
@@ -74,19 +90,32 @@ def main(seeds: int) -> None:
     for seed in range(seeds):
         rows = people.sample(N_TRAIN + N_TEST, random_state=seed).reset_index(drop=True)
         y = (rows["income"] == ">50K").to_numpy()
-        scaled = StandardScaler().fit(rows[NUMBERS].iloc[:N_TRAIN]).transform(rows[NUMBERS])
+        scaled = (
+            StandardScaler().fit(rows[NUMBERS].iloc[:N_TRAIN]).transform(rows[NUMBERS])
+        )
         for kind, make in ENCODERS.items():
             for epsilon in EPSILONS:
-                encoder = make(len(COLUMNS) * epsilon, categories=domain, random_state=seed).fit(rows[COLUMNS])
+                encoder = make(
+                    len(COLUMNS) * epsilon, categories=domain, random_state=seed
+                ).fit(rows[COLUMNS])
                 made = features_of(encoder, encoder.transform(rows[COLUMNS]))
                 for beside, names in OTHERS.items():
                     extra = scaled if names else scaled[:, :0]
                     for feature, (train, test) in made.items():
                         for model_name, model in MODELS.items():
-                            fitted = model.fit(np.hstack([train, extra[:N_TRAIN]]), y[:N_TRAIN])
-                            chance = fitted.predict_proba(np.hstack([test, extra[N_TRAIN:]]))[:, 1]
-                            pair = roc_auc_score(y[N_TRAIN:], chance), ((chance > 0.5) == y[N_TRAIN:]).mean()
-                            scores[beside, model_name, kind, epsilon, feature].append(pair)
+                            fitted = model.fit(
+                                np.hstack([train, extra[:N_TRAIN]]), y[:N_TRAIN]
+                            )
+                            chance = fitted.predict_proba(
+                                np.hstack([test, extra[N_TRAIN:]])
+                            )[:, 1]
+                            pair = (
+                                roc_auc_score(y[N_TRAIN:], chance),
+                                ((chance > 0.5) == y[N_TRAIN:]).mean(),
+                            )
+                            scores[beside, model_name, kind, epsilon, feature].append(
+                                pair
+                            )
         print(f"seed {seed} done", file=sys.stderr)
     tables = {}
     more = "unbiased − raw", "posterior − raw"
@@ -96,7 +125,11 @@ def main(seeds: int) -> None:
             tables[f"{model_name}, private columns {beside}"] = (
                 columns,
                 [
-                    [kind, f"{epsilon:g}", *cells(scores, (beside, model_name, kind, epsilon))]
+                    [
+                        kind,
+                        f"{epsilon:g}",
+                        *cells(scores, (beside, model_name, kind, epsilon)),
+                    ]
                     for kind in ENCODERS
                     for epsilon in EPSILONS
                 ],
@@ -108,11 +141,17 @@ def main(seeds: int) -> None:
         "numbers, where they are beside, are in the clear."
     )
     write_results(
-        "posterior_features", "Posterior features", ("skdp", "numpy", "scikit-learn", "pandas"), notes, tables
+        "posterior_features",
+        "Posterior features",
+        ("skdp", "numpy", "scikit-learn", "pandas"),
+        notes,
+        tables,
     )
 
 
-def cells(scores: dict[tuple[Any, ...], list[tuple[float, float]]], key: tuple[Any, ...]) -> list[str]:
+def cells(
+    scores: dict[tuple[Any, ...], list[tuple[float, float]]], key: tuple[Any, ...]
+) -> list[str]:
     """Write the scores of raw reports, and how much more the other features give."""
     given = {feature: np.array(scores[(*key, feature)]) for feature in FEATURES}
     row = []
@@ -120,7 +159,9 @@ def cells(scores: dict[tuple[Any, ...], list[tuple[float, float]]], key: tuple[A
         row.append(f"{given['raw'][:, place].mean():.4f}")
         for feature in FEATURES[1:]:
             more = 1e4 * (given[feature] - given["raw"])[:, place]
-            row.append(f"{more.mean():+.0f} ± {more.std(ddof=1) / np.sqrt(len(more)):.0f}")
+            row.append(
+                f"{more.mean():+.0f} ± {more.std(ddof=1) / np.sqrt(len(more)):.0f}"
+            )
     return row
 
 

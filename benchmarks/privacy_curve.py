@@ -55,15 +55,28 @@ def whole(X: pd.DataFrame) -> Pipeline:
             ("one_hot", dense()),
         ]
     )
-    columns = [("private", private, PRIVATE), ("numbers", StandardScaler(), numbers), ("texts", dense(), texts)]
-    return Pipeline([("columns", ColumnTransformer(columns)), ("classifier", LogisticRegression(max_iter=1000))])
+    columns = [
+        ("private", private, PRIVATE),
+        ("numbers", StandardScaler(), numbers),
+        ("texts", dense(), texts),
+    ]
+    return Pipeline(
+        [
+            ("columns", ColumnTransformer(columns)),
+            ("classifier", LogisticRegression(max_iter=1000)),
+        ]
+    )
 
 
 def lean(X: pd.DataFrame) -> Pipeline:
     """Return a model of a table whose public columns are encoded: it privatises three columns, as bits."""
     private = Pipeline([("encoder", UnaryEncodingTransformer(categories=declared()))])
-    columns = ColumnTransformer([("private", private, PRIVATE)], remainder="passthrough")
-    return Pipeline([("columns", columns), ("classifier", LogisticRegression(max_iter=1000))])
+    columns = ColumnTransformer(
+        [("private", private, PRIVATE)], remainder="passthrough"
+    )
+    return Pipeline(
+        [("columns", columns), ("classifier", LogisticRegression(max_iter=1000))]
+    )
 
 
 def declared() -> Domain:
@@ -72,11 +85,18 @@ def declared() -> Domain:
 
 def encoded(X: pd.DataFrame) -> pd.DataFrame:
     """Encode the public columns of a table, once for all."""
-    public = whole(X).set_params(columns__private="drop")[0].set_output(transform="pandas").fit_transform(X)
+    public = (
+        whole(X)
+        .set_params(columns__private="drop")[0]
+        .set_output(transform="pandas")
+        .fit_transform(X)
+    )
     return X[PRIVATE].join(public)
 
 
-def bare(model: Any, train: Any, y_train: Any, test: Any, epsilon: float | None = None) -> None:
+def bare(
+    model: Any, train: Any, y_train: Any, test: Any, epsilon: float | None = None
+) -> None:
     fitted = clone(model)
     if epsilon is not None:
         fitted.set_params(**{f"{ENCODER}__epsilon": epsilon})
@@ -87,7 +107,9 @@ def folds(y: pd.Series, repeat: int) -> list[Any]:
     return list(StratifiedKFold(FOLDS, shuffle=True, random_state=repeat).split(y, y))
 
 
-def loop_of_pipelines(model: Pipeline, X: pd.DataFrame, y: pd.Series, epsilons: list[float], repeat: int) -> float:
+def loop_of_pipelines(
+    model: Pipeline, X: pd.DataFrame, y: pd.Series, epsilons: list[float], repeat: int
+) -> float:
     tasks = [(epsilon, *fold) for epsilon in epsilons for fold in folds(y, repeat)]
 
     def one(epsilon: float, train: Any, test: Any) -> None:
@@ -96,12 +118,26 @@ def loop_of_pipelines(model: Pipeline, X: pd.DataFrame, y: pd.Series, epsilons: 
     return seconds(lambda: Parallel(n_jobs=2)(delayed(one)(*task) for task in tasks))
 
 
-def loop_of_classifiers(model: Pipeline, X: pd.DataFrame, y: pd.Series, epsilons: list[float], repeat: int) -> float:
+def loop_of_classifiers(
+    model: Pipeline, X: pd.DataFrame, y: pd.Series, epsilons: list[float], repeat: int
+) -> float:
     made = []  # for one epsilon: a fit takes as long at another
     for train, test in folds(y, repeat):
-        columns = clone(model[:-1]).set_params(**{f"{ENCODER}__epsilon": epsilons[len(epsilons) // 2]})
-        made.append((columns.fit_transform(X.iloc[train]), y.iloc[train], columns.transform(X.iloc[test])))
-    return seconds(lambda: Parallel(n_jobs=2)(delayed(bare)(model[-1], *data) for data in made * len(epsilons)))
+        columns = clone(model[:-1]).set_params(
+            **{f"{ENCODER}__epsilon": epsilons[len(epsilons) // 2]}
+        )
+        made.append(
+            (
+                columns.fit_transform(X.iloc[train]),
+                y.iloc[train],
+                columns.transform(X.iloc[test]),
+            )
+        )
+    return seconds(
+        lambda: Parallel(n_jobs=2)(
+            delayed(bare)(model[-1], *data) for data in made * len(epsilons)
+        )
+    )
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -111,16 +147,38 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def compare(
-    name: str, model: Pipeline, X: pd.DataFrame, y: pd.Series, epsilons: list[float], repeats: int
+    name: str,
+    model: Pipeline,
+    X: pd.DataFrame,
+    y: pd.Series,
+    epsilons: list[float],
+    repeats: int,
 ) -> list[list[str]]:
-    curve = partial(privacy_curve, param_name=f"{ENCODER}__epsilon", scoring=["accuracy", "roc_auc"], baseline=None)
-    bare(model, X[:1000], y[:1000], X[:1000])  # what is imported on first use is not what is measured
-    Parallel(n_jobs=2)(delayed(bare)(model, X[:1000], y[:1000], X[:1000]) for _ in range(4))
+    curve = partial(
+        privacy_curve,
+        param_name=f"{ENCODER}__epsilon",
+        scoring=["accuracy", "roc_auc"],
+        baseline=None,
+    )
+    bare(
+        model, X[:1000], y[:1000], X[:1000]
+    )  # what is imported on first use is not what is measured
+    Parallel(n_jobs=2)(
+        delayed(bare)(model, X[:1000], y[:1000], X[:1000]) for _ in range(4)
+    )
     loops = {
-        "the same pipelines": sum(loop_of_pipelines(model, X, y, epsilons, repeat) for repeat in range(repeats)),
-        "the classifier alone": sum(loop_of_classifiers(model, X, y, epsilons, repeat) for repeat in range(repeats)),
+        "the same pipelines": sum(
+            loop_of_pipelines(model, X, y, epsilons, repeat)
+            for repeat in range(repeats)
+        ),
+        "the classifier alone": sum(
+            loop_of_classifiers(model, X, y, epsilons, repeat)
+            for repeat in range(repeats)
+        ),
     }
-    own = seconds(lambda: curve(model, X, y, epsilons=epsilons, n_repeats=repeats, n_jobs=2))
+    own = seconds(
+        lambda: curve(model, X, y, epsilons=epsilons, n_repeats=repeats, n_jobs=2)
+    )
     fits = str(len(epsilons) * FOLDS * repeats)
     return [
         [
@@ -139,16 +197,41 @@ def compare(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epsilons", type=int, default=len(EPSILONS), help="how many of the six")
+    parser.add_argument(
+        "--epsilons", type=int, default=len(EPSILONS), help="how many of the six"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     sizes = parser.parse_args()
     epsilons = EPSILONS[: sizes.epsilons]
     X, y = load_adult(subset="all", dropna=True, return_X_y=True)
     X, target = X.drop(columns=["fnlwgt", "education"]), (y == ">50K").astype(int)
-    rows = compare("randomised response, all encoded in the pipeline", whole(X), X, y, epsilons, sizes.repeats)
+    rows = compare(
+        "randomised response, all encoded in the pipeline",
+        whole(X),
+        X,
+        y,
+        epsilons,
+        sizes.repeats,
+    )
     table = encoded(X)
-    rows += compare("unary encoding, public columns encoded before", lean(X), table, target, epsilons, sizes.repeats)
-    columns = ("estimator", "fits", "bare loop of", "bare loop", "privacy_curve", "ratio", "target", "met?")
+    rows += compare(
+        "unary encoding, public columns encoded before",
+        lean(X),
+        table,
+        target,
+        epsilons,
+        sizes.repeats,
+    )
+    columns = (
+        "estimator",
+        "fits",
+        "bare loop of",
+        "bare loop",
+        "privacy_curve",
+        "ratio",
+        "target",
+        "met?",
+    )
     write_results(
         "privacy_curve",
         "Scores against epsilon",

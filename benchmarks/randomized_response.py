@@ -21,7 +21,14 @@ EPSILON = 1.0
 SIZES = ((10_000_000, 4, 7), (200_000, 100, 60))  # records, values, repetitions
 PEER_RECORDS = 20_000  # peers take one record at a time
 
-COLUMNS = ("what", "ns per record", "ratio to skdp", "peak memory / output", "target", "met?")
+COLUMNS = (
+    "what",
+    "ns per record",
+    "ratio to skdp",
+    "peak memory / output",
+    "target",
+    "met?",
+)
 
 
 def in_numpy(codes: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
@@ -64,11 +71,16 @@ def one_by_one(client: Callable[[int], int], records: list[int]) -> list[int]:
 
 def peers(k: int) -> dict[str, Callable[[int], int] | None]:
     """Return a client for each peer, None where it is not installed."""
-    found: dict[str, Callable[[int], int] | None] = {"pure-ldp": None, "multi-freq-ldpy": None}
+    found: dict[str, Callable[[int], int] | None] = {
+        "pure-ldp": None,
+        "multi-freq-ldpy": None,
+    }
     try:
         from pure_ldp.frequency_oracles.direct_encoding import DEClient
 
-        found["pure-ldp"] = DEClient(EPSILON, k, index_mapper=lambda index: index).privatise
+        found["pure-ldp"] = DEClient(
+            EPSILON, k, index_mapper=lambda index: index
+        ).privatise
     except ImportError:
         pass
     try:
@@ -103,31 +115,63 @@ def compare(n: int, k: int, repeats: int) -> list[list[str]]:
     }
     targets = dict(zip(arrays, (None, 2, 2, 8), strict=True))
     clients = peers(k)
-    items = {name: partial(one_by_one, client, few) for name, client in clients.items() if client is not None}
+    items = {
+        name: partial(one_by_one, client, few)
+        for name, client in clients.items()
+        if client is not None
+    }
 
     # A short call right after a long Python loop would measure cold caches: each turn repeats it, for all rivals alike.
     times = max(1, 2_000_000 // n)
     turns = {name: partial(again, call, times) for name, call in arrays.items()}
     seconds = best_of({**turns, **items}, repeats)
-    per_record = {name: time * 1e9 / (n * times if name in arrays else len(few)) for name, time in seconds.items()}
+    per_record = {
+        name: time * 1e9 / (n * times if name in arrays else len(few))
+        for name, time in seconds.items()
+    }
     own = per_record["skdp, secure coins"]
     rows = []
     for name, call in arrays.items():
         memory, target = peak_memory(call) / call().nbytes, targets[name]
         ratio = per_record[name] / own
-        wanted, met = ("memory ≤ 3", memory <= 3) if target is None else (f"≥ {target}", ratio >= target)
-        rows.append([name, f"{per_record[name]:.2f}", f"{ratio:.1f}", f"{memory:.1f}", wanted, verdict(met)])
+        wanted, met = (
+            ("memory ≤ 3", memory <= 3)
+            if target is None
+            else (f"≥ {target}", ratio >= target)
+        )
+        rows.append(
+            [
+                name,
+                f"{per_record[name]:.2f}",
+                f"{ratio:.1f}",
+                f"{memory:.1f}",
+                wanted,
+                verdict(met),
+            ]
+        )
     for name in clients:
         if name in items:
             ratio = per_record[name] / own
-            rows.append([name, f"{per_record[name]:.0f}", f"{ratio:.0f}", "–", "≥ 40", verdict(ratio >= 40)])
+            rows.append(
+                [
+                    name,
+                    f"{per_record[name]:.0f}",
+                    f"{ratio:.0f}",
+                    "–",
+                    "≥ 40",
+                    verdict(ratio >= 40),
+                ]
+            )
         else:
             rows.append([name, "not installed", "–", "–", "≥ 40", "–"])
     return rows
 
 
 def main() -> None:
-    tables = {f"n = {n:,}, k = {k}": (COLUMNS, compare(n, k, repeats)) for n, k, repeats in SIZES}
+    tables = {
+        f"n = {n:,}, k = {k}": (COLUMNS, compare(n, k, repeats))
+        for n, k, repeats in SIZES
+    }
     write_results(
         "randomized_response",
         "Privatising codes by randomised response",

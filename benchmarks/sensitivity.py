@@ -32,8 +32,16 @@ def main() -> None:
     faults = [[kind.__name__, fault(kind)] for kind in broken_curators.FAULTS]
     shares = [share(name) for name in RELEASES]
     counts = [
-        ["faults, by check_sensitivity", f"{len(faults)}", f"{sum(found != UNSEEN for _, found in faults)}"],
-        ["releases of this library, alarms", f"{len(shares)}", f"{sum(one[-1] != 'none' for one in shares)}"],
+        [
+            "faults, by check_sensitivity",
+            f"{len(faults)}",
+            f"{sum(found != UNSEEN for _, found in faults)}",
+        ],
+        [
+            "releases of this library, alarms",
+            f"{len(shares)}",
+            f"{sum(one[-1] != 'none' for one in shares)}",
+        ],
     ]
     write_results(
         "sensitivity",
@@ -49,14 +57,19 @@ def main() -> None:
                 ("release", "pairs", "largest share of the stated epsilon", "findings"),
                 shares,
             ),
-            "Faults (tests/testing/broken_curators.py)": (("fault", "check_sensitivity"), faults),
+            "Faults (tests/testing/broken_curators.py)": (
+                ("fault", "check_sensitivity"),
+                faults,
+            ),
         },
     )
 
 
 def fault(kind: Any) -> str:
     table = broken_curators.TABLE
-    replaced = [pd.concat([table[:-1], table[:1]])] if kind.relation == "replace" else None
+    replaced = (
+        [pd.concat([table[:-1], table[:1]])] if kind.relation == "replace" else None
+    )
     try:
         check_sensitivity(kind(), table, replaced)
     except AssertionError as found:
@@ -64,15 +77,23 @@ def fault(kind: Any) -> str:
     return UNSEEN
 
 
-def tables(name: str, table: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+def tables(
+    name: str, table: pd.DataFrame
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Yield the chosen pairs, those of all tables of one and two of the rows, and random ones of up to eight."""
     yield from neighbours_of(name, table)
     if name == "synthesizer of persons":
         return
     rng = np.random.default_rng(len(name))
     rows = table.drop_duplicates()
-    tiny = [list(places) for size in (1, 2) for places in itertools.product(range(len(rows)), repeat=size)]
-    mixed = [rng.integers(len(rows), size=rng.integers(3, 9)).tolist() for _ in range(PAIRS)]
+    tiny = [
+        list(places)
+        for size in (1, 2)
+        for places in itertools.product(range(len(rows)), repeat=size)
+    ]
+    mixed = [
+        rng.integers(len(rows), size=rng.integers(3, 9)).tolist() for _ in range(PAIRS)
+    ]
     chosen = [tiny[place] for place in rng.permutation(len(tiny))[:PAIRS]] + mixed
     for places in chosen:
         made = rows.iloc[places]

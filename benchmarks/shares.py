@@ -15,7 +15,14 @@ import pandas as pd
 from _timing import write_results
 from sklearn.datasets import load_breast_cancer
 
-from skdp import DPHistogram, DPMarginalSynthesizer, DPMean, DPQuantileBinarizer, DPStandardScaler, Interval
+from skdp import (
+    DPHistogram,
+    DPMarginalSynthesizer,
+    DPMean,
+    DPQuantileBinarizer,
+    DPStandardScaler,
+    Interval,
+)
 from skdp.datasets import load_adult
 from skdp.privacy import Mu, Rho
 
@@ -25,7 +32,9 @@ NUMBERS = (2, 5, 10)
 
 
 def tables() -> dict[str, tuple[pd.DataFrame, list[tuple[float, float]]]]:
-    adult = load_adult().frame[["age", "education-num", "hours-per-week", "capital-gain", "fnlwgt"]]
+    adult = load_adult().frame[
+        ["age", "education-num", "hours-per-week", "capital-gain", "fnlwgt"]
+    ]
     cancer = load_breast_cancer(as_frame=True).data.iloc[:, :5]
     return {
         "Adult": (adult, [(0, 100), (1, 16), (1, 100), (0, 100_000), (0, 1_500_000)]),
@@ -33,18 +42,31 @@ def tables() -> dict[str, tuple[pd.DataFrame, list[tuple[float, float]]]]:
     }
 
 
-def errors_of(X: pd.DataFrame, bounds: list[tuple[float, float]]) -> dict[str, Callable[[Any, float, int], float]]:
+def errors_of(
+    X: pd.DataFrame, bounds: list[tuple[float, float]]
+) -> dict[str, Callable[[Any, float, int], float]]:
     """Return functions of the share, its delta if it is an epsilon, and a seed."""
     widths = np.array([high - low for low, high in bounds])
     first, (low, high) = X.columns[0], bounds[0]
     finest = max(X.columns, key=lambda name: X[name].nunique())
     values = np.sort(X[finest].to_numpy())
-    domain = {name: Interval(*ends, bins=8) for name, ends in zip(X.columns[:3], bounds, strict=False)}
-    cells = DPHistogram(1e6, domain=Interval(low, high, bins=16)).fit(X[[first]]).counts_
-    pairs = DPHistogram(1e6, domain={name: domain[name] for name in X.columns[:2]}).fit(X.iloc[:, :2]).counts_
+    domain = {
+        name: Interval(*ends, bins=8)
+        for name, ends in zip(X.columns[:3], bounds, strict=False)
+    }
+    cells = (
+        DPHistogram(1e6, domain=Interval(low, high, bins=16)).fit(X[[first]]).counts_
+    )
+    pairs = (
+        DPHistogram(1e6, domain={name: domain[name] for name in X.columns[:2]})
+        .fit(X.iloc[:, :2])
+        .counts_
+    )
 
     def one_mean(share: Any, delta: float, seed: int) -> float:
-        found = DPMean(share, bounds=bounds[0], random_state=seed).fit(X[[first]]).mean_[0]
+        found = (
+            DPMean(share, bounds=bounds[0], random_state=seed).fit(X[[first]]).mean_[0]
+        )
         return float(found - X[first].mean()) / widths[0]
 
     def five_means(share: Any, delta: float, seed: int) -> float:
@@ -53,27 +75,54 @@ def errors_of(X: pd.DataFrame, bounds: list[tuple[float, float]]) -> dict[str, C
 
     def five_scales(share: Any, delta: float, seed: int) -> float:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of variances that are hidden by the noise
-            found = DPStandardScaler(share, bounds=bounds, missing="error", random_state=seed).fit(X).mean_
+            warnings.simplefilter(
+                "ignore", UserWarning
+            )  # of variances that are hidden by the noise
+            found = (
+                DPStandardScaler(
+                    share, bounds=bounds, missing="error", random_state=seed
+                )
+                .fit(X)
+                .mean_
+            )
         return float(np.sqrt(np.mean(((found - X.mean().to_numpy()) / widths) ** 2)))
 
     def counts(share: Any, delta: float, seed: int) -> float:
-        found = DPHistogram(share, domain=Interval(low, high, bins=16), method="flat", random_state=seed).fit(
-            X[[first]]
-        )
+        found = DPHistogram(
+            share, domain=Interval(low, high, bins=16), method="flat", random_state=seed
+        ).fit(X[[first]])
         return float(np.sqrt(np.mean((found.counts_ - cells) ** 2)))
 
     def median(share: Any, delta: float, seed: int) -> float:
         ends = bounds[list(X.columns).index(finest)]
-        found = DPQuantileBinarizer(share, bounds=ends, random_state=seed).fit(X[[finest]]).thresholds_[0]
+        found = (
+            DPQuantileBinarizer(share, bounds=ends, random_state=seed)
+            .fit(X[[finest]])
+            .thresholds_[0]
+        )
         half = values.size / 2
-        return float(max(0, np.searchsorted(values, found) - half, half - np.searchsorted(values, found, "right")))
+        return float(
+            max(
+                0,
+                np.searchsorted(values, found) - half,
+                half - np.searchsorted(values, found, "right"),
+            )
+        )
 
     def marginals(share: Any, delta: float, seed: int) -> float:
         synthesizer = DPMarginalSynthesizer(
-            share, delta=delta, domain=domain, marginals="auto", handle_unknown="clip", random_state=seed
+            share,
+            delta=delta,
+            domain=domain,
+            marginals="auto",
+            handle_unknown="clip",
+            random_state=seed,
         )
-        found = synthesizer.fit(X.iloc[:, :3]).marginal(list(X.columns[:2]))["count"].to_numpy()
+        found = (
+            synthesizer.fit(X.iloc[:, :3])
+            .marginal(list(X.columns[:2]))["count"]
+            .to_numpy()
+        )
         return float(np.sqrt(np.mean((found - pairs) ** 2)))
 
     return {
@@ -109,7 +158,14 @@ def rows(X: pd.DataFrame, bounds: list[tuple[float, float]]) -> list[list[str]]:
 
 
 def main() -> None:
-    header = ("release", "releases", "epsilon", "rho", "mu", "epsilon / best of rho and mu")
+    header = (
+        "release",
+        "releases",
+        "epsilon",
+        "rho",
+        "mu",
+        "epsilon / best of rho and mu",
+    )
     write_results(
         "shares",
         "Shares of a budget in epsilon, in rho and in mu",

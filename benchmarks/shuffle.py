@@ -27,7 +27,10 @@ DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0)
 MOST_ERROR, MOST_BOUND, MOST_SECONDS = 1.05, 1.05, 1.0
 GRID = [
-    (n, k, epsilon) for n in (1_000, 45_222, 10**7) for k in (3, 4, 30) for epsilon in (0.5, 2.0, 4.0, 5.0, 6.0, 8.0)
+    (n, k, epsilon)
+    for n in (1_000, 45_222, 10**7)
+    for k in (3, 4, 30)
+    for epsilon in (0.5, 2.0, 4.0, 5.0, 6.0, 8.0)
 ]
 
 
@@ -44,7 +47,9 @@ def attained_delta(oracle: RandomizedResponse, n: int, epsilon: float) -> float:
     # Others hold x0, or x1: a report of the other one of both is among c with probability 1 / (k - 1).
     same = (n - c) * (1 - ratio * q / p) + c * (1 - ratio)
     first = mass @ _mean_above(same, ratio * (1 - p / q), c, 1 / (k - 1))
-    second = mass @ _mean_above((n - c) * (q / p - ratio) + c * (1 - ratio), p / q - 1, c, 1 / (k - 1))
+    second = mass @ _mean_above(
+        (n - c) * (q / p - ratio) + c * (1 - ratio), p / q - 1, c, 1 / (k - 1)
+    )
     # A third value: u reports are of x0 or x1. Where there are many, its reports are not told from what is left.
     u = _likely(n, 2 * q)
     both = u * (1 - ratio * p / q), (1 + ratio) * (p / q - 1), u, 0.5
@@ -60,10 +65,14 @@ def attained_delta(oracle: RandomizedResponse, n: int, epsilon: float) -> float:
 
 def _likely(n: int, share: float) -> np.ndarray:
     spread = 9 * math.sqrt(n * share * (1 - share)) + 30
-    return np.arange(max(0, int(n * share - spread)), min(n, int(n * share + spread)) + 1)
+    return np.arange(
+        max(0, int(n * share - spread)), min(n, int(n * share + spread)) + 1
+    )
 
 
-def _mean_above(start: np.ndarray, slope: float, count: np.ndarray, share: float) -> np.ndarray:
+def _mean_above(
+    start: np.ndarray, slope: float, count: np.ndarray, share: float
+) -> np.ndarray:
     """Return ``E[(start + slope h)+]`` for binomial h."""
     if slope < 0:  # count the others
         start, slope, share = start + slope * count, -slope, 1 - share
@@ -98,16 +107,24 @@ def closed_form(epsilon: float, n: int) -> float:
     """Return the bound of Feldman, McMillan and Talwar (2021), theorem 3.1, where it holds."""
     if epsilon > math.log(n / (16 * math.log(2 / DELTA))):
         return math.nan
-    spread = 4 * math.sqrt(2 * math.log(4 / DELTA)) / math.sqrt((math.exp(epsilon) + 1) * n) + 4 / n
+    spread = (
+        4 * math.sqrt(2 * math.log(4 / DELTA)) / math.sqrt((math.exp(epsilon) + 1) * n)
+        + 4 / n
+    )
     return math.log(1 + math.expm1(epsilon) * spread)
 
 
-def measured(oracle: RandomizedResponse, counts: np.ndarray, rng: np.random.Generator) -> float:
+def measured(
+    oracle: RandomizedResponse, counts: np.ndarray, rng: np.random.Generator
+) -> float:
     """Return the root mean square L2 error of estimates from tallies of reports."""
     n, k = int(counts.sum()), counts.size
     rows = np.full((k, k), float(oracle.q))
     np.fill_diagonal(rows, float(oracle.p))
-    tallies = sum(rng.multinomial(count, row / row.sum(), RUNS) for count, row in zip(counts, rows, strict=True))
+    tallies = sum(
+        rng.multinomial(count, row / row.sum(), RUNS)
+        for count, row in zip(counts, rows, strict=True)
+    )
     estimates = np.array([oracle.estimate(tally, n) for tally in tallies])
     return float(np.sqrt(((estimates - counts) ** 2).sum(axis=1).mean()))
 
@@ -116,7 +133,9 @@ def by_curator(codes: np.ndarray, counts: np.ndarray, epsilon: float) -> float:
     """Return the root mean square L2 error of a curator's histogram."""
     table, errors = codes[:, np.newaxis], []
     for seed in range(max(1, RUNS // 10)):
-        histogram = DPHistogram(epsilon, domain=[list(range(counts.size))], random_state=seed).fit(table)
+        histogram = DPHistogram(
+            epsilon, domain=[list(range(counts.size))], random_state=seed
+        ).fit(table)
         errors.append(((histogram.counts_ - counts) ** 2).sum())
     return math.sqrt(np.mean(errors))
 
@@ -126,7 +145,9 @@ def errors(name: str, codes: np.ndarray) -> list[list[str]]:
     counts, rng = np.bincount(codes), np.random.default_rng(0)
     n, k, rows = len(codes), counts.size, []
     for epsilon in EPSILONS:
-        found = Shuffled(epsilon, DELTA, n).local_epsilon(lambda local: (RandomizedResponse(k, local).shuffle_pair(),))
+        found = Shuffled(epsilon, DELTA, n).local_epsilon(
+            lambda local: (RandomizedResponse(k, local).shuffle_pair(),)
+        )
         limit = RandomizedResponse(k, most_local(k, n, epsilon))
         least = float(np.sqrt(limit.variance(counts, n).sum()))
         local = measured(RandomizedResponse(k, epsilon), counts, rng)
@@ -134,7 +155,15 @@ def errors(name: str, codes: np.ndarray) -> list[list[str]]:
         # The mean of RUNS squared errors has a relative error itself: three standard errors of it.
         target = MOST_ERROR * least * (1 + 3 / math.sqrt(2 * RUNS))
         numbers = shuffled, least, by_curator(codes, counts, epsilon)
-        rows.append([name, f"{epsilon:g}", f"{found:.3f}", f"{local:,.1f}", *(f"{one:,.2f}" for one in numbers)])
+        rows.append(
+            [
+                name,
+                f"{epsilon:g}",
+                f"{found:.3f}",
+                f"{local:,.1f}",
+                *(f"{one:,.2f}" for one in numbers),
+            ]
+        )
         rows[-1].append(verdict(shuffled <= target))
         print(rows[-1], flush=True)
     return rows
@@ -145,12 +174,23 @@ def bounds() -> list[list[str]]:
     rows = []
     for n, k, epsilon in GRID:
         oracle = RandomizedResponse(k, epsilon)
-        attained, bound = attained_epsilon(oracle, n), shuffled_guarantee(oracle, n, DELTA).epsilon
+        attained, bound = (
+            attained_epsilon(oracle, n),
+            shuffled_guarantee(oracle, n, DELTA).epsilon,
+        )
         published = closed_form(epsilon, n)
         shown = "–" if math.isnan(published) else f"{published:.5f}"
         met = attained <= bound <= MOST_BOUND * attained and not published < bound
         rows.append(
-            [f"{n:,}", str(k), f"{epsilon:g}", f"{attained:.5f}", f"{bound:.5f}", f"{bound / attained:.4f}", shown]
+            [
+                f"{n:,}",
+                str(k),
+                f"{epsilon:g}",
+                f"{attained:.5f}",
+                f"{bound:.5f}",
+                f"{bound / attained:.4f}",
+                shown,
+            ]
         )
         rows[-1].append(verdict(met))
         print(rows[-1], flush=True)
@@ -163,24 +203,52 @@ def times() -> list[list[str]]:
     make = partial(RandomizedResponse, 4)
     for n in (1_000, 10**5, 10**8):
         calls = {
-            "shuffled_guarantee": lambda n=n: shuffled_guarantee(make(2 + next(rest) * 1e-6), n, DELTA),
-            "local_epsilon": lambda n=n: local_epsilon(0.3 + next(rest) * 1e-6, DELTA, n, make),
+            "shuffled_guarantee": lambda n=n: shuffled_guarantee(
+                make(2 + next(rest) * 1e-6), n, DELTA
+            ),
+            "local_epsilon": lambda n=n: local_epsilon(
+                0.3 + next(rest) * 1e-6, DELTA, n, make
+            ),
         }
         for name, seconds in best_of(calls, 5).items():
-            rows.append([name, f"{n:,}", f"{seconds:.2f}", verdict(seconds < MOST_SECONDS)])
+            rows.append(
+                [name, f"{n:,}", f"{seconds:.2f}", verdict(seconds < MOST_SECONDS)]
+            )
             print(rows[-1], flush=True)
     return rows
 
 
 def main() -> None:
     adult = load_adult(subset="all", dropna=True).data
-    codes = 2 * (adult["age"].to_numpy() > AGE_THRESHOLD) + (adult["sex"].to_numpy() == "Male")
+    codes = 2 * (adult["age"].to_numpy() > AGE_THRESHOLD) + (
+        adult["sex"].to_numpy() == "Male"
+    )
     digits = load_digits().target
-    columns = ["table", "central ε", "local ε found", "local model", "shuffled", "least possible", "curator"]
+    columns = [
+        "table",
+        "central ε",
+        "local ε found",
+        "local model",
+        "shuffled",
+        "least possible",
+        "curator",
+    ]
     tables = {
-        "Errors of counts": ([*columns, "target met?"], errors("Adult, age × sex", codes) + errors("digits", digits)),
+        "Errors of counts": (
+            [*columns, "target met?"],
+            errors("Adult, age × sex", codes) + errors("digits", digits),
+        ),
         "How tight it is": (
-            ["n", "k", "local ε", "attained", "bound", "ratio", "closed form of 2021", "target met?"],
+            [
+                "n",
+                "k",
+                "local ε",
+                "attained",
+                "bound",
+                "ratio",
+                "closed form of 2021",
+                "target met?",
+            ],
             bounds(),
         ),
         "Time": (["what", "n", "seconds", "target met?"], times()),

@@ -80,40 +80,81 @@ METHODS = {
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--setting", choices=SETTINGS, default="adult")
-    parser.add_argument("--methods", nargs="*", choices=METHODS, help="by default all that belong to the setting")
-    parser.add_argument("--epsilons", nargs="+", type=float, help="by default five of skdp, 1 of the peers")
-    parser.add_argument("--seeds", type=int, help="how many; by default 5, of slow ones 1")
+    parser.add_argument(
+        "--methods",
+        nargs="*",
+        choices=METHODS,
+        help="by default all that belong to the setting",
+    )
+    parser.add_argument(
+        "--epsilons",
+        nargs="+",
+        type=float,
+        help="by default five of skdp, 1 of the peers",
+    )
+    parser.add_argument(
+        "--seeds", type=int, help="how many; by default 5, of slow ones 1"
+    )
     parser.add_argument("--rows", type=int, help="of the real table; by default all")
-    parser.add_argument("--limit", type=int, default=600, help="CPU seconds that fit and sample may take (600)")
-    parser.add_argument("--keep", action="store_true", help="measure only what is not kept yet")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=600,
+        help="CPU seconds that fit and sample may take (600)",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="measure only what is not kept yet"
+    )
     return parser.parse_args()
 
 
 def python(method: str) -> Path:
     """Return the interpreter of the environment that has a synthesizer."""
     library = method.split("-")[0]
-    return ROOT / f".venv-bench-{library}/bin/python" if library in ("mbi", "dpmm") else Path(sys.executable)
+    return (
+        ROOT / f".venv-bench-{library}/bin/python"
+        if library in ("mbi", "dpmm")
+        else Path(sys.executable)
+    )
 
 
-def work(method: str, table: Table, epsilon: float | None, seed: int, limit: int) -> tuple[dict[str, Any], Any]:
+def work(
+    method: str, table: Table, epsilon: float | None, seed: int, limit: int
+) -> tuple[dict[str, Any], Any]:
     """Let a synthesizer work in a process of its own; return its costs and its rows, or how it failed and None."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        job = {"method": method, "epsilon": epsilon, "delta": DELTA, "seed": seed, "limit": limit}
-        (folder / "job.json").write_text(json.dumps(job | {"sizes": table.domain.sizes}))
+        job = {
+            "method": method,
+            "epsilon": epsilon,
+            "delta": DELTA,
+            "seed": seed,
+            "limit": limit,
+        }
+        (folder / "job.json").write_text(
+            json.dumps(job | {"sizes": table.domain.sizes})
+        )
         (folder / "table.pickle").write_bytes(pickle.dumps((table.frame, table.domain)))
         np.save(folder / "real.npy", table.codes)
         try:
-            done = subprocess.run([python(method), "-W", "ignore", WORKER, folder], timeout=MARGIN * limit, check=False)
+            done = subprocess.run(
+                [python(method), "-W", "ignore", WORKER, folder],
+                timeout=MARGIN * limit,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return {"failed": f"> {MARGIN * limit} s by the clock"}, None
         if done.returncode == -signal.SIGXCPU:
             return {"failed": f"> {limit} CPU s"}, None
         if done.returncode != 0:
             return {"failed": f"ended with code {done.returncode}"}, None
-        return json.loads((folder / "costs.json").read_text()), np.load(folder / "synthetic.npy")
+        return json.loads((folder / "costs.json").read_text()), np.load(
+            folder / "synthetic.npy"
+        )
 
 
 def read() -> dict[Key, dict[str, Any]]:
@@ -124,24 +165,37 @@ def read() -> dict[Key, dict[str, Any]]:
 
 def keep(task: dict[str, Any], records: list[dict[str, Any]], *, others: bool) -> None:
     """Keep new measurements, and the other seeds of the same task or not."""
-    kept = {at: record for at, record in read().items() if others or at[:-1] != key(task)[:-1]}
+    kept = {
+        at: record
+        for at, record in read().items()
+        if others or at[:-1] != key(task)[:-1]
+    }
     kept |= {key(record): record for record in records}
     RESULTS.mkdir(exist_ok=True)
     KEPT.write_text("".join(json.dumps(record) + "\n" for record in kept.values()))
 
 
 def key(record: dict[str, Any]) -> Key:
-    return tuple(record.get(field) for field in ("setting", "method", "columns", "rows", "epsilon", "seed"))
+    return tuple(
+        record.get(field)
+        for field in ("setting", "method", "columns", "rows", "epsilon", "seed")
+    )
 
 
-def measure(setting: str, method: str, table: Table, options: argparse.Namespace) -> None:
+def measure(
+    setting: str, method: str, table: Table, options: argparse.Namespace
+) -> None:
     """Measure a method on a table at all budgets, and keep the results."""
     default, place = METHODS[method], SETTINGS[setting]
     epsilons = default.epsilons or place.epsilons
     if options.epsilons and epsilons != (None,):
         epsilons = options.epsilons
     for epsilon in epsilons:
-        task = {"setting": setting, "method": method, "columns": len(table.domain.columns)}
+        task = {
+            "setting": setting,
+            "method": method,
+            "columns": len(table.domain.columns),
+        }
         task |= {"rows": len(table.frame), "epsilon": epsilon}
         kept, records = read() if options.keep else {}, []
         for seed in range(options.seeds or min(default.seeds, place.most_seeds)):
@@ -159,11 +213,16 @@ def measure(setting: str, method: str, table: Table, options: argparse.Namespace
 
 def main() -> None:
     options = arguments()
-    belong = [method for method in METHODS if options.setting in METHODS[method].settings]
+    belong = [
+        method for method in METHODS if options.setting in METHODS[method].settings
+    ]
     methods = belong if options.methods is None else options.methods
     present = [method for method in methods if python(method).exists()]
     for method in sorted({*methods} - {*present}):
-        print(f"{method} is left out: there is no {python(method).parent.parent.name}", file=sys.stderr)
+        print(
+            f"{method} is left out: there is no {python(method).parent.parent.name}",
+            file=sys.stderr,
+        )
     if present:
         for table in SETTINGS[options.setting].tables(options.rows):
             for method in present:

@@ -50,10 +50,14 @@ class Numbers:
         object.__setattr__(self, "parts", (rows[:N], rows[N:]))
 
 
-def _mix(rng: np.random.Generator, noise: float, *factors: tuple[float, NDArray]) -> NDArray:
+def _mix(
+    rng: np.random.Generator, noise: float, *factors: tuple[float, NDArray]
+) -> NDArray:
     """Return a standard normal number that depends on others."""
     weights = np.array([weight for weight, _ in factors])
-    number = sum(weight * factor for weight, factor in factors) + noise * rng.normal(size=2 * N)
+    number = sum(weight * factor for weight, factor in factors) + noise * rng.normal(
+        size=2 * N
+    )
     return number / np.sqrt((weights**2).sum() + noise**2)
 
 
@@ -73,39 +77,81 @@ def skewed() -> Numbers:
         "e": 3 * _mix(rng, 1, (0.5, f)) ** 2 + f,
     }
     weights = zip(d.values(), (1, 0.8, 0.7, 0.5, 0.3), strict=True)
-    y = sum(weight * (number - number.mean()) / number.std() for number, weight in weights)
+    y = sum(
+        weight * (number - number.mean()) / number.std() for number, weight in weights
+    )
     d["y"] = 50 + 10 * _noisy(rng, y, 0.14)
-    ends = {"a": (0, 100), "b": (0, 40), "c": (0, 200), "d": (0, 700), "e": (-10, 80), "y": (-100, 500)}
+    ends = {
+        "a": (0, 100),
+        "b": (0, 40),
+        "c": (0, 200),
+        "d": (0, 700),
+        "e": (-10, 80),
+        "y": (-100, 500),
+    }
     return Numbers(pd.DataFrame(d), _wide(ends), "y", "c")
 
 
 def incomes() -> Numbers:
     """Draw incomes with a long tail, hours of which two in five are 40, gains of which most are 0, and dates."""
     rng = np.random.default_rng(0)
-    skill, age = rng.normal(size=2 * N), np.clip(np.rint(42 + 13 * rng.normal(size=2 * N)), 18, 90)
-    hours = np.where(rng.random(2 * N) < 0.4, 40, np.clip(np.rint(38 + 11 * rng.normal(size=2 * N)), 1, 99))
-    income = np.exp(10 + 0.35 * skill + 0.02 * (age - 42) + 0.025 * (hours - 40) + 0.45 * rng.normal(size=2 * N))
-    income *= np.where(rng.random(2 * N) < 0.02, np.exp(1.5 * np.abs(rng.normal(size=2 * N))), 1)
-    gain = np.where(rng.random(2 * N) < 0.85, 0, np.exp(7 + 0.5 * skill + 1.2 * rng.normal(size=2 * N)))
+    skill, age = (
+        rng.normal(size=2 * N),
+        np.clip(np.rint(42 + 13 * rng.normal(size=2 * N)), 18, 90),
+    )
+    hours = np.where(
+        rng.random(2 * N) < 0.4,
+        40,
+        np.clip(np.rint(38 + 11 * rng.normal(size=2 * N)), 1, 99),
+    )
+    income = np.exp(
+        10
+        + 0.35 * skill
+        + 0.02 * (age - 42)
+        + 0.025 * (hours - 40)
+        + 0.45 * rng.normal(size=2 * N)
+    )
+    income *= np.where(
+        rng.random(2 * N) < 0.02, np.exp(1.5 * np.abs(rng.normal(size=2 * N))), 1
+    )
+    gain = np.where(
+        rng.random(2 * N) < 0.85,
+        0,
+        np.exp(7 + 0.5 * skill + 1.2 * rng.normal(size=2 * N)),
+    )
     d = {
         "age": age.astype(int),
-        "education": np.clip(np.rint(13 + 2.5 * _mix(rng, 0.6, (0.8, skill))), 6, 21).astype(int),
+        "education": np.clip(
+            np.rint(13 + 2.5 * _mix(rng, 0.6, (0.8, skill))), 6, 21
+        ).astype(int),
         "hours": hours.astype(int),
         "income": income,
         "gain": gain,
         "rent": income / 12 * np.exp(0.3 * rng.normal(size=2 * N) - 0.9),
-        "hired": BORN - (rng.exponential(1_500 + 60 * (age - 18)).clip(0, 7_000)).astype("timedelta64[D]"),
+        "hired": BORN
+        - (rng.exponential(1_500 + 60 * (age - 18)).clip(0, 7_000)).astype(
+            "timedelta64[D]"
+        ),
         "sex": np.where(rng.random(2 * N) < 0.5, "F", "M"),
     }
     domain = {
         "age": Interval(18, 90, bins=18),
         "education": Interval(5, 21, bins=16),
         "hours": Interval(0, 99, bins=33),
-        **_wide({"income": (0, 2_000_000), "gain": (0, 1_000_000), "rent": (0, 100_000)}),
+        **_wide(
+            {"income": (0, 2_000_000), "gain": (0, 1_000_000), "rent": (0, 100_000)}
+        ),
         "hired": Interval(date(1980, 1, 1), date(2000, 1, 1), bins=20),
         "sex": ["F", "M"],
     }
-    return Numbers(pd.DataFrame(d), domain, "income", "income", ("hours", 40), ("income", "gain", "rent"))
+    return Numbers(
+        pd.DataFrame(d),
+        domain,
+        "income",
+        "income",
+        ("hours", 40),
+        ("income", "gain", "rent"),
+    )
 
 
 def claims() -> Numbers:
@@ -115,15 +161,31 @@ def claims() -> Numbers:
     d = {
         "risk": rng.gamma(2, 1, 2 * N) * np.exp(0.2 * f),
         "distance": np.exp(9.5 + 0.5 * _mix(rng, 0, (0.6, f), (0.8, g))),
-        "value": 15_000 * np.exp(0.5 * _mix(rng, 0, (0.5, g), (0.87, h))) * (1 + 0.3 * rng.pareto(4, 2 * N)),
+        "value": 15_000
+        * np.exp(0.5 * _mix(rng, 0, (0.5, g), (0.87, h)))
+        * (1 + 0.3 * rng.pareto(4, 2 * N)),
         "place": 10 * rng.random(2 * N),
         "balance": 500 * h + 200 * rng.standard_t(4, 2 * N),
     }
-    premium = 40 * d["risk"] + 0.008 * d["distance"] + 0.012 * d["value"] + 6 * d["place"] - 0.1 * d["balance"]
+    premium = (
+        40 * d["risk"]
+        + 0.008 * d["distance"]
+        + 0.012 * d["value"]
+        + 6 * d["place"]
+        - 0.1 * d["balance"]
+    )
     d["premium"] = 100 + _noisy(rng, premium, 0.15)
-    ends = {"risk": (0, 50), "distance": (0, 300_000), "value": (0, 500_000), "place": (0, 10)}
+    ends = {
+        "risk": (0, 50),
+        "distance": (0, 300_000),
+        "value": (0, 500_000),
+        "place": (0, 10),
+    }
     return Numbers(
-        pd.DataFrame(d), _wide(ends | {"balance": (-10_000, 10_000), "premium": (-500, 8_000)}), "premium", "value"
+        pd.DataFrame(d),
+        _wide(ends | {"balance": (-10_000, 10_000), "premium": (-500, 8_000)}),
+        "premium",
+        "value",
     )
 
 
@@ -132,7 +194,10 @@ def groups() -> Numbers:
     rng = np.random.default_rng(4)
     first = rng.random(2 * N) < 0.4
     around, w = rng.normal(size=(2, 2 * N)) * [[2], [1]]
-    x, z = around + 6 * first, np.where(first, -around, around) + 0.5 * rng.normal(size=2 * N)
+    x, z = (
+        around + 6 * first,
+        np.where(first, -around, around) + 0.5 * rng.normal(size=2 * N),
+    )
     q = w**2 + 0.3 * rng.normal(size=2 * N)
     y = _noisy(rng, 2 * x + 1.5 * w + z + 0.4 * q, 0.2)
     d = {"x": x, "w": w, "z": z, "q": q, "y": y, "group": np.where(first, "a", "b")}
@@ -141,7 +206,10 @@ def groups() -> Numbers:
 
 
 def _wide(ends: Mapping[str, tuple[float, float]]) -> dict[str, Interval]:
-    return {name: Interval(low, high, bins=32, real=True) for name, (low, high) in ends.items()}
+    return {
+        name: Interval(low, high, bins=32, real=True)
+        for name, (low, high) in ends.items()
+    }
 
 
 TABLES = {"skewed": skewed, "incomes": incomes, "claims": claims, "groups": groups}
@@ -163,7 +231,9 @@ def scores(table: Numbers, made: pd.DataFrame) -> dict[str, float]:
     train, test, rows = (as_numbers(part) for part in (*table.parts, made))
     found = {
         "correlation": float(np.abs(np.corrcoef(train.T) - np.corrcoef(rows.T)).max()),
-        "of ranks": float((train.rank().corr() - rows.rank().corr()).abs().to_numpy().max()),
+        "of ranks": float(
+            (train.rank().corr() - rows.rank().corr()).abs().to_numpy().max()
+        ),
         "mean": abs(rows[table.tail].mean() / train[table.tail].mean() - 1),
     }
     if table.point is not None:
@@ -177,7 +247,9 @@ def scores(table: Numbers, made: pd.DataFrame) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--seeds", type=int, default=SEEDS)
     options = parser.parse_args()
@@ -186,19 +258,41 @@ def main() -> None:
         table = TABLES[name]()
         real = scores(table, table.parts[0])
         columns = ("R2", "correlation", "of ranks", "mean", "point")
-        lines.append([name, "real rows", "", "", *(_written(real.get(column)) for column in columns)])
-        for (epsilon, delta), bins in ((budget, bins) for budget in BUDGETS for bins in BINS):
+        lines.append(
+            [
+                name,
+                "real rows",
+                "",
+                "",
+                *(_written(real.get(column)) for column in columns),
+            ]
+        )
+        for (epsilon, delta), bins in (
+            (budget, bins) for budget in BUDGETS for bins in BINS
+        ):
             runs = []
             for seed in range(options.seeds):
                 synthesizer = DPMarginalSynthesizer(
-                    epsilon, delta=delta, domain=table.domain, bins=bins, random_state=seed
+                    epsilon,
+                    delta=delta,
+                    domain=table.domain,
+                    bins=bins,
+                    random_state=seed,
                 )
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)
                     synthesizer.fit(table.parts[0])
                 runs.append(scores(table, synthesizer.sample(N)))
             means = pd.DataFrame(runs).mean()
-            lines.append([name, bins, f"{epsilon:g}", f"{delta:g}", *(_written(means.get(c)) for c in columns)])
+            lines.append(
+                [
+                    name,
+                    bins,
+                    f"{epsilon:g}",
+                    f"{delta:g}",
+                    *(_written(means.get(c)) for c in columns),
+                ]
+            )
             print(*lines[-1], flush=True)
     if options.tables == list(TABLES):
         write_results(
@@ -210,7 +304,12 @@ def main() -> None:
             "the largest error of a correlation of two columns; `of ranks`: of their ranks. `mean`: the mean absolute "
             "error of the mean of a column with a long tail, as a share of the mean. `point`: the share of rows with "
             "40 hours. The numbers of the method were chosen on the first two tables; the others only check them.",
-            {"Kept by synthetic rows": (("table", "bins", "epsilon", "delta", *columns), lines)},
+            {
+                "Kept by synthetic rows": (
+                    ("table", "bins", "epsilon", "delta", *columns),
+                    lines,
+                )
+            },
         )
 
 

@@ -53,9 +53,14 @@ def adult() -> Generated:
     names, sizes = table.domain.columns, table.domain.sizes
     train, test = table.codes, encode(table.test, table.domain)
     ordered = dict(zip(names, table.categorical, strict=True))
-    made = [{name: codes.astype(np.int64) for name, codes in zip(names, rows, strict=True)} for rows in (train, test)]
+    made = [
+        {name: codes.astype(np.int64) for name, codes in zip(names, rows, strict=True)}
+        for rows in (train, test)
+    ]
     unordered = frozenset(name for name, categorical in ordered.items() if categorical)
-    return Generated(made[0], made[1], dict(zip(names, sizes, strict=True)), unordered, names[-1])
+    return Generated(
+        made[0], made[1], dict(zip(names, sizes, strict=True)), unordered, names[-1]
+    )
 
 
 ALL = {"Adult": adult, **TABLES}
@@ -70,10 +75,15 @@ def some(names: Iterable[str], order: int) -> list[tuple[str, ...]]:
     return [listed[place] for place in sorted(chosen)]
 
 
-def distance(table: Generated, rows: dict[str, Codes], clique: tuple[str, ...]) -> float:
+def distance(
+    table: Generated, rows: dict[str, Codes], clique: tuple[str, ...]
+) -> float:
     """Return the total variation distance of a marginal."""
     sizes = [table.sizes[name] for name in clique]
-    joint = [np.ravel_multi_index([of[name] for name in clique], sizes) for of in (table.train, rows)]
+    joint = [
+        np.ravel_multi_index([of[name] for name in clique], sizes)
+        for of in (table.train, rows)
+    ]
     if (cells := math.prod(sizes)) > MOST_CELLS:
         values, places = np.unique(np.concatenate(joint), return_inverse=True)
         joint, cells = np.split(places, [joint[0].size]), values.size
@@ -85,7 +95,9 @@ def scores(table: Generated, rows: dict[str, Codes]) -> dict[str, Any]:
     """Return the errors of the marginals, and the area under the curve of a classifier."""
     found: dict[str, Any] = {}
     for order in MOST:
-        errors = {clique: distance(table, rows, clique) for clique in some(table.sizes, order)}
+        errors = {
+            clique: distance(table, rows, clique) for clique in some(table.sizes, order)
+        }
         found[f"{order}-way"] = float(np.mean(list(errors.values())))
         if order == 2:
             worst = max(errors, key=lambda clique: errors[clique])
@@ -102,24 +114,43 @@ def auc(table: Generated, rows: dict[str, Codes]) -> float:
     label = rows[table.target]
     if (label == label[0]).all():
         return 0.5
-    categorical = [name in table.unordered and table.sizes[name] <= MOST_CATEGORIES for name in features]
-    model = HistGradientBoostingClassifier(random_state=0, categorical_features=categorical)
-    with threadpool_limits(1):  # several threads wait for each other busily when the cores are shared
+    categorical = [
+        name in table.unordered and table.sizes[name] <= MOST_CATEGORIES
+        for name in features
+    ]
+    model = HistGradientBoostingClassifier(
+        random_state=0, categorical_features=categorical
+    )
+    with threadpool_limits(
+        1
+    ):  # several threads wait for each other busily when the cores are shared
         model.fit(np.array([rows[name] for name in features]).T, label)
-        chance = model.predict_proba(np.array([table.test[name] for name in features]).T)[:, 1]
+        chance = model.predict_proba(
+            np.array([table.test[name] for name in features]).T
+        )[:, 1]
     return float(roc_auc_score(table.test[table.target], chance))
 
 
 def measure(
-    name: str, table: Generated, frame: pd.DataFrame, method: str, epsilon: float, seed: int, pair: Any = None
+    name: str,
+    table: Generated,
+    frame: pd.DataFrame,
+    method: str,
+    epsilon: float,
+    seed: int,
+    pair: Any = None,
 ) -> dict[str, Any]:
     """Fit, sample and score once."""
     auto = {"workload": table.workload}
     target = auto | {"target": table.target}
     alone = {"marginals": [tuple(pair or ())]}
     independent = {"marginals": "independent"}
-    chosen: Any = dict(zip(METHODS, (auto, target, target, alone, independent), strict=True))
-    synthesizer = DPMarginalSynthesizer(epsilon, delta=DELTA, domain=table.domain, random_state=seed, **chosen[method])
+    chosen: Any = dict(
+        zip(METHODS, (auto, target, target, alone, independent), strict=True)
+    )
+    synthesizer = DPMarginalSynthesizer(
+        epsilon, delta=DELTA, domain=table.domain, random_state=seed, **chosen[method]
+    )
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -127,16 +158,25 @@ def measure(
     rows = synthesizer.sample((4 if method == MORE else 1) * len(frame))
     seconds = time.process_time() - start
     pairs = sum(len(clique) > 1 for clique in set(synthesizer.selected_cliques_))
-    record = dict(zip(KEY, (name, method, epsilon, seed), strict=True)) | {"CPU s": seconds, "measured": pairs}
+    record = dict(zip(KEY, (name, method, epsilon, seed), strict=True)) | {
+        "CPU s": seconds,
+        "measured": pairs,
+    }
     if pair is not None:
-        return record | {"worst pair": distance(table, table.encode(rows), tuple(pair)), "which pair": pair}
+        return record | {
+            "worst pair": distance(table, table.encode(rows), tuple(pair)),
+            "which pair": pair,
+        }
     return record | scores(table, table.encode(rows))
 
 
 def read(path: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Return what was measured before."""
     lines = path.read_text().splitlines() if path.exists() else []
-    return {tuple(record[field] for field in KEY): record for record in map(json.loads, lines)}
+    return {
+        tuple(record[field] for field in KEY): record
+        for record in map(json.loads, lines)
+    }
 
 
 def report(records: list[dict[str, Any]]) -> None:
@@ -146,16 +186,32 @@ def report(records: list[dict[str, Any]]) -> None:
     means = found.groupby(["table", "method", "epsilon"])[columns].mean()
     order = [name for name in ALL if name in set(found["table"])]
     rows = [
-        [name, method, f"{epsilon:g}", *(_written(column, own[column]) for column in columns)]
+        [
+            name,
+            method,
+            f"{epsilon:g}",
+            *(_written(column, own[column]) for column in columns),
+        ]
         for name in order
         for method in METHODS
         if (name, method) in means.index and method not in (MORE, ALONE)
         for epsilon, own in means.loc[(name, method)].iterrows()
     ]
-    kinds = [("worst pair", method) for method in ("auto", ALONE)] + [("AUC", method) for method in METHODS[:3]]
-    wide = means[["worst pair", "AUC"]].unstack("method").reindex(columns=kinds).dropna()
+    kinds = [("worst pair", method) for method in ("auto", ALONE)] + [
+        ("AUC", method) for method in METHODS[:3]
+    ]
+    wide = (
+        means[["worst pair", "AUC"]].unstack("method").reindex(columns=kinds).dropna()
+    )
     limits = [
-        [name, f"{epsilon:g}", *(_written(column, value) for (column, _), value in wide.loc[(name, epsilon)].items())]
+        [
+            name,
+            f"{epsilon:g}",
+            *(
+                _written(column, value)
+                for (column, _), value in wide.loc[(name, epsilon)].items()
+            ),
+        ]
         for name in order
         if name in wide.index
         for epsilon in wide.loc[name].index
@@ -175,7 +231,15 @@ def report(records: list[dict[str, Any]]) -> None:
         {
             "Errors": (("table", "marginals", "epsilon", *columns), rows),
             "The whole budget on the worst pair, and more rows": (
-                ("table", "epsilon", "worst pair", "that pair alone", "AUC", "AUC, target", "AUC, target, 4 n"),
+                (
+                    "table",
+                    "epsilon",
+                    "worst pair",
+                    "that pair alone",
+                    "AUC",
+                    "AUC, target",
+                    "AUC, target, 4 n",
+                ),
                 limits,
             ),
         },
@@ -185,33 +249,58 @@ def report(records: list[dict[str, Any]]) -> None:
 def _written(column: str, value: float) -> str:
     if np.isnan(value):
         return "—"
-    return f"{value:.1f}" if column in ("measured", "CPU s") else f"{value:.3f}" if column == "AUC" else f"{value:.4f}"
+    return (
+        f"{value:.1f}"
+        if column in ("measured", "CPU s")
+        else f"{value:.3f}"
+        if column == "AUC"
+        else f"{value:.4f}"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tables", nargs="*", choices=ALL, default=list(ALL))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--keep", action="store_true", help="measure only what is not kept yet")
-    parser.add_argument("--kept", type=Path, default=KEPT, help="where measurements are kept")
+    parser.add_argument(
+        "--keep", action="store_true", help="measure only what is not kept yet"
+    )
+    parser.add_argument(
+        "--kept", type=Path, default=KEPT, help="where measurements are kept"
+    )
     options = parser.parse_args()
     kept = read(options.kept)
     for name in options.tables:
         table = ALL[name]()
         frame = table.frame
-        for method, epsilon, seed in itertools.product(options.methods, options.epsilons, range(options.seeds)):
-            pair = kept.get((name, "auto", epsilon, seed), {}).get("which pair") if method == ALONE else None
-            alone = pair is None or math.prod(table.sizes[column] for column in pair) > MOST_ALONE
-            without = ("target" in method and table.target is None) or (method == ALONE and alone)
+        for method, epsilon, seed in itertools.product(
+            options.methods, options.epsilons, range(options.seeds)
+        ):
+            pair = (
+                kept.get((name, "auto", epsilon, seed), {}).get("which pair")
+                if method == ALONE
+                else None
+            )
+            alone = (
+                pair is None
+                or math.prod(table.sizes[column] for column in pair) > MOST_ALONE
+            )
+            without = ("target" in method and table.target is None) or (
+                method == ALONE and alone
+            )
             if without or (options.keep and (name, method, epsilon, seed) in kept):
                 continue
             record = measure(name, table, frame, method, epsilon, seed, pair)
             print(json.dumps(record), file=sys.stderr, flush=True)
             kept[name, method, epsilon, seed] = record
             options.kept.parent.mkdir(exist_ok=True)
-            options.kept.write_text("".join(json.dumps(record) + "\n" for record in kept.values()))
+            options.kept.write_text(
+                "".join(json.dumps(record) + "\n" for record in kept.values())
+            )
     if options.kept == KEPT and kept:
         report(list(kept.values()))
 

@@ -26,9 +26,18 @@ from skdp import Domain, DPMarginalSynthesizer
 from skdp.datasets import load_adult
 from skdp.synthesis import synthetic_inference
 
-SIZES, EPSILONS, REPEATS, POPULATION = (1_000, 5_000, 30_000), (0.3, 1.0, 3.0), 200, 1_000_000
+SIZES, EPSILONS, REPEATS, POPULATION = (
+    (1_000, 5_000, 30_000),
+    (0.3, 1.0, 3.0),
+    200,
+    1_000_000,
+)
 DELTAS = (0.0, 1e-6)
-COUNT_EPSILONS, COUNT_SIZES, COUNT_REPEATS = (0.1, 1.0, 10.0, 30.0, 100.0), (1_000, 30_000), 10
+COUNT_EPSILONS, COUNT_SIZES, COUNT_REPEATS = (
+    (0.1, 1.0, 10.0, 30.0, 100.0),
+    (1_000, 30_000),
+    10,
+)
 AGAIN, BOOTSTRAP_ROWS = 30, 20_000
 LEAST, MOST, MOST_ERRORS, WIDEST = 0.93, 0.97, 0.06, 1e6
 
@@ -45,17 +54,24 @@ class Analysis:
     """The term that is 0 in the population."""
 
     def ask(self, synthesizer: Any) -> pd.DataFrame:
-        return synthetic_inference(synthesizer, self.statistic, columns=self.columns, target=self.target)
+        return synthetic_inference(
+            synthesizer, self.statistic, columns=self.columns, target=self.target
+        )
 
     def classic(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Analyse rows as if they were those of persons: term, estimate, std_error."""
         if self.target is None:
-            return pd.DataFrame([self._simple(rows)], columns=["term", "estimate", "std_error"])
+            return pd.DataFrame(
+                [self._simple(rows)], columns=["term", "estimate", "std_error"]
+            )
         design = pd.get_dummies(rows[list(self.columns)], drop_first=True, dtype=float)
         terms = ["intercept", *(name.replace("_", "=") for name in design)]
         X = np.column_stack([np.ones(len(rows)), design.to_numpy(float)])
         y = rows[self.target]
-        return pd.DataFrame(_regress(X, y, isinstance(self.statistic, LogisticRegression)) | {"term": terms})
+        return pd.DataFrame(
+            _regress(X, y, isinstance(self.statistic, LogisticRegression))
+            | {"term": terms}
+        )
 
     def _simple(self, rows: pd.DataFrame) -> tuple[str, float, float]:
         first = rows[self.columns[0]]
@@ -82,7 +98,9 @@ def _regress(X: Any, y: pd.Series, logistic: bool) -> dict[str, Any]:
         weight = mean * (1 - mean) + 1e-12 if logistic else np.ones(len(y))
         curvature = np.linalg.pinv((X.T * weight) @ X)
         beta = beta + curvature @ (X.T @ (y - mean))
-    scale = 1.0 if logistic else float(np.square(y - X @ beta).sum() / (len(y) - len(beta)))
+    scale = (
+        1.0 if logistic else float(np.square(y - X @ beta).sum() / (len(y) - len(beta)))
+    )
     return {"estimate": beta, "std_error": np.sqrt(np.diag(curvature) * scale)}
 
 
@@ -107,7 +125,9 @@ def correlation(one: str, other: str, *, null: bool = False) -> Analysis:
         x, y = (table[name].to_numpy() - table[name].mean() for name in (one, other))
         return float((x * y).sum() / ((x * x).sum() * (y * y).sum()) ** 0.5)
 
-    return Analysis("correlation", (one, other), statistic, null="statistic" if null else None)
+    return Analysis(
+        "correlation", (one, other), statistic, null="statistic" if null else None
+    )
 
 
 def linear(target: str, *columns: str, null: str | None = None) -> Analysis:
@@ -133,8 +153,15 @@ class Study:
         """What has to be measured: all columns of an analysis together, but pairs for a linear regression."""
         found: dict[frozenset[str], None] = {}
         for analysis in self.analyses:
-            columns = (*analysis.columns, *([analysis.target] if analysis.target else []))
-            sets = itertools.combinations(columns, 2) if analysis.kind == "linear" else [columns]
+            columns = (
+                *analysis.columns,
+                *([analysis.target] if analysis.target else []),
+            )
+            sets = (
+                itertools.combinations(columns, 2)
+                if analysis.kind == "linear"
+                else [columns]
+            )
             found |= dict.fromkeys(map(frozenset, sets))
         kept = [one for one in found if not any(one < other for other in found)]
         order = list(self.domain.columns)
@@ -144,12 +171,19 @@ class Study:
 def adult() -> Study:
     data = load_adult(subset="all", dropna=True)
     names = ["age", "education-num", "sex", "hours-per-week", "income"]
-    rows, domain = data.frame[names].astype({"sex": str, "income": str}), data.domain.select(names)
+    rows, domain = (
+        data.frame[names].astype({"sex": str, "income": str}),
+        data.domain.select(names),
+    )
     coded = rows.copy()
     for name in ("age", "hours-per-week"):
         edges = np.array(domain[name].edges)
-        last = np.append(edges[1:-1] - 1, edges[-1])  # whole numbers; the last bin is closed
-        coded[name] = ((edges[:-1] + last) / 2)[domain[name].encode(rows[name].to_numpy())]
+        last = np.append(
+            edges[1:-1] - 1, edges[-1]
+        )  # whole numbers; the last bin is closed
+        coded[name] = ((edges[:-1] + last) / 2)[
+            domain[name].encode(rows[name].to_numpy())
+        ]
     return Study(
         rows,
         domain,
@@ -173,8 +207,24 @@ def ladder() -> Study:
     noise = rng.integers(0, 3, POPULATION)
     z = np.clip(np.rint(1 + 0.6 * x + rng.normal(0, 1.2, POPULATION)), 0, 6).astype(int)
     y = rng.random(POPULATION) < 1 / (1 + np.exp(1.2 - 0.5 * x - 0.4 * group))
-    rows = pd.DataFrame({"x": x, "z": z, "noise": noise, "group": np.where(group, "b", "a"), "y": y.astype(int)})
-    domain = Domain({"x": range(5), "z": range(7), "noise": range(3), "group": ["a", "b"], "y": [0, 1]})
+    rows = pd.DataFrame(
+        {
+            "x": x,
+            "z": z,
+            "noise": noise,
+            "group": np.where(group, "b", "a"),
+            "y": y.astype(int),
+        }
+    )
+    domain = Domain(
+        {
+            "x": range(5),
+            "z": range(7),
+            "noise": range(3),
+            "group": ["a", "b"],
+            "y": [0, 1],
+        }
+    )
     return Study(
         rows,
         domain,
@@ -198,8 +248,12 @@ def grid() -> Study:
     u, v = (np.clip(np.floor(5 + 2 * one), 0, 9).astype(int) for one in (a, b))
     group = rng.random(POPULATION) < 0.08
     y = rng.random(POPULATION) < 1 / (1 + np.exp(2 - 0.2 * u - 0.15 * v))
-    rows = pd.DataFrame({"u": u, "v": v, "group": np.where(group, "rare", "common"), "y": y.astype(int)})
-    domain = Domain({"u": range(10), "v": range(10), "group": ["common", "rare"], "y": [0, 1]})
+    rows = pd.DataFrame(
+        {"u": u, "v": v, "group": np.where(group, "rare", "common"), "y": y.astype(int)}
+    )
+    domain = Domain(
+        {"u": range(10), "v": range(10), "group": ["common", "rare"], "y": [0, 1]}
+    )
     return Study(
         rows,
         domain,
@@ -223,9 +277,28 @@ def regions() -> Study:
     zone = region % 8
     age = (rng.integers(0, 6, POPULATION) + (zone > 4)) % 6
     y = (zone + age + region % 3 + rng.integers(0, 6, POPULATION)) // 2
-    rows = pd.DataFrame({"region": [f"r{one:02}" for one in region], "zone": zone, "age": age, "y": y.clip(0, 9)})
-    domain = Domain({"region": [f"r{one:02}" for one in range(40)], "zone": range(8), "age": range(6), "y": range(10)})
-    analyses = mean("zone"), correlation("zone", "y"), linear("y", "zone", "age"), linear("zone", "region")
+    rows = pd.DataFrame(
+        {
+            "region": [f"r{one:02}" for one in region],
+            "zone": zone,
+            "age": age,
+            "y": y.clip(0, 9),
+        }
+    )
+    domain = Domain(
+        {
+            "region": [f"r{one:02}" for one in range(40)],
+            "zone": range(8),
+            "age": range(6),
+            "y": range(10),
+        }
+    )
+    analyses = (
+        mean("zone"),
+        correlation("zone", "y"),
+        linear("y", "zone", "age"),
+        linear("zone", "region"),
+    )
     return Study(rows, domain, analyses, rows)
 
 
@@ -245,12 +318,20 @@ def study(name: str) -> Study:
 @cache
 def truths(name: str) -> list[pd.Series]:
     found = study(name)
-    return [analysis.classic(found.coded).set_index("term")["estimate"] for analysis in found.analyses]
+    return [
+        analysis.classic(found.coded).set_index("term")["estimate"]
+        for analysis in found.analyses
+    ]
 
 
-def fitted(name: str, n: int, epsilon: float, seed: int, **parameters: Any) -> tuple[pd.DataFrame, Any]:
+def fitted(
+    name: str, n: int, epsilon: float, seed: int, **parameters: Any
+) -> tuple[pd.DataFrame, Any]:
     """Draw a table of a population, and fit a synthesizer to it."""
-    found, rng = study(name), np.random.default_rng([seed, n, round(1000 * epsilon), len(name)])
+    found, rng = (
+        study(name),
+        np.random.default_rng([seed, n, round(1000 * epsilon), len(name)]),
+    )
     rows = found.rows.iloc[rng.integers(0, len(found.rows), n)].reset_index(drop=True)
     synthesizer = DPMarginalSynthesizer(
         epsilon,
@@ -264,7 +345,9 @@ def fitted(name: str, n: int, epsilon: float, seed: int, **parameters: Any) -> t
         return rows, synthesizer.fit(rows)
 
 
-def repeat(name: str, n: int, epsilon: float, seed: int, *, auto: bool) -> Iterator[dict[str, Any]]:
+def repeat(
+    name: str, n: int, epsilon: float, seed: int, *, auto: bool
+) -> Iterator[dict[str, Any]]:
     """Ask one synthesizer everything, and its rows as if they were those of persons."""
     found = study(name)
     given = {"workload": found.marginals} if auto else {"marginals": found.marginals}
@@ -272,11 +355,18 @@ def repeat(name: str, n: int, epsilon: float, seed: int, *, auto: bool) -> Itera
     rows = synthesizer.sample()
     for place, analysis in enumerate(found.analyses):
         true = truths(name)[place]
-        table, naive = analysis.ask(synthesizer).set_index("term"), analysis.classic(rows).set_index("term")
+        table, naive = (
+            analysis.ask(synthesizer).set_index("term"),
+            analysis.classic(rows).set_index("term"),
+        )
         own = analysis.classic(real).set_index("term")["std_error"]
         for term in [term for term in table.index if term != "intercept"]:
             row = table.loc[term]
-            about = naive.loc[term] if term in naive.index else pd.Series({"estimate": np.nan, "std_error": np.nan})
+            about = (
+                naive.loc[term]
+                if term in naive.index
+                else pd.Series({"estimate": np.nan, "std_error": np.nan})
+            )
             yield {
                 "table": name,
                 "n": n,
@@ -288,8 +378,12 @@ def repeat(name: str, n: int, epsilon: float, seed: int, *, auto: bool) -> Itera
                 "covered": bool(row["lower"] <= true[term] <= row["upper"]),
                 "rejected": bool(row["p_value"] < 0.05),
                 "width": (row["upper"] - row["lower"]) / (3.92 * own.get(term, np.nan)),
-                "naive": bool(abs(about["estimate"] - true[term]) <= 1.96 * about["std_error"]),
-                "naive rejected": bool(abs(about["estimate"]) > 1.96 * about["std_error"]),
+                "naive": bool(
+                    abs(about["estimate"] - true[term]) <= 1.96 * about["std_error"]
+                ),
+                "naive rejected": bool(
+                    abs(about["estimate"]) > 1.96 * about["std_error"]
+                ),
             }
 
 
@@ -297,7 +391,10 @@ def counts(name: str, n: int, epsilon: float, seed: int) -> Iterator[dict[str, A
     """Compare the counts of all pairs and triples of columns with the true ones."""
     rows, synthesizer = fitted(name, n, epsilon, seed)
     domain = synthesizer.domain_
-    codes = {column: domain[column].encode(rows[column].to_numpy()) for column in domain.columns}
+    codes = {
+        column: domain[column].encode(rows[column].to_numpy())
+        for column in domain.columns
+    }
     for size in (1, 2, 3):
         for columns in itertools.combinations(domain.columns, size):
             shape = domain.select(columns).sizes
@@ -306,8 +403,17 @@ def counts(name: str, n: int, epsilon: float, seed: int) -> Iterator[dict[str, A
             table = synthesizer.marginal(columns)
             held = (table["lower"] <= true) & (true <= table["upper"])
             near = (table["count"] - true).abs() <= 1.96 * table["std_error"]
-            sizes = np.select([true == 0, true < 30], ["empty", "1 to 29"], "30 and more")
-            frame = pd.DataFrame({"size": sizes, "supported": table["supported"], "held": held, "near": near})
+            sizes = np.select(
+                [true == 0, true < 30], ["empty", "1 to 29"], "30 and more"
+            )
+            frame = pd.DataFrame(
+                {
+                    "size": sizes,
+                    "supported": table["supported"],
+                    "held": held,
+                    "near": near,
+                }
+            )
             for (cells, supported), part in frame.groupby(["size", "supported"]):
                 yield {
                     "table": name,
@@ -328,7 +434,12 @@ def bootstrap(name: str, n: int, epsilon: float, seed: int) -> Iterator[dict[str
 
     def estimates(fit: Any) -> pd.Series:
         rows = fit.sample(BOOTSTRAP_ROWS)
-        parts = [one.classic(rows).set_index("term")["estimate"].drop("intercept", errors="ignore") for one in asked]
+        parts = [
+            one.classic(rows)
+            .set_index("term")["estimate"]
+            .drop("intercept", errors="ignore")
+            for one in asked
+        ]
         return pd.concat(parts, keys=range(len(parts)))
 
     asked = found.analyses
@@ -339,7 +450,9 @@ def bootstrap(name: str, n: int, epsilon: float, seed: int) -> Iterator[dict[str
         estimates(
             clone(synthesizer)
             .set_params(random_state=place)
-            .fit(model.sample(size, replace=True, random_state=place, ignore_index=True))
+            .fit(
+                model.sample(size, replace=True, random_state=place, ignore_index=True)
+            )
         )
         for place in range(AGAIN)
     ]
@@ -354,20 +467,30 @@ def bootstrap(name: str, n: int, epsilon: float, seed: int) -> Iterator[dict[str
                 "epsilon": epsilon,
                 "seed": seed,
                 "kind": analysis.kind,
-                "covered": bool(abs(centre[place][term] - true) <= 1.96 * spread[place][term]),
-                "uncorrected": bool(abs(here[place][term] - true) <= 1.96 * spread[place][term]),
+                "covered": bool(
+                    abs(centre[place][term] - true) <= 1.96 * spread[place][term]
+                ),
+                "uncorrected": bool(
+                    abs(here[place][term] - true) <= 1.96 * spread[place][term]
+                ),
             }
 
 
 def gather(
-    call: Callable[..., Iterator[dict[str, Any]]], settings: Iterable[tuple[Any, ...]], **more: Any
+    call: Callable[..., Iterator[dict[str, Any]]],
+    settings: Iterable[tuple[Any, ...]],
+    **more: Any,
 ) -> pd.DataFrame:
     """Run all settings on two processes."""
     runs = Parallel(n_jobs=2)(delayed(_listed)(call, one, more) for one in settings)
     return pd.DataFrame([row for run in runs for row in run])
 
 
-def _listed(call: Callable[..., Iterator[dict[str, Any]]], setting: tuple[Any, ...], more: dict[str, Any]) -> list[Any]:
+def _listed(
+    call: Callable[..., Iterator[dict[str, Any]]],
+    setting: tuple[Any, ...],
+    more: dict[str, Any],
+) -> list[Any]:
     return list(call(*setting, **more))
 
 
@@ -378,27 +501,50 @@ def _shown(value: Any) -> str:
 def share(runs: pd.DataFrame, hit: str) -> str:
     """Return a share with its standard error, to which the terms of one release count together."""
     p = runs[hit].mean()
-    sums = (runs[hit] - p).groupby([runs["table"], runs["n"], runs["epsilon"], runs["seed"]]).sum()
+    sums = (
+        (runs[hit] - p)
+        .groupby([runs["table"], runs["n"], runs["epsilon"], runs["seed"]])
+        .sum()
+    )
     return f"{p:.3f} ± {(sums**2).sum() ** 0.5 / len(runs):.3f}"
 
 
 def coverage(runs: pd.DataFrame, by: list[str]) -> list[tuple[str, ...]]:
-    parts = [(tuple(map(_shown, key)), own) for key, own in runs.groupby(by, sort=False)]
-    return [_covered(key, own) for key, own in [*parts, (("all", *[""] * (len(by) - 1)), runs)]]
+    parts = [
+        (tuple(map(_shown, key)), own) for key, own in runs.groupby(by, sort=False)
+    ]
+    return [
+        _covered(key, own)
+        for key, own in [*parts, (("all", *[""] * (len(by) - 1)), runs)]
+    ]
 
 
 def _covered(key: tuple[str, ...], own: pd.DataFrame) -> tuple[str, ...]:
-    held, supported, naive = own[own["supported"]], f"{own['supported'].mean():.2f}", f"{own['naive'].mean():.2f}"
+    held, supported, naive = (
+        own[own["supported"]],
+        f"{own['supported'].mean():.2f}",
+        f"{own['naive'].mean():.2f}",
+    )
     if held.empty:
         return (*key, supported, "—", "—", "—", naive)
     inside = verdict(LEAST <= held["covered"].mean() <= MOST)
     width = held["width"].median()
-    return (*key, supported, share(held, "covered"), inside, "∞" if width > WIDEST else f"{width:.2f}", naive)
+    return (
+        *key,
+        supported,
+        share(held, "covered"),
+        inside,
+        "∞" if width > WIDEST else f"{width:.2f}",
+        naive,
+    )
 
 
 def errors(runs: pd.DataFrame) -> list[tuple[str, ...]]:
     true = runs[runs["null"] & runs["supported"]]
-    parts = [(tuple(map(_shown, key)), own) for key, own in true.groupby(["table", "n", "epsilon"], sort=False)]
+    parts = [
+        (tuple(map(_shown, key)), own)
+        for key, own in true.groupby(["table", "n", "epsilon"], sort=False)
+    ]
     return [
         (
             *key,
@@ -419,7 +565,14 @@ def times() -> list[tuple[Any, ...]]:
         start = time.perf_counter()
         analysis.ask(synthesizer)
         seconds = time.perf_counter() - start
-        rows.append((analysis.kind, ", ".join(analysis.columns), f"{seconds:.2f}", verdict(seconds < 60)))
+        rows.append(
+            (
+                analysis.kind,
+                ", ".join(analysis.columns),
+                f"{seconds:.2f}",
+                verdict(seconds < 60),
+            )
+        )
     return rows
 
 
@@ -432,14 +585,35 @@ def bootstrap_rows(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
 
 def count_rows(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
     rows = []
-    for key, own in runs.groupby(["table", "n", "epsilon", "supported", "cells"], sort=False):
+    for key, own in runs.groupby(
+        ["table", "n", "epsilon", "supported", "cells"], sort=False
+    ):
         number, held = own["number"].sum(), own["held"].sum() / own["number"].sum()
-        rows.append((*map(_shown, key), f"{number:,}", f"{held:.3f}", f"{own['near'].sum() / number:.3f}"))
+        rows.append(
+            (
+                *map(_shown, key),
+                f"{number:,}",
+                f"{held:.3f}",
+                f"{own['near'].sum() / number:.3f}",
+            )
+        )
     return rows
 
 
-def publish(runs: pd.DataFrame, chosen: pd.DataFrame, cells: pd.DataFrame, again: pd.DataFrame, tables: int) -> None:
-    head = ("supported", "coverage", f"{LEAST} to {MOST}?", "width", "synthetic rows as true ones")
+def publish(
+    runs: pd.DataFrame,
+    chosen: pd.DataFrame,
+    cells: pd.DataFrame,
+    again: pd.DataFrame,
+    tables: int,
+) -> None:
+    head = (
+        "supported",
+        "coverage",
+        f"{LEAST} to {MOST}?",
+        "width",
+        "synthetic rows as true ones",
+    )
     write_results(
         "synthetic_inference",
         "Inference from synthetic tables",
@@ -465,19 +639,44 @@ def publish(runs: pd.DataFrame, chosen: pd.DataFrame, cells: pd.DataFrame, again
                 ("analysis", "n", "epsilon", *head),
                 coverage(runs, ["kind", "n", "epsilon"]),
             ),
-            "Coverage by table": (("table", "n", "epsilon", *head), coverage(runs, ["table", "n", "epsilon"])),
-            "What a workload leaves": (("table", "analysis", *head), coverage(chosen, ["table", "kind"])),
+            "Coverage by table": (
+                ("table", "n", "epsilon", *head),
+                coverage(runs, ["table", "n", "epsilon"]),
+            ),
+            "What a workload leaves": (
+                ("table", "analysis", *head),
+                coverage(chosen, ["table", "kind"]),
+            ),
             "Rejected hypotheses that are true, at 5 %": (
-                ("table", "n", "epsilon", "rejected", f"at most {MOST_ERRORS}?", "synthetic rows as true ones"),
+                (
+                    "table",
+                    "n",
+                    "epsilon",
+                    "rejected",
+                    f"at most {MOST_ERRORS}?",
+                    "synthetic rows as true ones",
+                ),
                 errors(runs),
             ),
             f"Instead, a bootstrap of the whole release ({AGAIN} repeats each)": (
                 ("table", "n", "epsilon", "coverage, bias corrected", "not corrected"),
                 bootstrap_rows(again),
             ),
-            "Seconds of an analysis of Adult, 45,222 rows": (("analysis", "columns", "seconds", "below 60?"), times()),
+            "Seconds of an analysis of Adult, 45,222 rows": (
+                ("analysis", "columns", "seconds", "below 60?"),
+                times(),
+            ),
             "Counts": (
-                ("table", "n", "epsilon", "supported", "true count", "cells", "held", "near"),
+                (
+                    "table",
+                    "n",
+                    "epsilon",
+                    "supported",
+                    "true count",
+                    "cells",
+                    "held",
+                    "near",
+                ),
                 count_rows(cells),
             ),
         },
@@ -485,10 +684,22 @@ def publish(runs: pd.DataFrame, chosen: pd.DataFrame, cells: pd.DataFrame, again
 
 
 def main() -> None:
-    runs = gather(repeat, itertools.product(STUDIES, SIZES, EPSILONS, range(REPEATS)), auto=False)
-    chosen = gather(repeat, itertools.product(STUDIES, (5_000,), (1.0,), range(REPEATS)), auto=True)
-    cells = gather(counts, itertools.product(STUDIES, COUNT_SIZES, COUNT_EPSILONS, range(COUNT_REPEATS)))
-    again = gather(bootstrap, itertools.product(("few cells", "many cells"), (5_000,), (0.3, 1.0), range(AGAIN)))
+    runs = gather(
+        repeat, itertools.product(STUDIES, SIZES, EPSILONS, range(REPEATS)), auto=False
+    )
+    chosen = gather(
+        repeat, itertools.product(STUDIES, (5_000,), (1.0,), range(REPEATS)), auto=True
+    )
+    cells = gather(
+        counts,
+        itertools.product(STUDIES, COUNT_SIZES, COUNT_EPSILONS, range(COUNT_REPEATS)),
+    )
+    again = gather(
+        bootstrap,
+        itertools.product(
+            ("few cells", "many cells"), (5_000,), (0.3, 1.0), range(AGAIN)
+        ),
+    )
     publish(runs, chosen, cells, again, REPEATS)
 
 

@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _timing import best_of, installed, peak_memory, peak_resident, verdict, write_results
+from _timing import (
+    best_of,
+    installed,
+    peak_memory,
+    peak_resident,
+    verdict,
+    write_results,
+)
 from sklearn.preprocessing import OrdinalEncoder
 
 from skdp import RandomizedResponseEncoder
@@ -30,8 +37,12 @@ RIVALLED = ("pandas str", "pandas object", "NumPy object")
 
 def tables() -> dict[str, Any]:
     """Return the same table in every kind that is installed."""
-    codes = np.random.default_rng(0).integers(VALUES, size=(ROWS, COLUMNS), dtype=np.uint8)
-    objects = pd.DataFrame(np.array(LABELS, dtype=object)[codes], columns=NAMES, dtype=object)
+    codes = np.random.default_rng(0).integers(
+        VALUES, size=(ROWS, COLUMNS), dtype=np.uint8
+    )
+    objects = pd.DataFrame(
+        np.array(LABELS, dtype=object)[codes], columns=NAMES, dtype=object
+    )
     declared = pd.CategoricalDtype(LABELS, ordered=True)
     found: dict[str, Any] = {
         "pandas str": objects.astype("str"),
@@ -44,14 +55,18 @@ def tables() -> dict[str, Any]:
     if installed("pyarrow") != "not installed":
         import pyarrow
 
-        found["pyarrow string"] = pyarrow.table({name: pyarrow.array(objects[name].to_numpy()) for name in NAMES})
+        found["pyarrow string"] = pyarrow.table(
+            {name: pyarrow.array(objects[name].to_numpy()) for name in NAMES}
+        )
         found["pyarrow dictionary"] = pyarrow.table(
             {name: found["pyarrow string"][name].dictionary_encode() for name in NAMES}
         )
     if installed("polars") != "not installed":
         import polars
 
-        found["polars String"] = polars.DataFrame({name: objects[name].to_list() for name in NAMES})
+        found["polars String"] = polars.DataFrame(
+            {name: objects[name].to_list() for name in NAMES}
+        )
         found["polars Enum"] = found["polars String"].cast(polars.Enum(LABELS))
     return found
 
@@ -59,7 +74,9 @@ def tables() -> dict[str, Any]:
 def encoder_for(table: Any, strategy: str) -> RandomizedResponseEncoder:
     numeric = isinstance(table, np.ndarray) and table.dtype != object
     values = list(range(VALUES)) if numeric else LABELS
-    return RandomizedResponseEncoder(1.0, strategy=strategy, categories=[values] * COLUMNS).fit(table)
+    return RandomizedResponseEncoder(
+        1.0, strategy=strategy, categories=[values] * COLUMNS
+    ).fit(table)
 
 
 def size_of(table: Any) -> int:
@@ -90,10 +107,15 @@ def resident_memory(kind: str, strategy: str) -> float | None:
 
 def compare(kind: str, table: Any) -> list[list[str]]:
     calls: dict[str, Callable[[], Any]] = {
-        strategy: partial(encoder_for(table, strategy).transform, table) for strategy in ("split", "joint")
+        strategy: partial(encoder_for(table, strategy).transform, table)
+        for strategy in ("split", "joint")
     }
     memories = {strategy: memory(kind, strategy, table) for strategy in calls}
-    rivals = {"OrdinalEncoder": lambda: OrdinalEncoder().fit_transform(table)} if kind in RIVALLED else {}
+    rivals = (
+        {"OrdinalEncoder": lambda: OrdinalEncoder().fit_transform(table)}
+        if kind in RIVALLED
+        else {}
+    )
     seconds = best_of({**calls, **rivals}, REPEATS)
     rows = []
     for strategy in calls:
@@ -103,20 +125,44 @@ def compare(kind: str, table: Any) -> list[list[str]]:
             target, met = "≤ 20 ns", verdict(nanoseconds <= 20)
         kept = "–" if share is None else f"{share:.1f}"
         fits = "–" if share is None else verdict(share <= 3)
-        rows.append([kind, strategy, f"{nanoseconds:.1f}", "1.0", target, met, kept, fits])
+        rows.append(
+            [kind, strategy, f"{nanoseconds:.1f}", "1.0", target, met, kept, fits]
+        )
     for rival in rivals:
         ratio = min(seconds[rival] / seconds[strategy] for strategy in calls)
         nanoseconds = seconds[rival] * 1e9 / CELLS
-        rows.append([kind, rival, f"{nanoseconds:.1f}", f"{ratio:.1f}", "≥ 1", verdict(ratio >= 1), "–", "–"])
+        rows.append(
+            [
+                kind,
+                rival,
+                f"{nanoseconds:.1f}",
+                f"{ratio:.1f}",
+                "≥ 1",
+                verdict(ratio >= 1),
+                "–",
+                "–",
+            ]
+        )
     return rows
 
 
 def main() -> None:
     for strategy in ("split", "joint"):
         small = pd.DataFrame(dict.fromkeys(NAMES, LABELS))
-        encoder_for(small, strategy).transform(small)  # what is imported on first use is not what is measured
+        encoder_for(small, strategy).transform(
+            small
+        )  # what is imported on first use is not what is measured
     rows = [row for kind, table in tables().items() for row in compare(kind, table)]
-    columns = ("table", "what", "ns per cell", "ratio to skdp", "target", "met?", "peak memory / output", "≤ 3?")
+    columns = (
+        "table",
+        "what",
+        "ns per cell",
+        "ratio to skdp",
+        "target",
+        "met?",
+        "peak memory / output",
+        "≤ 3?",
+    )
     write_results(
         "transform",
         "Privatising tables",

@@ -31,10 +31,18 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what a tag links to."""
         given = dict(attrs)
-        self.anchors.update(value for name in ("id", "name") if (value := given.get(name)))
+        self.anchors.update(
+            value for name in ("id", "name") if (value := given.get(name))
+        )
         if tag == "article":
             self._in_article = True
-        link = given.get("href") if tag in ("a", "link") else given.get("src") if tag in ("img", "script") else None
+        link = (
+            given.get("href")
+            if tag in ("a", "link")
+            else given.get("src")
+            if tag in ("img", "script")
+            else None
+        )
         if link:
             self.links.append(link)
             if tag == "a" and self._in_article:
@@ -93,19 +101,32 @@ def clicks_from(start: str, pages: dict[str, Page]) -> dict[str, int]:
 def main(folder: str) -> int:
     """Print what is wrong, and return its number."""
     site = Path(folder)
-    pages = {relpath(path, site): Page(path) for path in sorted(site.rglob("*.html")) if "_static" not in path.parts}
+    pages = {
+        relpath(path, site): Page(path)
+        for path in sorted(site.rglob("*.html"))
+        if "_static" not in path.parts
+    }
     faults = link_faults(site, pages)
-    faults += [f"{name}: {fault}" for name, page in pages.items() for fault in page.faults]
+    faults += [
+        f"{name}: {fault}" for name, page in pages.items() for fault in page.faults
+    ]
     clicks = clicks_from("choose.html", pages)
     objects = [
-        name for group in tomllib.loads(GROUPS.read_text(encoding="utf-8"))["group"] for name in group["objects"]
+        name
+        for group in tomllib.loads(GROUPS.read_text(encoding="utf-8"))["group"]
+        for name in group["objects"]
     ]
     for name in objects:
         number = clicks.get(f"api/generated/{name}.html")
         if number is None or number > CLICKS:
-            faults.append(f"{name} is {number or 'not reached: no'} clicks from the map, and not {CLICKS}")
+            faults.append(
+                f"{name} is {number or 'not reached: no'} clicks from the map, and not {CLICKS}"
+            )
     links = sum(len(page.links) for page in pages.values())
-    print("\n".join(faults) or f"{len(pages)} pages, {links} links, {len(objects)} objects: no fault")
+    print(
+        "\n".join(faults)
+        or f"{len(pages)} pages, {links} links, {len(objects)} objects: no fault"
+    )
     return len(faults)
 
 

@@ -36,7 +36,14 @@ extensions = [
 ]
 smartquotes = False  # values of parameters are in straight quotes
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_ext", "_templates", "_inventories", "figures", "guarantees/mechanisms/*", "gallery/**/*.ipynb"]
+exclude_patterns = [
+    "_ext",
+    "_templates",
+    "_inventories",
+    "figures",
+    "guarantees/mechanisms/*",
+    "gallery/**/*.ipynb",
+]
 templates_path = ["_templates"]
 default_role = "py:obj"  # of single backticks in docstrings
 
@@ -93,7 +100,9 @@ html_css_files = ["skdp.css"]
 html_js_files = ["sortable.js", "accessible.js"]
 html_copy_source = False
 html_show_sourcelink = False
-html_show_search_summary = False  # summaries are fetched, which a browser refuses for files
+html_show_search_summary = (
+    False  # summaries are fetched, which a browser refuses for files
+)
 html_theme_options = {
     "logo": {"text": "skdp"},
     "navbar_align": "left",

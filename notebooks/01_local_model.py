@@ -51,11 +51,17 @@ f"{len(adult):,} people"
 # likelier under one truth than under the other: that is ε = ln 3.
 
 # %%
-sales = pd.DataFrame({"sales": (adult["occupation"] == "Sales").map({True: "yes", False: "no"})})
+sales = pd.DataFrame(
+    {"sales": (adult["occupation"] == "Sales").map({True: "yes", False: "no"})}
+)
 coins = RandomizedResponseEncoder(math.log(3), categories={"sales": ["yes", "no"]})
 answers = coins.fit_transform(sales)
 
-channel = pd.DataFrame(coins.channel()[0], index=["true yes", "true no"], columns=["reported yes", "reported no"])
+channel = pd.DataFrame(
+    coins.channel()[0],
+    index=["true yes", "true no"],
+    columns=["reported yes", "reported no"],
+)
 channel.map(float).round(6)
 
 # %%
@@ -81,8 +87,16 @@ print(curator.guarantee_)
 
 # %%
 true_count = int((sales["sales"] == "yes").sum())
-answers_of = {"local: two coins": two_coins, "central: Laplace noise": curator.to_frame()}
-comparison = pd.DataFrame({name: table.loc["yes", ["count", "std_error"]] for name, table in answers_of.items()}).T
+answers_of = {
+    "local: two coins": two_coins,
+    "central: Laplace noise": curator.to_frame(),
+}
+comparison = pd.DataFrame(
+    {
+        name: table.loc["yes", ["count", "std_error"]]
+        for name, table in answers_of.items()
+    }
+).T
 comparison["error in percent"] = percent_error([true_count] * 2, comparison["count"])
 comparison.astype(float).round(3)
 
@@ -98,7 +112,9 @@ comparison.astype(float).round(3)
 
 # %%
 occupation = adult[["occupation"]].dropna()
-occupations = load_adult(dropna=True).domain.select(["occupation"])  # those that the documentation of the data lists
+occupations = load_adult(dropna=True).domain.select(
+    ["occupation"]
+)  # those that the documentation of the data lists
 bits = UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=occupations)
 reports = bits.fit_transform(occupation)
 print(bits.guarantee_)
@@ -131,7 +147,9 @@ truth = occupation["occupation"].value_counts().rename("true").sort_index()
 ours = bits.estimate_counts(reports, confidence_level=0.99)
 std_error = pd.Series(bits.count_variances(truth) ** 0.5, index=truth.index)
 table = pd.concat([truth, ours[["count", "lower", "upper"]].round(1), chapter], axis=1)
-table["chapter within 99 %"] = (table["chapter"] - table["true"]).abs() <= 2.576 * std_error
+table["chapter within 99 %"] = (
+    table["chapter"] - table["true"]
+).abs() <= 2.576 * std_error
 table
 
 # %% [markdown]
@@ -143,10 +161,18 @@ histogram = DPHistogram(math.log(9) / 2, domain=occupations).fit(occupation)
 print(histogram.guarantee_.to("replace"))
 
 # %%
-curator = pd.DataFrame({"true": truth, "local": ours["count"].round(1), "central": histogram.to_frame()["count"]})
+curator = pd.DataFrame(
+    {
+        "true": truth,
+        "local": ours["count"].round(1),
+        "central": histogram.to_frame()["count"],
+    }
+)
 curator["local error"] = (curator["local"] - curator["true"]).abs()
 curator["central error"] = (curator["central"] - curator["true"]).abs()
-print(f"standard errors: local {std_error.mean():.1f}, central {histogram.std_error_.mean():.2f}")
+print(
+    f"standard errors: local {std_error.mean():.1f}, central {histogram.std_error_.mean():.2f}"
+)
 curator
 
 # %% [markdown]
@@ -156,12 +182,18 @@ curator
 # depends on ε and on the number of values only.
 
 # %%
-oracles = {name: make(14, math.log(9)) for name, make in ORACLES.items() if name != "count_mean_sketch"}
+oracles = {
+    name: make(14, math.log(9))
+    for name, make in ORACLES.items()
+    if name != "count_mean_sketch"
+}
 oracles["unary_encoding with p = 3/4, q = 1/4"] = bits.oracles_[0]
 n = len(occupation)
 ranking = pd.DataFrame(
     {
-        "root mean square error of a count": {k: math.sqrt(n * o.mean_squared_error) for k, o in oracles.items()},
+        "root mean square error of a count": {
+            k: math.sqrt(n * o.mean_squared_error) for k, o in oracles.items()
+        },
         "bytes of a report": {k: o.report_bytes for k, o in oracles.items()},
     }
 )

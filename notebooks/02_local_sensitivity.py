@@ -63,7 +63,11 @@ def local_sensitivity(table):
 
 # %%
 worst = [
-    max(local_sensitivity(table) for table in itertools.combinations_with_replacement(grid, size)) for size in range(6)
+    max(
+        local_sensitivity(table)
+        for table in itertools.combinations_with_replacement(grid, size)
+    )
+    for size in range(6)
 ]
 pd.DataFrame(
     {
@@ -123,7 +127,9 @@ def laplace_divergence(epsilon, scale, shift, other_scale):
         elif intercept <= 0:
             continue
         if low < high:
-            total += mass(low, high, scale) - math.exp(epsilon) * mass(low - shift, high - shift, other_scale)
+            total += mass(low, high, scale) - math.exp(epsilon) * mass(
+                low - shift, high - shift, other_scale
+            )
     return max(total, 0.0)
 
 
@@ -138,7 +144,9 @@ def exact_delta(epsilon, distances, passes, shift, scale):
     """Return the divergence at epsilon of two neighbours under propose-test-release."""
     first, second = (passes(distance) for distance in distances)
     refused = max(0.0, (1 - first) - math.exp(epsilon) * (1 - second))
-    released = laplace_divergence(epsilon + math.log(second / first), scale, shift, scale)
+    released = laplace_divergence(
+        epsilon + math.log(second / first), scale, shift, scale
+    )
     return refused + first * released
 
 
@@ -161,7 +169,9 @@ def textbook(epsilon, delta, left, right, at):
 # %%
 rows = []
 for epsilon, claimed in [(1, 1 / n**2), (1, 1e-6), (1, 1e-5), (0.1, 1e-6)]:
-    near = range(19_999, 20_000 + math.ceil(40 / epsilon), max(1, round(1 / epsilon / 2)))
+    near = range(
+        19_999, 20_000 + math.ceil(40 / epsilon), max(1, round(1 / epsilon / 2))
+    )
     rows.append(
         {
             "ε": epsilon,
@@ -232,10 +242,16 @@ def corrected(epsilon, delta, left, right, min_n):
 
     def passes(distance):
         need = threshold - distance
-        return share * math.exp(-test * need) if need > 0 else 1 - share * math.exp(-test * (1 - need))
+        return (
+            share * math.exp(-test * need)
+            if need > 0
+            else 1 - share * math.exp(-test * (1 - need))
+        )
 
     distances = [max(0, size - min_n + 1) for size in (left, right)]
-    return exact_delta(epsilon, distances, passes, width / max(left, right), width / min_n / release)
+    return exact_delta(
+        epsilon, distances, passes, width / max(left, right), width / min_n / release
+    )
 
 
 def largest(form, epsilon, sizes, *options):
@@ -247,9 +263,16 @@ def largest(form, epsilon, sizes, *options):
 # %%
 share_of_corrected = {}
 for epsilon in (0.1, 1):
-    sizes = [100, *range(19_990, 20_030), *range(20_030, 20_000 + math.ceil(200 / epsilon), 7)]
+    sizes = [
+        100,
+        *range(19_990, 20_030),
+        *range(20_030, 20_000 + math.ceil(200 / epsilon), 7),
+    ]
     share_of_corrected[epsilon] = largest(corrected, epsilon, sizes, 20_000)
-print("the largest exact δ, as a share of the stated one:", {e: round(v, 3) for e, v in share_of_corrected.items()})
+print(
+    "the largest exact δ, as a share of the stated one:",
+    {e: round(v, 3) for e, v in share_of_corrected.items()},
+)
 
 # %% [markdown]
 # The adaptive form releases a private lower bound of n, too. Its exact δ is a sum over all values that the bound can have; for the same
@@ -265,18 +288,30 @@ def adaptive_delta(epsilon, delta, left, right):
     bounds = np.arange(1, max(left, right) - margin + noise[-1] + 1)
 
     def law(size):
-        mass = np.bincount(np.maximum(1, size - margin + noise), masses, len(bounds) + 1)[1 : len(bounds) + 1]
+        mass = np.bincount(
+            np.maximum(1, size - margin + noise), masses, len(bounds) + 1
+        )[1 : len(bounds) + 1]
         return np.maximum(mass, 1e-300)
 
     first, second = law(left), law(right)
     loss, shift = epsilon + np.log(second / first), bounds * release / max(left, right)
-    apart = np.where(loss >= shift, 0, np.where(loss <= -shift, -np.expm1(loss), -np.expm1((loss - shift) / 2)))
+    apart = np.where(
+        loss >= shift,
+        0,
+        np.where(loss <= -shift, -np.expm1(loss), -np.expm1((loss - shift) / 2)),
+    )
     return float(first @ apart)
 
 
 # %%
-share_of_adaptive = {epsilon: largest(adaptive_delta, epsilon, (1, 2, 100, 1000, 1500, 3000)) for epsilon in (0.1, 1)}
-print("the largest exact δ, as a share of the stated one:", {e: round(v, 3) for e, v in share_of_adaptive.items()})
+share_of_adaptive = {
+    epsilon: largest(adaptive_delta, epsilon, (1, 2, 100, 1000, 1500, 3000))
+    for epsilon in (0.1, 1)
+}
+print(
+    "the largest exact δ, as a share of the stated one:",
+    {e: round(v, 3) for e, v in share_of_adaptive.items()},
+)
 
 # %% [markdown]
 # ## Smooth sensitivity
@@ -290,13 +325,21 @@ print("the largest exact δ, as a share of the stated one:", {e: round(v, 3) for
 beta = 0.1 / (2 * math.log(2 / delta))
 sizes = np.arange(2, 6000)
 smooth = width * np.maximum(1 / sizes, np.exp(-beta * (sizes - 1)))
-naive = [max(math.exp(-beta * k) * width / max(size - k + 1, 1) for k in range(min(200, size + 1))) for size in sizes]
+naive = [
+    max(
+        math.exp(-beta * k) * width / max(size - k + 1, 1)
+        for k in range(min(200, size + 1))
+    )
+    for size in sizes
+]
 
 # %%
 fig, ax = plt.subplots(figsize=(7, 3.5))
 ax.loglog(sizes, smooth, label="smooth sensitivity", color="#0072B2")
 ax.loglog(sizes, naive, label="maximum over k < 200", color="#D55E00", linestyle="--")
-ax.loglog(sizes, width / sizes, label="local sensitivity", color="#999999", linestyle=":")
+ax.loglog(
+    sizes, width / sizes, label="local sensitivity", color="#999999", linestyle=":"
+)
 ax.set_xlabel("number of people")
 ax.set_ylabel("years")
 ax.set_title("ε = 0.1, δ = 1e-6")
@@ -306,7 +349,9 @@ plt.show()
 # %%
 jump = [naive[size - 2] for size in (199, 200)]
 found = laplace_divergence(0.1, 2 * jump[0] / 0.1, width / 200, 2 * jump[1] / 0.1)
-print(f"199 or 200 people: the textbook's S is {jump[0]:.1f} or {jump[1]:.1f}; smooth: a ratio of {math.exp(beta):.4f}")
+print(
+    f"199 or 200 people: the textbook's S is {jump[0]:.1f} or {jump[1]:.1f}; smooth: a ratio of {math.exp(beta):.4f}"
+)
 print(f"exact δ of its release at ε = 0.1: {found:.3f}")
 
 # %% [markdown]
@@ -317,9 +362,13 @@ print(f"exact δ of its release at ε = 0.1: {found:.3f}")
 rows = []
 for epsilon in (0.1, 1, 5, 10, 16, 20):
     beta = epsilon / (2 * math.log(2 / delta))
-    worst_delta = laplace_divergence(epsilon, 2 / epsilon * math.exp(beta), 1, 2 / epsilon)
+    worst_delta = laplace_divergence(
+        epsilon, 2 / epsilon * math.exp(beta), 1, 2 / epsilon
+    )
     rows.append((epsilon, f"{worst_delta / delta:.3g}", worst_delta <= delta))
-pd.DataFrame(rows, columns=["ε", "exact δ as a multiple of the stated one", "keeps its promise"])
+pd.DataFrame(
+    rows, columns=["ε", "exact δ as a multiple of the stated one", "keeps its promise"]
+)
 
 # %% [markdown]
 # The worst two neighbours differ by S in the statistic and by e^β in the scale. Bisection finds the least multiple of S at which their exact
@@ -333,7 +382,10 @@ smooth_mean = width * max(1 / n, math.exp(-beta * (n - 1)))
 
 def worst_delta(epsilon, factor):
     pairs = [(math.exp(beta), 1), (1, math.exp(beta)), (1, 1)]
-    return max(laplace_divergence(epsilon, factor * left, 1, factor * right) for left, right in pairs)
+    return max(
+        laplace_divergence(epsilon, factor * left, 1, factor * right)
+        for left, right in pairs
+    )
 
 
 def laplace_factor(epsilon):
@@ -357,10 +409,20 @@ def student_factor(epsilon):
 # %%
 enough, scale = laplace_factor(1.0), student_factor(1.0)
 found = worst_delta(1.0, enough)
-places = np.concatenate([np.linspace(-40, 40, 80_001), np.geomspace(40, 1e8, 1000), -np.geomspace(40, 1e8, 1000)])
+places = np.concatenate(
+    [
+        np.linspace(-40, 40, 80_001),
+        np.geomspace(40, 1e8, 1000),
+        -np.geomspace(40, 1e8, 1000),
+    ]
+)
 losses = t.logpdf(places, 5, 0, scale * math.exp(beta)) - t.logpdf(places, 5, 1, scale)
-print(f"Laplace: scale {enough:.4f} S, not 2 S; exact δ as a share of the stated one: {found / delta:.6f}")
-print(f"Student's t: scale {scale:.4f} S; largest logarithm of a ratio of densities: {np.abs(losses).max():.4f}")
+print(
+    f"Laplace: scale {enough:.4f} S, not 2 S; exact δ as a share of the stated one: {found / delta:.6f}"
+)
+print(
+    f"Student's t: scale {scale:.4f} S; largest logarithm of a ratio of densities: {np.abs(losses).max():.4f}"
+)
 
 # %% [markdown]
 # ## Sample and aggregate
@@ -382,8 +444,14 @@ def positional_centre(values, k):
 alternating = [0, 160] * 500
 for values in (alternating, [*alternating, 160]):
     centre, chunks = positional_centre(values, 1000)
-    print(f"{len(values)} people, k = 1000: {chunks} chunks, centre {centre:.2f}; scale of the noise {100 / 1000}")
-print("Adult, k = 600 and 20,000:", [positional_centre(ages["age"].to_numpy(), k)[1] for k in (600, 20_000)], "chunks")
+    print(
+        f"{len(values)} people, k = 1000: {chunks} chunks, centre {centre:.2f}; scale of the noise {100 / 1000}"
+    )
+print(
+    "Adult, k = 600 and 20,000:",
+    [positional_centre(ages["age"].to_numpy(), k)[1] for k in (600, 20_000)],
+    "chunks",
+)
 
 # %% [markdown]
 # The two centres are 300 scales apart: one person is detected with certainty at "ε = 1". In `sample_and_aggregate` each
@@ -391,7 +459,9 @@ print("Adult, k = 600 and 20,000:", [positional_centre(ages["age"].to_numpy(), k
 # default. It takes any statistic:
 
 # %%
-median = sample_and_aggregate(np.median, ages, bounds=(0, 100), n_chunks=600, epsilon=1.0)
+median = sample_and_aggregate(
+    np.median, ages, bounds=(0, 100), n_chunks=600, epsilon=1.0
+)
 print(f"median {median.value:.2f}, noise of standard deviation {median.std_error:.2f}")
 print(median.guarantee)
 
@@ -404,13 +474,19 @@ people = [0, 160, 30, 90]
 
 
 def chunk_sum(values, labels):
-    chunks = [[value for value, label in zip(values, labels, strict=True) if label == chunk] for chunk in range(3)]
+    chunks = [
+        [value for value, label in zip(values, labels, strict=True) if label == chunk]
+        for chunk in range(3)
+    ]
     return sum(np.clip(np.mean(chunk), 0, 100) if chunk else 50 for chunk in chunks)
 
 
 # %%
 moved = max(
-    abs(chunk_sum(people, labels) - chunk_sum(people[:i] + people[i + 1 :], labels[:i] + labels[i + 1 :]))
+    abs(
+        chunk_sum(people, labels)
+        - chunk_sum(people[:i] + people[i + 1 :], labels[:i] + labels[i + 1 :])
+    )
     for labels in itertools.product(range(3), repeat=4)
     for i in range(4)
 )
@@ -429,17 +505,24 @@ print("one person moves the sum by at most", moved)
 def log_odds(epsilon, people, ratio):
     """Return the log-density of noisy sum / noisy count at a ratio: zeros, and perhaps one person of 100 more."""
     counts = np.linspace(-60, 60, 400_001) / epsilon + people[1]
-    logs = -epsilon * np.abs(ratio * counts - people[0]) / width - epsilon * np.abs(counts - people[1])
+    logs = -epsilon * np.abs(ratio * counts - people[0]) / width - epsilon * np.abs(
+        counts - people[1]
+    )
     return np.log(np.sum(np.exp(logs - logs.max()) * np.abs(counts))) + logs.max()
 
 
 ratios = np.linspace(-200, 200, 801)
 of_ratio = {
-    each: max(abs(log_odds(each, (0, 20), ratio) - log_odds(each, (width, 21), ratio)) for ratio in ratios)
+    each: max(
+        abs(log_odds(each, (0, 20), ratio) - log_odds(each, (width, 21), ratio))
+        for ratio in ratios
+    )
     for each in (1.0, 0.5)
 }
 for each, loss in of_ratio.items():
-    print(f"ε of each number: {each}; both together cost {2 * each}, and the ratio shows {loss:.3f}")
+    print(
+        f"ε of each number: {each}; both together cost {2 * each}, and the ratio shows {loss:.3f}"
+    )
 
 
 # %%
@@ -468,11 +551,19 @@ def chunk_mean(epsilon, k=3000):
 runs = 200
 factors = {epsilon: laplace_factor(epsilon) for epsilon in (0.1, 1)}
 mechanisms = {
-    "two sums (DPMean)": (lambda epsilon: DPMean(epsilon, bounds=(0, width)).fit(ages).mean_[0], 0),
-    "smooth sensitivity, Laplace": (lambda epsilon: true + rng.laplace(scale=factors[epsilon] * smooth_mean), delta),
+    "two sums (DPMean)": (
+        lambda epsilon: DPMean(epsilon, bounds=(0, width)).fit(ages).mean_[0],
+        0,
+    ),
+    "smooth sensitivity, Laplace": (
+        lambda epsilon: true + rng.laplace(scale=factors[epsilon] * smooth_mean),
+        delta,
+    ),
     "propose-test-release, adaptive": (adaptive_mean, delta),
     "smooth sensitivity, Student's t": (
-        lambda epsilon: true + student_factor(epsilon) * smooth_mean * rng.standard_t(5),
+        lambda epsilon: (
+            true + student_factor(epsilon) * smooth_mean * rng.standard_t(5)
+        ),
         0,
     ),
     "propose-test-release, 20,000 proposed": (proposed_mean, delta),
@@ -488,7 +579,9 @@ def error(epsilon, release):
 
 table = pd.DataFrame(
     {
-        f"ε = {epsilon:g}": {name: error(epsilon, release) for name, (release, _) in mechanisms.items()}
+        f"ε = {epsilon:g}": {
+            name: error(epsilon, release) for name, (release, _) in mechanisms.items()
+        }
         for epsilon in (0.1, 1)
     }
 )

@@ -43,7 +43,12 @@ from skdp import (
 )
 from skdp.datasets import load_adult
 from skdp.evaluation import MarginalDisplay
-from skdp.metrics import marginal_error, percent_error, range_query_error, train_on_synthetic
+from skdp.metrics import (
+    marginal_error,
+    percent_error,
+    range_query_error,
+    train_on_synthetic,
+)
 from skdp.oracles import project_to_simplex
 
 # %%
@@ -84,22 +89,33 @@ plt.show()
 # cells:
 
 # %%
-one_column = DPMarginalSynthesizer(1.0, domain=years, marginals="full", random_state=0).fit(ages)
+one_column = DPMarginalSynthesizer(
+    1.0, domain=years, marginals="full", random_state=0
+).fit(ages)
 print(one_column.guarantee_)
-print(f"standard deviation of the noise: {histogram.std_error_[0]:.6f}, {one_column.noise_scale_['age',]:.6f}")
+print(
+    f"standard deviation of the noise: {histogram.std_error_[0]:.6f}, {one_column.noise_scale_['age',]:.6f}"
+)
 
 # %%
 noise = {"DPHistogram": [], "DPMarginalSynthesizer": []}
 for seed in range(200):
     a = DPHistogram(1.0, domain=years, method="flat", random_state=seed).fit(ages)
-    b = DPMarginalSynthesizer(1.0, domain=years, marginals="full", random_state=seed).fit(ages)
+    b = DPMarginalSynthesizer(
+        1.0, domain=years, marginals="full", random_state=seed
+    ).fit(ages)
     noise["DPHistogram"].append(a.counts_ - true_counts)
     noise["DPMarginalSynthesizer"].append(b.marginals_[0].counts - true_counts)
 
 # %%
-shares = {name: [np.mean(np.abs(values) == k) for k in range(6)] for name, values in noise.items()}
+shares = {
+    name: [np.mean(np.abs(values) == k) for k in range(6)]
+    for name, values in noise.items()
+}
 law = [math.tanh(0.5) * math.exp(-k) * (2 if k else 1) for k in range(6)]
-pd.DataFrame({"discrete Laplace law": law, **shares}, index=pd.Index(range(6), name="|noise|")).round(4)
+pd.DataFrame(
+    {"discrete Laplace law": law, **shares}, index=pd.Index(range(6), name="|noise|")
+).round(4)
 
 # %% [markdown]
 # From the noisy counts the synthesizer makes a distribution: the nearest one without negative shares. `DPHistogram`
@@ -111,7 +127,9 @@ nearest = project_to_simplex(noisy_shares, 1)
 model_shares = one_column.marginal("age")["count"] / one_column.n_rows_
 print(f"negative noisy counts: {(noisy_shares < 0).sum()} of {noisy_shares.size}")
 distance = np.abs(model_shares - nearest).sum() / 2
-print(f"total-variation distance from the model to the nearest distribution: {distance:.6f}")
+print(
+    f"total-variation distance from the model to the nearest distribution: {distance:.6f}"
+)
 
 # %% [markdown]
 # ### Range queries
@@ -151,7 +169,14 @@ widths = [1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
 def error_by_width(fitted):
     """Return the root mean square standard error of all ranges of each width."""
     return [
-        math.sqrt(np.mean([fitted.range_estimate(low, low + w).std_error ** 2 for low in range(101 - w)]))
+        math.sqrt(
+            np.mean(
+                [
+                    fitted.range_estimate(low, low + w).std_error ** 2
+                    for low in range(101 - w)
+                ]
+            )
+        )
         for w in widths
     ]
 
@@ -161,7 +186,11 @@ fig, ax = plt.subplots(figsize=(7, 3.5))
 ax.loglog(widths, error_by_width(histogram), "o-", color=BLUE, label="one noise an age")
 ax.loglog(widths, error_by_width(hierarchy), "s-", color=GREEN, label="hierarchy")
 ax.axhline(asked_alone, color=GREY, linestyle=":", label="a question asked alone")
-ax.set(xlabel="ages in the range", ylabel="standard error, people", title="range queries at ε = 1")
+ax.set(
+    xlabel="ages in the range",
+    ylabel="standard error, people",
+    title="range queries at ε = 1",
+)
 ax.legend(frameon=False)
 plt.show()
 
@@ -173,14 +202,25 @@ plt.show()
 
 # %%
 some, all_rows = one_column.sample(10_000), one_column.sample()
-print(f"rows by default: {len(all_rows):,}, standard error {one_column.n_rows_std_error_:.1f}")
+print(
+    f"rows by default: {len(all_rows):,}, standard error {one_column.n_rows_std_error_:.1f}"
+)
 
 
 def describe(table):
-    return {"mean age": table["age"].mean(), "people from 20 to 64": table["age"].between(20, 64).sum()}
+    return {
+        "mean age": table["age"].mean(),
+        "people from 20 to 64": table["age"].between(20, 64).sum(),
+    }
 
 
-pd.DataFrame({"true": describe(adult), "10,000 rows": describe(some), "by default": describe(all_rows)}).round(3)
+pd.DataFrame(
+    {
+        "true": describe(adult),
+        "10,000 rows": describe(some),
+        "by default": describe(all_rows),
+    }
+).round(3)
 
 # %% [markdown]
 # The chapter draws each row independently, which adds a sampling error: for this number of rows and ε = 1, it is larger
@@ -190,13 +230,17 @@ pd.DataFrame({"true": describe(adult), "10,000 rows": describe(some), "by defaul
 # %%
 rng = np.random.default_rng(0)
 ages_model = model_shares.to_numpy()
-one_by_one = [pd.DataFrame({"age": rng.choice(100, n, p=ages_model)}) for _ in range(50)]
+one_by_one = [
+    pd.DataFrame({"age": rng.choice(100, n, p=ages_model)}) for _ in range(50)
+]
 evenly = [one_column.sample(n) for _ in range(50)]
 
 # %%
 drawing = {
     name: {
-        "distance to the real ages": np.mean([marginal_error(ages, rows, order=1, domain=years) for rows in drawn]),
+        "distance to the real ages": np.mean(
+            [marginal_error(ages, rows, order=1, domain=years) for rows in drawn]
+        ),
         "mean age, standard deviation": np.std([rows["age"].mean() for rows in drawn]),
     }
     for name, drawn in [("each row by itself", one_by_one), ("sample", evenly)]
@@ -208,7 +252,9 @@ model_distance = np.abs(ages_model - true_counts / n).sum() / 2
 direct = DPMean(1.0, bounds=(0, 100), random_state=0).fit(ages)
 print(f"the distribution itself: distance {model_distance:.4f}")
 print(f"DPMean: standard error of the mean age {direct.std_error_[0]:.4f}")
-print(f"people from 20 to 64, by the model, without drawing: {one_column.range_count('age', 20, 65):.0f}")
+print(
+    f"people from 20 to 64, by the model, without drawing: {one_column.range_count('age', 20, 65):.0f}"
+)
 
 # %% [markdown]
 # ## Several columns, each by itself
@@ -219,14 +265,21 @@ print(f"people from 20 to 64, by the model, without drawing: {one_column.range_c
 # %%
 pair = adult[["age", "occupation"]]
 pair_domain = years | {"occupation": census.domain["occupation"]}
-one_way = DPMarginalSynthesizer(1.0, domain=pair_domain, marginals="independent", random_state=0).fit(pair)
+one_way = DPMarginalSynthesizer(
+    1.0, domain=pair_domain, marginals="independent", random_state=0
+).fit(pair)
 print(one_way.guarantee_)
-print("noise:", {name: round(scale, 2) for (name,), scale in one_way.noise_scale_.items()})
+print(
+    "noise:", {name: round(scale, 2) for (name,), scale in one_way.noise_scale_.items()}
+)
 
 
 # %%
 young_managers = {"age": (17, 25), "occupation": "Exec-managerial"}
-is_young, is_manager = pair["age"].between(17, 24), pair["occupation"] == "Exec-managerial"
+is_young, is_manager = (
+    pair["age"].between(17, 24),
+    pair["occupation"] == "Exec-managerial",
+)
 pd.DataFrame(
     {
         "true": [is_young.sum(), is_manager.sum(), (is_young & is_manager).sum()],
@@ -270,7 +323,9 @@ domain = {
 # %%
 ledger = PrivacyLedger(epsilon=20)
 for name in adult:
-    DPHistogram(1.0, domain={name: domain[name]}, ledger=ledger, random_state=0).fit(adult[[name]])
+    DPHistogram(1.0, domain={name: domain[name]}, ledger=ledger, random_state=0).fit(
+        adult[[name]]
+    )
 print("14 histograms at epsilon = 1:", ledger.spent)
 
 # %% [markdown]
@@ -280,9 +335,13 @@ print("14 histograms at epsilon = 1:", ledger.spent)
 # person, again ε once.
 
 # %%
-two_way = DPMarginalSynthesizer(1.0, domain=pair_domain, marginals=[("age", "occupation")], random_state=0).fit(pair)
+two_way = DPMarginalSynthesizer(
+    1.0, domain=pair_domain, marginals=[("age", "occupation")], random_state=0
+).fit(pair)
 print(two_way.guarantee_)
-print(f"managers from 17 to 24: {two_way.count(young_managers):.1f}, true {(is_young & is_manager).sum()}")
+print(
+    f"managers from 17 to 24: {two_way.count(young_managers):.1f}, true {(is_young & is_manager).sum()}"
+)
 two_way.sample(4)
 
 # %% [markdown]
@@ -292,9 +351,17 @@ two_way.sample(4)
 # real rows, resampled with replacement, differ by as much as another survey of the same size would.
 
 # %%
-print(f"cells of age × occupation: {100 * 15:,}; with sex and education: {100 * 15 * 2 * 16:,}")
-age_noise = {name: fitted.marginal("age")["std_error"][0] for name, fitted in [("1-way", one_way), ("2-way", two_way)]}
-print("standard error of the number of people of an age:", {k: round(float(v), 2) for k, v in age_noise.items()})
+print(
+    f"cells of age × occupation: {100 * 15:,}; with sex and education: {100 * 15 * 2 * 16:,}"
+)
+age_noise = {
+    name: fitted.marginal("age")["std_error"][0]
+    for name, fitted in [("1-way", one_way), ("2-way", two_way)]
+}
+print(
+    "standard error of the number of people of an age:",
+    {k: round(float(v), 2) for k, v in age_noise.items()},
+)
 
 
 # %%
@@ -303,14 +370,19 @@ print("standard error of the number of people of an age:", {k: round(float(v), 2
 def pair_errors(rows):
     return {
         "age": marginal_error(pair, rows, order=1, columns=["age"], domain=pair_domain),
-        "occupation": marginal_error(pair, rows, order=1, columns=["occupation"], domain=pair_domain),
+        "occupation": marginal_error(
+            pair, rows, order=1, columns=["occupation"], domain=pair_domain
+        ),
         "age × occupation": marginal_error(pair, rows, domain=pair_domain),
     }
 
 
 def five_tables(epsilon, marginals):
     synthesizers = [
-        DPMarginalSynthesizer(epsilon, domain=pair_domain, marginals=marginals, random_state=seed) for seed in range(5)
+        DPMarginalSynthesizer(
+            epsilon, domain=pair_domain, marginals=marginals, random_state=seed
+        )
+        for seed in range(5)
     ]
     return [one.fit(pair).sample() for one in synthesizers]
 
@@ -318,9 +390,17 @@ def five_tables(epsilon, marginals):
 # %%
 drawn = {("real rows, resampled", ""): [pair.sample(n, replace=True, random_state=0)]}
 for epsilon in (0.02, 0.1, 1):
-    for name, marginals in [("1-way", "independent"), ("2-way", [("age", "occupation")])]:
+    for name, marginals in [
+        ("1-way", "independent"),
+        ("2-way", [("age", "occupation")]),
+    ]:
         drawn[name, f"ε = {epsilon}"] = five_tables(epsilon, marginals)
-errors = pd.DataFrame({key: pd.DataFrame(map(pair_errors, tables)).mean() for key, tables in drawn.items()}).T
+errors = pd.DataFrame(
+    {
+        key: pd.DataFrame(map(pair_errors, tables)).mean()
+        for key, tables in drawn.items()
+    }
+).T
 errors.round(3)
 
 # %%
@@ -328,7 +408,12 @@ fig, axes = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained", sharey=T
 for axis, epsilon in zip(axes, (1, 0.1), strict=True):
     axis.bar(range(100), true_counts / n, width=1, color=GREY, label="real")
     for name, color in [("1-way", BLUE), ("2-way", ORANGE)]:
-        shares = drawn[name, f"ε = {epsilon}"][0]["age"].value_counts(normalize=True).reindex(range(100)).fillna(0)
+        shares = (
+            drawn[name, f"ε = {epsilon}"][0]["age"]
+            .value_counts(normalize=True)
+            .reindex(range(100))
+            .fillna(0)
+        )
         axis.stairs(shares, np.arange(101) - 0.5, color=color, label=name)
     axis.set(xlabel="age", title=f"ages of the drawn rows, ε = {epsilon}")
 axes[0].set_ylabel("share")
@@ -359,8 +444,12 @@ def chapter_draws_86(people, runs, epsilon=1):
     table = pd.crosstab(people["age"], people["occupation"])
     found = 0
     for _ in range(runs):
-        noisy = np.clip(table.to_numpy() + rng.laplace(0, 1 / epsilon, table.shape), 0, None)
-        drawn = rng.multinomial(len(people), (noisy / noisy.sum()).ravel()).reshape(table.shape)
+        noisy = np.clip(
+            table.to_numpy() + rng.laplace(0, 1 / epsilon, table.shape), 0, None
+        )
+        drawn = rng.multinomial(len(people), (noisy / noisy.sum()).ravel()).reshape(
+            table.shape
+        )
         found += drawn[table.index == 86].sum() > 0
     return found
 
@@ -370,7 +459,9 @@ def declared_draws_86(people, seeds, epsilon=1):
     """Return in how many runs somebody of 86 is drawn, if noise is put on all declared cells."""
     found, totals = 0, []
     for seed in seeds:
-        synthesizer = DPMarginalSynthesizer(epsilon, domain=pair_domain, marginals="full", random_state=seed)
+        synthesizer = DPMarginalSynthesizer(
+            epsilon, domain=pair_domain, marginals="full", random_state=seed
+        )
         fitted = synthesizer.fit(people)
         found += (fitted.sample()["age"] == 86).any()
         totals.append(fitted.n_rows_)
@@ -398,8 +489,12 @@ pd.DataFrame(
 declared = Domain(pair_domain)
 cell_of_person = declared.join(declared.encode([pair["age"], pair["occupation"]]))
 tables = {
-    "age × occupation, cells that occur": pd.crosstab(pair["age"], pair["occupation"]).to_numpy(),
-    "age × occupation, declared cells": np.bincount(cell_of_person, minlength=declared.size),
+    "age × occupation, cells that occur": pd.crosstab(
+        pair["age"], pair["occupation"]
+    ).to_numpy(),
+    "age × occupation, declared cells": np.bincount(
+        cell_of_person, minlength=declared.size
+    ),
     "32 × 32 × 32 cells without anybody": np.zeros(32**3),
 }
 
@@ -409,12 +504,16 @@ def phantoms(counts, epsilon):
     return float((np.exp(-epsilon * counts) / (2 * epsilon)).sum())
 
 
-clipped = pd.DataFrame({f"ε = {e}": {k: phantoms(v, e) for k, v in tables.items()} for e in (0.1, 1)})
+clipped = pd.DataFrame(
+    {f"ε = {e}": {k: phantoms(v, e) for k, v in tables.items()} for e in (0.1, 1)}
+)
 clipped.round().astype(int)
 
 # %%
 off, error = np.mean(totals) - n, np.std(totals) / math.sqrt(runs)
-print(f"the synthesizer's total at ε = 1: off by {off:+.1f} ± {error:.1f}, the mean of {runs} fits")
+print(
+    f"the synthesizer's total at ε = 1: off by {off:+.1f} ± {error:.1f}, the mean of {runs} fits"
+)
 
 # %% [markdown]
 # ### The number of rows, paid twice or not at all
@@ -425,13 +524,17 @@ print(f"the synthesizer's total at ε = 1: off by {off:+.1f} ± {error:.1f}, the
 
 # %%
 ledger = PrivacyLedger(epsilon=1.0)
-DPMarginalSynthesizer(1.0, domain=pair_domain, marginals="full", ledger=ledger, random_state=0).fit(pair)
+DPMarginalSynthesizer(
+    1.0, domain=pair_domain, marginals="full", ledger=ledger, random_state=0
+).fit(pair)
 try:
     ledger.charge(PrivacyGuarantee(1.0, relation="add_remove"), "a count of all people")
 except BudgetExceeded as refusal:
     print(refusal)
 for name, fitted in [("1-way", one_way), ("2-way", two_way)]:
-    print(f"free of charge, {name}: {fitted.n_rows_:.0f} ± {fitted.n_rows_std_error_:.0f}; true {n}")
+    print(
+        f"free of charge, {name}: {fitted.n_rows_:.0f} ± {fitted.n_rows_std_error_:.0f}; true {n}"
+    )
 
 # %% [markdown]
 # A sum has the noise of all its cells, so the measured column with the fewest values gives the most precise total.
@@ -446,20 +549,33 @@ triple = adult[["age", "occupation", "sex"]]
 triple_domain = pair_domain | {"sex": categories["sex"]}
 ledger = PrivacyLedger(epsilon=2)
 by_itself = [
-    DPHistogram(1.0, domain={name: triple_domain[name] for name in names}, ledger=ledger, random_state=0)
+    DPHistogram(
+        1.0,
+        domain={name: triple_domain[name] for name in names},
+        ledger=ledger,
+        random_state=0,
+    )
     .fit(triple[names])
     .counts_.reshape(100, -1)
     .sum(axis=1)
     for names in (["age", "occupation"], ["age", "sex"])
 ]
-print(f"two histograms, epsilon {ledger.spent.epsilon:g}: people of 40: {by_itself[0][40]} or {by_itself[1][40]}")
+print(
+    f"two histograms, epsilon {ledger.spent.epsilon:g}: people of 40: {by_itself[0][40]} or {by_itself[1][40]}"
+)
 print(f"all ages: they differ by {np.abs(by_itself[0] - by_itself[1]).sum()} people")
 
 # %%
 both = DPMarginalSynthesizer(
-    1.0, domain=triple_domain, marginals=[("age", "occupation"), ("age", "sex")], random_state=0
+    1.0,
+    domain=triple_domain,
+    marginals=[("age", "occupation"), ("age", "sex")],
+    random_state=0,
 ).fit(triple)
-answers = [both.marginal(["age", other]).groupby("age", sort=False)["count"].sum() for other in ("occupation", "sex")]
+answers = [
+    both.marginal(["age", other]).groupby("age", sort=False)["count"].sum()
+    for other in ("occupation", "sex")
+]
 print(
     f"one model, epsilon {both.guarantee_.epsilon:g}: people of 40:",
     [round(float(counts.iloc[40]), 1) for counts in answers],
@@ -492,11 +608,16 @@ def could_come_from(release, count, scale, reach=12):
 # %%
 possible = {}
 for epsilon in (1, 0.1):
-    releases = rng.laplace(0, 1 / epsilon, 2000).tolist()  # each of them of a count of 0
+    releases = rng.laplace(
+        0, 1 / epsilon, 2000
+    ).tolist()  # each of them of a count of 0
     possible[f"ε = {epsilon}"] = [
-        np.mean([could_come_from(release, count, 1 / epsilon) for release in releases]) for count in (0, 1)
+        np.mean([could_come_from(release, count, 1 / epsilon) for release in releases])
+        for count in (0, 1)
     ]
-pd.DataFrame(possible, index=["of 0", "of 1"]).rename_axis("releases that could be of a count …").map("{:.0%}".format)
+pd.DataFrame(possible, index=["of 0", "of 1"]).rename_axis(
+    "releases that could be of a count …"
+).map("{:.0%}".format)
 
 # %% [markdown]
 # In skdp all counts and all noise are integers, drawn exactly: there are no low bits to compare.
@@ -509,7 +630,10 @@ pd.DataFrame(possible, index=["of 0", "of 1"]).rename_axis("releases that could 
 # %%
 weights = load_adult().frame["fnlwgt"]
 print("last edge with that person:", np.histogram_bin_edges(weights, bins=10)[-1])
-print("last edge without:         ", np.histogram_bin_edges(weights[weights < weights.max()], bins=10)[-1])
+print(
+    "last edge without:         ",
+    np.histogram_bin_edges(weights[weights < weights.max()], bins=10)[-1],
+)
 try:
     DPMarginalSynthesizer(1.0).fit(weights.to_frame())
 except ValueError as refusal:
@@ -527,7 +651,9 @@ except ValueError as refusal:
 
 # %%
 ledger = PrivacyLedger(epsilon=1, delta=1e-9)
-synthesizer = DPMarginalSynthesizer(epsilon=1, delta=1e-9, domain=domain, ledger=ledger, random_state=0).fit(adult)
+synthesizer = DPMarginalSynthesizer(
+    epsilon=1, delta=1e-9, domain=domain, ledger=ledger, random_state=0
+).fit(adult)
 print(synthesizer.guarantee_)
 print(f"combinations: {math.prod(synthesizer.domain_.sizes):.1e}")
 ledger.report()[["what", "epsilon", "delta", "mechanism", "secure"]]
@@ -540,10 +666,15 @@ except BudgetExceeded as refusal:
 
 # %%
 measured = pd.DataFrame(
-    {"columns": map(" × ".join, synthesizer.selected_cliques_), "noise": synthesizer.noise_scale_.values()}
+    {
+        "columns": map(" × ".join, synthesizer.selected_cliques_),
+        "noise": synthesizer.noise_scale_.values(),
+    }
 )
 n_pairs = sum(len(clique) == 2 for clique in synthesizer.selected_cliques_)
-print(f"{len(measured)} marginals: {adult.shape[1]} columns and {n_pairs} of {math.comb(14, 2)} pairs")
+print(
+    f"{len(measured)} marginals: {adult.shape[1]} columns and {n_pairs} of {math.comb(14, 2)} pairs"
+)
 measured.iloc[[0, 9, 14, 15, 20, 30, 45]].round(1)
 
 # %%
@@ -561,28 +692,41 @@ synthetic.head()
 
 # %%
 test = load_adult(subset="test").frame.drop(columns="fnlwgt")
-boosting = HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0)
+boosting = HistGradientBoostingClassifier(
+    categorical_features="from_dtype", random_state=0
+)
 triples = {"n_marginals": 30, "random_state": 0}
 
 
 def distances(rows):
     return {
-        f"{order}-way": marginal_error(adult, rows, order=order, domain=domain, **(triples if order == 3 else {}))
+        f"{order}-way": marginal_error(
+            adult, rows, order=order, domain=domain, **(triples if order == 3 else {})
+        )
         for order in (1, 2, 3)
     }
 
 
 def auc(rows):
-    return train_on_synthetic(boosting, rows, test, target="income").loc["synthetic", "roc_auc"]
+    return train_on_synthetic(boosting, rows, test, target="income").loc[
+        "synthetic", "roc_auc"
+    ]
 
 
 def model_rows(epsilon, marginals="auto"):
-    model = DPMarginalSynthesizer(epsilon, delta=1e-9, domain=domain, marginals=marginals, random_state=0)
+    model = DPMarginalSynthesizer(
+        epsilon, delta=1e-9, domain=domain, marginals=marginals, random_state=0
+    )
     return model.fit(adult).sample()
 
 
 # %%
-shuffled = pd.DataFrame({name: adult[name].sample(frac=1, random_state=i).array for i, name in enumerate(adult)})
+shuffled = pd.DataFrame(
+    {
+        name: adult[name].sample(frac=1, random_state=i).array
+        for i, name in enumerate(adult)
+    }
+)
 bootstrap = adult.sample(n, replace=True, random_state=0)
 tables = {
     "graphical model, ε = 1": synthetic,
@@ -590,7 +734,9 @@ tables = {
     "independent columns, not private": shuffled,
     "real rows, resampled": bootstrap,
 }
-quality = pd.DataFrame({name: distances(rows) | {"AUC": auc(rows)} for name, rows in tables.items()}).T
+quality = pd.DataFrame(
+    {name: distances(rows) | {"AUC": auc(rows)} for name, rows in tables.items()}
+).T
 quality.round(4)
 
 # %%
@@ -638,14 +784,22 @@ questions = {
     ),
     "never married, 26 to 65, over 50K": (
         {"marital-status": "Never-married", "age": (26, 66), "income": ">50K"},
-        (adult["marital-status"] == "Never-married") & adult["age"].between(26, 65) & over_50k,
+        (adult["marital-status"] == "Never-married")
+        & adult["age"].between(26, 65)
+        & over_50k,
     ),
-    "women of 86 or more": ({"age": (86, None), "sex": "Female"}, (adult["age"] >= 86) & is_woman),
+    "women of 86 or more": (
+        {"age": (86, None), "sex": "Female"},
+        (adult["age"] >= 86) & is_woman,
+    ),
 }
 
 # %%
 pd.DataFrame.from_dict(
-    {name: [int(true.sum()), synthesizer.count(conditions)] for name, (conditions, true) in questions.items()},
+    {
+        name: [int(true.sum()), synthesizer.count(conditions)]
+        for name, (conditions, true) in questions.items()
+    },
     orient="index",
     columns=["true", "by the model"],
 ).round(1)
@@ -658,8 +812,13 @@ pd.DataFrame.from_dict(
 # random questions:
 
 # %%
-range_errors = {name: 100 * range_query_error(adult, rows, domain=domain) for name, rows in tables.items()}
-pd.Series(range_errors, name="mean error of a range query on two columns, % of all people").round(2)
+range_errors = {
+    name: 100 * range_query_error(adult, rows, domain=domain)
+    for name, rows in tables.items()
+}
+pd.Series(
+    range_errors, name="mean error of a range query on two columns, % of all people"
+).round(2)
 
 # %%
 synthesizer.marginal(["sex", "income"]).round(1)
@@ -675,10 +834,19 @@ synthesizer.marginal(["sex", "income"]).round(1)
 sweep = []
 for epsilon in (0.1, 1, 10):
     fitted = synthetic if epsilon == 1 else model_rows(epsilon)
-    sweep.append({"ε": epsilon, "method": "graphical model"} | distances(fitted) | {"AUC": auc(fitted)})
-    sweep.append({"ε": epsilon, "method": "independent"} | distances(model_rows(epsilon, "independent")))
+    sweep.append(
+        {"ε": epsilon, "method": "graphical model"}
+        | distances(fitted)
+        | {"AUC": auc(fitted)}
+    )
+    sweep.append(
+        {"ε": epsilon, "method": "independent"}
+        | distances(model_rows(epsilon, "independent"))
+    )
 sweep = pd.DataFrame(sweep).set_index(["method", "ε"])
-real_auc = train_on_synthetic(boosting, bootstrap, test, target="income", real_train=adult).loc["real", "roc_auc"]
+real_auc = train_on_synthetic(
+    boosting, bootstrap, test, target="income", real_train=adult
+).loc["real", "roc_auc"]
 sweep.round(4)
 
 # %%
@@ -690,11 +858,23 @@ for order, color in [("1-way", BLUE), ("2-way", ORANGE), ("3-way", GREEN)]:
     left.axhline(quality.loc["real rows, resampled", order], color=color, linestyle=":")
 left.plot([], [], "--", color=GREY, label="independent columns")
 left.plot([], [], ":", color=GREY, label="real rows, resampled")
-left.set(xlabel="ε", ylabel="mean total-variation distance", title="marginals", ylim=(4e-4, 1.5))
+left.set(
+    xlabel="ε",
+    ylabel="mean total-variation distance",
+    title="marginals",
+    ylim=(4e-4, 1.5),
+)
 left.legend(frameon=False, ncols=2, loc="lower left", fontsize="small")
-right.semilogx(model.index, model["AUC"], "o-", color=BLUE, label="trained on synthetic rows")
+right.semilogx(
+    model.index, model["AUC"], "o-", color=BLUE, label="trained on synthetic rows"
+)
 right.axhline(real_auc, color=GREY, linestyle=":", label="trained on the real ones")
-right.set(xlabel="ε", ylabel="AUC on real test rows", title="predicting income", ylim=(0.75, 0.95))
+right.set(
+    xlabel="ε",
+    ylabel="AUC on real test rows",
+    title="predicting income",
+    ylim=(0.75, 0.95),
+)
 right.legend(frameon=False, loc="lower right")
 plt.show()
 
@@ -708,13 +888,20 @@ plt.show()
 # and in prediction: here relationship and sex, whose true values the classifier then never sees.
 
 # %%
-redrawn = DPMarginalSynthesizer(1, delta=1e-9, domain=domain, redraw=["sex", "relationship"], random_state=0)
-pipeline = make_pipeline(redrawn, boosting).fit(adult.drop(columns="income"), adult["income"])
+redrawn = DPMarginalSynthesizer(
+    1, delta=1e-9, domain=domain, redraw=["sex", "relationship"], random_state=0
+)
+pipeline = make_pipeline(redrawn, boosting).fit(
+    adult.drop(columns="income"), adult["income"]
+)
 
 X, X_test = (rows.drop(columns="income") for rows in (adult, test))
 scores = {"redrawn": pipeline.score(X_test, test["income"])}
 scores["as they were"] = boosting.fit(X, adult["income"]).score(X_test, test["income"])
-print("accuracy on real test rows:", {name: round(score, 3) for name, score in scores.items()})
+print(
+    "accuracy on real test rows:",
+    {name: round(score, 3) for name, score in scores.items()},
+)
 
 # %% [markdown]
 # ## What is guaranteed, and what is not

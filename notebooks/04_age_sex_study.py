@@ -38,7 +38,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 # %%
-from skdp import BudgetExceeded, Domain, PrivacyLedger, RandomizedResponseEncoder, privacy_statement
+from skdp import (
+    BudgetExceeded,
+    Domain,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    privacy_statement,
+)
 from skdp.datasets import load_adult
 from skdp.evaluation import (
     CountEstimateDisplay,
@@ -74,7 +80,9 @@ domain = Domain({"age_group": [YOUNGER, OLDER], "sex": ["Female", "Male"]})
 domain
 
 # %%
-age_group = pd.Categorical(np.where(adult["age"] > 37, OLDER, YOUNGER), categories=[YOUNGER, OLDER])
+age_group = pd.Categorical(
+    np.where(adult["age"] > 37, OLDER, YOUNGER), categories=[YOUNGER, OLDER]
+)
 people = adult.drop(columns="age").assign(age_group=age_group)
 cells = people[["age_group", "sex"]]
 pd.crosstab(cells["age_group"], cells["sex"])
@@ -89,11 +97,15 @@ pd.crosstab(cells["age_group"], cells["sex"])
 # %%
 soldiers = adult.loc[adult["occupation"] == "Armed-Forces", "age"]
 medians = pd.Series({one: soldiers.drop(one).median() for one in soldiers.index})
-print(f"median of the {len(soldiers)}: {soldiers.median():g}; without one of them: {sorted(medians.unique().tolist())}")
+print(
+    f"median of the {len(soldiers)}: {soldiers.median():g}; without one of them: {sorted(medians.unique().tolist())}"
+)
 
 # %%
 others = [soldiers.drop(one) for one in soldiers.index]
-moved = [((ages > ages.median()) != (ages > soldiers.median())).sum() for ages in others]
+moved = [
+    ((ages > ages.median()) != (ages > soldiers.median())).sum() for ages in others
+]
 print(f"others whose group changes when one person is left out: up to {max(moved)}")
 
 # %% [markdown]
@@ -108,7 +120,9 @@ print(f"others whose group changes when one person is left out: up to {max(moved
 
 # %%
 def randomizer(epsilon, **options):
-    return RandomizedResponseEncoder(epsilon, strategy="joint", categories=domain, **options)
+    return RandomizedResponseEncoder(
+        epsilon, strategy="joint", categories=domain, **options
+    )
 
 
 encoder = randomizer(1.0, random_state=0).fit(cells)
@@ -124,7 +138,9 @@ pd.DataFrame(encoder.channel()[0], index=names, columns=names).map(float).round(
 
 # %%
 reports = encoder.transform(cells)
-print(f"people whose report is their true group: {(reports == cells).all(axis=1).mean():.1%}")
+print(
+    f"people whose report is their true group: {(reports == cells).all(axis=1).mean():.1%}"
+)
 reports.head(3)
 
 # %% [markdown]
@@ -148,9 +164,15 @@ def seeded_shifts(seed):
 # %%
 published = (truth + seeded_shifts(42)) % 4
 known = slice(0, 20)
-fits = [seed for seed in range(100) if ((truth + seeded_shifts(seed)) % 4 == published)[known].all()]
+fits = [
+    seed
+    for seed in range(100)
+    if ((truth + seeded_shifts(seed)) % 4 == published)[known].all()
+]
 recovered = (published - seeded_shifts(fits[0])) % 4
-print(f"seeds that fit: {fits}; groups that are then known: {(recovered == truth).mean():.0%} of {n:,}")
+print(
+    f"seeds that fit: {fits}; groups that are then known: {(recovered == truth).mean():.0%} of {n:,}"
+)
 
 # %% [markdown]
 # Without `random_state` the library's random bits come from the operating system's secure source. With it they do not,
@@ -164,7 +186,14 @@ print(f"seeds that fit: {fits}; groups that are then known: {(recovered == truth
 true_counts = cells.value_counts().reindex(domain.cells()).rename("true")
 estimates = encoder.estimate_counts(reports)
 shown = estimates[["count", "std_error", "lower", "upper"]].round().astype(int)
-pd.concat([true_counts, reports.value_counts().reindex(domain.cells()).rename("reports"), shown], axis=1)
+pd.concat(
+    [
+        true_counts,
+        reports.value_counts().reindex(domain.cells()).rename("reports"),
+        shown,
+    ],
+    axis=1,
+)
 
 # %%
 CountEstimateDisplay.from_estimator(encoder, reports, true_counts=true_counts)
@@ -177,9 +206,13 @@ plt.show()
 
 # %%
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
-study = count_study(cells, domain, epsilons=EPSILONS, repeats=100, postprocess=["none"], random_state=0)
+study = count_study(
+    cells, domain, epsilons=EPSILONS, repeats=100, postprocess=["none"], random_state=0
+)
 summary = study.summary().set_index("epsilon")
-summary[["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]].round(2)
+summary[["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]].round(
+    2
+)
 
 # %% [markdown]
 # L1 is the sum of the errors of the four counts, L2 the root of the sum of their squares. The expected errors follow
@@ -188,13 +221,26 @@ summary[["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]
 
 # %%
 l1 = study.errors.pivot(index="repeat", columns="epsilon", values="l1")
-swapped = {f"ε = {low:g} and {high:g}": (l1[low] < l1[high]).mean() for low, high in itertools.pairwise(EPSILONS)}
-pd.Series(swapped, name="share of pairs of single runs in which the smaller ε has the smaller error")
+swapped = {
+    f"ε = {low:g} and {high:g}": (l1[low] < l1[high]).mean()
+    for low, high in itertools.pairwise(EPSILONS)
+}
+pd.Series(
+    swapped,
+    name="share of pairs of single runs in which the smaller ε has the smaller error",
+)
 
 # %%
 fig, ax = plt.subplots(figsize=(7, 3.5))
 ax.loglog(summary.index, summary["l1_mean_expected"], label="expected, in closed form")
-ax.vlines(summary.index, summary["l1_q05"], summary["l1_q95"], lw=6, alpha=0.3, label="90 of 100 releases")
+ax.vlines(
+    summary.index,
+    summary["l1_q05"],
+    summary["l1_q95"],
+    lw=6,
+    alpha=0.3,
+    label="90 of 100 releases",
+)
 ax.set(xlabel="ε", ylabel="L1 error, people")
 ax.legend(frameon=False)
 plt.show()
@@ -213,14 +259,18 @@ def reports_error(epsilon):
 
 
 def curator_error(epsilon):
-    ratio = math.exp(-epsilon)  # of the probabilities of discrete Laplace noise, whose variance is 2 r / (1 - r)²
+    ratio = math.exp(
+        -epsilon
+    )  # of the probabilities of discrete Laplace noise, whose variance is 2 r / (1 - r)²
     return math.sqrt(len(true_counts) * 2 * ratio) / (1 - ratio)
 
 
 by_trust = pd.DataFrame(
     {
         "local": [reports_error(epsilon) for epsilon in EPSILONS],
-        "shuffled": [reports_error(Shuffled(epsilon, delta=1e-6, n=n)) for epsilon in EPSILONS],
+        "shuffled": [
+            reports_error(Shuffled(epsilon, delta=1e-6, n=n)) for epsilon in EPSILONS
+        ],
         "central": [curator_error(epsilon) for epsilon in EPSILONS],
     },
     index=pd.Index(EPSILONS, name="epsilon"),
@@ -242,27 +292,43 @@ plt.show()
 # out too large on average. To see it, add race as a third column; that makes 20 groups, most of them small:
 
 # %%
-wide = Domain({**{name: domain[name] for name in domain.columns}, "race": census.domain["race"]})
+wide = Domain(
+    {**{name: domain[name] for name in domain.columns}, "race": census.domain["race"]}
+)
 three_columns = people[list(wide.columns)]
-twenty = RandomizedResponseEncoder(0.5, strategy="joint", categories=wide, random_state=0).fit(three_columns)
+twenty = RandomizedResponseEncoder(
+    0.5, strategy="joint", categories=wide, random_state=0
+).fit(three_columns)
 tallies = [twenty.tally(twenty.transform(three_columns)) for _ in range(200)]
 
 # %%
 repaired = {
-    repair: np.array([twenty.estimate_counts(tally, postprocess=repair)["count"] for tally in tallies])
+    repair: np.array(
+        [
+            twenty.estimate_counts(tally, postprocess=repair)["count"]
+            for tally in tallies
+        ]
+    )
     for repair in ("none", "clip", "simplex")
 }
 twenty_counts = three_columns.value_counts().reindex(wide.cells()).fillna(0).to_numpy()
 small = twenty_counts < 1000
-print(f"{small.sum()} of {wide.size} groups are small: {twenty_counts[small].mean():.0f} people on average")
+print(
+    f"{small.sum()} of {wide.size} groups are small: {twenty_counts[small].mean():.0f} people on average"
+)
 
 # %%
 repairs = pd.DataFrame(
     {
-        "mean total": {name: counts.sum(axis=1).mean() for name, counts in repaired.items()},
-        "mean small group": {name: counts[:, small].mean() for name, counts in repaired.items()},
+        "mean total": {
+            name: counts.sum(axis=1).mean() for name, counts in repaired.items()
+        },
+        "mean small group": {
+            name: counts[:, small].mean() for name, counts in repaired.items()
+        },
         "rms L2 error": {
-            name: np.sqrt(((counts - twenty_counts) ** 2).sum(axis=1).mean()) for name, counts in repaired.items()
+            name: np.sqrt(((counts - twenty_counts) ** 2).sum(axis=1).mean())
+            for name, counts in repaired.items()
         },
     }
 )
@@ -281,11 +347,18 @@ repairs.round(0).astype(int)
 
 # %%
 standard_error = pd.Series(
-    {epsilon: np.sqrt(randomizer(epsilon).fit(cells).count_variances([n / 4] * 4).mean()) for epsilon in EPSILONS}
+    {
+        epsilon: np.sqrt(
+            randomizer(epsilon).fit(cells).count_variances([n / 4] * 4).mean()
+        )
+        for epsilon in EPSILONS
+    }
 )
 EPSILON = min(epsilon for epsilon, error in standard_error.items() if error <= 0.01 * n)
 print(f"smallest ε that satisfies this: {EPSILON:g}")
-(100 * standard_error / n).round(2).rename("standard error of a count, in % of all people").rename_axis("ε").to_frame()
+(100 * standard_error / n).round(2).rename(
+    "standard error of a count, in % of all people"
+).rename_axis("ε").to_frame()
 
 # %% [markdown]
 # ## 5. Release the table, once
@@ -318,9 +391,13 @@ again = randomizer(1.0, random_state=0).fit(asked)
 true_groups = asked.astype(str).agg(" ".join, axis=1)
 votes, shares = 0, {}
 for number in range(1, 11):
-    votes = votes + pd.get_dummies(again.transform(asked).astype(str).agg(" ".join, axis=1), dtype=int)
+    votes = votes + pd.get_dummies(
+        again.transform(asked).astype(str).agg(" ".join, axis=1), dtype=int
+    )
     shares[number] = (votes.idxmax(axis=1) == true_groups).mean()
-pd.Series(shares, name="share recovered")[[1, 2, 5, 10]].rename_axis("releases").round(3)
+pd.Series(shares, name="share recovered")[[1, 2, 5, 10]].rename_axis("releases").round(
+    3
+)
 
 # %% [markdown]
 # One report at ε = 1 reveals the group of fewer than half of the people, ten reveal that of more than three quarters.
@@ -336,12 +413,21 @@ pd.Series(shares, name="share recovered")[[1, 2, 5, 10]].rename_axis("releases")
 income = people["income"]
 ours = released.drop(columns="income")
 some = slice(None, None, 8)
-trees = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=30, random_state=0)
+trees = HistGradientBoostingClassifier(
+    categorical_features="from_dtype", max_iter=30, random_state=0
+)
 
 
 def attack(table, columns=("age_group", "sex"), **options):
-    options = {"encoder": release, "estimator": trees, "cv": 3, "random_state": 0} | options
-    return attribute_inference(table.iloc[some], income.iloc[some], cells.iloc[some][list(columns)], **options)
+    options = {
+        "encoder": release,
+        "estimator": trees,
+        "cv": 3,
+        "random_state": 0,
+    } | options
+    return attribute_inference(
+        table.iloc[some], income.iloc[some], cells.iloc[some][list(columns)], **options
+    )
 
 
 # %% [markdown]
@@ -359,8 +445,12 @@ leak.carriers.head(3).round(3)
 
 # %%
 honest = attack(ours)
-print(f"guessed right: {honest.accuracy:.1%}; without the reports: {honest.accuracy_without_report:.1%}")
-print(f"by the most frequent group: {honest.baseline:.1%}; from the report alone at best: {honest.bayes_bound:.1%}")
+print(
+    f"guessed right: {honest.accuracy:.1%}; without the reports: {honest.accuracy_without_report:.1%}"
+)
+print(
+    f"by the most frequent group: {honest.baseline:.1%}; from the report alone at best: {honest.bayes_bound:.1%}"
+)
 honest.carriers.head(8).round(3)
 
 # %%
@@ -377,10 +467,17 @@ plt.show()
 without_both = [name for name in ours if name not in ("relationship", "marital-status")]
 by_sex = {
     "all columns": attack(ours, ["sex"]),
-    "without relationship and marital-status": attack(ours, ["sex"], known=without_both),
+    "without relationship and marital-status": attack(
+        ours, ["sex"], known=without_both
+    ),
 }
 measures = ["accuracy", "accuracy_without_report", "baseline", "bayes_bound"]
-pd.DataFrame({name: {one: getattr(result, one) for one in measures} for name, result in by_sex.items()}).T.round(3)
+pd.DataFrame(
+    {
+        name: {one: getattr(result, one) for one in measures}
+        for name, result in by_sex.items()
+    }
+).T.round(3)
 
 # %% [markdown]
 # ## 7. Train a classifier
@@ -396,14 +493,17 @@ NUMBERS = ["education-num", "capital-gain", "capital-loss", "hours-per-week"]
 
 def classifier():
     columns = make_column_transformer(
-        (StandardScaler(), NUMBERS), remainder=OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+        (StandardScaler(), NUMBERS),
+        remainder=OneHotEncoder(handle_unknown="ignore", sparse_output=False),
     )
     return make_pipeline(columns, LogisticRegression(solver="newton-cholesky"))
 
 
 # %%
 private_columns = ColumnTransformer(
-    [("reports", randomizer(EPSILON), list(domain.columns))], remainder="passthrough", verbose_feature_names_out=False
+    [("reports", randomizer(EPSILON), list(domain.columns))],
+    remainder="passthrough",
+    verbose_feature_names_out=False,
 ).set_output(transform="pandas")
 curve = privacy_curve(
     make_pipeline(private_columns, classifier()),
@@ -414,7 +514,12 @@ curve = privacy_curve(
     sensitive_features="sex",
     privileged="Male",
     positive_label=">50K",
-    scoring=["accuracy", "roc_auc", "statistical_parity_difference", "equal_opportunity_difference"],
+    scoring=[
+        "accuracy",
+        "roc_auc",
+        "statistical_parity_difference",
+        "equal_opportunity_difference",
+    ],
     cv=3,
     n_repeats=2,
     random_state=0,
@@ -440,12 +545,26 @@ means.round(4)
 # with the full table, and with the table without the two columns.
 
 # %%
-tables = {"full": X, "privatised": ours, "without both columns": X.drop(columns=list(domain.columns))}
-train, test = train_test_split(np.arange(n), test_size=1 / 3, stratify=y, random_state=0)
+tables = {
+    "full": X,
+    "privatised": ours,
+    "without both columns": X.drop(columns=list(domain.columns)),
+}
+train, test = train_test_split(
+    np.arange(n), test_size=1 / 3, stratify=y, random_state=0
+)
 y_test = y.iloc[test].to_numpy()
-models = {name: classifier().fit(table.iloc[train], y.iloc[train]) for name, table in tables.items()}
-chances = {name: model.predict_proba(tables[name].iloc[test])[:, 1] for name, model in models.items()}
-predicted = {name: np.where(chance > 0.5, ">50K", "<=50K") for name, chance in chances.items()}
+models = {
+    name: classifier().fit(table.iloc[train], y.iloc[train])
+    for name, table in tables.items()
+}
+chances = {
+    name: model.predict_proba(tables[name].iloc[test])[:, 1]
+    for name, model in models.items()
+}
+predicted = {
+    name: np.where(chance > 0.5, ">50K", "<=50K") for name, chance in chances.items()
+}
 
 # %% [markdown]
 # The models are tested on the same people, so what counts is the interval of their *difference*, from resampled test
@@ -456,8 +575,14 @@ predicted = {name: np.where(chance > 0.5, ">50K", "<=50K") for name, chance in c
 def scores(rows):
     return pd.DataFrame(
         {
-            "accuracy": {name: (labels == y_test)[rows].mean() for name, labels in predicted.items()},
-            "AUC": {name: roc_auc_score(y_test[rows] == ">50K", chance[rows]) for name, chance in chances.items()},
+            "accuracy": {
+                name: (labels == y_test)[rows].mean()
+                for name, labels in predicted.items()
+            },
+            "AUC": {
+                name: roc_auc_score(y_test[rows] == ">50K", chance[rows])
+                for name, chance in chances.items()
+            },
         }
     )
 
@@ -468,12 +593,24 @@ point.round(4)
 # %%
 rng = np.random.default_rng(0)
 resamples = [scores(rng.integers(0, len(test), len(test))) for _ in range(50)]
-pairs = [("privatised", "full"), ("without both columns", "full"), ("privatised", "without both columns")]
+pairs = [
+    ("privatised", "full"),
+    ("without both columns", "full"),
+    ("privatised", "without both columns"),
+]
 compared = {}
 for first, second in pairs:
-    margins = 1.96 * pd.DataFrame([resample.loc[first] - resample.loc[second] for resample in resamples]).std()
+    margins = (
+        1.96
+        * pd.DataFrame(
+            [resample.loc[first] - resample.loc[second] for resample in resamples]
+        ).std()
+    )
     for score, difference in (point.loc[first] - point.loc[second]).items():
-        ends = {"lower": difference - margins[score], "upper": difference + margins[score]}
+        ends = {
+            "lower": difference - margins[score],
+            "upper": difference + margins[score],
+        }
         compared[score, f"{first} − {second}"] = {"difference": difference} | ends
 compared = pd.DataFrame(compared).T
 compared.loc[["accuracy", "AUC"]].round(4)
@@ -492,14 +629,21 @@ compared.loc[["accuracy", "AUC"]].round(4)
 sex = cells["sex"].iloc[test]
 options = {"privileged": "Male", "positive_label": ">50K"}
 fairness = {
-    name: fairness_report(y_test, labels, sex, by_group=True, confidence_level=0.95, **options)
+    name: fairness_report(
+        y_test, labels, sex, by_group=True, confidence_level=0.95, **options
+    )
     for name, labels in predicted.items()
 }
-FairnessDisplay.from_reports({name: report[report["group"].notna()] for name, report in fairness.items()})
+FairnessDisplay.from_reports(
+    {name: report[report["group"].notna()] for name, report in fairness.items()}
+)
 plt.show()
 
 # %%
-impact = {name: report.set_index("metric").loc["disparate_impact", "value"] for name, report in fairness.items()}
+impact = {
+    name: report.set_index("metric").loc["disparate_impact", "value"]
+    for name, report in fairness.items()
+}
 pd.Series(impact, name="disparate impact").round(3)
 
 # %% [markdown]
@@ -514,17 +658,27 @@ pd.Series(impact, name="disparate impact").round(3)
 labels, seen = predicted["privatised"], reports.iloc[test]
 by_truth = fairness_report(y_test, labels, sex, **options)
 naive = fairness_report(y_test, labels, seen["sex"], **options)
-debiased = debiased_fairness(y_test, labels, seen, release, columns="sex", rows="fixed", **options)
+debiased = debiased_fairness(
+    y_test, labels, seen, release, columns="sex", rows="fixed", **options
+)
 
 # %%
-METRICS = ["statistical_parity_difference", "equal_opportunity_difference", "average_odds_difference"]
+METRICS = [
+    "statistical_parity_difference",
+    "equal_opportunity_difference",
+    "average_odds_difference",
+]
 named = {"true sex": by_truth, "reported sex": naive, "debiased": debiased}
-differences = {name: report[report["metric"].isin(METRICS)] for name, report in named.items()}
+differences = {
+    name: report[report["metric"].isin(METRICS)] for name, report in named.items()
+}
 FairnessDisplay.from_reports(differences, confidence_level=0.95)
 plt.show()
 
 # %%
-values = pd.DataFrame({name: report.set_index("metric")["value"] for name, report in differences.items()})
+values = pd.DataFrame(
+    {name: report.set_index("metric")["value"] for name, report in differences.items()}
+)
 values = values.join(differences["debiased"].set_index("metric")[["lower", "upper"]])
 values.round(3)
 

@@ -32,7 +32,12 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from fairlearn.metrics import MetricFrame, demographic_parity_difference, equal_opportunity_difference, selection_rate
+from fairlearn.metrics import (
+    MetricFrame,
+    demographic_parity_difference,
+    equal_opportunity_difference,
+    selection_rate,
+)
 from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
@@ -42,7 +47,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
 # %%
-from skdp import RandomizedResponseEncoder, SubsetSelectionEncoder, UnaryEncodingTransformer
+from skdp import (
+    RandomizedResponseEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
 from skdp.datasets import load_adult
 from skdp.evaluation import FairnessDisplay, PrivacyCurveDisplay, privacy_curve
 from skdp.metrics import (
@@ -60,14 +69,26 @@ threadpool_limits(1)  # in problems as small as these, threads only wait for one
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
 PARITY, OPPORTUNITY = "statistical_parity_difference", "equal_opportunity_difference"
 PRIVATE = ["sex", "race", "native-country", "age"]
-PUBLIC = ["workclass", "education", "marital-status", "occupation", "relationship", "hours-per-week"]
+PUBLIC = [
+    "workclass",
+    "education",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "hours-per-week",
+]
 
 
 # %%
-train, test = load_adult(subset="train", dropna=True), load_adult(subset="test", dropna=True)
+train, test = (
+    load_adult(subset="train", dropna=True),
+    load_adult(subset="test", dropna=True),
+)
 X, X_test = train.data[PRIVATE + PUBLIC], test.data[PRIVATE + PUBLIC]
 y, y_test = train.target, test.target
-print(f"{len(X):,} rows to train on, {len(X_test):,} to test, {len(PRIVATE + PUBLIC)} columns")
+print(
+    f"{len(X):,} rows to train on, {len(X_test):,} to test, {len(PRIVATE + PUBLIC)} columns"
+)
 
 # %% [markdown]
 # ## With true groups
@@ -76,11 +97,20 @@ print(f"{len(X):,} rows to train on, {len(X_test):,} to test, {len(PRIVATE + PUB
 # the usual metrics of its predictions. All differences are *unprivileged − privileged*: below 0, women get less.
 
 # %%
-classifier = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=1000)).fit(X, y)
+classifier = make_pipeline(
+    OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=1000)
+).fit(X, y)
 predicted = classifier.predict(X_test)
-print(f"accuracy {np.mean(predicted == y_test):.4f}, predicted >50K: {np.mean(predicted == '>50K'):.1%}")
+print(
+    f"accuracy {np.mean(predicted == y_test):.4f}, predicted >50K: {np.mean(predicted == '>50K'):.1%}"
+)
 report = fairness_report(
-    y_test, predicted, X_test["sex"], privileged="Male", positive_label=">50K", confidence_level=0.95
+    y_test,
+    predicted,
+    X_test["sex"],
+    privileged="Male",
+    positive_label=">50K",
+    confidence_level=0.95,
 )
 true_values = report[report["group"].isna()].set_index("metric")["value"]
 report.round(4)
@@ -91,16 +121,29 @@ report.round(4)
 
 # %%
 by_group = fairness_report(
-    y_test, predicted, X_test[["race", "sex"]], positive_label=">50K", by_group=True, confidence_level=0.95
+    y_test,
+    predicted,
+    X_test[["race", "sex"]],
+    positive_label=">50K",
+    by_group=True,
+    confidence_level=0.95,
 )
 sizes = X_test.groupby(["race", "sex"], observed=True).size()
 rates = by_group[by_group["metric"] == "true_positive_rate"]
-rates = rates.set_index(pd.MultiIndex.from_tuples(rates["group"], names=sizes.index.names))
+rates = rates.set_index(
+    pd.MultiIndex.from_tuples(rates["group"], names=sizes.index.names)
+)
 rates[["value", "lower", "upper"]].assign(rows=sizes).round(3)
 
 # %%
 FairnessDisplay.from_estimator(
-    classifier, X_test, y_test, X_test["sex"], privileged="Male", positive_label=">50K", name="true groups"
+    classifier,
+    X_test,
+    y_test,
+    X_test["sex"],
+    privileged="Male",
+    positive_label=">50K",
+    name="true groups",
 )
 plt.show()
 
@@ -109,15 +152,21 @@ plt.show()
 # aif360's is signed, fairlearn's is the largest rate minus the smallest.
 
 # %%
-logging.getLogger().addFilter(lambda record: "unavailable" not in record.getMessage())  # of learners that nobody needs
+logging.getLogger().addFilter(
+    lambda record: "unavailable" not in record.getMessage()
+)  # of learners that nobody needs
 from aif360.metrics import ClassificationMetric
 
 # %%
 dataset, dataset_predicted = (
-    to_aif360(X_test, labels, "sex", privileged="Male", positive_label=">50K") for labels in (y_test, predicted)
+    to_aif360(X_test, labels, "sex", privileged="Male", positive_label=">50K")
+    for labels in (y_test, predicted)
 )
 aif360 = ClassificationMetric(
-    dataset, dataset_predicted, unprivileged_groups=[{"sex": 0.0}], privileged_groups=[{"sex": 1.0}]
+    dataset,
+    dataset_predicted,
+    unprivileged_groups=[{"sex": 0.0}],
+    privileged_groups=[{"sex": 1.0}],
 )
 
 # %%
@@ -142,7 +191,9 @@ peers = pd.DataFrame(
 peers.round(4)
 
 # %%
-frame = MetricFrame(metrics=selection_rate, y_true=rich, y_pred=predicted_rich, **groups)
+frame = MetricFrame(
+    metrics=selection_rate, y_true=rich, y_pred=predicted_rich, **groups
+)
 frame.by_group.rename("selection rate, by fairlearn").round(4).to_frame()
 
 # %% [markdown]
@@ -175,22 +226,44 @@ def shrinkage(epsilon, rows):
 
 def naive_difference(reported_male, rows):
     """Return the difference of the rates, with reports taken for the truth."""
-    return predicted_rich[rows & ~reported_male].mean() - predicted_rich[rows & reported_male].mean()
+    return (
+        predicted_rich[rows & ~reported_male].mean()
+        - predicted_rich[rows & reported_male].mean()
+    )
 
 
 # %%
 lines = []
 for epsilon in (0.5, 1, 2, 4):
-    encoder = RandomizedResponseEncoder(epsilon, categories=SEXES, random_state=0).fit(X_test[["sex"]])
-    repeats = [(encoder.transform(X_test[["sex"]])["sex"] == "Male").to_numpy() for _ in range(200)]
+    encoder = RandomizedResponseEncoder(epsilon, categories=SEXES, random_state=0).fit(
+        X_test[["sex"]]
+    )
+    repeats = [
+        (encoder.transform(X_test[["sex"]])["sex"] == "Male").to_numpy()
+        for _ in range(200)
+    ]
     for metric, rows in PEOPLE.items():
         naive = np.mean([naive_difference(reported, rows) for reported in repeats])
         factor = shrinkage(epsilon, rows)
-        lines.append((metric, epsilon, true_values[metric], naive, naive / true_values[metric], factor))
+        lines.append(
+            (
+                metric,
+                epsilon,
+                true_values[metric],
+                naive,
+                naive / true_values[metric],
+                factor,
+            )
+        )
 
 # %%
-shrunk = pd.DataFrame(lines, columns=["metric", "ε", "true", "mean of the naive ones", "their ratio", "theory"])
-shrunk = shrunk.sort_values(["metric", "ε"], ascending=[False, True]).set_index(["metric", "ε"])
+shrunk = pd.DataFrame(
+    lines,
+    columns=["metric", "ε", "true", "mean of the naive ones", "their ratio", "theory"],
+)
+shrunk = shrunk.sort_values(["metric", "ε"], ascending=[False, True]).set_index(
+    ["metric", "ε"]
+)
 shrunk.round(4)
 
 # %% [markdown]
@@ -212,21 +285,31 @@ debiased.drop(columns="definition").round(4)
 
 # %%
 found = [
-    debiased_fairness(y_test, predicted, one.transform(X_test[["sex"]]), one, **fixed).set_index("metric")
+    debiased_fairness(
+        y_test, predicted, one.transform(X_test[["sex"]]), one, **fixed
+    ).set_index("metric")
     for _ in range(100)
 ]
 
 # %%
 repeated = {}
 for metric in PEOPLE:
-    values, true = np.array([table.loc[metric, "value"] for table in found]), true_values[metric]
-    covered = [table.loc[metric, "lower"] <= true <= table.loc[metric, "upper"] for table in found]
+    values, true = (
+        np.array([table.loc[metric, "value"] for table in found]),
+        true_values[metric],
+    )
+    covered = [
+        table.loc[metric, "lower"] <= true <= table.loc[metric, "upper"]
+        for table in found
+    ]
     repeated[metric] = {
         "true": true,
         "mean": values.mean(),
         "± its error": values.std(ddof=1) / 10,
         "standard deviation": values.std(ddof=1),
-        "stated standard error": np.mean([table.loc[metric, "std_error"] for table in found]),
+        "stated standard error": np.mean(
+            [table.loc[metric, "std_error"] for table in found]
+        ),
         "intervals that cover": np.mean(covered),
     }
 pd.DataFrame(repeated).T.round(4)
@@ -255,10 +338,14 @@ for epsilon in (0.5, 1, 2, 4):
         debiased_fairness(y_test, predicted, seen, encoder, **options),
     )
     for name, table in zip(displayed, tables, strict=True):
-        displayed[name].append(table[table["metric"].isin(PEOPLE)].assign(group=f"ε = {epsilon}"))
+        displayed[name].append(
+            table[table["metric"].isin(PEOPLE)].assign(group=f"ε = {epsilon}")
+        )
 
 # %%
-displayed = {name: pd.concat(tables, ignore_index=True) for name, tables in displayed.items()}
+displayed = {
+    name: pd.concat(tables, ignore_index=True) for name, tables in displayed.items()
+}
 FairnessDisplay.from_reports(displayed, confidence_level=0.95)
 plt.show()
 
@@ -282,12 +369,20 @@ exact.set_index("metric").loc[[PARITY, OPPORTUNITY], ["value"]].round(3)
 
 # %%
 lines = {}
-for kind in (RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder):
+for kind in (
+    RandomizedResponseEncoder,
+    UnaryEncodingTransformer,
+    SubsetSelectionEncoder,
+):
     for epsilon in (1.0, 2.0):
-        encoder = kind(epsilon, strategy="joint", categories=race_and_sex, random_state=0)
+        encoder = kind(
+            epsilon, strategy="joint", categories=race_and_sex, random_state=0
+        )
         seen = encoder.fit_transform(both)
         table = debiased_fairness(y_test, predicted, seen, encoder, **against_white_men)
-        values = table.set_index("metric").loc[[PARITY, OPPORTUNITY], ["value", "std_error"]]
+        values = table.set_index("metric").loc[
+            [PARITY, OPPORTUNITY], ["value", "std_error"]
+        ]
         lines[kind.__name__, f"ε = {epsilon:g}"] = values.stack()
 pd.DataFrame(lines).T.astype(float).round(3)
 
@@ -297,7 +392,15 @@ pd.DataFrame(lines).T.astype(float).round(3)
 # difference is .14. The same reports also give estimates for sex alone, at no further cost (`columns="sex"`):
 
 # %%
-by_sex = debiased_fairness(y_test, predicted, seen, encoder, privileged="Male", positive_label=">50K", columns="sex")
+by_sex = debiased_fairness(
+    y_test,
+    predicted,
+    seen,
+    encoder,
+    privileged="Male",
+    positive_label=">50K",
+    columns="sex",
+)
 by_sex.drop(columns="definition").iloc[6:].round(3)
 
 # %% [markdown]
@@ -311,12 +414,17 @@ by_sex.drop(columns="definition").iloc[6:].round(3)
 census = load_adult(subset="all", dropna=True)
 adult, income = census.data[PRIVATE + PUBLIC], census.target
 # The survey asked those above 16, and codes 90 for all above: public limits, not what occurs here.
-domain = {name: range(17, 91) if name == "age" else census.domain[name] for name in PRIVATE}
+domain = {
+    name: range(17, 91) if name == "age" else census.domain[name] for name in PRIVATE
+}
 reported = make_pipeline(
-    RandomizedResponseEncoder(strategy="split", categories=domain), OneHotEncoder(handle_unknown="ignore")
+    RandomizedResponseEncoder(strategy="split", categories=domain),
+    OneHotEncoder(handle_unknown="ignore"),
 )
 model = make_pipeline(
-    make_column_transformer((reported, PRIVATE), (OneHotEncoder(handle_unknown="ignore"), PUBLIC)),
+    make_column_transformer(
+        (reported, PRIVATE), (OneHotEncoder(handle_unknown="ignore"), PUBLIC)
+    ),
     LogisticRegression(max_iter=1000),
 )
 
@@ -330,8 +438,15 @@ curve = privacy_curve(
     sensitive_features="sex",
     privileged="Male",
     positive_label=">50K",
-    scoring=["accuracy", "statistical_parity_difference", "equal_opportunity_difference"],
-    cv=[train_test_split(np.arange(len(income)), test_size=0.2, random_state=seed) for seed in range(3)],
+    scoring=[
+        "accuracy",
+        "statistical_parity_difference",
+        "equal_opportunity_difference",
+    ],
+    cv=[
+        train_test_split(np.arange(len(income)), test_size=0.2, random_state=seed)
+        for seed in range(3)
+    ],
     privatize="fit",
     random_state=0,
 )
@@ -392,14 +507,20 @@ weighted = {"no weights": None}
 for epsilon in (1.0, 4.0):
     encoder = RandomizedResponseEncoder(epsilon, categories=SEXES, random_state=0)
     seen = encoder.fit_transform(X[["sex"]])
-    weighted[f"ε = {epsilon:g}"] = private_reweighing(y, seen, encoder, privileged="Male", positive_label=">50K")
+    weighted[f"ε = {epsilon:g}"] = private_reweighing(
+        y, seen, encoder, privileged="Male", positive_label=">50K"
+    )
 
 # %%
 lines = {}
 for name, weights in weighted.items():
-    fitted = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=1000))
+    fitted = make_pipeline(
+        OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=1000)
+    )
     labels = fitted.fit(X, y, logisticregression__sample_weight=weights).predict(X_test)
-    own = fairness_report(y_test, labels, X_test["sex"], privileged="Male", positive_label=">50K")
+    own = fairness_report(
+        y_test, labels, X_test["sex"], privileged="Male", positive_label=">50K"
+    )
     own = own[own["group"].isna()].set_index("metric")["value"]
     lines[name] = {"accuracy": np.mean(labels == y_test)} | own.to_dict()
 pd.DataFrame(lines).T.iloc[:, :5].round(4)
@@ -437,7 +558,9 @@ label, label_test = (y == ">50K").to_numpy().astype(int), rich.to_numpy().astype
 # %%
 def reduce(constraint, rows, groups):
     """Fit a randomised classifier under a constraint."""
-    gradient = ExponentiatedGradient(LogisticRegression(), constraint, eps=0.01, max_iter=10)
+    gradient = ExponentiatedGradient(
+        LogisticRegression(), constraint, eps=0.01, max_iter=10
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fairlearn's own, about pandas
         return gradient.fit(Z[rows], label[rows], sensitive_features=groups)
@@ -445,12 +568,20 @@ def reduce(constraint, rows, groups):
 
 def chances(model, rows):
     weights = model.weights_[model.weights_ > 0]
-    return sum(weight * model.predictors_[k].predict(rows) for k, weight in weights.items())
+    return sum(
+        weight * model.predictors_[k].predict(rows) for k, weight in weights.items()
+    )
 
 
 def score(chance):
     """Return error, and violation of equalised odds, of the chances to be predicted 1."""
-    gaps = [abs(chance[(label_test == k) & male].mean() - chance[(label_test == k) & ~male].mean()) for k in (0, 1)]
+    gaps = [
+        abs(
+            chance[(label_test == k) & male].mean()
+            - chance[(label_test == k) & ~male].mean()
+        )
+        for k in (0, 1)
+    ]
     return np.mean(np.where(label_test == 1, 1 - chance, chance)), max(gaps)
 
 
@@ -473,7 +604,9 @@ def two_steps(rows, seen, encoder, rng):
     first = reduce(EqualizedOdds(), rows[:half], seen["sex"].iloc[:half])
     decided = (rng.random(half) < chances(first, Z[rows[half:]])).astype(int)
     reports = seen.iloc[half:].reset_index(drop=True)
-    second = private_threshold_optimizer(label[rows[half:]], decided, reports, encoder, positive_label=1)
+    second = private_threshold_optimizer(
+        label[rows[half:]], decided, reports, encoder, positive_label=1
+    )
     low, high = (final_chance(second, decision) for decision in (0.0, 1.0))
     chance = chances(first, Z_test)
     return (1 - chance) * low + chance * high
@@ -481,7 +614,9 @@ def two_steps(rows, seen, encoder, rng):
 
 def final_chance(second, decision):
     sexes = np.repeat(["Female", "Male"], 50_000)
-    final = second.predict(np.full((100_000, 1), decision), sensitive_features=sexes, random_state=0)
+    final = second.predict(
+        np.full((100_000, 1), decision), sensitive_features=sexes, random_state=0
+    )
     return np.where(male, final[50_000:].mean(), final[:50_000].mean())
 
 
@@ -498,7 +633,10 @@ def trial(epsilon, seed):
     rows = rng.permutation(len(Z))[:10_000]
     encoder = RandomizedResponseEncoder(epsilon, categories=SEXES, random_state=seed)
     seen = encoder.fit_transform(train.data.loc[rows, ["sex"]].reset_index(drop=True))
-    return {name: score(method(rows, seen, encoder, rng)) for name, method in METHODS.items()}
+    return {
+        name: score(method(rows, seen, encoder, rng))
+        for name, method in METHODS.items()
+    }
 
 
 # %%
@@ -509,7 +647,9 @@ found = [
     for method, scored in trial(epsilon, seed).items()
 ]
 fair = pd.DataFrame(found, columns=["ε", "seed", "method", "error", "violation"])
-fair = fair.groupby(["method", "ε"], sort=False)[["error", "violation"]].agg(["mean", "sem"])
+fair = fair.groupby(["method", "ε"], sort=False)[["error", "violation"]].agg(
+    ["mean", "sem"]
+)
 fair.round(3)
 
 # %%
@@ -519,11 +659,25 @@ print(f"no constraint: error {free[0]:.3f}, violation {free[1]:.3f}")
 # %%
 fig, panels = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for axis, what, limit in zip(panels, ("violation", "error"), free[::-1], strict=True):
-    for method, color, marker in zip(METHODS, (BLUE, ORANGE, GREEN), "os^", strict=True):
+    for method, color, marker in zip(
+        METHODS, (BLUE, ORANGE, GREEN), "os^", strict=True
+    ):
         line = fair.loc[method, what]
-        axis.errorbar(line.index, line["mean"], line["sem"], color=color, marker=marker, capsize=2, label=method)
+        axis.errorbar(
+            line.index,
+            line["mean"],
+            line["sem"],
+            color=color,
+            marker=marker,
+            capsize=2,
+            label=method,
+        )
     axis.axhline(limit, color=GREY, linestyle=":", label="no constraint")
-    axis.set(xscale="log", xlabel="ε of sex", title=what if what == "error" else "violation of equalised odds")
+    axis.set(
+        xscale="log",
+        xlabel="ε of sex",
+        title=what if what == "error" else "violation of equalised odds",
+    )
     axis.set_xticks([0.5, 2, 8], ["0.5", "2", "8"])
     axis.minorticks_off()
 panels[0].legend(frameon=False)
@@ -562,9 +716,14 @@ plt.show()
 pd.crosstab(X["relationship"], X["sex"]).loc[["Husband", "Wife"]]
 
 # %%
-guesser = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=1000))
+guesser = make_pipeline(
+    OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=1000)
+)
 without = [name for name in PUBLIC if name not in ("relationship", "marital-status")]
-for name, columns in [("public columns", PUBLIC), ("without relationship and marital status", without)]:
+for name, columns in [
+    ("public columns", PUBLIC),
+    ("without relationship and marital status", without),
+]:
     auc = cross_val_score(guesser, X[columns], X["sex"], cv=3, scoring="roc_auc").mean()
     print(f"sex guessed from {name}: AUC {auc:.3f}")
 
@@ -577,8 +736,12 @@ for name, columns in {
     "nor relationship and marital status": without,
 }.items():
     labels = guesser.fit(X[columns], y).predict(X_test[columns])
-    own = fairness_report(y_test, labels, X_test["sex"], privileged="Male", positive_label=">50K")
-    lines[name] = {"accuracy": np.mean(labels == y_test)} | own.set_index("metric")["value"][list(PEOPLE)].to_dict()
+    own = fairness_report(
+        y_test, labels, X_test["sex"], privileged="Male", positive_label=">50K"
+    )
+    lines[name] = {"accuracy": np.mean(labels == y_test)} | own.set_index("metric")[
+        "value"
+    ][list(PEOPLE)].to_dict()
 pd.DataFrame(lines).T.round(4)
 
 # %% [markdown]
@@ -594,20 +757,36 @@ pd.DataFrame(lines).T.round(4)
 
 # %%
 encoders = {
-    epsilon: SubsetSelectionEncoder(epsilon, strategy="joint", categories=race_and_sex, random_state=0)
+    epsilon: SubsetSelectionEncoder(
+        epsilon, strategy="joint", categories=race_and_sex, random_state=0
+    )
     for epsilon in (1.0, 4.0)
 }
 seen = {epsilon: encoder.fit_transform(both) for epsilon, encoder in encoders.items()}
 
 # %%
-selected = pd.Series(predicted_rich).groupby([both["race"], both["sex"]], observed=True).agg(["size", "mean"])
+selected = (
+    pd.Series(predicted_rich)
+    .groupby([both["race"], both["sex"]], observed=True)
+    .agg(["size", "mean"])
+)
 lines = {}
 for group, (size, mean) in selected.iterrows():
     lines[group] = {"rows": size, "selection rate": mean}
     for epsilon, encoder in encoders.items():
-        table = debiased_fairness(y_test, predicted, seen[epsilon], encoder, privileged=group, positive_label=">50K")
+        table = debiased_fairness(
+            y_test,
+            predicted,
+            seen[epsilon],
+            encoder,
+            privileged=group,
+            positive_label=">50K",
+        )
         own = table.set_index(["metric", "group"]).loc[("selection_rate", "privileged")]
-        lines[group] |= {f"{name} (ε = {epsilon:g})": own[name] for name in ("value", "lower", "upper")}
+        lines[group] |= {
+            f"{name} (ε = {epsilon:g})": own[name]
+            for name in ("value", "lower", "upper")
+        }
 small = pd.DataFrame(lines).T
 small.astype({"rows": int}).round(3)
 
@@ -620,7 +799,11 @@ small.astype({"rows": int}).round(3)
 # - The guarantee covers the columns that it names, here those of one person, and nothing else:
 
 # %%
-print(RandomizedResponseEncoder(1.0, strategy="split", categories=domain).fit(adult[PRIVATE]).guarantee_)
+print(
+    RandomizedResponseEncoder(1.0, strategy="split", categories=domain)
+    .fit(adult[PRIVATE])
+    .guarantee_
+)
 
 # %% [markdown]
 # - Labels, predictions and public columns are unprotected in every section. A report protects a person's sex only as

@@ -71,7 +71,9 @@ plan.reports.round(3)
 # value; the last column says what that is.
 
 # %%
-encoder = LocalTableEncoder(2.0, categories=values, bounds=numbers, random_state=0).fit(people)
+encoder = LocalTableEncoder(2.0, categories=values, bounds=numbers, random_state=0).fit(
+    people
+)
 reports = encoder.transform(people)
 reports.head(4)
 
@@ -85,7 +87,9 @@ print(privacy_statement(encoder, people))
 
 # %%
 margins = encoder.estimate_counts(reports)
-true = pd.concat({name: people[name].value_counts() for name in names}, names=["column", "category"])
+true = pd.concat(
+    {name: people[name].value_counts() for name in names}, names=["column", "category"]
+)
 margins["true"] = true.reindex(margins.index, fill_value=0)
 margins.loc[["sex", "race", "relationship"]].astype(float).round(0)
 
@@ -104,7 +108,14 @@ means.astype(float).round(2)
 shown = margins.loc[["sex", "race", "relationship", "marital-status"]]
 places = np.arange(len(shown))[::-1]
 axes = plt.subplots(figsize=(7, 6), layout="constrained")[1]
-axes.errorbar(shown["count"], places, xerr=(shown["upper"] - shown["lower"]) / 2, fmt="o", ms=4, label="estimate")
+axes.errorbar(
+    shown["count"],
+    places,
+    xerr=(shown["upper"] - shown["lower"]) / 2,
+    fmt="o",
+    ms=4,
+    label="estimate",
+)
 axes.plot(shown["true"], places, "x", color="black", label="truth")
 axes.set_yticks(places, [f"{column}: {category}" for column, category in shown.index])
 axes.axvline(0, color="grey", lw=0.8)
@@ -119,7 +130,9 @@ plt.show()
 # say. With `purpose="pairs"` the best plan has each record report one pair of all pairs, or a number, with all of ε:
 
 # %%
-pairs = LocalTableEncoder(2.0, categories=values, bounds=numbers, purpose="pairs", random_state=0).fit(people)
+pairs = LocalTableEncoder(
+    2.0, categories=values, bounds=numbers, purpose="pairs", random_state=0
+).fit(people)
 pairs.plan_.strategies[["error", "times"]].round(1)
 
 # %%
@@ -148,11 +161,16 @@ print(f"{hidden} of {len(table)} counts are not told from 0")
 # protected here: in a study it often comes from another source.
 
 # %%
-X_train, X_test, y_train, y_test = train_test_split(people, adult.target, test_size=0.3, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(
+    people, adult.target, test_size=0.3, random_state=0
+)
 
 
 def classifier():
-    coded = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), names), (StandardScaler(), list(numbers)))
+    coded = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), names),
+        (StandardScaler(), list(numbers)),
+    )
     return make_pipeline(coded, LogisticRegression(max_iter=1000))
 
 
@@ -162,9 +180,22 @@ def auc(rows):
 
 
 # %%
-settings = {"categories": values, "bounds": numbers, "purpose": "model", "random_state": 0}
-scores = {epsilon: auc(LocalTableEncoder(epsilon, **settings).fit_transform(X_train)) for epsilon in (2, 8, 16, 32)}
-pd.Series({"no privacy": auc(X_train), **{f"ε = {epsilon}": score for epsilon, score in scores.items()}}).round(3)
+settings = {
+    "categories": values,
+    "bounds": numbers,
+    "purpose": "model",
+    "random_state": 0,
+}
+scores = {
+    epsilon: auc(LocalTableEncoder(epsilon, **settings).fit_transform(X_train))
+    for epsilon in (2, 8, 16, 32)
+}
+pd.Series(
+    {
+        "no privacy": auc(X_train),
+        **{f"ε = {epsilon}": score for epsilon, score in scores.items()},
+    }
+).round(3)
 
 # %% [markdown]
 # ## What to take with you

@@ -47,7 +47,12 @@ earns_more = (adult.target == ">50K").to_numpy()
 
 # %%
 codes = declared.encode([people[name] for name in names])
-columns = np.hstack([np.eye(size + 1)[one][:, :-1] for one, size in zip(codes, declared.sizes, strict=True)])
+columns = np.hstack(
+    [
+        np.eye(size + 1)[one][:, :-1]
+        for one, size in zip(codes, declared.sizes, strict=True)
+    ]
+)
 train, test = train_test_split(np.arange(len(columns)), random_state=0)
 print(f"{len(train):,} people, {columns.shape[1]} columns of 0 and 1")
 
@@ -90,12 +95,18 @@ def usual_sigma(epsilon, delta):
 
 
 def exact_delta(epsilon, sigma):
-    return norm.cdf(0.5 / sigma - epsilon * sigma) - np.exp(epsilon) * norm.cdf(-0.5 / sigma - epsilon * sigma)
+    return norm.cdf(0.5 / sigma - epsilon * sigma) - np.exp(epsilon) * norm.cdf(
+        -0.5 / sigma - epsilon * sigma
+    )
 
 
 steps = [0.1, 1, 5, 10, 20]
 each_step = pd.DataFrame(
-    {"exact δ": [exact_delta(epsilon, usual_sigma(epsilon, delta)) for epsilon in steps]},
+    {
+        "exact δ": [
+            exact_delta(epsilon, usual_sigma(epsilon, delta)) for epsilon in steps
+        ]
+    },
     index=pd.Index(steps, name="ε"),
 )
 each_step.style.format("{:.1e}")
@@ -105,7 +116,10 @@ each_step.style.format("{:.1e}")
 # `gaussian_delta` of skdp has the same numbers:
 
 # %%
-print(f"{gaussian_delta(20.0, 1 / usual_sigma(20.0, delta)):.1e}", f"{exact_delta(20.0, usual_sigma(20.0, delta)):.1e}")
+print(
+    f"{gaussian_delta(20.0, 1 / usual_sigma(20.0, delta)):.1e}",
+    f"{exact_delta(20.0, usual_sigma(20.0, delta)):.1e}",
+)
 
 # %% [markdown]
 # ## What steps add up to
@@ -115,9 +129,14 @@ print(f"{gaussian_delta(20.0, 1 / usual_sigma(20.0, delta)):.1e}", f"{exact_delt
 
 # %%
 n_steps = 50
-added = {epsilon: usual_sigma(epsilon / n_steps, delta / n_steps) for epsilon in (0.1, 0.5, 1.0, 4.0)}
+added = {
+    epsilon: usual_sigma(epsilon / n_steps, delta / n_steps)
+    for epsilon in (0.1, 0.5, 1.0, 4.0)
+}
 exact = {epsilon: np.sqrt(n_steps) / largest_mu(epsilon, delta) for epsilon in added}
-noise = pd.DataFrame({"σ, ε added up": added, "σ, exact": exact}).rename_axis("ε of all 50 steps")
+noise = pd.DataFrame({"σ, ε added up": added, "σ, exact": exact}).rename_axis(
+    "ε of all 50 steps"
+)
 noise["times too large"] = noise.iloc[:, 0] / noise.iloc[:, 1]
 noise.round(1)
 
@@ -139,15 +158,28 @@ def by_steps(sigma, seed):
 
 
 def by_logistic(epsilon, seed):
-    model = DPLogisticRegression(epsilon, delta=delta, bounds=(0, 1), classes=[False, True], random_state=seed)
-    return area(model.fit(columns[train], earns_more[train]).decision_function(columns[test]))
+    model = DPLogisticRegression(
+        epsilon, delta=delta, bounds=(0, 1), classes=[False, True], random_state=seed
+    )
+    return area(
+        model.fit(columns[train], earns_more[train]).decision_function(columns[test])
+    )
 
 
 def by_counts(epsilon, seed):
     model = DPCategoricalNB(
-        epsilon, delta=delta, categories=declared, classes=[False, True], handle_unknown="ignore", random_state=seed
+        epsilon,
+        delta=delta,
+        categories=declared,
+        classes=[False, True],
+        handle_unknown="ignore",
+        random_state=seed,
     )
-    return area(model.fit(people.iloc[train], earns_more[train]).predict_proba(people.iloc[test])[:, 1])
+    return area(
+        model.fit(people.iloc[train], earns_more[train]).predict_proba(
+            people.iloc[test]
+        )[:, 1]
+    )
 
 
 # %%
@@ -155,15 +187,25 @@ seeds = range(3)
 areas = pd.DataFrame(
     {
         epsilon: {
-            "textbook, ε added up": np.mean([by_steps(added[epsilon], seed) for seed in seeds]),
-            "textbook, exact": np.mean([by_steps(exact[epsilon], seed) for seed in seeds]),
+            "textbook, ε added up": np.mean(
+                [by_steps(added[epsilon], seed) for seed in seeds]
+            ),
+            "textbook, exact": np.mean(
+                [by_steps(exact[epsilon], seed) for seed in seeds]
+            ),
             "DPCategoricalNB": np.mean([by_counts(epsilon, seed) for seed in seeds]),
-            "DPLogisticRegression": np.mean([by_logistic(epsilon, seed) for seed in seeds]),
+            "DPLogisticRegression": np.mean(
+                [by_logistic(epsilon, seed) for seed in seeds]
+            ),
         }
         for epsilon in added
     }
 )
-without = area(LogisticRegression(max_iter=500).fit(columns[train], earns_more[train]).decision_function(columns[test]))
+without = area(
+    LogisticRegression(max_iter=500)
+    .fit(columns[train], earns_more[train])
+    .decision_function(columns[test])
+)
 areas.round(3)
 
 # %%

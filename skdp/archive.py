@@ -34,7 +34,16 @@ _MOST_CODE = 0x10FFFF
 _CHUNK = 1 << 20
 
 DAMAGE = (
-    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, RuntimeError, TypeError, ValueError),
+    *(
+        ArithmeticError,
+        AttributeError,
+        EOFError,
+        LookupError,
+        MemoryError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ),
     *(BadZipFile, OSError, zlib.error, struct.error, SyntaxError, TokenError),
 )
 """What a damaged file may raise, turned into one ValueError that names the part."""
@@ -58,17 +67,26 @@ def reading(part: str) -> Iterator[None]:
         raise ValueError(f"the {part} of the file cannot be read: {detail}") from None
 
 
-def write_archive(path: Any, parts: Mapping[str, str | NDArray[Any]], *, sums: bool = False) -> None:
+def write_archive(
+    path: Any, parts: Mapping[str, str | NDArray[Any]], *, sums: bool = False
+) -> None:
     """Write texts and arrays to a file, without the time: the same parts give the same file."""
     for name, part in parts.items():
         if isinstance(part, str) and len(part) > LONGEST_TEXT:  # ASCII
-            raise ValueError(f"{name} has {len(part):,} characters; at most {LONGEST_TEXT:,} are saved")
-    large = sum(part.nbytes for part in parts.values() if not isinstance(part, str)) > _FREE_SIZE // 2
+            raise ValueError(
+                f"{name} has {len(part):,} characters; at most {LONGEST_TEXT:,} are saved"
+            )
+    large = (
+        sum(part.nbytes for part in parts.values() if not isinstance(part, str))
+        > _FREE_SIZE // 2
+    )
     digests = []
     with ZipFile(path, "w") as file:
         for name, part in parts.items():
             info, digest = ZipInfo(name), hashlib.sha256()
-            info.compress_type = ZIP_STORED if large and not isinstance(part, str) else ZIP_DEFLATED
+            info.compress_type = (
+                ZIP_STORED if large and not isinstance(part, str) else ZIP_DEFLATED
+            )
             with file.open(info, "w", force_zip64=not isinstance(part, str)) as opened:
                 for piece in (part.encode(),) if isinstance(part, str) else _npy(part):
                     digest.update(piece)
@@ -85,11 +103,21 @@ def _npy(array: NDArray[Any]) -> Iterator[Any]:
     array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
     header = io.BytesIO()
-    about = {"descr": array.dtype.str, "fortran_order": by_columns, "shape": array.shape}
+    about = {
+        "descr": array.dtype.str,
+        "fortran_order": by_columns,
+        "shape": array.shape,
+    }
     np.lib.format.write_array_header_1_0(header, about)
     yield header.getvalue()
-    flat = np.ascontiguousarray(array.T if by_columns else array).reshape(-1).view(np.uint8)
-    yield from (flat[start : start + _CHUNK].data for start in range(0, flat.size, _CHUNK))
+    flat = (
+        np.ascontiguousarray(array.T if by_columns else array)
+        .reshape(-1)
+        .view(np.uint8)
+    )
+    yield from (
+        flat[start : start + _CHUNK].data for start in range(0, flat.size, _CHUNK)
+    )
 
 
 _ARCHIVES = {
@@ -113,11 +141,20 @@ def what_it_is(file: Any) -> str:
     """Say what a file is, if it is of another kind that skdp writes, as the end of an error."""
     try:
         with ExitStack() as stack:
-            opened: BinaryIO = file if hasattr(file, "read") else stack.enter_context(open(file, "rb"))
+            opened: BinaryIO = (
+                file if hasattr(file, "read") else stack.enter_context(open(file, "rb"))
+            )
             opened.seek(0)
             beginning = opened.read(_BEGINNING).decode("utf-8", "replace")
             if not beginning.startswith("PK"):
-                return next((f"; it is {name}" for mark, name in _TEXTS.items() if mark in beginning), "")
+                return next(
+                    (
+                        f"; it is {name}"
+                        for mark, name in _TEXTS.items()
+                        if mark in beginning
+                    ),
+                    "",
+                )
             names = ZipFile(opened).namelist()
     except DAMAGE:
         return ""
@@ -132,7 +169,9 @@ class Archive:
 
     def __init__(self, path: Any, header: str) -> None:
         with ExitStack() as stack:
-            opened: BinaryIO = path if hasattr(path, "read") else stack.enter_context(open(path, "rb"))
+            opened: BinaryIO = (
+                path if hasattr(path, "read") else stack.enter_context(open(path, "rb"))
+            )
             whose = f"this is no file that {_ARCHIVES[header][0]} wrote"
             try:
                 self._file = stack.enter_context(ZipFile(opened))
@@ -160,7 +199,9 @@ class Archive:
         if size > longest:
             raise ValueError("it is too long")
         with self._file.open(name) as part:
-            return part.read(size + 1).decode()  # without a number, zipfile unpacks more than the stated size
+            return part.read(
+                size + 1
+            ).decode()  # without a number, zipfile unpacks more than the stated size
 
     def array(self, name: str, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
         """Read an array, if given of a known shape; memory is taken only for what the file really has."""
@@ -175,16 +216,24 @@ class Archive:
                 raise ValueError("an array is of another kind")
             dtype = np.dtype(found[1])
             given = tuple(map(int, re.findall(r"\d+", found[3])))
-            if shape not in (None, given) or dtype.itemsize * math.prod(given) != size - 10 - length or len(given) > 32:
+            if (
+                shape not in (None, given)
+                or dtype.itemsize * math.prod(given) != size - 10 - length
+                or len(given) > 32
+            ):
                 raise ValueError("an array has another shape")
             data = np.empty(math.prod(given), dtype)
             raw, place = data.view(np.uint8), 0
-            while piece := part.read(_CHUNK):  # the end of the part, too, where its checksum is compared
+            while piece := part.read(
+                _CHUNK
+            ):  # the end of the part, too, where its checksum is compared
                 raw[place : place + len(piece)] = np.frombuffer(piece, np.uint8)
                 place += len(piece)
         if place != raw.size:
             raise ValueError("an array has another shape")
-        if (dtype.kind == "b" and (raw > 1).any()) or (dtype.kind == "U" and (raw.view("<u4") > _MOST_CODE).any()):
+        if (dtype.kind == "b" and (raw > 1).any()) or (
+            dtype.kind == "U" and (raw.view("<u4") > _MOST_CODE).any()
+        ):
             raise ValueError("an array holds no values of its type")
         return data.reshape(given, order="F" if found[2] == "True" else "C")
 
@@ -209,8 +258,15 @@ def _check_size(file: ZipFile, opened: BinaryIO) -> None:
     infos = file.infolist()
     unpacked = sum(info.file_size for info in infos)
     if unpacked > max(_FREE_SIZE, _LARGEST_RATIO * size):
-        raise ValueError(f"the file is too large: it would unpack to {unpacked:,} bytes, from {size:,}")
+        raise ValueError(
+            f"the file is too large: it would unpack to {unpacked:,} bytes, from {size:,}"
+        )
     if len(infos) > _MOST_PARTS or len({info.filename for info in infos}) < len(infos):
         raise ValueError("the file has two parts of one name, or too many")
-    if any(info.flag_bits & 1 or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) for info in infos):
-        raise ValueError("the file has parts that are encrypted, or compressed in another way")
+    if any(
+        info.flag_bits & 1 or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED)
+        for info in infos
+    ):
+        raise ValueError(
+            "the file has parts that are encrypted, or compressed in another way"
+        )

@@ -14,8 +14,12 @@ _PRECISION = 320
 """Fractional bits: the bounds of e^700 agree in their first 290 bits."""
 
 
-@lru_cache(maxsize=128)  # every fit of an estimator asks for those of the same public epsilon
-def exp_bounds(exponent: Fraction | float, *, precision: int = _PRECISION) -> tuple[Fraction, Fraction]:
+@lru_cache(
+    maxsize=128
+)  # every fit of an estimator asks for those of the same public epsilon
+def exp_bounds(
+    exponent: Fraction | float, *, precision: int = _PRECISION
+) -> tuple[Fraction, Fraction]:
     """Return a lower and an upper bound of ``e**exponent`` as fractions."""
     # The exponent is halved until it is below 1/2, the Taylor series is summed in fixed point, and the result is
     # squared back. Each step rounds outwards; no floating point is involved.
@@ -66,7 +70,9 @@ def log_upper(ratio: Fraction) -> float:
         raise ValueError("ratio must be at least 1")
     excess = ratio - 1
     if excess < Fraction(1, 2**200):
-        return round_up(excess)  # log(1 + x) <= x, and exp_bounds cannot distinguish such a ratio from 1
+        return round_up(
+            excess
+        )  # log(1 + x) <= x, and exp_bounds cannot distinguish such a ratio from 1
     if ratio < 2:
         guess = math.log1p(float(excess))
     elif ratio < 2**1000:

@@ -45,29 +45,53 @@ class Table:
     def take(self, places: NDArray[np.intp]) -> Self:
         """Return some rows, as columns; `native` is that of all rows."""
         persons = None if self.persons is None else self.persons[places]
-        return replace(self, columns=tuple(_taken(column, places) for column in self.columns), persons=persons)
+        return replace(
+            self,
+            columns=tuple(_taken(column, places) for column in self.columns),
+            persons=persons,
+        )
 
     def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
         """Build a table of the same kind and row index from other columns."""
         # Nothing else is copied: the ``attrs`` of pandas and unused levels of an index may hold private data.
         if isinstance(self.native, np.ndarray):
             return np.column_stack(_alike(columns))
-        if isinstance(self.native, pd.DataFrame) and len(columns) == 1 and getattr(columns[0], "ndim", 1) == 2:
+        if (
+            isinstance(self.native, pd.DataFrame)
+            and len(columns) == 1
+            and getattr(columns[0], "ndim", 1) == 2
+        ):
             index = without_unused_levels(self.native.index)
-            return pd.DataFrame(columns[0], index=index, columns=pd.Index(names), copy=False)
-        columns = [part for column in columns for part in (column.T if getattr(column, "ndim", 1) == 2 else [column])]
+            return pd.DataFrame(
+                columns[0], index=index, columns=pd.Index(names), copy=False
+            )
+        columns = [
+            part
+            for column in columns
+            for part in (column.T if getattr(column, "ndim", 1) == 2 else [column])
+        ]
         if isinstance(self.native, pd.DataFrame):
             # One series per column: otherwise pandas would infer the dtype of objects again.
             index = without_unused_levels(self.native.index)
-            arrays = [column.array if isinstance(column, pd.Series) else column for column in columns]
-            made = [pd.Series(array, index=index, dtype=array.dtype, copy=False) for array in arrays]
+            arrays = [
+                column.array if isinstance(column, pd.Series) else column
+                for column in columns
+            ]
+            made = [
+                pd.Series(array, index=index, dtype=array.dtype, copy=False)
+                for array in arrays
+            ]
             frame = pd.DataFrame(dict(enumerate(made)), index=index, copy=False)
             same = tuple(names) == tuple(self.native.columns)
             columns_index = without_unused_levels(self.native.columns)
-            frame.columns = columns_index if same else pd.Index(names, tupleize_cols=False)
+            frame.columns = (
+                columns_index if same else pd.Index(names, tupleize_cols=False)
+            )
             return frame
         named = dict(zip(names, columns, strict=True))
-        return nw.from_dict(named, backend=nw.from_native(self.native).implementation).to_native()
+        return nw.from_dict(
+            named, backend=nw.from_native(self.native).implementation
+        ).to_native()
 
 
 def _taken(column: Any, places: NDArray[np.intp]) -> Any:
@@ -85,7 +109,9 @@ def missing_for_nan(table: Any) -> Any:
     if isinstance(table, np.ndarray | pd.DataFrame):
         return table
     frame = nw.from_native(table, eager_only=True)
-    given = [nw.when(~nw.col(name).is_nan()).then(nw.col(name)) for name in frame.columns]
+    given = [
+        nw.when(~nw.col(name).is_nan()).then(nw.col(name)) for name in frame.columns
+    ]
     return frame.select(*given).to_native()
 
 
@@ -99,7 +125,10 @@ def keep_rows(table: Any, kept: NDArray[np.bool_]) -> Any:
             return np.where(kept[:, np.newaxis], table.astype(float), np.nan)
         return np.where(kept[:, np.newaxis], table.astype(object), _MISSING)
     if isinstance(table, pd.DataFrame):
-        held = {place: _kept_of_pandas(table.iloc[:, place], kept) for place in range(table.shape[1])}
+        held = {
+            place: _kept_of_pandas(table.iloc[:, place], kept)
+            for place in range(table.shape[1])
+        }
         frame = pd.DataFrame(held, index=table.index)
         frame.columns = table.columns
         return frame
@@ -111,7 +140,9 @@ def keep_rows(table: Any, kept: NDArray[np.bool_]) -> Any:
         return type(table).from_arrays(columns, table.column_names)
     frame = nw.from_native(table, eager_only=True)
     rows = nw.new_series("kept", kept, backend=frame.implementation)
-    given = [nw.when(rows).then(frame.get_column(name)).alias(name) for name in frame.columns]
+    given = [
+        nw.when(rows).then(frame.get_column(name)).alias(name) for name in frame.columns
+    ]
     return frame.select(*given).to_native()
 
 
@@ -120,7 +151,9 @@ def _kept_of_pandas(column: pd.Series, kept: NDArray[np.bool_]) -> Any:
     if isinstance(dtype, np.dtype) and dtype.kind in "iu":
         return np.where(kept, column.to_numpy(float), np.nan)
     if isinstance(dtype, np.dtype) and dtype.kind in "bO":
-        return pd.Series(np.where(kept, column.to_numpy(object), _MISSING), dtype=np.dtype(object)).array
+        return pd.Series(
+            np.where(kept, column.to_numpy(object), _MISSING), dtype=np.dtype(object)
+        ).array
     return column.array.take(np.where(kept, np.arange(len(kept)), -1), allow_fill=True)
 
 
@@ -137,11 +170,20 @@ def rows_of(table: Any, rows: NDArray[np.bool_], places: Sequence[int]) -> Any:
     if isinstance(table, np.ndarray):
         return table[rows][:, list(places)]
     if isinstance(table, pd.DataFrame):
-        return table.take(list(places), axis=1).take(np.flatnonzero(rows))  # in half the time of `iloc`
+        return table.take(list(places), axis=1).take(
+            np.flatnonzero(rows)
+        )  # in half the time of `iloc`
     if type(table).__module__.startswith("pyarrow"):
-        columns = [_taken_of_arrow(table.column(place), np.flatnonzero(rows)) for place in places]
-        return type(table).from_arrays(columns, [table.column_names[place] for place in places])
-    return nw.from_native(table, eager_only=True)[np.flatnonzero(rows), list(places)].to_native()
+        columns = [
+            _taken_of_arrow(table.column(place), np.flatnonzero(rows))
+            for place in places
+        ]
+        return type(table).from_arrays(
+            columns, [table.column_names[place] for place in places]
+        )
+    return nw.from_native(table, eager_only=True)[
+        np.flatnonzero(rows), list(places)
+    ].to_native()
 
 
 def take_rows(data: Any, places: NDArray[np.intp]) -> Any:
@@ -155,14 +197,20 @@ def take_rows(data: Any, places: NDArray[np.intp]) -> Any:
     return data[places]
 
 
-def side_by_side(tables: Sequence[Any], names: Sequence[Any], order: Sequence[Any]) -> Any:
+def side_by_side(
+    tables: Sequence[Any], names: Sequence[Any], order: Sequence[Any]
+) -> Any:
     """Join tables of the same rows, whose columns have these names, and put the columns in order."""
     if isinstance(tables[0], np.ndarray):
         columns = [column for table in tables for column in table.T]
         return np.column_stack(_alike([columns[names.index(name)] for name in order]))
     if isinstance(tables[0], pd.DataFrame):
-        columns = [table.iloc[:, place] for table in tables for place in range(table.shape[1])]
-        arrays = {place: columns[names.index(name)].array for place, name in enumerate(order)}
+        columns = [
+            table.iloc[:, place] for table in tables for place in range(table.shape[1])
+        ]
+        arrays = {
+            place: columns[names.index(name)].array for place, name in enumerate(order)
+        }
         joined = pd.DataFrame(arrays, index=tables[0].index, copy=False)
         joined.columns = pd.Index(order, tupleize_cols=False)
         return joined
@@ -174,7 +222,11 @@ def without_unused_levels(index: pd.Index) -> pd.Index:
     """Drop the levels or categories of an index that no row uses."""
     if isinstance(index, pd.MultiIndex):
         return index.remove_unused_levels()
-    return index.remove_unused_categories() if isinstance(index, pd.CategoricalIndex) else index
+    return (
+        index.remove_unused_categories()
+        if isinstance(index, pd.CategoricalIndex)
+        else index
+    )
 
 
 def flatten_index(table: pd.DataFrame) -> pd.DataFrame:
@@ -190,7 +242,10 @@ def flatten_index(table: pd.DataFrame) -> pd.DataFrame:
 
 def _alike(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
     """Cast columns of different kinds to objects, as NumPy would convert numbers beside text to text."""
-    kinds = {"number" if column.dtype.kind in "biuf" else column.dtype.kind for column in columns}
+    kinds = {
+        "number" if column.dtype.kind in "biuf" else column.dtype.kind
+        for column in columns
+    }
     return columns if len(kinds) == 1 else [column.astype(object) for column in columns]
 
 
@@ -200,7 +255,12 @@ class Summary(Protocol):
     def zeros(self) -> list[NDArray[np.int64]]:
         """Return the sums over no rows."""
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+    def add(
+        self,
+        sums: list[NDArray[np.int64]],
+        batch: Any,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
         """Add the rows of a batch to the sums."""
 
     def n_distinct(self, sample: Any) -> float:
@@ -242,8 +302,14 @@ def is_frame(data: Any) -> bool:
     if not isinstance(frame, nw.DataFrame):
         return False
     implementation = frame.implementation
-    if not (implementation.is_pandas() or implementation.is_polars() or implementation.is_pyarrow()):
-        raise TypeError(f"frames of {implementation.name.lower()} are not supported; use pandas, polars or pyarrow")
+    if not (
+        implementation.is_pandas()
+        or implementation.is_polars()
+        or implementation.is_pyarrow()
+    ):
+        raise TypeError(
+            f"frames of {implementation.name.lower()} are not supported; use pandas, polars or pyarrow"
+        )
     return True
 
 
@@ -260,11 +326,15 @@ def read_table(data: Any) -> Table:
     """Split a dataframe or a 2-D array into columns without a copy."""
     _check_names(data)
     if isinstance(data, np.ndarray):
-        return Table(tuple(f"x{index}" for index in range(data.shape[1])), tuple(data.T), data)
+        return Table(
+            tuple(f"x{index}" for index in range(data.shape[1])), tuple(data.T), data
+        )
     if isinstance(data, pd.DataFrame):
         names = tuple(data.columns)
         columns = tuple(column for _, column in data.items())
-    elif type(data).__module__.startswith("pyarrow") and type(data).__name__ == "Table":  # faster for batches
+    elif (
+        type(data).__module__.startswith("pyarrow") and type(data).__name__ == "Table"
+    ):  # faster for batches
         names, columns = tuple(data.column_names), tuple(data.columns)
     else:
         frame = nw.from_native(data, eager_only=True)
@@ -300,9 +370,16 @@ def convert_frame(frame: Any, library: str) -> Any:
         return converted
     import polars
 
-    names = [name for name, dtype in converted.schema.items() if dtype == polars.Categorical]
-    enums = {name: polars.Enum(_text_categories(table.get_column(name).to_native())) for name in names}
-    return converted.with_columns(polars.col(name).cast(enum) for name, enum in enums.items())
+    names = [
+        name for name, dtype in converted.schema.items() if dtype == polars.Categorical
+    ]
+    enums = {
+        name: polars.Enum(_text_categories(table.get_column(name).to_native()))
+        for name in names
+    }
+    return converted.with_columns(
+        polars.col(name).cast(enum) for name, enum in enums.items()
+    )
 
 
 def _text_categories(column: Any) -> list[str]:
@@ -313,5 +390,7 @@ def _text_categories(column: Any) -> list[str]:
         extension: Any = column.array
         column = extension.__arrow_array__()
     chunks = column.chunks if hasattr(column, "chunks") else [column]
-    listed = dict.fromkeys(level for chunk in chunks for level in chunk.dictionary.to_pylist())
+    listed = dict.fromkeys(
+        level for chunk in chunks for level in chunk.dictionary.to_pylist()
+    )
     return [level for level in listed if level is not None]

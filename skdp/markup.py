@@ -25,18 +25,32 @@ def html_facts(title: str, facts: Iterable[tuple[str, Any]], note: str = "") -> 
     return _framed(title, f"<tbody>{rows}</tbody>", note)
 
 
-def html_rows(title: str, names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> str:
+def html_rows(
+    title: str, names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = ""
+) -> str:
     """Return a table with a heading for each column."""
-    head = "".join(f'<th scope="col" style="text-align: left">{html_text(name)}</th>' for name in names)
-    cells = ([f'<td style="text-align: left">{escape(_brief(cell))}</td>' for cell in row] for row in rows)
+    head = "".join(
+        f'<th scope="col" style="text-align: left">{html_text(name)}</th>'
+        for name in names
+    )
+    cells = (
+        [f'<td style="text-align: left">{escape(_brief(cell))}</td>' for cell in row]
+        for row in rows
+    )
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     return _framed(title, f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", note)
 
 
 def html_table(table: pd.DataFrame) -> str:
     """Return a table as HTML, its texts cut to a length."""
-    texts = [name for name, dtype in table.dtypes.items() if not pd.api.types.is_any_real_numeric_dtype(dtype)]
-    texts = [name for name in texts if not pd.api.types.is_datetime64_any_dtype(table[name])]
+    texts = [
+        name
+        for name, dtype in table.dtypes.items()
+        if not pd.api.types.is_any_real_numeric_dtype(dtype)
+    ]
+    texts = [
+        name for name in texts if not pd.api.types.is_datetime64_any_dtype(table[name])
+    ]
     short = table.assign(**{str(name): table[name].map(_brief) for name in texts})
     return short.to_html(index=False, escape=True, na_rep="", border=0)
 
@@ -63,4 +77,6 @@ def _brief(text: Any, most: int = _LONGEST_CELL) -> str:
 
 def _framed(title: str, content: str, note: str) -> str:
     remark = f"<p>{html_text(note)}</p>" if note else ""
-    return f"<div><p><b>{html_text(title)}</b></p><table>{content}</table>{remark}</div>"
+    return (
+        f"<div><p><b>{html_text(title)}</b></p><table>{content}</table>{remark}</div>"
+    )

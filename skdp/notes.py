@@ -43,12 +43,18 @@ class Releases(dict[str, str]):
     __hash__ = None
 
     @classmethod
-    def of(cls, counts: NDArray[np.int64] | None, call: str | None = None) -> Self | None:
+    def of(
+        cls, counts: NDArray[np.int64] | None, call: str | None = None
+    ) -> Self | None:
         """Note a release; its number is random, or that of a call that is drawn again from a seed."""
         if counts is None:
             return None
         text = json.dumps(counts.tolist(), separators=(",", ":"))
-        number = secrets.token_hex(8) if call is None else hashlib.sha256(f"{call} {text}".encode()).hexdigest()[:16]
+        number = (
+            secrets.token_hex(8)
+            if call is None
+            else hashlib.sha256(f"{call} {text}".encode()).hexdigest()[:16]
+        )
         return cls({number: text})
 
     def total(self, size: int) -> NDArray[np.int64] | None:
@@ -57,7 +63,9 @@ class Releases(dict[str, str]):
         for text in self.values():
             counts = _parsed(text.encode()) if isinstance(text, str) else None
             fitting = isinstance(counts, list) and len(counts) == size
-            if not fitting or not all(type(count) is int and 0 <= count < 1 << 56 for count in counts):
+            if not fitting or not all(
+                type(count) is int and 0 <= count < 1 << 56 for count in counts
+            ):
                 return None
             total += np.array(counts, np.int64)
         return total
@@ -69,19 +77,25 @@ def carries_notes(table: Any) -> bool:
     return isinstance(table, pd.DataFrame) or is_arrow
 
 
-def with_protocol(table: Any, text: str | None, releases: Releases | None = None) -> Any:
+def with_protocol(
+    table: Any, text: str | None, releases: Releases | None = None
+) -> Any:
     """Attach a protocol, and counts of releases, to reports in pandas or pyarrow; other tables pass through."""
     if text is None or not carries_notes(table):
         return table
     if not isinstance(table, pd.DataFrame):
-        return table.replace_schema_metadata(schema_with_protocol(table.schema, text, releases).metadata)
+        return table.replace_schema_metadata(
+            schema_with_protocol(table.schema, text, releases).metadata
+        )
     table.attrs[PROTOCOL_KEY] = text
     if releases is not None:
         table.attrs[RELEASES_KEY] = releases
     return table
 
 
-def schema_with_protocol(schema: Any, text: str | None, releases: Releases | None = None) -> Any:
+def schema_with_protocol(
+    schema: Any, text: str | None, releases: Releases | None = None
+) -> Any:
     """Attach a protocol to the schema of Arrow tables of reports, also where pandas finds the ``attrs`` of a frame."""
     if text is None:
         return schema
@@ -89,9 +103,13 @@ def schema_with_protocol(schema: Any, text: str | None, releases: Releases | Non
 
     metadata = schema.metadata or {}
     if len(text) <= _MOST_CHARACTERS:
-        with suppress(NotImplementedError):  # of columns that pandas does not have, such as unions
+        with suppress(
+            NotImplementedError
+        ):  # of columns that pandas does not have, such as unions
             frame = with_protocol(schema.empty_table().to_pandas(), text, releases)
-            metadata = pyarrow.Table.from_pandas(frame, schema, preserve_index=False).schema.metadata
+            metadata = pyarrow.Table.from_pandas(
+                frame, schema, preserve_index=False
+            ).schema.metadata
     noted = {} if releases is None else {RELEASES_KEY: json.dumps(releases)}
     return schema.with_metadata({**metadata, PROTOCOL_KEY: text, **noted})
 
@@ -131,10 +149,18 @@ def _metadata_of(table: Any) -> dict[bytes, bytes]:
 def text_of(metadata: dict[bytes, bytes]) -> str | None:
     """Find the protocol in the metadata of an Arrow schema, where pandas and pyarrow may have put it too."""
     own = metadata.get(PROTOCOL_KEY.encode())
-    places = _parsed(metadata.get(ATTRS_KEY.encode())), pandas_note(metadata).get("attributes")
-    found = {None if own is None else own.decode(errors="replace"), *map(_text_in, places)} - {None}
+    places = (
+        _parsed(metadata.get(ATTRS_KEY.encode())),
+        pandas_note(metadata).get("attributes"),
+    )
+    found = {
+        None if own is None else own.decode(errors="replace"),
+        *map(_text_in, places),
+    } - {None}
     if len(found) > 1:
-        raise ValueError("reports of two protocols are never added: the metadata of these says different ones")
+        raise ValueError(
+            "reports of two protocols are never added: the metadata of these says different ones"
+        )
     return found.pop() if found else None
 
 
@@ -143,8 +169,13 @@ def releases_of(metadata: dict[bytes, bytes]) -> Releases | None:
     own = metadata.get(RELEASES_KEY.encode())
     if own is not None:
         return _releases_in({RELEASES_KEY: _parsed(own)})
-    places = _parsed(metadata.get(ATTRS_KEY.encode())), pandas_note(metadata).get("attributes")
-    return next((found for place in places if (found := _releases_in(place)) is not None), None)
+    places = (
+        _parsed(metadata.get(ATTRS_KEY.encode())),
+        pandas_note(metadata).get("attributes"),
+    )
+    return next(
+        (found for place in places if (found := _releases_in(place)) is not None), None
+    )
 
 
 def _releases_in(attrs: Any) -> Releases | None:
@@ -152,7 +183,11 @@ def _releases_in(attrs: Any) -> Releases | None:
     if not isinstance(attrs, dict) or RELEASES_KEY not in attrs:
         return None
     found = attrs[RELEASES_KEY]
-    return Releases(found) if isinstance(found, dict) and len(found) <= _MOST_RELEASES else Releases()
+    return (
+        Releases(found)
+        if isinstance(found, dict) and len(found) <= _MOST_RELEASES
+        else Releases()
+    )
 
 
 def pandas_note(metadata: dict[bytes, bytes]) -> dict[str, Any]:
@@ -179,9 +214,15 @@ def without_releases(table: Any) -> Any:
         return table
     if isinstance(table, pd.DataFrame):
         bare = table.copy(deep=False)
-        bare.attrs = {key: value for key, value in table.attrs.items() if key != RELEASES_KEY}
+        bare.attrs = {
+            key: value for key, value in table.attrs.items() if key != RELEASES_KEY
+        }
         return bare
-    metadata = {key: value for key, value in table.schema.metadata.items() if key != RELEASES_KEY.encode()}
+    metadata = {
+        key: value
+        for key, value in table.schema.metadata.items()
+        if key != RELEASES_KEY.encode()
+    }
     for key, place in ((ATTRS_KEY, ()), ("pandas", ("attributes",))):
         content = _parsed(metadata.get(key.encode()))
         attrs = content

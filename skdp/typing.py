@@ -38,7 +38,9 @@ HandleUnknown: TypeAlias = Hashable | Literal["error", "uniform"]
 Label: TypeAlias = Hashable
 """A label of a target: text, a number or a bool."""
 
-Privileged: TypeAlias = Hashable | Sequence[Hashable] | Mapping[Any, Hashable | Sequence[Hashable]]
+Privileged: TypeAlias = (
+    Hashable | Sequence[Hashable] | Mapping[Any, Hashable | Sequence[Hashable]]
+)
 """The values that make a row privileged: one, several, or those of each column by name. Of several columns, a value is
 a tuple."""
 

@@ -16,7 +16,7 @@ def test_a_how_to_fits_the_files_of_today(page, tmp_path):
     edits = [step for step in of_page if step.file is not None]
     assert edits, "it shows no code"
     assert len(edits) < len(of_page), "it runs no test"
-    root = copy_of({"pyproject.toml", *(step.file for step in edits)}, tmp_path)
+    root = copy_of({"pyproject.toml", "tests/ruff.toml", *(step.file for step in edits)}, tmp_path)
     for step in edits:
         step.apply(root)
     python = sorted({step.file for step in edits if step.file.endswith(".py")})

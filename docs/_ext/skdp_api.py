@@ -40,16 +40,33 @@ def write(path: Path, text: str) -> None:
 def page_exists(name: str) -> bool:
     """Return whether a page of docs/ is there."""
     generated = DOCS / name.replace("guarantees/", "guarantees/mechanisms/")
-    return any(path.exists() for path in (DOCS / f"{name}.md", DOCS / f"{name}.rst", generated.with_suffix(".toml")))
+    return any(
+        path.exists()
+        for path in (
+            DOCS / f"{name}.md",
+            DOCS / f"{name}.rst",
+            generated.with_suffix(".toml"),
+        )
+    )
 
 
 def pages_of(fullname: str) -> list[tuple[str, str]]:
     """Return the pages about an object that exist: ``(what, name)``."""
     for group in read_groups():
         if fullname in group["objects"]:
-            guarantee = group.get("guarantees", {}).get(fullname, group.get("guarantee", ""))
-            pages = [("Guide", group["guide"]), ("Guarantee", guarantee), ("Group", f"api/{group['slug']}")]
-            return [(what, name) for what, name in pages if name and (what == "Group" or page_exists(name))]
+            guarantee = group.get("guarantees", {}).get(
+                fullname, group.get("guarantee", "")
+            )
+            pages = [
+                ("Guide", group["guide"]),
+                ("Guarantee", guarantee),
+                ("Group", f"api/{group['slug']}"),
+            ]
+            return [
+                (what, name)
+                for what, name in pages
+                if name and (what == "Group" or page_exists(name))
+            ]
     return []
 
 
@@ -63,8 +80,15 @@ def own_members(fullname: str, kind: str) -> list[str]:
     for member in dir(owner):
         value = inspect.getattr_static(owner, member)
         is_property = isinstance(value, property)
-        function = value.fget if is_property else inspect.unwrap(getattr(value, "__func__", value))
-        ours = inspect.isfunction(function) and function.__module__.partition(".")[0] == "skdp"
+        function = (
+            value.fget
+            if is_property
+            else inspect.unwrap(getattr(value, "__func__", value))
+        )
+        ours = (
+            inspect.isfunction(function)
+            and function.__module__.partition(".")[0] == "skdp"
+        )
         if member[0] != "_" and ours and is_property == (kind == "properties"):
             found.append(member)
     return found
@@ -81,8 +105,12 @@ def _group_page(group: dict[str, Any]) -> str:
         f".. autosummary::\n   :toctree: generated/\n   :nosignatures:\n\n{names}\n"
     )
     if others:
-        text += "\n" + "".join(f"- :py:obj:`{name}`: {_rst(data[name])}\n" for name in others)
-        text += "\n.. toctree::\n   :hidden:\n\n" + "".join(f"   generated/{name}\n" for name in others)
+        text += "\n" + "".join(
+            f"- :py:obj:`{name}`: {_rst(data[name])}\n" for name in others
+        )
+        text += "\n.. toctree::\n   :hidden:\n\n" + "".join(
+            f"   generated/{name}\n" for name in others
+        )
     return text
 
 
@@ -90,7 +118,11 @@ def _data_page(name: str, text: str) -> str:
     """Return the page of an object that is neither a function nor a class."""
     package, _, own = name.rpartition(".")
     value = getattr(importlib.import_module(package), own)
-    shown = f"\n   Names: {', '.join(f'``{key}``' for key in value)}.\n" if isinstance(value, dict) else ""
+    shown = (
+        f"\n   Names: {', '.join(f'``{key}``' for key in value)}.\n"
+        if isinstance(value, dict)
+        else ""
+    )
     shown = f"\n   :value: {value}\n" if isinstance(value, int) else f"\n{shown}"
     pages = "".join(f"- {what}: :doc:`/{page}`\n" for what, page in pages_of(name))
     body = f".. py:data:: {name}{shown}\n   {_rst(text)}\n"

@@ -16,17 +16,28 @@ def _page(name: str, picture: dict[str, Any] | None) -> str:
     if picture:
         what = f"{picture['value']} ({picture['heading']})"
         scale = "; the scale is logarithmic" if picture.get("log") else ""
-        parts.append(f"## Picture\n\n```{{skdp-figure}} benchmarks:bars\n:args: {name}\n")
-        parts.append(f":alt: Bars of {what}, the numbers of the table.\n\n{what}{scale}.\n```\n\n")
+        parts.append(
+            f"## Picture\n\n```{{skdp-figure}} benchmarks:bars\n:args: {name}\n"
+        )
+        parts.append(
+            f":alt: Bars of {what}, the numbers of the table.\n\n{what}{scale}.\n```\n\n"
+        )
     if (RESULTS.parent / f"{name}.py").exists():
-        parts.append("## Repeat it\n\n`make bench` runs all benchmarks in environments of their own; this one is\n\n")
+        parts.append(
+            "## Repeat it\n\n`make bench` runs all benchmarks in environments of their own; this one is\n\n"
+        )
         parts.append(f"```sh\npython benchmarks/{name}.py\n```\n")
     return "".join(parts)
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Write the pages before Sphinx looks for them."""
-    pictures = tomllib.loads((DOCS / "benchmarks" / "pictures.toml").read_text(encoding="utf-8"))
+    pictures = tomllib.loads(
+        (DOCS / "benchmarks" / "pictures.toml").read_text(encoding="utf-8")
+    )
     for path in sorted(RESULTS.glob("*.md")):
-        write(DOCS / "benchmarks" / f"{path.stem}.md", _page(path.stem, pictures.get(path.stem)))
+        write(
+            DOCS / "benchmarks" / f"{path.stem}.md",
+            _page(path.stem, pictures.get(path.stem)),
+        )
     return {"parallel_read_safe": True}

@@ -30,7 +30,10 @@ class SkdpFigure(SphinxDirective):
 
     required_arguments = 1
     has_content = True
-    option_spec: ClassVar = {"alt": directives.unchanged_required, "args": directives.unchanged}
+    option_spec: ClassVar = {
+        "alt": directives.unchanged_required,
+        "args": directives.unchanged,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Draw the picture unless it is there, and return the nodes."""
@@ -40,9 +43,15 @@ class SkdpFigure(SphinxDirective):
         if not self.options.get("alt"):
             raise self.error("a picture needs the option :alt:")
         self.env.note_dependency(str(DOCS / "figures" / f"{name.partition(':')[0]}.py"))
-        stem = "-".join([name.replace(":", "-"), *arguments]).replace("/", "-").replace("_", "-")
+        stem = (
+            "-".join([name.replace(":", "-"), *arguments])
+            .replace("/", "-")
+            .replace("_", "-")
+        )
         figure = nodes.figure(classes=["skdp-figure"])
-        for scheme, drawing in zip(("light", "dark"), draw(lambda: _function(name)(*arguments)), strict=True):
+        for scheme, drawing in zip(
+            ("light", "dark"), draw(lambda: _function(name)(*arguments)), strict=True
+        ):
             path = DOCS / "_generated" / f"{stem}-{scheme}.svg"
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(drawing)
@@ -87,7 +96,13 @@ class SkdpTable(SphinxDirective):
 def _row(cells: Any) -> nodes.row:
     row = nodes.row()
     for cell in cells:
-        text = cell if isinstance(cell, str) else f"{cell:,}" if isinstance(cell, int) else f"{cell:.4g}"
+        text = (
+            cell
+            if isinstance(cell, str)
+            else f"{cell:,}"
+            if isinstance(cell, int)
+            else f"{cell:.4g}"
+        )
         row += nodes.entry("", nodes.paragraph("", text))
     return row
 

@@ -45,7 +45,11 @@ TREE: Node = (
                         skdp_leaf("skdp.recommend_plan", "several columns"),
                     ],
                 ),
-                ("Numbers, once", "answer", [skdp_leaf("skdp.NumericPerturber", "means, distributions")]),
+                (
+                    "Numbers, once",
+                    "answer",
+                    [skdp_leaf("skdp.NumericPerturber", "means, distributions")],
+                ),
                 (
                     "A whole table",
                     "answer",
@@ -89,7 +93,11 @@ TREE: Node = (
                         skdp_leaf("skdp.DPHistogram", "counts, ranges"),
                         skdp_leaf("skdp.DPMean", "means"),
                         skdp_leaf("skdp.DPGroupBy", "both, by group"),
-                        leaf("other statistics", "api/curator_statistics.html", "any function"),
+                        leaf(
+                            "other statistics",
+                            "api/curator_statistics.html",
+                            "any function",
+                        ),
                     ],
                 ),
                 (
@@ -135,14 +143,18 @@ TREE: Node = (
                     "answer",
                     [
                         skdp_leaf("skdp.PrivacyLedger", "several releases"),
-                        skdp_leaf("skdp.privacy_statement", "a pipeline, before and after fit"),
+                        skdp_leaf(
+                            "skdp.privacy_statement", "a pipeline, before and after fit"
+                        ),
                     ],
                 ),
                 (
                     "Measurements",
                     "answer",
                     [
-                        skdp_leaf("skdp.evaluation.privacy_curve", "accuracy by epsilon"),
+                        skdp_leaf(
+                            "skdp.evaluation.privacy_curve", "accuracy by epsilon"
+                        ),
                         skdp_leaf("skdp.metrics.debiased_fairness", "fairness"),
                         skdp_leaf("skdp.evaluation.attribute_inference", "attacks"),
                         skdp_leaf("skdp.evaluation.audit_epsilon", "audits"),
@@ -152,8 +164,12 @@ TREE: Node = (
                     "More",
                     "answer",
                     [
-                        leaf("large tables", "api/engines.html", "files, DuckDB, Spark …"),
-                        leaf("every public object", "api/index.html", "the API by task"),
+                        leaf(
+                            "large tables", "api/engines.html", "files, DuckDB, Spark …"
+                        ),
+                        leaf(
+                            "every public object", "api/index.html", "the API by task"
+                        ),
                     ],
                 ),
             ],
@@ -189,7 +205,8 @@ def _place(node: Any, depth: int, row: int, parts: list[str]) -> tuple[int, floa
         left, right = x + width, COLUMNS[depth + 1]
         half = (left + right) / 2
         parts.insert(
-            0, f'<path class="edge" d="M{left} {middle:g} C{half:g} {middle:g} {half:g} {end:g} {right} {end:g}"/>'
+            0,
+            f'<path class="edge" d="M{left} {middle:g} C{half:g} {middle:g} {half:g} {end:g} {right} {end:g}"/>',
         )
     parts.append(_box(node, x, middle, width))
     return row, middle
@@ -232,7 +249,9 @@ def narrow_map() -> str:
         middle = y + height / 2
         if depth:
             start = open_lines[depth - 1]
-            parts.insert(0, f'<path class="edge" d="M{x - 7} {start:g} V{middle:g} H{x}"/>')
+            parts.insert(
+                0, f'<path class="edge" d="M{x - 7} {start:g} V{middle:g} H{x}"/>'
+            )
         if is_leaf:
             label, _, page, note = node
             parts.append(

@@ -14,7 +14,9 @@ def _visit_inline(self: Any, node: nodes.math) -> None:
 
 
 def _visit_block(self: Any, node: nodes.math_block) -> None:
-    self.body.append(f'<div class="math-block" tabindex="0">{convert(node.astext(), display="block")}</div>')
+    self.body.append(
+        f'<div class="math-block" tabindex="0">{convert(node.astext(), display="block")}</div>'
+    )
     raise nodes.SkipNode
 
 

@@ -16,16 +16,22 @@ FOLDER = DOCS / "notebooks"
 def convert(path: Path, folder: Path) -> None:
     """Write the page of a notebook, and its pictures beside it."""
     files = f"{path.stem}_files"
-    text, resources = MarkdownExporter().from_filename(str(path), {"output_files_dir": files})
+    text, resources = MarkdownExporter().from_filename(
+        str(path), {"output_files_dir": files}
+    )
     text = re.sub(r"\]\((\w+)\.ipynb\)", r"](\1.md)", text)
     text = re.sub(r"\]\(\.\./benchmarks/results/", "](../../benchmarks/results/", text)
-    text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.DOTALL)  # of tables: the site has its own
+    text = re.sub(
+        r"<style scoped>.*?</style>", "", text, flags=re.DOTALL
+    )  # of tables: the site has its own
     (folder / files).mkdir(parents=True, exist_ok=True)
     for name, data in resources["outputs"].items():
         (folder / name).write_bytes(data)
     page = folder / f"{path.stem}.md"
     described = _describe_pictures(text)
-    if not page.exists() or page.read_text(encoding="utf-8") != described:  # else Sphinx would read it again
+    if (
+        not page.exists() or page.read_text(encoding="utf-8") != described
+    ):  # else Sphinx would read it again
         page.write_text(described, encoding="utf-8")
 
 
@@ -35,7 +41,13 @@ def _describe_pictures(text: str) -> str:
     for line in text.splitlines():
         if found := re.match(r"#+ (.+)", line):
             heading = found[1]
-        lines.append(re.sub(r"^!\[\w+\]\((\w+_files/)", rf"![Figure of the section: {heading}](\1", line))
+        lines.append(
+            re.sub(
+                r"^!\[\w+\]\((\w+_files/)",
+                rf"![Figure of the section: {heading}](\1",
+                line,
+            )
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -38,13 +38,21 @@ def numpy_lines():
     for module in (np, np.random, np.linalg):
         for name in sorted(module.__all__):
             thing = getattr(module, name)
-            role = "class" if inspect.isclass(thing) else "function" if callable(thing) else ""
+            role = (
+                "class"
+                if inspect.isclass(thing)
+                else "function"
+                if callable(thing)
+                else ""
+            )
             if role and module is not np.random:
                 yield f"{module.__name__}.{name} py:{role} 1 reference/generated/$.html -"
     yield "numpy.random.Generator py:class 1 reference/random/generator.html#$ -"
 
 
 if __name__ == "__main__":
-    for project, source in zip(("python", "pandas", "sklearn"), sys.argv[1:], strict=True):
+    for project, source in zip(
+        ("python", "pandas", "sklearn"), sys.argv[1:], strict=True
+    ):
         write(project, *read(source))
     write("numpy", np.__version__.rpartition(".")[0], numpy_lines())

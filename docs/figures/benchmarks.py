@@ -17,7 +17,12 @@ def read_table(name: str, heading: str) -> tuple[list[str], list[list[str]]]:
     lines = []
     for line in part.splitlines():
         if line.startswith("|"):
-            lines.append([cell.strip().replace("**", "") for cell in line.strip().strip("|").split("|")])
+            lines.append(
+                [
+                    cell.strip().replace("**", "")
+                    for cell in line.strip().strip("|").split("|")
+                ]
+            )
         elif lines:
             break
     return lines[0], lines[2:]
@@ -33,8 +38,13 @@ def bars(name: str) -> None:
     """Draw the column of a table that pictures.toml names."""
     picture = tomllib.loads(PICTURES.read_text(encoding="utf-8"))[name]
     head, rows = read_table(name, picture["heading"])
-    column, names = head.index(picture["value"]), [head.index(label) for label in picture["labels"]]
-    pairs = [(", ".join(row[index] for index in names), number(row[column])) for row in rows]
+    column, names = (
+        head.index(picture["value"]),
+        [head.index(label) for label in picture["labels"]],
+    )
+    pairs = [
+        (", ".join(row[index] for index in names), number(row[column])) for row in rows
+    ]
     kept = [(label, value) for label, value in pairs if value is not None]
     colours = plt.rcParams["axes.prop_cycle"].by_key()["color"]
     ours = [label.startswith(("skdp", "DP")) or ", skdp" in label for label, _ in kept]
@@ -45,7 +55,11 @@ def bars(name: str) -> None:
         color=[colours[0 if own or not any(ours) else 4] for own in ours],
     )
     axes.bar_label(drawn, labels=[f" {value:,g}" for _, value in kept], fontsize=9)
-    axes.set_yticks(range(len(kept)), [label if len(label) < 56 else f"{label[:54]}…" for label, _ in kept], fontsize=9)
+    axes.set_yticks(
+        range(len(kept)),
+        [label if len(label) < 56 else f"{label[:54]}…" for label, _ in kept],
+        fontsize=9,
+    )
     axes.set_xlabel(picture["value"])
     axes.invert_yaxis()
     axes.margins(x=0.12)

@@ -6,7 +6,12 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 from sklearn.compose import ColumnTransformer
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_classification
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_wine,
+    make_classification,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
@@ -48,7 +53,10 @@ def numbers():
     """Return a column of numbers of each data set, and its public bounds."""
     return {
         "Adult: age": (load_adult().data[["age"]], (0, 100)),
-        "breast cancer: mean radius": (load_breast_cancer(as_frame=True).data[["mean radius"]], (5, 30)),
+        "breast cancer: mean radius": (
+            load_breast_cancer(as_frame=True).data[["mean radius"]],
+            (5, 30),
+        ),
     }
 
 
@@ -77,9 +85,17 @@ def _local_means(name):
         found[mechanism.replace("_", " ")] = [
             root_mean_square(
                 [
-                    perturber.estimate_mean(perturber.fit_transform(table))["mean"].iloc[0] - table.iloc[:, 0].mean()
+                    perturber.estimate_mean(perturber.fit_transform(table))[
+                        "mean"
+                    ].iloc[0]
+                    - table.iloc[:, 0].mean()
                     for perturber in (
-                        NumericPerturber(epsilon, mechanism=mechanism, bounds=bounds, random_state=seed)
+                        NumericPerturber(
+                            epsilon,
+                            mechanism=mechanism,
+                            bounds=bounds,
+                            random_state=seed,
+                        )
                         for seed in range(20)
                     )
                 ]
@@ -99,12 +115,28 @@ def local_means():
 def distribution():
     """Draw a distribution that is estimated from reports."""
     table, bounds = numbers()["Adult: age"]
-    perturber = NumericPerturber(2.0, mechanism="square_wave", bounds=bounds, random_state=0)
-    estimated = perturber.estimate_distribution(perturber.fit_transform(table), n_bins=24)
+    perturber = NumericPerturber(
+        2.0, mechanism="square_wave", bounds=bounds, random_state=0
+    )
+    estimated = perturber.estimate_distribution(
+        perturber.fit_transform(table), n_bins=24
+    )
     edges = np.linspace(*bounds, 25)
     axes = plt.subplots()[1]
-    axes.hist(table["age"], bins=edges, weights=np.full(len(table), 1 / len(table)), alpha=0.35, label="true")
-    axes.stairs(estimated["frequency"], edges, color="C1", linewidth=2, label="estimated from reports")
+    axes.hist(
+        table["age"],
+        bins=edges,
+        weights=np.full(len(table), 1 / len(table)),
+        alpha=0.35,
+        label="true",
+    )
+    axes.stairs(
+        estimated["frequency"],
+        edges,
+        color="C1",
+        linewidth=2,
+        label="estimated from reports",
+    )
     axes.set(xlabel="age", ylabel="share of the people")
     axes.legend()
 
@@ -112,15 +144,30 @@ def distribution():
 def table_plans():
     """Draw the errors of the strategies for a table, by epsilon."""
     adult = load_adult().domain.select(["sex", "race", "education"])
-    wine = {name: Interval(0, 30, bins=6) for name in load_wine().feature_names[:4]} | {"class": range(3)}
+    wine = {name: Interval(0, 30, bins=6) for name in load_wine().feature_names[:4]} | {
+        "class": range(3)
+    }
     numbers_of = {"Adult": (adult, {"age": (0, 100)}), "Wine": (wine, {})}
     panels = plt.subplots(1, 2, figsize=(7.4, 3.6), sharey=True)[1]
     for axes, (title, (values, bounds)) in zip(panels, numbers_of.items(), strict=True):
         plans = [recommend_plan(values, epsilon, bounds=bounds) for epsilon in EPSILONS]
-        times = pd.DataFrame([plan.strategies["times"] for plan in plans], index=EPSILONS)
-        for place, strategy in enumerate(["split", "joint", "sample", "weighted", "groups"]):
-            axes.plot(EPSILONS, times[strategy], marker="o", color=f"C{place}", label=strategy)
-        axes.set(title=title, xlabel="epsilon", xscale="log", yscale="log", xticks=EPSILONS, xticklabels=EPSILONS)
+        times = pd.DataFrame(
+            [plan.strategies["times"] for plan in plans], index=EPSILONS
+        )
+        for place, strategy in enumerate(
+            ["split", "joint", "sample", "weighted", "groups"]
+        ):
+            axes.plot(
+                EPSILONS, times[strategy], marker="o", color=f"C{place}", label=strategy
+            )
+        axes.set(
+            title=title,
+            xlabel="epsilon",
+            xscale="log",
+            yscale="log",
+            xticks=EPSILONS,
+            xticklabels=EPSILONS,
+        )
         axes.minorticks_off()
     panels[0].set(ylabel="error, as a multiple of the best", ylim=(0.8, 3_000))
     panels[0].legend(ncols=2, loc="upper center")
@@ -139,9 +186,15 @@ def lists():
         "own business": adult["workclass"].astype(str).str.startswith("Self"),
         "born elsewhere": adult["native-country"] != "United-States",
     }
-    tables = {"Adult: facts about a person": pd.DataFrame(flags), "Wine: above the median": wine > wine.median()}
+    tables = {
+        "Adult: facts about a person": pd.DataFrame(flags),
+        "Wine: above the median": wine > wine.median(),
+    }
     return {
-        name: (pd.Series([list(table.columns[row])[:4] for row in table.to_numpy()]), list(table))
+        name: (
+            pd.Series([list(table.columns[row])[:4] for row in table.to_numpy()]),
+            list(table),
+        )
         for name, table in tables.items()
     }
 
@@ -150,13 +203,26 @@ def _list_errors(name):
     column, values = lists()[name]
     table, errors = column.to_frame("list"), {}
     truth = column.explode().value_counts().reindex(values, fill_value=0) / len(column)
-    oracles = {"set selection": "set_selection", "bit vector": "set_unary_encoding", "sampled value": "local_hashing"}
+    oracles = {
+        "set selection": "set_selection",
+        "bit vector": "set_unary_encoding",
+        "sampled value": "local_hashing",
+    }
     for label, oracle in oracles.items():
         errors[label] = []
         for epsilon in EPSILONS:
-            encoder = SetValuedEncoder(epsilon, categories={"list": values}, max_size=4, oracle=oracle, random_state=0)
+            encoder = SetValuedEncoder(
+                epsilon,
+                categories={"list": values},
+                max_size=4,
+                oracle=oracle,
+                random_state=0,
+            )
             encoder.fit(table)
-            released = [encoder.estimate_frequencies(encoder.transform(table))["frequency"] for _ in range(4)]
+            released = [
+                encoder.estimate_frequencies(encoder.transform(table))["frequency"]
+                for _ in range(4)
+            ]
             errors[label].append(root_mean_square([one - truth for one in released]))
     return errors
 
@@ -171,7 +237,8 @@ def _central_means(name):
     errors = [
         root_mean_square(
             [
-                DPMean(epsilon, bounds=bounds, random_state=seed).fit(table).mean_[0] - table.iloc[:, 0].mean()
+                DPMean(epsilon, bounds=bounds, random_state=seed).fit(table).mean_[0]
+                - table.iloc[:, 0].mean()
                 for seed in range(40)
             ]
         )
@@ -190,16 +257,25 @@ def central_means():
 def central_counts():
     """Draw noisy counts of Adult beside the true ones."""
     adult = load_adult()
-    histogram = DPHistogram(0.1, domain=adult.domain.select(["education"]), random_state=0).fit(
-        adult.data[["education"]]
-    )
+    histogram = DPHistogram(
+        0.1, domain=adult.domain.select(["education"]), random_state=0
+    ).fit(adult.data[["education"]])
     table = histogram.to_frame().sort_values("count").tail(10)
     true = adult.data["education"].value_counts()
     places = np.arange(len(table))
     axes = plt.subplots(figsize=(7, 4))[1]
     axes.barh(places, [true[value] for value in table.index], alpha=0.35, label="true")
-    errors = np.array([table["count"] - table["lower"], table["upper"] - table["count"]])
-    axes.errorbar(table["count"], places, xerr=errors, fmt="o", color="C1", label="released, epsilon 0.1")
+    errors = np.array(
+        [table["count"] - table["lower"], table["upper"] - table["count"]]
+    )
+    axes.errorbar(
+        table["count"],
+        places,
+        xerr=errors,
+        fmt="o",
+        color="C1",
+        label="released, epsilon 0.1",
+    )
     axes.set(xlabel="people")
     axes.set_yticks(places, table.index)
     axes.legend()
@@ -210,7 +286,9 @@ def _scales(name):
     errors = [
         root_mean_square(
             [
-                DPStandardScaler(epsilon, bounds=bounds, random_state=seed).fit(table).scale_[0]
+                DPStandardScaler(epsilon, bounds=bounds, random_state=seed)
+                .fit(table)
+                .scale_[0]
                 / table.iloc[:, 0].std(ddof=0)
                 - 1
                 for seed in range(40)
@@ -231,12 +309,26 @@ def models():
     """Draw the area under the curve of private logistic regressions."""
     adult = load_adult()
     encoder = ColumnTransformer(
-        [("words", OneHotEncoder(categories=[[*adult.domain[name].values] for name in WORDS]), WORDS)],
+        [
+            (
+                "words",
+                OneHotEncoder(
+                    categories=[[*adult.domain[name].values] for name in WORDS]
+                ),
+                WORDS,
+            )
+        ],
         sparse_threshold=0,
     )
-    X, y = make_classification(24_000, 100, n_informative=20, n_redundant=0, random_state=0)
+    X, y = make_classification(
+        24_000, 100, n_informative=20, n_redundant=0, random_state=0
+    )
     cases = {
-        "Adult": (encoder.fit_transform(adult.data), (adult.target == ">50K").to_numpy().astype(int), (0, 1)),
+        "Adult": (
+            encoder.fit_transform(adult.data),
+            (adult.target == ">50K").to_numpy().astype(int),
+            (0, 1),
+        ),
         "100 columns": (X, y, (-5, 5)),
     }
     panels = plt.subplots(1, 2, figsize=(7.4, 3.3))[1]
@@ -246,7 +338,9 @@ def models():
             [
                 roc_auc_score(
                     hidden,
-                    DPLogisticRegression(epsilon, bounds=bounds, classes=[0, 1], random_state=seed)
+                    DPLogisticRegression(
+                        epsilon, bounds=bounds, classes=[0, 1], random_state=seed
+                    )
                     .fit(train, known)
                     .decision_function(test),
                 )
@@ -254,8 +348,17 @@ def models():
             ]
             for epsilon in EPSILONS
         ]
-        axes.errorbar(EPSILONS, np.mean(scores, axis=1), np.std(scores, axis=1), fmt="o-", label="DPLogisticRegression")
-        reached = roc_auc_score(hidden, LogisticRegression(max_iter=1000).fit(train, known).decision_function(test))
+        axes.errorbar(
+            EPSILONS,
+            np.mean(scores, axis=1),
+            np.std(scores, axis=1),
+            fmt="o-",
+            label="DPLogisticRegression",
+        )
+        reached = roc_auc_score(
+            hidden,
+            LogisticRegression(max_iter=1000).fit(train, known).decision_function(test),
+        )
         axes.axhline(reached, color="black", linestyle="--", label="without privacy")
         axes.set_xscale("log")
         axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
@@ -289,7 +392,12 @@ def _marginals(name):
                 [
                     marginal_error(
                         table,
-                        DPMarginalSynthesizer(epsilon, domain=domain, marginals=marginals, random_state=seed)
+                        DPMarginalSynthesizer(
+                            epsilon,
+                            domain=domain,
+                            marginals=marginals,
+                            random_state=seed,
+                        )
                         .fit(table)
                         .sample(),
                         domain=domain,
@@ -299,7 +407,10 @@ def _marginals(name):
             )
             for epsilon in EPSILONS
         ]
-        for label, marginals in (("auto", "auto"), ("independent columns", "independent"))
+        for label, marginals in (
+            ("auto", "auto"),
+            ("independent columns", "independent"),
+        )
     }
 
 
@@ -327,18 +438,32 @@ def audits():
     panels = plt.subplots(1, 2, figsize=(7.6, 3.4))[1]
     common = {"privileged": "Male", "positive_label": ">50K"}
     for axes, (name, (chosen, group)) in zip(panels, decisions().items(), strict=True):
-        true = fairness_report(chosen, chosen, group, **common).set_index("metric")["value"][METRIC]
+        true = fairness_report(chosen, chosen, group, **common).set_index("metric")[
+            "value"
+        ][METRIC]
         naive, rows = [], []
         for epsilon in EPSILONS:
-            encoder = RandomizedResponseEncoder(epsilon, categories={"sex": ["Female", "Male"]}, random_state=3)
+            encoder = RandomizedResponseEncoder(
+                epsilon, categories={"sex": ["Female", "Male"]}, random_state=3
+            )
             reports = encoder.fit_transform(group.to_frame("sex"))
-            report = fairness_report(chosen, chosen, reports["sex"], **common).set_index("metric")
+            report = fairness_report(
+                chosen, chosen, reports["sex"], **common
+            ).set_index("metric")
             naive.append(report["value"][METRIC])
-            rows.append(debiased_fairness(chosen, chosen, reports, encoder, **common).set_index("metric").loc[METRIC])
-        table = pd.DataFrame(rows, index=EPSILONS).astype({"value": float, "lower": float, "upper": float})
+            rows.append(
+                debiased_fairness(chosen, chosen, reports, encoder, **common)
+                .set_index("metric")
+                .loc[METRIC]
+            )
+        table = pd.DataFrame(rows, index=EPSILONS).astype(
+            {"value": float, "lower": float, "upper": float}
+        )
         axes.axhline(true, color="C2", linestyle=":", label="true")
         axes.plot(EPSILONS, naive, "s--", color="C1", label="reports as groups")
-        axes.fill_between(EPSILONS, table["lower"], table["upper"], color="C0", alpha=0.25)
+        axes.fill_between(
+            EPSILONS, table["lower"], table["upper"], color="C0", alpha=0.25
+        )
         axes.plot(EPSILONS, table["value"], "o-", color="C0", label="debiased")
         axes.set(title=name, xlabel="epsilon (smaller is more private)", xscale="log")
         axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
@@ -370,9 +495,15 @@ def client_bytes():
     sizes = [2, 4, 8, 16, 32, 64, 128, 256]
     axes = plt.subplots()[1]
     kinds = {"randomised response": RandomizedResponse, "unary encoding": UnaryEncoding}
-    kinds |= {"subset selection": SubsetSelection, "local hashing": LocalHashing, "Hadamard response": HadamardResponse}
+    kinds |= {
+        "subset selection": SubsetSelection,
+        "local hashing": LocalHashing,
+        "Hadamard response": HadamardResponse,
+    }
     for (name, kind), marker in zip(kinds.items(), "os^Dv", strict=True):
-        axes.loglog(sizes, [_bytes_read(kind(k, 1.0)) for k in sizes], marker=marker, label=name)
+        axes.loglog(
+            sizes, [_bytes_read(kind(k, 1.0)) for k in sizes], marker=marker, label=name
+        )
     axes.set(xlabel="number of values", ylabel="random bytes for a report")
     axes.set_xticks(sizes, list(map(str, sizes)))
     axes.minorticks_off()
@@ -388,13 +519,17 @@ def saved_sizes():
 
     sizes = [4, 16, 64, 256, 1024, 4096]
     axes = plt.subplots()[1]
-    kinds = {"RandomizedResponseEncoder": (RandomizedResponseEncoder, "categories", "C0")}
+    kinds = {
+        "RandomizedResponseEncoder": (RandomizedResponseEncoder, "categories", "C0")
+    }
     kinds |= {"DPMarginalSynthesizer": (DPMarginalSynthesizer, "domain", "C1")}
     for name, (kind, declared, colour) in kinds.items():
         files, pickles = [], []
         for size in sizes:
             table = pd.DataFrame({"value": np.arange(size)})
-            fitted = kind(1.0, random_state=0, **{declared: {"value": range(size)}}).fit(table)
+            fitted = kind(
+                1.0, random_state=0, **{declared: {"value": range(size)}}
+            ).fit(table)
             file = BytesIO()
             save(fitted, file)
             files.append(file.tell())
@@ -411,11 +546,17 @@ def composition():
     """Draw the epsilon of many releases: added, by zero-concentrated privacy, and composed."""
     counts = np.arange(1, 101)
     some = counts[::11]
-    composed = [compose([PrivacyGuarantee(0.1)] * count, delta=1e-6).epsilon for count in some.tolist()]
+    composed = [
+        compose([PrivacyGuarantee(0.1)] * count, delta=1e-6).epsilon
+        for count in some.tolist()
+    ]
     axes = plt.subplots()[1]
     axes.plot(counts, 0.1 * counts, label="pure: the epsilons add up")
     axes.plot(
-        counts, [zcdp_epsilon(0.1**2 / 2 * count, 1e-6) for count in counts], "--", label="a filter of rho, delta 1e-6"
+        counts,
+        [zcdp_epsilon(0.1**2 / 2 * count, 1e-6) for count in counts],
+        "--",
+        label="a filter of rho, delta 1e-6",
     )
     axes.plot(some, composed, "o:", label="declared together, delta 1e-6")
     axes.set(xlabel="releases of epsilon 0.1", ylabel="epsilon of all together")
@@ -431,7 +572,12 @@ def odds():
     for epsilon in (0.1, 1.0, 3.0, 5.0):
         right = 100 / (1 + np.exp(-epsilon))
         axes.plot(epsilon, right, "o", color="C0")
-        axes.annotate(f"{right:.1f}", (epsilon, right), textcoords="offset points", xytext=(6, -12))
+        axes.annotate(
+            f"{right:.1f}",
+            (epsilon, right),
+            textcoords="offset points",
+            xytext=(6, -12),
+        )
     axes.set(xlabel="epsilon", ylabel="right guesses in 100", ylim=(45, 102))
     axes.legend(loc="lower right")
 
@@ -443,12 +589,25 @@ def spending():
     X = load_diabetes(as_frame=True, scaled=False).data
     ledger = PrivacyLedger(epsilon=1.0)
     DPMean(0.3, bounds={"bmi": (15, 50)}, ledger=ledger, random_state=0).fit(X[["bmi"]])
-    DPHistogram(0.4, domain={"age": Interval(15, 85, bins=7)}, ledger=ledger, random_state=0).fit(X[["age"]])
-    DPQuantileBinarizer(0.2, bounds={"bp": (50, 150)}, ledger=ledger, random_state=0).fit(X[["bp"]])
+    DPHistogram(
+        0.4, domain={"age": Interval(15, 85, bins=7)}, ledger=ledger, random_state=0
+    ).fit(X[["age"]])
+    DPQuantileBinarizer(
+        0.2, bounds={"bp": (50, 150)}, ledger=ledger, random_state=0
+    ).fit(X[["bp"]])
     axes, start = plt.subplots(figsize=(7, 1.8))[1], 0.0
-    for number, (label, amount) in enumerate(zip(("mean", "histogram", "median"), (0.3, 0.4, 0.2), strict=True)):
+    for number, (label, amount) in enumerate(
+        zip(("mean", "histogram", "median"), (0.3, 0.4, 0.2), strict=True)
+    ):
         axes.barh(0, amount, left=start, color=f"C{number}", label=label)
         start += amount
-    axes.barh(0, float(ledger.remaining().epsilon), left=start, fill=False, hatch="//", label="left")
+    axes.barh(
+        0,
+        float(ledger.remaining().epsilon),
+        left=start,
+        fill=False,
+        hatch="//",
+        label="left",
+    )
     axes.set(xlim=(0, 1), yticks=[], xlabel="epsilon")
     axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))

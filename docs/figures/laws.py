@@ -10,7 +10,15 @@ from matplotlib import pyplot as plt
 from scipy.stats import binom, gamma, norm
 from sklearn.base import clone
 
-from skdp import DPPCA, DPGaussianNB, DPHistogram, DPMean, DPOneHotEncoder, DPQuantileBinarizer, DPSelectKBest
+from skdp import (
+    DPPCA,
+    DPGaussianNB,
+    DPHistogram,
+    DPMean,
+    DPOneHotEncoder,
+    DPQuantileBinarizer,
+    DPSelectKBest,
+)
 from skdp.central import sample_and_aggregate
 from skdp.oracles import (
     ORACLES,
@@ -32,7 +40,9 @@ VALUES = ["a", "b", "c", "d"]
 
 def one_heat_map(channel, reports, values=VALUES):
     axes = plt.subplots(figsize=(max(3.6, 0.75 * len(reports) + 1.2), 3.2))[1]
-    heat_map(axes, [[float(entry) for entry in row] for row in channel], reports, values)
+    heat_map(
+        axes, [[float(entry) for entry in row] for row in channel], reports, values
+    )
     return axes
 
 
@@ -45,8 +55,14 @@ def subset_selection():
 def set_selection():
     """Draw the channel of sets of at most two of three values."""
     oracle, every = SetSelection(3, 2, 1.0, subset_size=2), [*product((0, 1), repeat=3)]
-    reports = ["".join(value for value, bit in zip("abc", bits, strict=True) if bit) or "none" for bits in every]
-    sets = ["".join("abc"[value] for value in members) or "none" for members in oracle.sets()]
+    reports = [
+        "".join(value for value, bit in zip("abc", bits, strict=True) if bit) or "none"
+        for bits in every
+    ]
+    sets = [
+        "".join("abc"[value] for value in members) or "none"
+        for members in oracle.sets()
+    ]
     seen = [place for place, bits in enumerate(every) if sum(bits) <= 2]
     channel = [[row[place] for place in seen] for row in oracle.channel()]
     one_heat_map(channel, [reports[place] for place in seen], sets)
@@ -54,14 +70,20 @@ def set_selection():
 
 def unary_encoding():
     """Draw the channel of three bits."""
-    one_heat_map(UnaryEncoding(3, 2.0).channel(), [format(code, "03b") for code in range(8)], VALUES[:3])
+    one_heat_map(
+        UnaryEncoding(3, 2.0).channel(),
+        [format(code, "03b") for code in range(8)],
+        VALUES[:3],
+    )
 
 
 def local_hashing():
     """Draw the channel of the buckets of one hash function under which two values meet."""
     oracle = LocalHashing(4, 1.0, n_buckets=3)
     seeds = np.random.default_rng(0).integers(1 << 32, size=100).tolist()
-    seed = next(seed for seed in seeds if len({tuple(row) for row in oracle.channel(seed)}) == 3)
+    seed = next(
+        seed for seed in seeds if len({tuple(row) for row in oracle.channel(seed)}) == 3
+    )
     one_heat_map(oracle.channel(seed), ["bucket 0", "bucket 1", "bucket 2"])
 
 
@@ -75,8 +97,18 @@ def oracle_errors():
     """Draw the standard errors of oracles by the number of values."""
     sizes = np.unique(np.geomspace(2, 500, 20).astype(int))
     axes = plt.subplots()[1]
-    for name in ("randomized_response", "subset_selection", "optimized_unary_encoding", "hadamard_response"):
-        errors = [ORACLES[name](int(k), 1.0).variance(np.full(k, 10_000 / k), 10_000)[0] ** 0.5 / 10_000 for k in sizes]
+    for name in (
+        "randomized_response",
+        "subset_selection",
+        "optimized_unary_encoding",
+        "hadamard_response",
+    ):
+        errors = [
+            ORACLES[name](int(k), 1.0).variance(np.full(k, 10_000 / k), 10_000)[0]
+            ** 0.5
+            / 10_000
+            for k in sizes
+        ]
         axes.loglog(sizes, errors, label=name.replace("_", " "))
     axes.set(xlabel="declared values", ylabel="standard error of a share")
     axes.legend()
@@ -91,7 +123,9 @@ def numeric_perturber():
         "Laplace": ClampedLaplace(16, 2.0),
     }
     for axes, (title, mechanism) in zip(panels, mechanisms.items(), strict=True):
-        channel = np.array([[float(entry) for entry in row] for row in mechanism.channel()])
+        channel = np.array(
+            [[float(entry) for entry in row] for row in mechanism.channel()]
+        )
         axes.imshow(channel / channel.max(axis=0), aspect="auto", cmap="Blues", vmin=0)
         axes.set(title=title, xlabel="report", xticks=[], yticks=[])
         axes.grid(False)
@@ -105,7 +139,11 @@ def repeated():
     axes = plt.subplots()[1]
     axes.plot(numbers, binom.sf(numbers // 2, numbers, p), "o-", label="fresh reports")
     axes.plot(numbers, np.full(len(numbers), p), "s-", label="permanent reports")
-    axes.set(xlabel="reports of one record", ylabel="probability to see the truth", ylim=(0.5, 1.02))
+    axes.set(
+        xlabel="reports of one record",
+        ylabel="probability to see the truth",
+        ylim=(0.5, 1.02),
+    )
     axes.legend()
 
 
@@ -115,8 +153,15 @@ def rappor():
     p, q, hashes = 0.5, 0.75, 2
     ones, zeros = ((1 - f / 2) * a + f / 2 * b for a, b in ((q, p), (p, q)))
     axes = plt.subplots()[1]
-    axes.plot(f, 2 * hashes * np.log((1 - f / 2) / (f / 2)), label="all reports of a value")
-    axes.plot(f, hashes * np.log(ones * (1 - zeros) / (zeros * (1 - ones))), "--", label="a single report")
+    axes.plot(
+        f, 2 * hashes * np.log((1 - f / 2) / (f / 2)), label="all reports of a value"
+    )
+    axes.plot(
+        f,
+        hashes * np.log(ones * (1 - zeros) / (zeros * (1 - ones))),
+        "--",
+        label="a single report",
+    )
     axes.set(xlabel="f", ylabel="epsilon")
     axes.legend()
 
@@ -126,9 +171,22 @@ def mean():
     table = pd.DataFrame({"age": np.linspace(20, 60, 100)})
     neighbour = pd.concat([table, pd.DataFrame({"age": [100.0]})], ignore_index=True)
     axes = plt.subplots()[1]
-    for label, rows, style in (("100 records", table, "-"), ("one record more", neighbour, "--")):
-        means = [DPMean(0.5, bounds=(0, 100), random_state=seed).fit(rows).mean_[0] for seed in range(500)]
-        axes.hist(means, bins=np.linspace(25, 56, 32), histtype="step", linewidth=2, linestyle=style, label=label)
+    for label, rows, style in (
+        ("100 records", table, "-"),
+        ("one record more", neighbour, "--"),
+    ):
+        means = [
+            DPMean(0.5, bounds=(0, 100), random_state=seed).fit(rows).mean_[0]
+            for seed in range(500)
+        ]
+        axes.hist(
+            means,
+            bins=np.linspace(25, 56, 32),
+            histtype="step",
+            linewidth=2,
+            linestyle=style,
+            label=label,
+        )
     axes.set(xlabel="released mean", ylabel="releases")
     axes.legend()
 
@@ -140,7 +198,13 @@ def histogram():
     axes = plt.subplots()[1]
     for place, count in ((-0.2, 5), (0.2, 6)):
         law = factor * np.exp(-epsilon * np.abs(numbers - count))
-        axes.bar(numbers + place, law, 0.4, label=f"{count} records", hatch="//" if place > 0 else None)
+        axes.bar(
+            numbers + place,
+            law,
+            0.4,
+            label=f"{count} records",
+            hatch="//" if place > 0 else None,
+        )
     axes.set(xlabel="released count", ylabel="probability", xticks=numbers[::2])
     axes.grid(axis="x", visible=False)
     axes.legend()
@@ -151,24 +215,46 @@ def discovery():
     persons, axes = np.arange(1, 121), plt.subplots()[1]
     words = np.repeat(persons, persons)
     for n_columns, style in ((1, "-"), (8, "--")):
-        table, times = pd.DataFrame({f"word {place}": words for place in range(n_columns)}), np.zeros(persons.size)
+        table, times = (
+            pd.DataFrame({f"word {place}": words for place in range(n_columns)}),
+            np.zeros(persons.size),
+        )
         for seed in range(80 // n_columns):
-            encoder = DPOneHotEncoder(1.0, delta=1e-6, categories="private", random_state=seed).fit(table)
+            encoder = DPOneHotEncoder(
+                1.0, delta=1e-6, categories="private", random_state=seed
+            ).fit(table)
             for found in encoder.categories_:
                 times += np.isin(persons, found.astype(int)) / 80
-        axes.plot(persons, times, style, label=f"{n_columns} column{'s' if n_columns > 1 else ''}")
-    axes.set(xlabel="persons who have the value", ylabel="share of releases that publish it")
+        axes.plot(
+            persons,
+            times,
+            style,
+            label=f"{n_columns} column{'s' if n_columns > 1 else ''}",
+        )
+    axes.set(
+        xlabel="persons who have the value", ylabel="share of releases that publish it"
+    )
     axes.legend()
 
 
 def aggregate():
     """Draw released medians by the number of chunks."""
-    incomes = np.random.default_rng(0).lognormal(10, 0.5, 5_000).reshape(-1, 1).clip(0, 100_000)
+    incomes = (
+        np.random.default_rng(0)
+        .lognormal(10, 0.5, 5_000)
+        .reshape(-1, 1)
+        .clip(0, 100_000)
+    )
     numbers = (40, 80, 160, 320, 640)
     spread = [
         [
             sample_and_aggregate(
-                np.median, incomes, bounds=(0, 100_000), n_chunks=chunks, epsilon=1.0, random_state=seed
+                np.median,
+                incomes,
+                bounds=(0, 100_000),
+                n_chunks=chunks,
+                epsilon=1.0,
+                random_state=seed,
             ).value
             for seed in range(20)
         ]
@@ -176,7 +262,9 @@ def aggregate():
     ]
     axes = plt.subplots()[1]
     axes.boxplot(spread, tick_labels=[str(number) for number in numbers])
-    axes.axhline(float(np.median(incomes)), color="C1", linestyle="--", label="true median")
+    axes.axhline(
+        float(np.median(incomes)), color="C1", linestyle="--", label="true median"
+    )
     axes.set(xlabel="chunks", ylabel="released median")
     axes.legend()
 
@@ -188,8 +276,18 @@ def cube():
     axes = plt.subplots(figsize=(4, 4))[1]
     axes.plot(*points.T, ".", markersize=3)
     for radius in (1, 2, 4):
-        axes.add_patch(plt.Rectangle((-radius, -radius), 2 * radius, 2 * radius, fill=False, color="C1"))
-    axes.set(xlabel="noise of the sum", ylabel="noise of the count", aspect="equal", xlim=(-7, 7), ylim=(-7, 7))
+        axes.add_patch(
+            plt.Rectangle(
+                (-radius, -radius), 2 * radius, 2 * radius, fill=False, color="C1"
+            )
+        )
+    axes.set(
+        xlabel="noise of the sum",
+        ylabel="noise of the count",
+        aspect="equal",
+        xlim=(-7, 7),
+        ylim=(-7, 7),
+    )
 
 
 def gradients():
@@ -203,7 +301,9 @@ def gradients():
             label = f"{n_steps} step{'s' * (n_steps > 1)}, {'one row more' if shift else 'a table'}"
             density = norm.pdf(sums * 8, shift, deviation)
             axes.plot(sums * 8, density, color=color, linestyle=style, label=label)
-    axes.set(xlabel="released sum less the true one, in norms of a row", ylabel="density")
+    axes.set(
+        xlabel="released sum less the true one, in norms of a row", ylabel="density"
+    )
     axes.legend()
 
 
@@ -217,10 +317,16 @@ def products():
     for shift, style in ((0, "-"), (1, "--")):
         label = "one row more" if shift else "a table"
         gaussian = norm.pdf(sums, shift, deviation)
-        cubes = ((np.abs(sums[:, np.newaxis] - shift) < radii) / (2 * radii)).mean(axis=1)
-        axes.plot(sums, gaussian, color="C0", linestyle=style, label=f"Gaussian, {label}")
+        cubes = ((np.abs(sums[:, np.newaxis] - shift) < radii) / (2 * radii)).mean(
+            axis=1
+        )
+        axes.plot(
+            sums, gaussian, color="C0", linestyle=style, label=f"Gaussian, {label}"
+        )
         axes.plot(sums, cubes, color="C1", linestyle=style, label=f"K-norm, {label}")
-    axes.set(xlabel="released sum less the true one, in changes by a row", ylabel="density")
+    axes.set(
+        xlabel="released sum less the true one, in changes by a row", ylabel="density"
+    )
     axes.legend()
 
 
@@ -228,13 +334,20 @@ def class_means():
     """Draw released means of two classes, with and without a record of one of them."""
     random = np.random.default_rng(0)
     classes = np.repeat(["no", "yes"], [120, 80])
-    rows = pd.DataFrame({"age": (random.normal(45, 10, 200) + 20 * (classes == "yes")).clip(0, 100)})
+    rows = pd.DataFrame(
+        {"age": (random.normal(45, 10, 200) + 20 * (classes == "yes")).clip(0, 100)}
+    )
     axes = plt.subplots()[1]
     for more, style in ((0, "-"), (1, "--")):
-        table = pd.concat([rows, pd.DataFrame({"age": [100.0] * more})], ignore_index=True)
+        table = pd.concat(
+            [rows, pd.DataFrame({"age": [100.0] * more})], ignore_index=True
+        )
         target = np.append(classes, ["yes"] * more)
         model = DPGaussianNB(0.5, bounds=(0, 100), classes=["no", "yes"])
-        found = [model.set_params(random_state=seed).fit(table, target).theta_[:, 0] for seed in range(300)]
+        found = [
+            model.set_params(random_state=seed).fit(table, target).theta_[:, 0]
+            for seed in range(300)
+        ]
         for place, label in enumerate(("no", "yes")):
             axes.hist(
                 np.array(found)[:, place],
@@ -255,9 +368,14 @@ def components():
     rows[-1] = 8, -8
     axes = plt.subplots()[1]
     for table, label in ((rows, "a table"), (rows[:-1], "one row less")):
-        with catch_warnings(action="ignore"):  # the table is small, so that one row can be seen
+        with catch_warnings(
+            action="ignore"
+        ):  # the table is small, so that one row can be seen
             pca = DPPCA(1, epsilon=0.5, bounds=(-8, 8))
-            found = [clone(pca).set_params(random_state=seed).fit(table).components_ for seed in range(400)]
+            found = [
+                clone(pca).set_params(random_state=seed).fit(table).components_
+                for seed in range(400)
+            ]
         angles = [math.degrees(math.atan(y / x)) for ((x, y),) in found]
         axes.hist(angles, bins=np.linspace(-90, 90, 37), histtype="step", label=label)
     axes.set(xlabel="angle of the first component, in degrees", ylabel="releases")
@@ -270,12 +388,23 @@ def selection():
     y = rng.integers(0, 2, 60)
     rows = rng.normal(size=(60, 5)) + np.outer(y, [0, 0.4, 0.8, 1.2, 1.6])
     axes = plt.subplots()[1]
-    for place, (table, label) in enumerate(((rows, "a table"), (rows[:-1], "one row less"))):
+    for place, (table, label) in enumerate(
+        ((rows, "a table"), (rows[:-1], "one row less"))
+    ):
         with catch_warnings(action="ignore"):
             select = DPSelectKBest(1, epsilon=1.0, bounds=(-4, 6), classes=[0, 1])
-            fits = (clone(select).set_params(random_state=seed).fit(table, y[: len(table)]) for seed in range(400))
+            fits = (
+                clone(select).set_params(random_state=seed).fit(table, y[: len(table)])
+                for seed in range(400)
+            )
             counts = np.bincount([fitted.ranking_[0] for fitted in fits], minlength=5)
-        axes.bar(np.arange(5) + 0.4 * place - 0.2, counts, 0.4, label=label, hatch="//" if place else None)
+        axes.bar(
+            np.arange(5) + 0.4 * place - 0.2,
+            counts,
+            0.4,
+            label=label,
+            hatch="//" if place else None,
+        )
     axes.set(xlabel="column", ylabel="releases")
     axes.grid(axis="x", visible=False)
     axes.legend()
@@ -283,16 +412,22 @@ def selection():
 
 def quantile():
     """Draw how often each candidate is released as the median."""
-    ages = pd.DataFrame({"age": np.random.default_rng(0).gamma(8, 5, 60).clip(0, 100).round()})
+    ages = pd.DataFrame(
+        {"age": np.random.default_rng(0).gamma(8, 5, 60).clip(0, 100).round()}
+    )
     found = [
-        DPQuantileBinarizer(0.5, bounds=(0, 100), candidates=np.arange(0, 101, 2), random_state=seed)
+        DPQuantileBinarizer(
+            0.5, bounds=(0, 100), candidates=np.arange(0, 101, 2), random_state=seed
+        )
         .fit(ages)
         .thresholds_[0]
         for seed in range(1_000)
     ]
     axes = plt.subplots()[1]
     axes.hist(found, bins=np.arange(-1, 102, 2))
-    axes.axvline(float(ages["age"].median()), color="C1", linestyle="--", label="true median")
+    axes.axvline(
+        float(ages["age"].median()), color="C1", linestyle="--", label="true median"
+    )
     axes.set(xlabel="released median", ylabel="releases")
     axes.legend()
 
@@ -302,24 +437,48 @@ def most_frequent():
     leads = np.arange(0, 31)
     axes = plt.subplots()[1]
     for epsilon, style in ((0.1, ":"), (0.3, "--"), (1.0, "-")):
-        axes.plot(leads, 1 - np.exp(-epsilon * leads) / 2, style, label=f"epsilon {epsilon:g}")
-    axes.set(xlabel="records by which it leads", ylabel="probability", ylim=(0.45, 1.02))
+        axes.plot(
+            leads, 1 - np.exp(-epsilon * leads) / 2, style, label=f"epsilon {epsilon:g}"
+        )
+    axes.set(
+        xlabel="records by which it leads", ylabel="probability", ylim=(0.45, 1.02)
+    )
     axes.legend()
 
 
 def marginal():
     """Draw a true and a noisy marginal."""
     rng = np.random.default_rng(0)
-    levels, jobs = ["school", "college", "university"], ["none", "part time", "full time"]
-    people = pd.DataFrame({"level": rng.choice(levels, 150, p=[0.6, 0.3, 0.1]), "job": rng.choice(jobs[1:], 150)})
-    noisy = DPHistogram(0.5, domain={"level": levels, "job": jobs}, random_state=0).fit(people).to_frame()["count"]
+    levels, jobs = (
+        ["school", "college", "university"],
+        ["none", "part time", "full time"],
+    )
+    people = pd.DataFrame(
+        {
+            "level": rng.choice(levels, 150, p=[0.6, 0.3, 0.1]),
+            "job": rng.choice(jobs[1:], 150),
+        }
+    )
+    noisy = (
+        DPHistogram(0.5, domain={"level": levels, "job": jobs}, random_state=0)
+        .fit(people)
+        .to_frame()["count"]
+    )
     true = people.value_counts().reindex(noisy.index, fill_value=0)
     panels = plt.subplots(1, 2, figsize=(7.6, 3.2))[1]
-    for axes, counts, title in zip(panels, (true, noisy), ("true", "measured"), strict=True):
+    for axes, counts, title in zip(
+        panels, (true, noisy), ("true", "measured"), strict=True
+    ):
         numbers = counts.unstack()
         axes.imshow(numbers, cmap="Blues", vmin=0, vmax=2 * true.max(), aspect="auto")
         for row, column in np.ndindex(*numbers.shape):
-            axes.text(column, row, f"{numbers.iloc[row, column]:.0f}", ha="center", va="center")
+            axes.text(
+                column,
+                row,
+                f"{numbers.iloc[row, column]:.0f}",
+                ha="center",
+                va="center",
+            )
         axes.set(xticks=range(3), yticks=range(3), title=title)
         axes.set_xticklabels(numbers.columns)
         axes.set_yticklabels(numbers.index if axes is panels[0] else [])

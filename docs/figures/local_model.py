@@ -21,7 +21,10 @@ def tables() -> dict[str, tuple[pd.DataFrame, list[Any]]]:
     """Return a column of each data set, and its declared values."""
     adult, wine = load_adult(), load_wine()
     return {
-        "Adult: occupation": (adult.data[["occupation"]], list(adult.domain["occupation"].values)),
+        "Adult: occupation": (
+            adult.data[["occupation"]],
+            list(adult.domain["occupation"].values),
+        ),
         "wine: cultivar": (pd.DataFrame({"cultivar": wine.target}), [0, 1, 2]),
     }
 
@@ -29,17 +32,24 @@ def tables() -> dict[str, tuple[pd.DataFrame, list[Any]]]:
 def estimate() -> None:
     """Draw true counts, counted reports and estimates of five occupations."""
     people, values = tables()["Adult: occupation"]
-    encoder = RandomizedResponseEncoder(2.0, categories={"occupation": values}, random_state=1)
+    encoder = RandomizedResponseEncoder(
+        2.0, categories={"occupation": values}, random_state=1
+    )
     reports = encoder.fit_transform(people)
     estimates = encoder.estimate_counts(reports)
     shown = people["occupation"].value_counts().index[[0, 3, 6, 9, 12]]
-    true, counted = (table["occupation"].value_counts().reindex(shown) for table in (people, reports))
+    true, counted = (
+        table["occupation"].value_counts().reindex(shown) for table in (people, reports)
+    )
     estimated = estimates.loc[shown]
     places = np.arange(len(shown))
     axes = plt.subplots(figsize=(7, 3.6))[1]
     axes.bar(places - 0.27, true, 0.26, label="true")
     axes.bar(places, counted, 0.26, label="reports, counted", hatch="//")
-    errors = [estimated["count"] - estimated["lower"], estimated["upper"] - estimated["count"]]
+    errors = [
+        estimated["count"] - estimated["lower"],
+        estimated["upper"] - estimated["count"],
+    ]
     axes.bar(
         places + 0.27, estimated["count"], 0.26, yerr=errors, label="estimate", hatch="..",
         error_kw={"ecolor": plt.rcParams["text.color"]},
@@ -59,8 +69,12 @@ def measured(name: str) -> list[float]:
     for index, epsilon in enumerate(EPSILONS):
         squares = []
         for seed in range(index * N_RELEASES, (index + 1) * N_RELEASES):
-            encoder = RandomizedResponseEncoder(epsilon, categories={column: values}, random_state=seed).fit(table)
-            counts = encoder.estimate_counts(encoder.transform(table))["count"].to_numpy()
+            encoder = RandomizedResponseEncoder(
+                epsilon, categories={column: values}, random_state=seed
+            ).fit(table)
+            counts = encoder.estimate_counts(encoder.transform(table))[
+                "count"
+            ].to_numpy()
             truth = table[column].value_counts(dropna=False).reindex(values).to_numpy()
             squares.append(np.mean(((counts - truth) / len(table)) ** 2))
         errors.append(float(np.sqrt(np.mean(squares))))
@@ -82,17 +96,34 @@ def cost() -> None:
     for index, (axes, name) in enumerate(zip(panels, tables(), strict=True)):
         colour = f"C{index}"
         grid = np.geomspace(EPSILONS[0], EPSILONS[-1], 50)
-        axes.plot(grid, [100 * closed_form(name, epsilon) for epsilon in grid], color=colour, label="closed form")
+        axes.plot(
+            grid,
+            [100 * closed_form(name, epsilon) for epsilon in grid],
+            color=colour,
+            label="closed form",
+        )
         points = [100 * error for error in measured(name)]
-        axes.plot(EPSILONS, points, "o" if index == 0 else "s", color=colour, label=f"{N_RELEASES} releases")
+        axes.plot(
+            EPSILONS,
+            points,
+            "o" if index == 0 else "s",
+            color=colour,
+            label=f"{N_RELEASES} releases",
+        )
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axes.minorticks_off()
         ticks = [0.2, 0.5, 1, 2, 5, 10, 20, 50]
         low, high = min(points) / 1.3, max(points) * 1.3
-        axes.set_yticks([tick for tick in ticks if low <= tick <= high], [f"{t:g}" for t in ticks if low <= t <= high])
-        axes.set(title=f"{name}, n = {len(tables()[name][0]):,}", xlabel="epsilon (smaller is more private)")
+        axes.set_yticks(
+            [tick for tick in ticks if low <= tick <= high],
+            [f"{t:g}" for t in ticks if low <= t <= high],
+        )
+        axes.set(
+            title=f"{name}, n = {len(tables()[name][0]):,}",
+            xlabel="epsilon (smaller is more private)",
+        )
         axes.legend()
     panels[0].set_ylabel("error of a share, points")
 
@@ -101,7 +132,10 @@ def cost_table() -> pd.DataFrame:
     """Return the errors of both data sets, in percentage points."""
     rows = [
         {"table": name, "records": len(table), "values": len(values)}
-        | {f"ε = {epsilon:g}": round(100 * closed_form(name, epsilon), 2) for epsilon in EPSILONS}
+        | {
+            f"ε = {epsilon:g}": round(100 * closed_form(name, epsilon), 2)
+            for epsilon in EPSILONS
+        }
         for name, (table, values) in tables().items()
     ]
     return pd.DataFrame(rows)

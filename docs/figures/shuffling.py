@@ -19,7 +19,10 @@ EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0)
 
 def _closed_form(epsilon, n):
     """Return the bound of Feldman, McMillan and Talwar (2021)."""
-    spread = 4 * math.sqrt(2 * math.log(4 / DELTA)) / math.sqrt((math.exp(epsilon) + 1) * n) + 4 / n
+    spread = (
+        4 * math.sqrt(2 * math.log(4 / DELTA)) / math.sqrt((math.exp(epsilon) + 1) * n)
+        + 4 / n
+    )
     return math.log(1 + math.expm1(epsilon) * spread)
 
 
@@ -30,7 +33,10 @@ def _attained(local, n):
     first = ((p, q, p), (q, p, q), (2 * q, 2 * q, 2 * q))
     third = ((p, q, q), (q, p, q), (q, q, p), (q, q, q))
     # If all hold the same value, every report of another record is random: the bound is attained.
-    known = [SimpleNamespace(epsilon=local, shuffle_pair=partial(ReportPair, classes)) for classes in (first, third)]
+    known = [
+        SimpleNamespace(epsilon=local, shuffle_pair=partial(ReportPair, classes))
+        for classes in (first, third)
+    ]
     return max(shuffled_guarantee(one, n, DELTA).epsilon for one in known)
 
 
@@ -39,12 +45,26 @@ def amplification():
     axes = plt.subplots(figsize=(6.4, 3.8))[1]
     local = np.linspace(0.5, 8, 9)
     for place, n in enumerate((1_000, 45_222, 1_000_000)):
-        bounds = [shuffled_guarantee(RandomizedResponse(4, epsilon), n, DELTA).epsilon for epsilon in local]
+        bounds = [
+            shuffled_guarantee(RandomizedResponse(4, epsilon), n, DELTA).epsilon
+            for epsilon in local
+        ]
         axes.semilogy(local, bounds, color=f"C{place}", label=f"{n:,} reports")
         shown = local[4::2]
-        axes.semilogy(shown, [_attained(epsilon, n) for epsilon in shown], "os^"[place], color=f"C{place}")
+        axes.semilogy(
+            shown,
+            [_attained(epsilon, n) for epsilon in shown],
+            "os^"[place],
+            color=f"C{place}",
+        )
     holds = local[local <= math.log(45_222 / (16 * math.log(2 / DELTA)))]
-    axes.semilogy(holds, [_closed_form(epsilon, 45_222) for epsilon in holds], "--", color="C1", label="closed form")
+    axes.semilogy(
+        holds,
+        [_closed_form(epsilon, 45_222) for epsilon in holds],
+        "--",
+        color="C1",
+        label="closed form",
+    )
     axes.set(xlabel="epsilon of a report", ylabel="epsilon of shuffled reports")
     axes.legend()
 
@@ -67,11 +87,20 @@ def cost():
             return math.sqrt(k * 2 * share) / (1 - share)
 
         def shuffled(epsilon, n=n, k=k, error=error):
-            return error(local_epsilon(epsilon, DELTA, n, lambda local: RandomizedResponse(k, local)))
+            return error(
+                local_epsilon(
+                    epsilon, DELTA, n, lambda local: RandomizedResponse(k, local)
+                )
+            )
 
         models = {"local": error, "shuffled": shuffled, "curator": of_curator}
         for marker, (label, model) in zip("os^", models.items(), strict=True):
-            axes.loglog(EPSILONS, [model(epsilon) for epsilon in EPSILONS], f"{marker}-", label=label)
+            axes.loglog(
+                EPSILONS,
+                [model(epsilon) for epsilon in EPSILONS],
+                f"{marker}-",
+                label=label,
+            )
         axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axes.minorticks_off()
         axes.set(title=name, xlabel="epsilon (smaller is more private)")
@@ -88,8 +117,16 @@ def hidden():
     before = np.concatenate([[0.0], others[:-1]])
     axes = plt.subplots(figsize=(6, 3.2))[1]
     shown = reports < 14
-    for place, (share, label) in enumerate(((p, "the record has this value"), (q, "it has another one"))):
+    for place, (share, label) in enumerate(
+        ((p, "the record has this value"), (q, "it has another one"))
+    ):
         law = share * before + (1 - share) * others
-        axes.bar(reports[shown] + 0.4 * place - 0.2, law[shown], 0.4, label=label, hatch=["", "//"][place])
+        axes.bar(
+            reports[shown] + 0.4 * place - 0.2,
+            law[shown],
+            0.4,
+            label=label,
+            hatch=["", "//"][place],
+        )
     axes.set(xlabel="reports of a value", ylabel="probability")
     axes.legend()

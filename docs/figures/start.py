@@ -10,6 +10,10 @@ def counts() -> None:
     adult = load_adult()
     people = adult.data[["sex", "race"]]
     domain = adult.domain.select(people.columns)
-    encoder = RandomizedResponseEncoder(1.0, strategy="joint", categories=domain, random_state=0)
+    encoder = RandomizedResponseEncoder(
+        1.0, strategy="joint", categories=domain, random_state=0
+    )
     reports = encoder.fit_transform(people)
-    CountEstimateDisplay.from_estimator(encoder, reports, true_counts=people.value_counts())
+    CountEstimateDisplay.from_estimator(
+        encoder, reports, true_counts=people.value_counts()
+    )

@@ -32,8 +32,10 @@ def response(epsilon):
 
 lists = {
     "100 Laplace 0.1": [mean(0.1)] * 100,
-    "30 Laplace 0.1,\n20 Gaussian 0.1": [mean(0.1)] * 30 + [mean(Mu(0.1, DELTA / 20))] * 20,
-    "30 Laplace 0.3,\n20 Gaussian 0.1": [mean(0.3)] * 30 + [mean(Mu(0.1, DELTA / 20))] * 20,
+    "30 Laplace 0.1,\n20 Gaussian 0.1": [mean(0.1)] * 30
+    + [mean(Mu(0.1, DELTA / 20))] * 20,
+    "30 Laplace 0.3,\n20 Gaussian 0.1": [mean(0.3)] * 30
+    + [mean(Mu(0.1, DELTA / 20))] * 20,
     "20 Gaussian 0.2": [mean(Mu(0.2, DELTA / 20))] * 20,
     "100 reports 0.1,\none mean 0.5": [response(0.1)] * 100 + [mean(0.5)],
     "1,000 Laplace 0.02": [mean(0.02)] * 1000,
@@ -48,7 +50,11 @@ def totals(releases):
     for release in releases:
         ledger.charge(release, "release")
     spent = ledger.balance().loc["spent"]
-    return spent["epsilon"], zcdp_epsilon(spent["rho"], DELTA), compose(releases, delta=DELTA).epsilon
+    return (
+        spent["epsilon"],
+        zcdp_epsilon(spent["rho"], DELTA),
+        compose(releases, delta=DELTA).epsilon,
+    )
 
 
 table = np.array([totals(releases) for releases in lists.values()])
@@ -59,7 +65,9 @@ figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
 places = np.arange(len(lists))
 names = ("added", "a filter of ρ: chosen one by one", "composed: declared together")
 for number, (name, hatch) in enumerate(zip(names, ("", "//", ".."), strict=True)):
-    axes.bar(places + 0.27 * (number - 1), table[:, number], 0.25, label=name, hatch=hatch)
+    axes.bar(
+        places + 0.27 * (number - 1), table[:, number], 0.25, label=name, hatch=hatch
+    )
 axes.set_xticks(places, lists, fontsize=8)
 axes.set(ylabel="ε of all together, δ = 10⁻⁶")
 figure.legend(loc="outside upper center", ncols=3)

@@ -17,7 +17,11 @@ counts = list(range(1, 101, 3))
 rho = 0.1**2 / 2
 figure, axes = plt.subplots(layout="constrained")
 axes.plot(counts, [0.1 * count for count in counts], label="sum of pure epsilons")
-axes.plot(counts, [zcdp_epsilon(rho * count, 1e-6) for count in counts], label="zCDP at δ = 10⁻⁶")
+axes.plot(
+    counts,
+    [zcdp_epsilon(rho * count, 1e-6) for count in counts],
+    label="zCDP at δ = 10⁻⁶",
+)
 axes.set(xlabel="releases", ylabel="ε of all together")
 axes.legend()
 plt.show()

@@ -16,7 +16,13 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import DPKBinsDiscretizer, DPStandardScaler, privacy_statement
 
-bounds = {"alcohol": (10, 16), "malic_acid": (0, 6), "ash": (1, 4), "magnesium": (70, 165), "hue": (0.4, 1.8)}
+bounds = {
+    "alcohol": (10, 16),
+    "malic_acid": (0, 6),
+    "ash": (1, 4),
+    "magnesium": (70, 165),
+    "hue": (0.4, 1.8),
+}
 
 # %%
 # A model behind a private scaler, once; with the regularisation chosen in a search; and with the search behind the
@@ -26,16 +32,23 @@ scaler, model = DPStandardScaler(0.2, bounds=bounds), LogisticRegression()
 grid = {"logisticregression__C": [0.1, 1.0]}
 plans = {
     "scaler and model": make_pipeline(scaler, model),
-    "scaler, bins and model": make_pipeline(scaler, DPKBinsDiscretizer(0.3, bounds=(-3, 3)), model),
+    "scaler, bins and model": make_pipeline(
+        scaler, DPKBinsDiscretizer(0.3, bounds=(-3, 3)), model
+    ),
     "search around the scaler": GridSearchCV(make_pipeline(scaler, model), grid, cv=5),
-    "scaler before the search": make_pipeline(scaler, GridSearchCV(make_pipeline(PCA(2), model), grid, cv=5)),
+    "scaler before the search": make_pipeline(
+        scaler, GridSearchCV(make_pipeline(PCA(2), model), grid, cv=5)
+    ),
 }
 statements = {name: privacy_statement(plan) for name, plan in plans.items()}
 statements["search around the scaler"]
 
 # %%
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
-spent = [sum(step.guarantee.epsilon for step in statement.steps) for statement in statements.values()]
+spent = [
+    sum(step.guarantee.epsilon for step in statement.steps)
+    for statement in statements.values()
+]
 bars = axes.barh(list(statements), spent)
 axes.bar_label(bars, fmt="%.1f", padding=3)
 axes.invert_yaxis()

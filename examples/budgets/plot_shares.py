@@ -21,21 +21,32 @@ numbers = [1, 2, 5, 10, 20, 50, 100]
 
 
 def shares(n):
-    return {"epsilon": 1 / n, "rho": Rho.of(1, 1e-6).split(n), "mu": Mu.of(1, 1e-6).split(n)}
+    return {
+        "epsilon": 1 / n,
+        "rho": Rho.of(1, 1e-6).split(n),
+        "mu": Mu.of(1, 1e-6).split(n),
+    }
 
 
 def count_error(share):
-    return DPHistogram(share, domain=adult.domain.select(["sex"])).fit(sexes).std_error_[0]
+    return (
+        DPHistogram(share, domain=adult.domain.select(["sex"])).fit(sexes).std_error_[0]
+    )
 
 
-counts = pd.DataFrame([{name: count_error(share) for name, share in shares(n).items()} for n in numbers], index=numbers)
+counts = pd.DataFrame(
+    [{name: count_error(share) for name, share in shares(n).items()} for n in numbers],
+    index=numbers,
+)
 counts.round(1)
 
 # %%
 # The means of five columns are one release of ten numbers, all of which one record changes. The noise for a share of
 # epsilon grows with their number, Gaussian noise with its root.
 columns = ["age", "education-num", "hours-per-week", "capital-gain", "capital-loss"]
-bounds = dict(zip(columns, [(0, 100), (1, 16), (1, 100), (0, 100_000), (0, 5_000)], strict=True))
+bounds = dict(
+    zip(columns, [(0, 100), (1, 16), (1, 100), (0, 100_000), (0, 5_000)], strict=True)
+)
 people = adult.frame[columns]
 
 
@@ -43,13 +54,22 @@ def mean_error(share):
     return DPMean(share, bounds=bounds).fit(people).std_error_[0]
 
 
-means = pd.DataFrame([{name: mean_error(share) for name, share in shares(n).items()} for n in numbers], index=numbers)
+means = pd.DataFrame(
+    [{name: mean_error(share) for name, share in shares(n).items()} for n in numbers],
+    index=numbers,
+)
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 titles = ("Standard error of a count", "Standard error of the mean age, one of five")
 for axis, errors, title in zip(axes, (counts, means), titles, strict=True):
     for name in errors:
-        axis.plot(errors.index, errors[name], marker="o", markersize=3, label=f"shares of {name}")
+        axis.plot(
+            errors.index,
+            errors[name],
+            marker="o",
+            markersize=3,
+            label=f"shares of {name}",
+        )
     axis.set(xscale="log", yscale="log", xlabel="releases", title=title)
 axes[0].legend(frameon=False)
 

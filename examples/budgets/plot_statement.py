@@ -13,14 +13,25 @@ import math
 import matplotlib.pyplot as plt
 from sklearn.compose import ColumnTransformer
 
-from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, privacy_statement
+from skdp import (
+    NumericPerturber,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    privacy_statement,
+)
 from skdp.datasets import load_adult
 
 people = load_adult().data[["sex", "age", "occupation", "race"]]
 ledger = PrivacyLedger(epsilon=5.0)
 columns = ColumnTransformer(
     [
-        ("sex", RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, ledger=ledger), ["sex"]),
+        (
+            "sex",
+            RandomizedResponseEncoder(
+                1.0, categories={"sex": ["Female", "Male"]}, ledger=ledger
+            ),
+            ["sex"],
+        ),
         ("age", NumericPerturber(2.0, bounds=(17, 90), ledger=ledger), ["age"]),
         ("occupation", "passthrough", ["occupation"]),
     ]
@@ -46,12 +57,19 @@ for item in record["evaluation"]:
 # %%
 # In odds: how often the strongest attacker can be right about one column, and about both together.
 
-steps = {one.step.partition(":")[0]: one.guarantee for one in statement.steps} | {"both": statement.total}
-guesses = [100 * (math.exp(one.epsilon) + one.delta) / (1 + math.exp(one.epsilon)) for one in steps.values()]
+steps = {one.step.partition(":")[0]: one.guarantee for one in statement.steps} | {
+    "both": statement.total
+}
+guesses = [
+    100 * (math.exp(one.epsilon) + one.delta) / (1 + math.exp(one.epsilon))
+    for one in steps.values()
+]
 figure, axes = plt.subplots(figsize=(7, 2.4), layout="constrained")
 bars = axes.barh(list(steps), guesses, color=["C0", "C0", "C1"])
 axes.bar_label(bars, fmt="%.1f", padding=3)
 axes.axvline(50, color="black", linestyle=":")
-axes.set(xlim=(0, 108), xlabel="right guesses in 100, at most; dotted: before the release")
+axes.set(
+    xlim=(0, 108), xlabel="right guesses in 100, at most; dotted: before the release"
+)
 axes.invert_yaxis()
 plt.show()

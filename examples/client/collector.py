@@ -29,18 +29,32 @@ class Collector(BaseHTTPRequestHandler):
 
     def do_GET(self):
         pages = {"/": HERE / "collect.html", "/protocol.json": self.protocol}
-        page = (pages | {f"/{name}": HERE / name for name in ("skdp.mjs", "check.mjs", "columns.mjs")}).get(self.path)
+        page = (
+            pages
+            | {
+                f"/{name}": HERE / name
+                for name in ("skdp.mjs", "check.mjs", "columns.mjs")
+            }
+        ).get(self.path)
         if page:
             self.answer(200, page.read_bytes(), KINDS[page.suffix])
         elif self.path in ("/estimate", "/tally.json") and self.reports.exists():
             with self.lock:
-                rows = [json.loads(line) for line in self.reports.read_text(encoding="utf-8").splitlines()]
+                rows = [
+                    json.loads(line)
+                    for line in self.reports.read_text(encoding="utf-8").splitlines()
+                ]
             transformer = ReportTransformer.load(self.protocol)
             tally = transformer.tally(pd.DataFrame(rows))
             if self.path == "/estimate":
-                self.answer(200, transformer.estimate_counts(tally).round(1).to_string().encode())
+                self.answer(
+                    200,
+                    transformer.estimate_counts(tally).round(1).to_string().encode(),
+                )
             else:
-                content = json.loads(tally.to_json()) | {"skdp.protocol": json.loads(transformer.to_json())}
+                content = json.loads(tally.to_json()) | {
+                    "skdp.protocol": json.loads(transformer.to_json())
+                }
                 self.answer(200, json.dumps(content).encode(), KINDS[".json"])
         else:
             self.answer(404, b"there is nothing here")
@@ -60,7 +74,9 @@ class Collector(BaseHTTPRequestHandler):
         """Read a report, and nothing besides; None if it is none: what is kept is what `tally` takes."""
         transformer = ReportTransformer.load(self.protocol)
         try:
-            pairs = json.loads(body, object_pairs_hook=list)  # two values of one name are two pairs
+            pairs = json.loads(
+                body, object_pairs_hook=list
+            )  # two values of one name are two pairs
             values = dict(pairs)
             row = {name: values[name] for name in transformer.protocol_.report_columns}
             transformer.tally(pd.DataFrame([row]))

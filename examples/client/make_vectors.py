@@ -66,11 +66,23 @@ def make_vectors():
     """Return the vectors: seeds and codes are fixed, so that they are always the same."""
     vectors = []
     for place, oracle in enumerate(ORACLES):
-        sampler, codes = oracle.sampler(), np.linspace(0, oracle.k - 1, VECTORS_EACH).astype(int)
+        sampler, codes = (
+            oracle.sampler(),
+            np.linspace(0, oracle.k - 1, VECTORS_EACH).astype(int),
+        )
         for repeat, code in enumerate(codes.tolist()):
             source = Recorder(SeededSource(place, repeat))
-            report = [str(number) for number in client_report(sampler, code, source)]  # up to 62 bits
-            vectors.append({"sampler": sampler, "code": code, "bytes": source.given.hex(), "report": report})
+            report = [
+                str(number) for number in client_report(sampler, code, source)
+            ]  # up to 62 bits
+            vectors.append(
+                {
+                    "sampler": sampler,
+                    "code": code,
+                    "bytes": source.given.hex(),
+                    "report": report,
+                }
+            )
     return vectors
 
 
@@ -79,7 +91,11 @@ def make_bin_vectors():
     vectors = []
     for interval in INTERVALS:
         edges = np.array(interval.edges)
-        beside = [np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), edges[:-1] / 2 + edges[1:] / 2]
+        beside = [
+            np.nextafter(edges, -np.inf),
+            np.nextafter(edges, np.inf),
+            edges[:-1] / 2 + edges[1:] / 2,
+        ]
         numbers = np.unique([*edges, *np.concatenate(beside), 0.3, 0.1 + 0.2])
         codes = interval.encode(numbers).tolist()
         vectors.append(
@@ -99,5 +115,9 @@ def write_vectors(path, vectors):
 
 
 if __name__ == "__main__":
-    write_vectors(Path(skdp.oracles.__file__).with_name("client_vectors.json"), make_vectors())
-    write_vectors(Path(skdp.domain.__file__).with_name("bin_vectors.json"), make_bin_vectors())
+    write_vectors(
+        Path(skdp.oracles.__file__).with_name("client_vectors.json"), make_vectors()
+    )
+    write_vectors(
+        Path(skdp.domain.__file__).with_name("bin_vectors.json"), make_bin_vectors()
+    )

@@ -24,7 +24,13 @@ def make_release(truth):
 
     def release(rows):
         keep = rng.random(len(rows)) < truth
-        return pd.DataFrame({"answer": np.where(keep, rows["answer"], rng.choice(["no", "yes"], len(rows)))})
+        return pd.DataFrame(
+            {
+                "answer": np.where(
+                    keep, rows["answer"], rng.choice(["no", "yes"], len(rows))
+                )
+            }
+        )
 
     return release
 
@@ -43,7 +49,11 @@ for name, result in results.items():
 
 figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
 bounds = [result.epsilon_lower for result in results.values()]
-axes.barh(list(results), bounds, color=["C3" if result.rejected else "C0" for result in results.values()])
+axes.barh(
+    list(results),
+    bounds,
+    color=["C3" if result.rejected else "C0" for result in results.values()],
+)
 axes.axvline(np.log(3), color="black", label="claimed: ln 3")
 axes.set(xlabel="ε is at least (confidence 1 − 10⁻⁶)")
 axes.legend()

@@ -25,15 +25,27 @@ releases = {
     "private, ε = 1": synthesizer.sample(500),
     "copies with small noise": members + rng.normal(0, 0.05, members.shape),
 }
-results = {name: membership_inference(table, members, others, random_state=0) for name, table in releases.items()}
+results = {
+    name: membership_inference(table, members, others, random_state=0)
+    for name, table in releases.items()
+}
 
 # %%
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
 for row, result in enumerate(results.values()):
     axes.errorbar(
-        result.auc, row, xerr=[[result.auc - result.auc_lower], [result.auc_upper - result.auc]], fmt="o", capsize=4
+        result.auc,
+        row,
+        xerr=[[result.auc - result.auc_lower], [result.auc_upper - result.auc]],
+        fmt="o",
+        capsize=4,
     )
 axes.axvline(0.5, color="grey", linestyle="--")
-axes.set(yticks=range(len(results)), yticklabels=list(results), xlabel="AUC of the attack", xlim=(0.4, 1.02))
+axes.set(
+    yticks=range(len(results)),
+    yticklabels=list(results),
+    xlabel="AUC of the attack",
+    xlim=(0.4, 1.02),
+)
 axes.set_ylim(-0.5, len(results) - 0.5)
 plt.show()

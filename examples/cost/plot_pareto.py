@@ -24,12 +24,18 @@ rng = np.random.default_rng(0)
 n = 6_000
 values = {"group": ["F", "M"], "school": ["none", "some", "all"]}
 X = pd.DataFrame({name: rng.choice(known, n) for name, known in values.items()})
-logits = 1.5 * X["school"].map({"none": -1, "some": 0, "all": 1}) + 0.9 * (X["group"] == "M") - 0.4
+logits = (
+    1.5 * X["school"].map({"none": -1, "some": 0, "all": 1})
+    + 0.9 * (X["group"] == "M")
+    - 0.4
+)
 y = (rng.random(n) < 1 / (1 + np.exp(-logits))).astype(int)
 
 
 def curve_of(columns):
-    encoder = RandomizedResponseEncoder(categories={name: values[name] for name in columns})
+    encoder = RandomizedResponseEncoder(
+        categories={name: values[name] for name in columns}
+    )
     return privacy_curve(
         make_pipeline(encoder, OneHotEncoder(), LogisticRegression()),
         X[columns],
@@ -45,7 +51,10 @@ def curve_of(columns):
     )
 
 
-curves = {"school and group": curve_of(["school", "group"]), "school alone": curve_of(["school"])}
+curves = {
+    "school and group": curve_of(["school", "group"]),
+    "school alone": curve_of(["school"]),
+}
 ParetoDisplay.from_curves(curves, x="statistical_parity_difference", y="accuracy")
 plt.show()
 

@@ -20,12 +20,27 @@ share = plan_epsilon(smokes, within=0.02, of="frequency", n_rows=20_000)
 people = plan_epsilon(smokes, within=0.02, of="frequency", epsilon=1.0)
 print(share)
 print(people)
-print(plan_epsilon(DPHistogram(domain={"smokes": ["yes", "no"]}), within=0.02, of="frequency", n_rows=20_000))
+print(
+    plan_epsilon(
+        DPHistogram(domain={"smokes": ["yes", "no"]}),
+        within=0.02,
+        of="frequency",
+        n_rows=20_000,
+    )
+)
 
 # %%
 # Are smokers given fewer loans? The difference of the rates of two groups needs more than the size of one.
 
-parity = plan_epsilon(smokes, within=0.04, of="parity", n_rows=20_000, privileged="no", share=0.7, rates=(0.5, 0.6))
+parity = plan_epsilon(
+    smokes,
+    within=0.04,
+    of="parity",
+    n_rows=20_000,
+    privileged="no",
+    share=0.7,
+    rates=(0.5, 0.6),
+)
 
 # %%
 # What a model loses has no closed form: it is read from a curve, with the intervals of `compare_to_baseline`.
@@ -40,10 +55,19 @@ from skdp import Interval
 X, y = load_breast_cancer(as_frame=True, return_X_y=True)
 bins = {"mean radius": Interval(5, 30, bins=6), "mean texture": Interval(5, 45, bins=4)}
 encoder = RandomizedResponseEncoder(categories=bins)
-model = make_pipeline(encoder, OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
+model = make_pipeline(
+    encoder, OneHotEncoder(handle_unknown="ignore"), LogisticRegression()
+)
 name = "randomizedresponseencoder__epsilon"
 curve = privacy_curve(
-    model, X[list(bins)], y, param_name=name, epsilons=[1, 2, 4, 8], scoring="roc_auc", cv=3, n_repeats=3
+    model,
+    X[list(bins)],
+    y,
+    param_name=name,
+    epsilons=[1, 2, 4, 8],
+    scoring="roc_auc",
+    cv=3,
+    n_repeats=3,
 )
 auc = plan_epsilon(curve, within=0.1, of="roc_auc")
 print(auc)

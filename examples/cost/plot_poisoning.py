@@ -17,7 +17,11 @@ import pandas as pd
 from skdp.oracles import LocalHashing, RandomizedResponse, UnaryEncoding
 
 n_values, n_false, n_true = 20, 1_000, 100_000
-kinds = {"randomised response": RandomizedResponse, "unary encoding": UnaryEncoding, "local hashing": LocalHashing}
+kinds = {
+    "randomised response": RandomizedResponse,
+    "unary encoding": UnaryEncoding,
+    "local hashing": LocalHashing,
+}
 rows = []
 for epsilon in (0.5, 1.0, 2.0, 4.0):
     for name, kind in kinds.items():
@@ -25,7 +29,9 @@ for epsilon in (0.5, 1.0, 2.0, 4.0):
         raised = float((1 - oracle.q) / (oracle.p - oracle.q))
         std_error = np.sqrt(oracle.variance(np.zeros(n_values), n_true)[0])
         rows.append((name, epsilon, raised, n_false * raised / std_error))
-table = pd.DataFrame(rows, columns=["oracle", "epsilon", "raised by one", "shift in standard errors"])
+table = pd.DataFrame(
+    rows, columns=["oracle", "epsilon", "raised by one", "shift in standard errors"]
+)
 table.round(2)
 
 # %%

@@ -16,11 +16,19 @@ from skdp.datasets import load_adult
 from skdp.evaluation import LeakageDisplay, attribute_inference
 
 adult = load_adult()
-people = adult.data[["race", "native-country", "education", "marital-status", "sex"]].iloc[:6000]
-encoder = RandomizedResponseEncoder(2.0, categories=adult.domain.select(["race"]), random_state=0)
+people = adult.data[
+    ["race", "native-country", "education", "marital-status", "sex"]
+].iloc[:6000]
+encoder = RandomizedResponseEncoder(
+    2.0, categories=adult.domain.select(["race"]), random_state=0
+)
 released = people.assign(race=encoder.fit_transform(people[["race"]])["race"])
-result = attribute_inference(released, None, people["race"], encoder=encoder, random_state=0)
-print(f"guessed right: {result.accuracy:.3f}; always the most frequent value: {result.baseline:.3f}")
+result = attribute_inference(
+    released, None, people["race"], encoder=encoder, random_state=0
+)
+print(
+    f"guessed right: {result.accuracy:.3f}; always the most frequent value: {result.baseline:.3f}"
+)
 print(f"the best guess from the report alone: {result.report_accuracy:.3f}")
 
 # %%

@@ -17,7 +17,9 @@ from skdp.datasets import load_adult
 adult = load_adult()
 keys = ["education", "sex"]
 people = adult.data[[*keys, "hours-per-week"]]
-groups = DPGroupBy(keys, 0.5, keys=adult.domain.select(keys), bounds=(0, 100), random_state=0).fit(people)
+groups = DPGroupBy(
+    keys, 0.5, keys=adult.domain.select(keys), bounds=(0, 100), random_state=0
+).fit(people)
 groups.guarantee_
 
 # %%
@@ -34,8 +36,20 @@ exact = people.groupby(keys)["hours-per-week"].mean()
 women = table.xs("Female", level="sex").sort_values("count")
 figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
 reach = [women[name] - women[f"{name}_lower"], women[f"{name}_upper"] - women[name]]
-axes.errorbar(women[name], women.index, xerr=reach, fmt="o", capsize=3, label="DPGroupBy, 95 % interval")
-axes.plot(exact.xs("Female", level="sex").reindex(women.index), women.index, "x", label="exact")
+axes.errorbar(
+    women[name],
+    women.index,
+    xerr=reach,
+    fmt="o",
+    capsize=3,
+    label="DPGroupBy, 95 % interval",
+)
+axes.plot(
+    exact.xs("Female", level="sex").reindex(women.index),
+    women.index,
+    "x",
+    label="exact",
+)
 axes.set(xlabel="hours a week of women (ε = 0.5)")
 axes.legend()
 plt.show()
@@ -43,5 +57,9 @@ plt.show()
 # %%
 # Keys that nobody has declared: the occupations that enough people have. Rows with others are in no group.
 
-found = DPGroupBy("occupation", 0.5, delta=1e-6, keys="private", statistics="count", random_state=0)
-found.fit(adult.data[["occupation"]]).to_frame().sort_values("count", ascending=False).head()
+found = DPGroupBy(
+    "occupation", 0.5, delta=1e-6, keys="private", statistics="count", random_state=0
+)
+found.fit(adult.data[["occupation"]]).to_frame().sort_values(
+    "count", ascending=False
+).head()

@@ -16,7 +16,13 @@ import pandas as pd
 from skdp import DPHistogram, Interval
 
 rng = np.random.default_rng(0)
-ages = pd.DataFrame({"age": np.concatenate([rng.normal(30, 12, 6_000), rng.normal(70, 9, 4_000)]).clip(0, 127)})
+ages = pd.DataFrame(
+    {
+        "age": np.concatenate(
+            [rng.normal(30, 12, 6_000), rng.normal(70, 9, 4_000)]
+        ).clip(0, 127)
+    }
+)
 domain = {"age": Interval(0, 128, bins=128)}
 flat = DPHistogram(1.0, domain=domain, method="flat", random_state=0).fit(ages)
 tree = DPHistogram(1.0, domain=domain, method="hierarchical", random_state=0).fit(ages)
@@ -30,9 +36,15 @@ stated = {
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 left.stairs(
-    np.histogram(ages["age"], bins=np.arange(129))[0], np.arange(129), fill=True, color="lightgrey", label="true"
+    np.histogram(ages["age"], bins=np.arange(129))[0],
+    np.arange(129),
+    fill=True,
+    color="lightgrey",
+    label="true",
 )
-left.stairs(flat.to_frame()["count"].to_numpy(), np.arange(129), color="C0", label="flat")
+left.stairs(
+    flat.to_frame()["count"].to_numpy(), np.arange(129), color="C0", label="flat"
+)
 left.set(xlabel="age", ylabel="people")
 left.legend()
 for name, errors in stated.items():

@@ -41,7 +41,9 @@ found = holders.index.isin(encoder.categories_[0])
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 places = np.arange(1, len(holders) + 1)
 axes.loglog(places[found], holders[found], "o", label="published")
-axes.loglog(places[~found], holders[~found], "x", alpha=0.4, label="in the column of all others")
+axes.loglog(
+    places[~found], holders[~found], "x", alpha=0.4, label="in the column of all others"
+)
 axes.set(xlabel="rank of the thing", ylabel="rows that have it")
 axes.legend()
 plt.show()
@@ -50,12 +52,20 @@ plt.show()
 # The encoded rows are as private as the table: only the names of the columns are published.
 
 encoded = encoder.transform(bought)
-print(encoded.shape, encoded.iloc[:, -1].name, f"{encoded.iloc[:, -1].mean():.0%} of the rows")
+print(
+    encoded.shape,
+    encoded.iloc[:, -1].name,
+    f"{encoded.iloc[:, -1].mean():.0%} of the rows",
+)
 
 # %%
 # The number of categories that are found, for some ε; without ``groups`` each row counts, with five times the noise.
 
 for epsilon in (0.1, 1.0, 10.0):
     encoder.set_params(epsilon=epsilon)
-    numbers = [len(encoder.fit(bought, groups=groups).categories_[0]) for groups in (who, None)]
-    print(f"epsilon {epsilon:>4}: {numbers[0]:>3} by weights of persons, {numbers[1]:>3} by counts of rows")
+    numbers = [
+        len(encoder.fit(bought, groups=groups).categories_[0]) for groups in (who, None)
+    ]
+    print(
+        f"epsilon {epsilon:>4}: {numbers[0]:>3} by weights of persons, {numbers[1]:>3} by counts of rows"
+    )

@@ -25,7 +25,9 @@ pca.guarantee_
 
 exact = PCA(4).fit(digits.data)
 figure, axes = plt.subplots(2, 4, figsize=(8, 4), layout="constrained")
-for place, (noisy, true) in enumerate(zip(pca.components_, exact.components_, strict=True)):
+for place, (noisy, true) in enumerate(
+    zip(pca.components_, exact.components_, strict=True)
+):
     images = {"DPPCA": noisy, "exact": true * np.sign(true @ noisy)}
     for panel, (name, image) in zip(axes[:, place], images.items(), strict=True):
         panel.imshow(image.reshape(8, 8), cmap="RdBu", vmin=-0.35, vmax=0.35)
@@ -39,7 +41,13 @@ covariance = np.cov(digits.data, rowvar=False)
 best = exact.explained_variance_.sum()
 for epsilon in (0.5, 1.0, 2.0, 4.0):
     fits = [
-        DPPCA(4, epsilon=epsilon, delta=1e-6, bounds=(0, 16), random_state=seed).fit(digits.data) for seed in range(10)
+        DPPCA(4, epsilon=epsilon, delta=1e-6, bounds=(0, 16), random_state=seed).fit(
+            digits.data
+        )
+        for seed in range(10)
     ]
-    shares = [np.trace(one.components_ @ covariance @ one.components_.T) / best for one in fits]
+    shares = [
+        np.trace(one.components_ @ covariance @ one.components_.T) / best
+        for one in fits
+    ]
     print(f"epsilon {epsilon}: {np.mean(shares):.3f}")

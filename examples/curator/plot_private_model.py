@@ -32,11 +32,21 @@ X = pd.DataFrame(
         "calls": rng.poisson(2, 20_000).clip(0, 20),
     }
 )
-logits = 0.6 * X["calls"] - 0.5 * X["years"] + X["plan"].map({"basic": 1.0, "family": -1.0, "flat": 0.0})
-y = pd.Series(np.where(rng.random(20_000) < 1 / (1 + np.exp(-logits)), "left", "stayed"), name="customer")
+logits = (
+    0.6 * X["calls"]
+    - 0.5 * X["years"]
+    + X["plan"].map({"basic": 1.0, "family": -1.0, "flat": 0.0})
+)
+y = pd.Series(
+    np.where(rng.random(20_000) < 1 / (1 + np.exp(-logits)), "left", "stayed"),
+    name="customer",
+)
 train, test, known, hidden = train_test_split(X, y, random_state=0)
 encoder = make_column_transformer(
-    (OneHotEncoder(categories=[plans, regions], sparse_output=False), ["plan", "region"]),
+    (
+        OneHotEncoder(categories=[plans, regions], sparse_output=False),
+        ["plan", "region"],
+    ),
     remainder="passthrough",
     verbose_feature_names_out=False,
 ).set_output(transform="pandas")
@@ -45,12 +55,16 @@ encoder = make_column_transformer(
 # Indicators are between 0 and 1, and the numbers have bounds of their own. The statement names all columns, and the
 # target, with one total.
 
-indicators = [f"plan_{plan}" for plan in plans] + [f"region_{region}" for region in regions]
+indicators = [f"plan_{plan}" for plan in plans] + [
+    f"region_{region}" for region in regions
+]
 bounds = {**dict.fromkeys(indicators, (0, 1)), "years": (0, 20), "calls": (0, 20)}
 
 
 def pipeline(epsilon, seed=0):
-    model = DPLogisticRegression(epsilon, bounds=bounds, classes=["left", "stayed"], random_state=seed)
+    model = DPLogisticRegression(
+        epsilon, bounds=bounds, classes=["left", "stayed"], random_state=seed
+    )
     return make_pipeline(encoder, model)
 
 
@@ -61,16 +75,28 @@ privacy_statement(pipeline(1.0).fit(train, known))
 
 
 def area(model):
-    return roc_auc_score(hidden == "stayed", model.fit(train, known).decision_function(test))
+    return roc_auc_score(
+        hidden == "stayed", model.fit(train, known).decision_function(test)
+    )
 
 
 epsilons = [0.05, 0.1, 0.2, 0.5, 1, 2]
 areas = [[area(pipeline(epsilon, seed)) for seed in range(5)] for epsilon in epsilons]
 figure, axes = plt.subplots(layout="constrained")
 axes.errorbar(
-    epsilons, np.mean(areas, axis=1), np.std(areas, axis=1), fmt="o-", capsize=3, label="DPLogisticRegression"
+    epsilons,
+    np.mean(areas, axis=1),
+    np.std(areas, axis=1),
+    fmt="o-",
+    capsize=3,
+    label="DPLogisticRegression",
 )
-axes.axhline(area(make_pipeline(encoder, LogisticRegression())), color="black", linestyle="--", label="without privacy")
+axes.axhline(
+    area(make_pipeline(encoder, LogisticRegression())),
+    color="black",
+    linestyle="--",
+    label="without privacy",
+)
 axes.set(xscale="log", xlabel="ε of the model", ylabel="area under the curve")
 axes.legend()
 plt.show()

@@ -17,7 +17,9 @@ from skdp import DPQuantileTransformer, DPRobustScaler
 from skdp.datasets import load_adult
 
 weights = load_adult().frame[["fnlwgt"]]
-transformer = DPQuantileTransformer(0.1, bounds=(0, 2_000_000), random_state=0).fit(weights)
+transformer = DPQuantileTransformer(0.1, bounds=(0, 2_000_000), random_state=0).fit(
+    weights
+)
 transformer.guarantee_
 
 # %%
@@ -25,8 +27,12 @@ transformer.guarantee_
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 shares = transformer.references_
-axes[0].plot(shares, np.quantile(weights["fnlwgt"], shares), color="black", label="of the rows")
-axes[0].plot(shares[:-1], transformer.quantiles_[:-1, 0], linestyle="--", label="released")
+axes[0].plot(
+    shares, np.quantile(weights["fnlwgt"], shares), color="black", label="of the rows"
+)
+axes[0].plot(
+    shares[:-1], transformer.quantiles_[:-1, 0], linestyle="--", label="released"
+)
 axes[0].set(xlabel="probability", ylabel="quantile", title="quantiles of fnlwgt")
 axes[0].legend()
 axes[1].hist(transformer.transform(weights)["fnlwgt"], bins=50)

@@ -18,12 +18,24 @@ from skdp import DPLinearRegression, privacy_statement
 rng = np.random.default_rng(0)
 n = 20_000
 flats = pd.DataFrame(
-    {"rooms": rng.integers(1, 7, n), "year": rng.integers(1900, 2026, n), "floor": rng.poisson(2, n).clip(0, 10)}
+    {
+        "rooms": rng.integers(1, 7, n),
+        "year": rng.integers(1900, 2026, n),
+        "floor": rng.poisson(2, n).clip(0, 10),
+    }
 )
 per_year, per_floor = 2.0, 10.0
-rent = 250 * flats["rooms"] + per_year * (flats["year"] - 1900) + per_floor * flats["floor"] + rng.normal(0, 150, n)
+rent = (
+    250 * flats["rooms"]
+    + per_year * (flats["year"] - 1900)
+    + per_floor * flats["floor"]
+    + rng.normal(0, 150, n)
+)
 rent = pd.Series(rent, name="rent")
-declared = {"bounds": {"rooms": (1, 10), "year": (1850, 2030), "floor": (0, 20)}, "target_bounds": (0, 4_000)}
+declared = {
+    "bounds": {"rooms": (1, 10), "year": (1850, 2030), "floor": (0, 20)},
+    "target_bounds": (0, 4_000),
+}
 
 model = DPLinearRegression(1.0, delta=1e-6, **declared, random_state=0).fit(flats, rent)
 privacy_statement(model)
@@ -37,10 +49,22 @@ epsilons = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0])
 figure, axes = plt.subplots(layout="constrained")
 for delta, label, shift in ((1e-6, "delta = 1e-6", 0.97), (None, "pure", 1.03)):
     fits = [
-        DPLinearRegression(epsilon, delta=delta, **declared, random_state=1).fit(flats, rent) for epsilon in epsilons
+        DPLinearRegression(epsilon, delta=delta, **declared, random_state=1).fit(
+            flats, rent
+        )
+        for epsilon in epsilons
     ]
-    slopes, errors = ([getattr(fit, name)[2] for fit in fits] for name in ("coef_", "coef_std_error_"))
-    axes.errorbar(epsilons * shift, slopes, 1.96 * np.array(errors), fmt="o", capsize=3, label=label)
+    slopes, errors = (
+        [getattr(fit, name)[2] for fit in fits] for name in ("coef_", "coef_std_error_")
+    )
+    axes.errorbar(
+        epsilons * shift,
+        slopes,
+        1.96 * np.array(errors),
+        fmt="o",
+        capsize=3,
+        label=label,
+    )
 axes.axhline(per_floor, color="black", linestyle="--")
 axes.set(xscale="log", xlabel="ε", ylabel="rent per floor")
 axes.legend()

@@ -19,10 +19,14 @@ from sklearn.preprocessing import StandardScaler
 
 from skdp import DPStandardScaler, privacy_statement
 
-X, y = make_classification(5_000, n_features=4, n_informative=3, n_redundant=0, class_sep=0.8, random_state=0)
+X, y = make_classification(
+    5_000, n_features=4, n_informative=3, n_redundant=0, class_sep=0.8, random_state=0
+)
 X = X * [1, 10, 100, 1000]
 bounds = [(-5, 5), (-50, 50), (-500, 500), (-5000, 5000)]
-model = make_pipeline(DPStandardScaler(1.0, bounds=bounds, random_state=0), KNeighborsClassifier(15))
+model = make_pipeline(
+    DPStandardScaler(1.0, bounds=bounds, random_state=0), KNeighborsClassifier(15)
+)
 privacy_statement(model.fit(X, y))
 
 # %%
@@ -36,13 +40,24 @@ def accuracy(*steps):
 
 
 private = [
-    [accuracy(DPStandardScaler(epsilon, bounds=bounds, random_state=seed)) for seed in range(3)] for epsilon in epsilons
+    [
+        accuracy(DPStandardScaler(epsilon, bounds=bounds, random_state=seed))
+        for seed in range(3)
+    ]
+    for epsilon in epsilons
 ]
 figure, axes = plt.subplots(layout="constrained")
 axes.errorbar(
-    epsilons, np.mean(private, axis=1), np.std(private, axis=1), fmt="o-", capsize=3, label="DPStandardScaler"
+    epsilons,
+    np.mean(private, axis=1),
+    np.std(private, axis=1),
+    fmt="o-",
+    capsize=3,
+    label="DPStandardScaler",
 )
-axes.axhline(accuracy(StandardScaler()), color="black", linestyle="--", label="StandardScaler")
+axes.axhline(
+    accuracy(StandardScaler()), color="black", linestyle="--", label="StandardScaler"
+)
 axes.axhline(accuracy(), color="grey", linestyle=":", label="no scaling")
 axes.set(xscale="log", xlabel="ε of the scaler", ylabel="accuracy")
 axes.legend()

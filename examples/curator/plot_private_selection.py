@@ -20,7 +20,9 @@ y = rng.integers(0, 2, 6_000)
 shifts = np.append(0.6 * 0.8 ** np.arange(10), np.zeros(50))
 X = (rng.normal(size=(len(y), 60)) + np.outer(y, shifts)).clip(-6, 6)
 
-selector = DPSelectKBest(5, epsilon=1.0, bounds=(-6, 6), classes=[0, 1], random_state=0).fit(X, y)
+selector = DPSelectKBest(
+    5, epsilon=1.0, bounds=(-6, 6), classes=[0, 1], random_state=0
+).fit(X, y)
 print(selector.ranking_)
 selector.guarantee_
 
@@ -36,11 +38,23 @@ for panel, k in zip(axes, (3, 8), strict=True):
     for delta, label in ((None, "pure"), (1e-6, "delta = 1e-6")):
         found = []
         for epsilon in epsilons:
-            declared = {"epsilon": epsilon, "delta": delta, "bounds": (-6, 6), "classes": [0, 1]}
-            fits = [DPSelectKBest(k, **declared, random_state=seed).fit(X, y) for seed in range(10)]
-            found.append(np.mean([(one.get_support() & best).sum() / k for one in fits]))
+            declared = {
+                "epsilon": epsilon,
+                "delta": delta,
+                "bounds": (-6, 6),
+                "classes": [0, 1],
+            }
+            fits = [
+                DPSelectKBest(k, **declared, random_state=seed).fit(X, y)
+                for seed in range(10)
+            ]
+            found.append(
+                np.mean([(one.get_support() & best).sum() / k for one in fits])
+            )
         panel.plot(epsilons, found, "o-", label=label)
-    panel.set(xscale="log", xlabel="ε", title=f"the best {k} of 60 columns", ylim=(0, 1.05))
+    panel.set(
+        xscale="log", xlabel="ε", title=f"the best {k} of 60 columns", ylim=(0, 1.05)
+    )
 axes[0].set_ylabel("share that is found")
 axes[0].legend()
 plt.show()
@@ -50,6 +64,11 @@ plt.show()
 # of 20 columns are constant but for a row in a thousand.
 
 X[:, 10:20] = (rng.random((6_000, 10)) < 0.001).astype(float)
-threshold = DPVarianceThreshold(0.1, epsilon=5.0, bounds=(-6, 6), random_state=0).fit(X[:, :20])
+threshold = DPVarianceThreshold(0.1, epsilon=5.0, bounds=(-6, 6), random_state=0).fit(
+    X[:, :20]
+)
 print(threshold.get_support(indices=True))
-print(threshold.variances_[[0, 10]].round(2), threshold.variances_std_error_[[0, 10]].round(2))
+print(
+    threshold.variances_[[0, 10]].round(2),
+    threshold.variances_std_error_[[0, 10]].round(2),
+)

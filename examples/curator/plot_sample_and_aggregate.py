@@ -24,8 +24,12 @@ def correlation(rows):
     return spearmanr(rows[:, 0], rows[:, 1]).statistic
 
 
-release = sample_and_aggregate(correlation, X, bounds=(-1, 1), n_chunks=200, epsilon=1.0, random_state=0)
-print(f"released {release.value:.3f} ± {release.std_error:.3f}; the truth is {correlation(X):.3f}")
+release = sample_and_aggregate(
+    correlation, X, bounds=(-1, 1), n_chunks=200, epsilon=1.0, random_state=0
+)
+print(
+    f"released {release.value:.3f} ± {release.std_error:.3f}; the truth is {correlation(X):.3f}"
+)
 print(release.guarantee)
 
 # %%
@@ -36,8 +40,15 @@ figure, axes = plt.subplots(layout="constrained")
 axes.hist(chunks, bins=30, color="lightgrey", label="answers of 200 parts")
 axes.axvline(correlation(X), color="black", label="whole table")
 for number, epsilon in enumerate((0.5, 1.0, 4.0)):
-    part = sample_and_aggregate(correlation, X, bounds=(-1, 1), n_chunks=200, epsilon=epsilon, random_state=1)
-    axes.axvline(part.value, color=f"C{number}", linestyle="--", label=f"released, ε = {epsilon:g}")
+    part = sample_and_aggregate(
+        correlation, X, bounds=(-1, 1), n_chunks=200, epsilon=epsilon, random_state=1
+    )
+    axes.axvline(
+        part.value,
+        color=f"C{number}",
+        linestyle="--",
+        label=f"released, ε = {epsilon:g}",
+    )
 axes.set(xlabel="rank correlation", ylabel="parts")
 axes.legend()
 plt.show()

@@ -26,7 +26,9 @@ returned = pd.Series(rng.random(len(X)) < rates[visits], name="returned")
 # %%
 # The names of the shops are public; which occur, and how often, is not.
 
-encoder = DPTargetEncoder(1.0, categories={"shop": shops}, bounds=(0, 1), random_state=0).fit(X, returned)
+encoder = DPTargetEncoder(
+    1.0, categories={"shop": shops}, bounds=(0, 1), random_state=0
+).fit(X, returned)
 encoder.guarantee_
 
 # %%

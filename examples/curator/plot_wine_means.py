@@ -28,5 +28,10 @@ fig, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")
 ax.hlines(places, lower, upper, lw=4, label="95 % interval")
 ax.plot((mean.mean_ - low) / width, places, "o", label="released")
 ax.plot((wine.mean() - low) / width, places, "kD", mfc="none", label="true")
-ax.set(yticks=places, yticklabels=list(bounds), xlim=(0, 1), xlabel="share of the declared bounds")
+ax.set(
+    yticks=places,
+    yticklabels=list(bounds),
+    xlim=(0, 1),
+    xlabel="share of the declared bounds",
+)
 _ = ax.legend()

@@ -26,9 +26,13 @@ prepare = make_column_transformer(
     (StandardScaler(), make_column_selector(dtype_include="number")),
     (OneHotEncoder(), make_column_selector(dtype_include="category")),
 )
-predicted = make_pipeline(prepare, LogisticRegression(max_iter=500)).fit(adult.data[columns], adult.target)
+predicted = make_pipeline(prepare, LogisticRegression(max_iter=500)).fit(
+    adult.data[columns], adult.target
+)
 predicted = predicted.predict(adult.data[columns])
-encoder = RandomizedResponseEncoder(1.0, categories=adult.domain.select(["sex"]), random_state=0)
+encoder = RandomizedResponseEncoder(
+    1.0, categories=adult.domain.select(["sex"]), random_state=0
+)
 reports = encoder.fit_transform(adult.data[["sex"]])
 
 # %%
@@ -36,9 +40,15 @@ reports = encoder.fit_transform(adult.data[["sex"]])
 
 common = {"privileged": "Male", "positive_label": ">50K", "confidence_level": 0.95}
 audits = {
-    "true groups": fairness_report(adult.target, predicted, adult.data["sex"], **common),
-    "reports as groups": fairness_report(adult.target, predicted, reports["sex"], **common),
-    "debiased": debiased_fairness(adult.target, predicted, reports, encoder, rows="fixed", **common),
+    "true groups": fairness_report(
+        adult.target, predicted, adult.data["sex"], **common
+    ),
+    "reports as groups": fairness_report(
+        adult.target, predicted, reports["sex"], **common
+    ),
+    "debiased": debiased_fairness(
+        adult.target, predicted, reports, encoder, rows="fixed", **common
+    ),
 }
 FairnessDisplay.from_reports(audits)
 plt.show()

@@ -20,15 +20,20 @@ from skdp.evaluation import FairnessDisplay
 
 adult = load_adult(dropna=True)
 columns = make_column_transformer(
-    (OneHotEncoder(), ["education", "occupation"]), (StandardScaler(), ["hours-per-week"])
+    (OneHotEncoder(), ["education", "occupation"]),
+    (StandardScaler(), ["hours-per-week"]),
 )
 people, income = adult.data, adult.target
-predicted = make_pipeline(columns, LogisticRegression()).fit(people, income).predict(people)
+predicted = (
+    make_pipeline(columns, LogisticRegression()).fit(people, income).predict(people)
+)
 
 # %%
 # Small groups have wide intervals. The lowest row compares all groups: the largest rate and the smallest one.
 
-ages = pd.cut(people["age"], [0, 30, 45, 120], labels=["to 30", "31 to 45", "over 45"]).astype(str)
+ages = pd.cut(
+    people["age"], [0, 30, 45, 120], labels=["to 30", "31 to 45", "over 45"]
+).astype(str)
 groups = people[["sex", "race"]].assign(age=ages)
 FairnessDisplay.from_predictions(income, predicted, groups, positive_label=">50K")
 plt.show()
@@ -36,5 +41,7 @@ plt.show()
 # %%
 # Of two groups, one of them privileged: disparate impact is below the usual limit of 0.8.
 
-FairnessDisplay.from_predictions(income, predicted, people["sex"], privileged="Male", positive_label=">50K")
+FairnessDisplay.from_predictions(
+    income, predicted, people["sex"], privileged="Male", positive_label=">50K"
+)
 plt.show()

@@ -13,7 +13,9 @@ from skdp.datasets import load_adult
 
 adult = load_adult()
 people = adult.data[["education"]]
-encoder = RandomizedResponseEncoder(epsilon=2.0, categories=adult.domain.select(["education"]))
+encoder = RandomizedResponseEncoder(
+    epsilon=2.0, categories=adult.domain.select(["education"])
+)
 reports = encoder.fit_transform(people)
 reports.head()
 
@@ -25,4 +27,6 @@ encoder.guarantee_
 # Estimates, intervals, and the true counts, which the collector never sees:
 from skdp.evaluation import CountEstimateDisplay
 
-CountEstimateDisplay.from_estimator(encoder, reports, true_counts=people["education"].value_counts())
+CountEstimateDisplay.from_estimator(
+    encoder, reports, true_counts=people["education"].value_counts()
+)

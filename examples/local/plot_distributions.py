@@ -18,10 +18,18 @@ from skdp import NumericPerturber
 from skdp.datasets import load_adult
 from skdp.oracles import Windows
 
-figure, panels = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", width_ratios=[1, 2])
+figure, panels = plt.subplots(
+    1, 2, figsize=(9, 3.4), layout="constrained", width_ratios=[1, 2]
+)
 for axes, repeating in zip(panels, (False, True), strict=True):
     channel = Windows(64, 2.0, repeating=repeating).spread(np.eye(65))
-    axes.imshow(channel / channel.max(axis=0), aspect="auto", cmap="Blues", vmin=0, interpolation="nearest")
+    axes.imshow(
+        channel / channel.max(axis=0),
+        aspect="auto",
+        cmap="Blues",
+        vmin=0,
+        interpolation="nearest",
+    )
     axes.set(title=f"repeating={repeating}", xlabel="report", ylabel="position")
 plt.show()
 
@@ -35,7 +43,9 @@ true = np.histogram(people, edges)[0] / len(people)
 figure, panels = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", sharey=True)
 distances = {}
 for axes, mechanism in zip(panels, ("square_wave", "distribution"), strict=True):
-    perturber = NumericPerturber(2.0, mechanism=mechanism, bounds=(0, 100), grid_size=256, random_state=0)
+    perturber = NumericPerturber(
+        2.0, mechanism=mechanism, bounds=(0, 100), grid_size=256, random_state=0
+    )
     found = perturber.estimate_distribution(perturber.fit_transform(people))
     distances[mechanism] = np.abs(np.cumsum(found["frequency"] - true)).mean() * 100
     axes.stairs(true, edges, fill=True, color="lightgrey", label="true")

@@ -22,7 +22,9 @@ true = int((bottles["cultivar"] == "class 1").sum())
 runs = []
 for seed in range(100):
     encoder = RandomizedResponseEncoder(
-        2.0, categories={"cultivar": ["class 0", "class 1", "class 2"]}, random_state=seed
+        2.0,
+        categories={"cultivar": ["class 0", "class 1", "class 2"]},
+        random_state=seed,
     )
     runs.append(encoder.estimate_counts(encoder.fit_transform(bottles)).loc["class 1"])
 runs = pd.DataFrame(runs).reset_index(drop=True)

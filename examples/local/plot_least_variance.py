@@ -27,7 +27,12 @@ for axes, epsilon in zip(panels, (1.0, 4.0), strict=True):
     }
     for title, mechanism in mechanisms.items():
         axes.plot(numbers, mechanism.variances(np.arange(513)) / 256**2, label=title)
-    axes.set(title=f"epsilon = {epsilon:g}", xlabel="number", ylabel="variance of a report", ylim=(0, None))
+    axes.set(
+        title=f"epsilon = {epsilon:g}",
+        xlabel="number",
+        ylabel="variance of a report",
+        ylim=(0, None),
+    )
 panels[0].legend()
 plt.show()
 
@@ -39,7 +44,12 @@ plt.show()
 pressure = pd.concat([load_diabetes(as_frame=True).data[["bp"]]] * 5, ignore_index=True)
 errors = {}
 for mechanism in ("optimal", "square_wave", "laplace"):
-    perturber = NumericPerturber(1.0, mechanism=mechanism, bounds={"bp": (-0.2, 0.2)}, random_state=0).fit(pressure)
-    means = [perturber.estimate_mean(perturber.transform(pressure))["mean"].iloc[0] for _ in range(200)]
+    perturber = NumericPerturber(
+        1.0, mechanism=mechanism, bounds={"bp": (-0.2, 0.2)}, random_state=0
+    ).fit(pressure)
+    means = [
+        perturber.estimate_mean(perturber.transform(pressure))["mean"].iloc[0]
+        for _ in range(200)
+    ]
     errors[mechanism] = np.std(means)
 pd.Series(errors, name="standard deviation of the mean").round(5)

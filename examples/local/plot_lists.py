@@ -18,13 +18,24 @@ import pandas as pd
 from skdp import SetValuedEncoder
 from skdp.oracles import SampledSet, SetSelection, SetUnaryEncoding
 
-protocols = {"set selection": SetSelection, "bit vector": SetUnaryEncoding, "one sampled value": SampledSet}
+protocols = {
+    "set selection": SetSelection,
+    "bit vector": SetUnaryEncoding,
+    "one sampled value": SampledSet,
+}
 figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-for axes, (k, epsilon, sizes) in zip(panels, [(100, 1.0, (1, 2, 4, 8, 16)), (16, 8.0, (1, 2, 4, 8, 16))], strict=True):
+for axes, (k, epsilon, sizes) in zip(
+    panels, [(100, 1.0, (1, 2, 4, 8, 16)), (16, 8.0, (1, 2, 4, 8, 16))], strict=True
+):
     for place, (title, make) in enumerate(protocols.items()):
         errors = [make(k, size, epsilon).mean_squared_error for size in sizes]
         axes.loglog(sizes, errors, "os^"[place] + "-", label=title)
-    axes.set(title=f"{k} values, epsilon {epsilon:g}", xlabel="most values of a list", xticks=sizes, xticklabels=sizes)
+    axes.set(
+        title=f"{k} values, epsilon {epsilon:g}",
+        xlabel="most values of a list",
+        xticks=sizes,
+        xticklabels=sizes,
+    )
     axes.minorticks_off()
 panels[0].set_ylabel("n times the variance of a share")
 panels[0].legend()
@@ -36,9 +47,14 @@ plt.show()
 rng = np.random.default_rng(0)
 values = ["bread", "milk", "tea", "rice", "beans", "oil", "salt", "figs"]
 shares = np.array([8, 7, 5, 4, 3, 2, 2, 1]) / 32
-baskets = [rng.choice(values, rng.integers(0, 4), replace=False, p=shares).tolist() for _ in range(20_000)]
+baskets = [
+    rng.choice(values, rng.integers(0, 4), replace=False, p=shares).tolist()
+    for _ in range(20_000)
+]
 frame = pd.DataFrame({"basket": baskets})
-encoder = SetValuedEncoder(1.0, categories={"basket": values}, max_size=3, random_state=0)
+encoder = SetValuedEncoder(
+    1.0, categories={"basket": values}, max_size=3, random_state=0
+)
 reports = encoder.fit_transform(frame)
 print(encoder.guarantee_)
 table = encoder.estimate_counts(reports)
@@ -50,7 +66,14 @@ table.assign(truth=truth.reindex(values)).round()
 
 places = np.arange(len(values))
 figure, axes = plt.subplots(layout="constrained")
-axes.errorbar(places, table["count"], (table["upper"] - table["lower"]) / 2, fmt="o", capsize=4, label="estimated")
+axes.errorbar(
+    places,
+    table["count"],
+    (table["upper"] - table["lower"]) / 2,
+    fmt="o",
+    capsize=4,
+    label="estimated",
+)
 axes.plot(places, truth.reindex(values), "_", markersize=22, color="C1", label="true")
 axes.set(xticks=places, xticklabels=values, ylabel="records that hold the value")
 axes.legend()

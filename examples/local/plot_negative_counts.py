@@ -25,7 +25,10 @@ true = people["word"].value_counts().reindex(words, fill_value=0)
 
 encoder = FrequencyOracleEncoder(1.0, categories={"word": words}, random_state=0)
 reports = encoder.fit_transform(people)
-estimates = {name: encoder.estimate_counts(reports, postprocess=name)["count"] for name in ("none", "clip", "simplex")}
+estimates = {
+    name: encoder.estimate_counts(reports, postprocess=name)["count"]
+    for name in ("none", "clip", "simplex")
+}
 pd.DataFrame({"true": true} | estimates).head(8).round(0)
 
 # %%
@@ -36,7 +39,13 @@ figure, axes = plt.subplots(layout="constrained")
 axes.plot(range(k), true, color="black", label="true")
 for (name, counts), marker in zip(estimates.items(), "ox^", strict=True):
     error = np.sqrt(((counts.to_numpy() - true.to_numpy()) ** 2).sum())
-    axes.plot(range(k), counts, marker, markersize=4, label=f"{name}: total {counts.sum():,.0f}, L2 error {error:,.0f}")
+    axes.plot(
+        range(k),
+        counts,
+        marker,
+        markersize=4,
+        label=f"{name}: total {counts.sum():,.0f}, L2 error {error:,.0f}",
+    )
 axes.axhline(0, color="grey", linewidth=0.8)
 axes.set(xlabel="word, by rank", ylabel="count")
 axes.legend()

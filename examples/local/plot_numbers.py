@@ -19,7 +19,9 @@ from skdp import NumericPerturber
 
 cancer = load_breast_cancer(as_frame=True).data
 people = pd.concat([cancer[["mean radius"]]] * 20, ignore_index=True)
-perturber = NumericPerturber(2.0, mechanism="square_wave", bounds=(5, 30), random_state=0)
+perturber = NumericPerturber(
+    2.0, mechanism="square_wave", bounds=(5, 30), random_state=0
+)
 reports = perturber.fit_transform(people)
 print(perturber.guarantee_)
 perturber.estimate_mean(reports).round(3)
@@ -33,7 +35,13 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained
 left.hist(reports["mean radius"], bins=40, color="C1")
 left.set(title="reports", xlabel="mean radius", ylabel="people")
 right.hist(people["mean radius"], bins=edges, color="lightgrey", label="true")
-right.stairs(estimated["frequency"] * len(people), edges, color="C0", linewidth=2, label="estimated from the reports")
+right.stairs(
+    estimated["frequency"] * len(people),
+    edges,
+    color="C0",
+    linewidth=2,
+    label="estimated from the reports",
+)
 right.set(title="distribution", xlabel="mean radius")
 right.legend()
 plt.show()

@@ -19,7 +19,9 @@ rng = np.random.default_rng(0)
 pages = [f"site{number}.example" for number in range(8)]
 shares = np.array([0.35, 0.25, 0.15, 0.1, 0.1, 0.05, 0, 0])
 people = pd.DataFrame({"home": rng.choice(pages, 50_000, p=shares)})
-encoder = RapporEncoder(None, f=0.25, p=0.35, q=0.65, n_bits=32, n_cohorts=8, random_state=0)
+encoder = RapporEncoder(
+    None, f=0.25, p=0.35, q=0.65, n_bits=32, n_cohorts=8, random_state=0
+)
 reports = encoder.fit_transform(people)
 print(encoder.guarantee_)
 
@@ -28,13 +30,22 @@ print(encoder.guarantee_)
 
 tally = encoder.tally(reports)
 decoded = encoder.decode(reports, pages)
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained", width_ratios=(1.3, 1))
-image = left.imshow(tally.ones[0] / tally.cohort_sizes[:, None], aspect="auto", cmap="viridis")
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(9, 3.8), layout="constrained", width_ratios=(1.3, 1)
+)
+image = left.imshow(
+    tally.ones[0] / tally.cohort_sizes[:, None], aspect="auto", cmap="viridis"
+)
 left.set(xlabel="bit", ylabel="cohort", title="share of ones")
 figure.colorbar(image, ax=left)
 rows = np.arange(len(pages))
 estimated = decoded["count"].reindex(pages)
-right.barh(rows, people["home"].value_counts().reindex(pages, fill_value=0), color="lightgrey", label="true")
+right.barh(
+    rows,
+    people["home"].value_counts().reindex(pages, fill_value=0),
+    color="lightgrey",
+    label="true",
+)
 right.plot(estimated, rows, "o", color="C0", label="decoded")
 right.set(yticks=rows, yticklabels=pages, xlabel="people")
 right.invert_yaxis()

@@ -37,10 +37,16 @@ def recovered(encoder, **record_ids):
 
 fresh = RandomizedResponseEncoder(1.0, categories={"smokes": answers}, random_state=0)
 permanent = RandomizedResponseEncoder(
-    1.0, categories={"smokes": answers}, memoize=True, secret_key=SecretKey(b"an example: keep yours secret....")
+    1.0,
+    categories={"smokes": answers},
+    memoize=True,
+    secret_key=SecretKey(b"an example: keep yours secret...."),
 )
 table = pd.DataFrame(
-    {"fresh reports": recovered(fresh), "permanent reports": recovered(permanent, record_id=np.arange(len(people)))}
+    {
+        "fresh reports": recovered(fresh),
+        "permanent reports": recovered(permanent, record_id=np.arange(len(people))),
+    }
 )
 table.round(3)
 
@@ -48,8 +54,20 @@ table.round(3)
 figure, axes = plt.subplots(layout="constrained")
 for label, shares in table.items():
     axes.plot(shares, "o-", label=label)
-axes.axhline(0.6, color="grey", linewidth=0.8, linestyle="--", label="guessing the most frequent answer")
-axes.set(xlabel="releases", ylabel="share of answers recovered", xscale="log", xticks=releases, xticklabels=releases)
+axes.axhline(
+    0.6,
+    color="grey",
+    linewidth=0.8,
+    linestyle="--",
+    label="guessing the most frequent answer",
+)
+axes.set(
+    xlabel="releases",
+    ylabel="share of answers recovered",
+    xscale="log",
+    xticks=releases,
+    xticklabels=releases,
+)
 axes.set_ylim(0.5, 1.02)
 axes.legend()
 plt.show()

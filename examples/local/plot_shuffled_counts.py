@@ -32,10 +32,19 @@ true = people["education"].value_counts().sort_index()
 figure, axes = plt.subplots(layout="constrained", figsize=(8, 4))
 places = np.arange(len(true))
 axes.bar(places, true, 0.8, color="lightgrey", label="true")
-for shift, marker, label, encoder in ((-0.2, "o", "local", local), (0.2, "s", "shuffled", summed)):
+for shift, marker, label, encoder in (
+    (-0.2, "o", "local", local),
+    (0.2, "s", "shuffled", summed),
+):
     counts = encoder.estimate_counts(encoder.transform(people)).loc[true.index]
     errors = [counts["count"] - counts["lower"], counts["upper"] - counts["count"]]
-    axes.errorbar(places + shift, counts["count"], yerr=errors, fmt=marker, label=f"{label}, epsilon 1")
+    axes.errorbar(
+        places + shift,
+        counts["count"],
+        yerr=errors,
+        fmt=marker,
+        label=f"{label}, epsilon 1",
+    )
 axes.set_xticks(places, true.index, rotation=60, ha="right")
 axes.set_ylabel("people")
 axes.legend()

@@ -40,17 +40,40 @@ plan.reports.round(3)
 # scikit-learn, whose chemical measurements are cut into bins. Sampling wins where epsilon is small, groups where it is
 # large: many cells then cost little, and several margins come from one report.
 
-wine = {name: Interval(0, 30, bins=6) for name in load_wine().feature_names[:4]} | {"class": range(3)}
-tables = {"Adult, margins": (values, bounds, "margins"), "Adult, pairs": (values, bounds, "pairs")}
+wine = {name: Interval(0, 30, bins=6) for name in load_wine().feature_names[:4]} | {
+    "class": range(3)
+}
+tables = {
+    "Adult, margins": (values, bounds, "margins"),
+    "Adult, pairs": (values, bounds, "pairs"),
+}
 tables["wine, margins"] = (wine, {}, "margins")
 epsilons = [0.5, 1, 2, 4, 8]
-figure, panels = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
-for axes, (title, (categories, numbers, purpose)) in zip(panels, tables.items(), strict=True):
-    plans = [recommend_plan(categories, epsilon, bounds=numbers, purpose=purpose) for epsilon in epsilons]
+figure, panels = plt.subplots(
+    1, 3, figsize=(11, 3.6), sharey=True, layout="constrained"
+)
+for axes, (title, (categories, numbers, purpose)) in zip(
+    panels, tables.items(), strict=True
+):
+    plans = [
+        recommend_plan(categories, epsilon, bounds=numbers, purpose=purpose)
+        for epsilon in epsilons
+    ]
     times = pd.DataFrame([one.strategies["times"] for one in plans], index=epsilons)
-    for place, strategy in enumerate(["split", "joint", "sample", "weighted", "groups"]):
-        axes.plot(epsilons, times[strategy], marker="o", color=f"C{place}", label=strategy)
-    axes.set(title=title, xlabel="epsilon", xscale="log", yscale="log", xticks=epsilons, xticklabels=epsilons)
+    for place, strategy in enumerate(
+        ["split", "joint", "sample", "weighted", "groups"]
+    ):
+        axes.plot(
+            epsilons, times[strategy], marker="o", color=f"C{place}", label=strategy
+        )
+    axes.set(
+        title=title,
+        xlabel="epsilon",
+        xscale="log",
+        yscale="log",
+        xticks=epsilons,
+        xticklabels=epsilons,
+    )
     axes.minorticks_off()
 panels[0].set_ylabel("error, as a multiple of the best one")
 panels[0].set_ylim(top=4_000)
@@ -60,7 +83,9 @@ plt.show()
 # %%
 # The reports, and an estimate of the counts of pairs.
 
-encoder = LocalTableEncoder(4.0, categories=values, bounds=bounds, purpose="pairs", random_state=0)
+encoder = LocalTableEncoder(
+    4.0, categories=values, bounds=bounds, purpose="pairs", random_state=0
+)
 reports = encoder.fit_transform(people)
 print(encoder.plan_)
 encoder.estimate_joint_counts(reports, ["race", "sex"]).round()

@@ -17,17 +17,29 @@ import pandas as pd
 from skdp.oracles import ORACLES
 
 n_people, epsilon = 10_000, 1.0
-names = ["randomized_response", "subset_selection", "optimized_unary_encoding", "local_hashing", "hadamard_response"]
+names = [
+    "randomized_response",
+    "subset_selection",
+    "optimized_unary_encoding",
+    "local_hashing",
+    "hadamard_response",
+]
 sizes = np.unique(np.geomspace(2, 500, 20).astype(int))
 
 
 def standard_error(name, k):
-    return ORACLES[name](int(k), epsilon).variance(np.full(k, n_people / k), n_people)[0] ** 0.5 / n_people
+    return (
+        ORACLES[name](int(k), epsilon).variance(np.full(k, n_people / k), n_people)[0]
+        ** 0.5
+        / n_people
+    )
 
 
 figure, axes = plt.subplots(layout="constrained")
 for name in names:
-    axes.loglog(sizes, [standard_error(name, k) for k in sizes], label=name.replace("_", " "))
+    axes.loglog(
+        sizes, [standard_error(name, k) for k in sizes], label=name.replace("_", " ")
+    )
 axes.set(xlabel="number of values", ylabel="standard error of a share")
 axes.legend()
 plt.show()
@@ -40,5 +52,7 @@ plt.show()
 from skdp import FrequencyOracleEncoder
 
 for k in (3, 50, 5000):
-    encoder = FrequencyOracleEncoder(epsilon, max_report_bytes=64, categories={"value": list(range(k))})
+    encoder = FrequencyOracleEncoder(
+        epsilon, max_report_bytes=64, categories={"value": list(range(k))}
+    )
     print(k, "values:", encoder.fit(pd.DataFrame({"value": [0]})).oracles_[0])

@@ -24,7 +24,9 @@ from skdp.datasets import load_adult
 adult = load_adult()
 columns = ["age", "education", "marital-status", "occupation", "sex", "hours-per-week"]
 domain = adult.domain.select([*columns, "income"])
-X_train, X_test, y_train, y_test = train_test_split(adult.data[columns], adult.target, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(
+    adult.data[columns], adult.target, random_state=0
+)
 rich = y_test == ">50K"
 
 # %%
@@ -43,7 +45,9 @@ scores = {"asked of the model": [], "learnt from synthetic rows": []}
 for epsilon in epsilons:
     own, learnt = [], []
     for seed in range(3):
-        synthesizer = DPMarginalSynthesizer(epsilon, delta=1e-6, domain=domain, target="income", random_state=seed)
+        synthesizer = DPMarginalSynthesizer(
+            epsilon, delta=1e-6, domain=domain, target="income", random_state=seed
+        )
         model = synthesizer.fit(X_train, y_train).classifier("income")
         own.append(roc_auc_score(rich, model.predict_proba(X_test)[:, 1]))
         rows = synthesizer.sample()
@@ -57,12 +61,20 @@ for epsilon in epsilons:
 # model leaves this chance out. What it does not know, such as triples that were not measured, is missing in both.
 
 figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
-for (name, found), color in zip(scores.items(), ("tab:blue", "tab:orange"), strict=True):
+for (name, found), color in zip(
+    scores.items(), ("tab:blue", "tab:orange"), strict=True
+):
     axes.plot(epsilons, np.mean(found, axis=1), "o-", color=color, label=name)
-    axes.fill_between(epsilons, np.min(found, axis=1), np.max(found, axis=1), color=color, alpha=0.2)
+    axes.fill_between(
+        epsilons, np.min(found, axis=1), np.max(found, axis=1), color=color, alpha=0.2
+    )
 real = boosting().fit(X_train, y_train).predict_proba(X_test)[:, 1]
-axes.axhline(roc_auc_score(rich, real), color="gray", linestyle="--", label="without privacy")
-axes.set(xscale="log", xlabel="epsilon (delta = 1e-6)", ylabel="area under the ROC curve")
+axes.axhline(
+    roc_auc_score(rich, real), color="gray", linestyle="--", label="without privacy"
+)
+axes.set(
+    xscale="log", xlabel="epsilon (delta = 1e-6)", ylabel="area under the ROC curve"
+)
 axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
 axes.legend()
 plt.show()
@@ -72,4 +84,6 @@ plt.show()
 
 marital = synthesizer.classifier("marital-status")
 rest = X_test.drop(columns="marital-status").assign(income=y_test)
-print(f"marital status is right for {marital.score(rest, X_test['marital-status']):.0%} of the rows")
+print(
+    f"marital status is right for {marital.score(rest, X_test['marital-status']):.0%} of the rows"
+)

@@ -23,14 +23,20 @@ for name, options in {
     "auto": {},
     "auto, with a workload": {"workload": [["a", "b", "parity"]]},
 }.items():
-    synthetic = DPMarginalSynthesizer(1.0, domain=domain, random_state=0, **options).fit(table).sample(4_000)
+    synthetic = (
+        DPMarginalSynthesizer(1.0, domain=domain, random_state=0, **options)
+        .fit(table)
+        .sample(4_000)
+    )
     shares[name] = (synthetic["parity"] == (synthetic["a"] ^ synthetic["b"])).mean()
 
 # %%
 # The share of rows in which the third bit is the parity of the others; chance is one half.
 
 figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
-bars = axes.barh(list(shares), list(shares.values()), color=["lightgrey", "C1", "C0", "C2"])
+bars = axes.barh(
+    list(shares), list(shares.values()), color=["lightgrey", "C1", "C0", "C2"]
+)
 axes.bar_label(bars, fmt="%.2f", padding=3)
 axes.axvline(0.5, color="black", linewidth=0.8, linestyle="--")
 axes.set(xlabel="rows with the right parity", xlim=(0, 1.12))

@@ -19,19 +19,36 @@ from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.metrics import train_on_synthetic
 
 cancer = load_breast_cancer(as_frame=True)
-bounds = {"mean radius": (5, 30), "mean texture": (5, 40), "mean concavity": (0, 0.5), "worst area": (150, 4500)}
+bounds = {
+    "mean radius": (5, 30),
+    "mean texture": (5, 40),
+    "mean concavity": (0, 0.5),
+    "worst area": (150, 4500),
+}
 frame = cancer.data[list(bounds)].assign(target=cancer.target)
 domain = Domain(
-    {name: Interval(low, high, bins=8, real=True) for name, (low, high) in bounds.items()} | {"target": [0, 1]}
+    {
+        name: Interval(low, high, bins=8, real=True)
+        for name, (low, high) in bounds.items()
+    }
+    | {"target": [0, 1]}
 )
-train, test = train_test_split(frame, test_size=1 / 3, random_state=0, stratify=frame["target"])
+train, test = train_test_split(
+    frame, test_size=1 / 3, random_state=0, stratify=frame["target"]
+)
 model = RandomForestClassifier(50, random_state=0)
 
 rows = []
 for epsilon in (0.5, 1.0, 2.0, 5.0, 10.0):
     for seed in range(3):
-        synthetic = DPMarginalSynthesizer(epsilon, domain=domain, random_state=seed).fit(train).sample()
-        scores = train_on_synthetic(model, synthetic, test, target="target", real_train=train)
+        synthetic = (
+            DPMarginalSynthesizer(epsilon, domain=domain, random_state=seed)
+            .fit(train)
+            .sample()
+        )
+        scores = train_on_synthetic(
+            model, synthetic, test, target="target", real_train=train
+        )
         rows.append({"epsilon": epsilon, "AUC": scores.loc["synthetic", "roc_auc"]})
 scores
 
@@ -39,8 +56,20 @@ scores
 means = pd.DataFrame(rows).groupby("epsilon")["AUC"].agg(["mean", "min", "max"])
 figure, axes = plt.subplots(layout="constrained")
 spread = [means["mean"] - means["min"], means["max"] - means["mean"]]  # of three tables
-axes.errorbar(means.index, means["mean"], spread, fmt="o-", capsize=3, label="trained on synthetic rows")
-axes.axhline(scores.loc["real", "roc_auc"], color="black", linestyle="--", label="trained on real rows")
+axes.errorbar(
+    means.index,
+    means["mean"],
+    spread,
+    fmt="o-",
+    capsize=3,
+    label="trained on synthetic rows",
+)
+axes.axhline(
+    scores.loc["real", "roc_auc"],
+    color="black",
+    linestyle="--",
+    label="trained on real rows",
+)
 axes.set(xscale="log", xlabel="ε of the synthetic table", ylabel="AUC on real patients")
 axes.legend()
 plt.show()

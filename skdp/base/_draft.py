@@ -50,31 +50,54 @@ def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain
     domain, remarks = _draft(frame, bins, max_values, None)
     for name in domain.columns:
         domain[name].observed = True  # for `privacy_statement`
-    lines = [f"{_REMARK}", *(f"column {name!r}: {remark}" for name, remark in remarks.items())]
-    warnings.warn("\n".join(lines), PrivacyLeakWarning, stacklevel=level_of_the_caller())
+    lines = [
+        f"{_REMARK}",
+        *(f"column {name!r}: {remark}" for name, remark in remarks.items()),
+    ]
+    warnings.warn(
+        "\n".join(lines), PrivacyLeakWarning, stacklevel=level_of_the_caller()
+    )
     return domain
 
 
 def draft_domain_toml(
-    frame: Any, *, bins: int = 32, max_values: int = 100, unrepeated: Collection[Any] | None = None
+    frame: Any,
+    *,
+    bins: int = 32,
+    max_values: int = 100,
+    unrepeated: Collection[Any] | None = None,
 ) -> str:
     """Write the draft of `draft_domain` as the text of a domain file with comments."""
     # `unrepeated` names the columns in which no value occurs twice, where the frame has not the rows of the table.
     # **Privacy.** None, see `draft_domain`; the text contains the warning.
     domain, remarks = _draft(frame, bins, max_values, unrepeated)
-    left_out = [f"Column {name!r} {remark}." for name, remark in remarks.items() if name not in domain.columns]
+    left_out = [
+        f"Column {name!r} {remark}."
+        for name, remark in remarks.items()
+        if name not in domain.columns
+    ]
     head = "\n".join(f"# {line}" for line in [*_REMARK.split("\n"), *left_out])
-    comments = {name: f"This column {remark}." for name, remark in remarks.items() if name in domain.columns}
+    comments = {
+        name: f"This column {remark}."
+        for name, remark in remarks.items()
+        if name in domain.columns
+    }
     return f"{head}\n\n{domain.to_toml(comments=comments)}"
 
 
-def _draft(frame: Any, bins: int, max_values: int, unrepeated: Collection[Any] | None) -> tuple[Domain, dict[Any, str]]:
+def _draft(
+    frame: Any, bins: int, max_values: int, unrepeated: Collection[Any] | None
+) -> tuple[Domain, dict[Any, str]]:
     """Return the draft, and remarks on some columns, among them each column left out."""
     for name, number in (("bins", bins), ("max_values", max_values)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
+            raise ValueError(
+                f"{name} must be a whole number of at least 1, got {number!r}"
+            )
     if not is_frame(frame):
-        raise TypeError(f"expected a pandas, polars or pyarrow table, got {type(frame).__name__}")
+        raise TypeError(
+            f"expected a pandas, polars or pyarrow table, got {type(frame).__name__}"
+        )
     table = read_table(frame)
     found, remarks = {}, {}
     declared, _ = domains_of_dtypes(table)
@@ -83,17 +106,25 @@ def _draft(frame: Any, bins: int, max_values: int, unrepeated: Collection[Any] |
     for name, column in zip(table.names, table.columns, strict=True):
         try:
             if name in unrepeated and name not in declared:
-                raise _LeftOut(f"{_IDENTIFIER}, as no value of it occurs twice; {_ADVICE}")
-            attribute, remark = _draft_column(column, declared.get(name), bins, max_values)
+                raise _LeftOut(
+                    f"{_IDENTIFIER}, as no value of it occurs twice; {_ADVICE}"
+                )
+            attribute, remark = _draft_column(
+                column, declared.get(name), bins, max_values
+            )
             if is_named_as_identifier(name) and isinstance(attribute, Interval):
-                raise _LeftOut(f"{_IDENTIFIER}, by its name and its many values; {_ADVICE}")
+                raise _LeftOut(
+                    f"{_IDENTIFIER}, by its name and its many values; {_ADVICE}"
+                )
             found[name] = attribute
             if remark:
                 remarks[name] = remark
         except (ColumnError, _LeftOut) as error:
             remarks[name] = f"is left out: it {error}"
     if not found:
-        raise ValueError(f"no column can be drafted; {'; '.join(f'{name!r} {why}' for name, why in remarks.items())}")
+        raise ValueError(
+            f"no column can be drafted; {'; '.join(f'{name!r} {why}' for name, why in remarks.items())}"
+        )
     return Domain(found), remarks
 
 
@@ -119,18 +150,26 @@ def _draft_column(
     if kind == "number":
         if len(values) > bins:
             drafted = _draft_interval(to_numbers(column), bins)
-            return Interval(edges=drafted.edges, missing=bool(missing), real=drafted.real), ""
+            return Interval(
+                edges=drafted.edges, missing=bool(missing), real=drafted.real
+            ), ""
         if not all(map(math.isfinite, values)):
             raise _LeftOut("holds infinite numbers")
-        return Categories([*(int(value) if value == int(value) else value for value in values), *end]), ""
+        return Categories(
+            [*(int(value) if value == int(value) else value for value in values), *end]
+        ), ""
     if kind == "boolean":
         return Categories([False, True, *end]), ""
     if kind not in ("string", "date", "datetime"):
-        raise _LeftOut(f"holds {'no value' if kind == 'nothing' else f'values of type {kind}'}")
+        raise _LeftOut(
+            f"holds {'no value' if kind == 'nothing' else f'values of type {kind}'}"
+        )
     if len(values) > max_values and kind != "string":
         return Interval(edges=_cut_dates(values, bins), missing=bool(missing)), ""
     if len(values) > max_values:
-        raise _LeftOut(f"has more than {max_values} distinct values; declare them by hand, grouped, or drop it")
+        raise _LeftOut(
+            f"has more than {max_values} distinct values; declare them by hand, grouped, or drop it"
+        )
     return Categories([*values, *end]), ""
 
 
@@ -145,14 +184,25 @@ def _draft_interval(numbers: NDArray[np.floating], bins: int) -> Interval:
     for step in _round_steps((high - low) / most, whole):
         first = math.floor(low / step)
         # The last bin is closed, so whole numbers get one more bin: all are equally wide.
-        last = math.floor(high / step) + 1 if whole else max(math.ceil(high / step), first + 1)
+        last = (
+            math.floor(high / step) + 1
+            if whole
+            else max(math.ceil(high / step), first + 1)
+        )
         if last - first <= most:
             break
     try:
         with np.errstate(all="ignore"):
-            return Interval(float(first * step), float(last * step), bins=min(last - first, bins), real=not whole)
+            return Interval(
+                float(first * step),
+                float(last * step),
+                bins=min(last - first, bins),
+                real=not whole,
+            )
     except (ValueError, OverflowError):
-        raise _LeftOut("has a range that floating-point numbers cannot cut into bins") from None
+        raise _LeftOut(
+            "has a range that floating-point numbers cannot cut into bins"
+        ) from None
 
 
 def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
@@ -168,10 +218,17 @@ def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
         if not isinstance(low, datetime):
             widths = tuple(width for width in _WIDTHS if width >= _DAY)
     except ValueError:
-        raise _LeftOut("has times beyond the year 9999, for which there are no bins") from None
+        raise _LeftOut(
+            "has times beyond the year 9999, for which there are no bins"
+        ) from None
     try:
-        edges = _date_edges(low, high, widths, max(bins, 2))  # as for numbers: one bin may not cover it
-    except (ValueError, OverflowError):  # no usual width fits, or an end is beyond the calendar
+        edges = _date_edges(
+            low, high, widths, max(bins, 2)
+        )  # as for numbers: one bin may not cover it
+    except (
+        ValueError,
+        OverflowError,
+    ):  # no usual width fits, or an end is beyond the calendar
         edges = _year_edges(low, high, bins)
     return edges if bins > 1 else [edges[0], edges[-1]]
 
@@ -180,10 +237,15 @@ def _year_edges(low: Any, high: Any, bins: int) -> list[Any]:
     """Cut whole years into bins of equal numbers of years; the last may be shorter, or end with the calendar."""
     first, beyond = low.year, high.year + 1
     cuts = [*range(first, beyond, -(-(beyond - first) // bins)), beyond]
-    return [type(low).min.replace(year=year) if year <= MAXYEAR else type(low).max for year in cuts]
+    return [
+        type(low).min.replace(year=year) if year <= MAXYEAR else type(low).max
+        for year in cuts
+    ]
 
 
-def _date_edges(low: Any, high: Any, widths: Sequence[timedelta], most: int) -> list[Any]:
+def _date_edges(
+    low: Any, high: Any, widths: Sequence[timedelta], most: int
+) -> list[Any]:
     for width in widths:
         start = low - (low - type(low).min) % width  # weeks begin on Mondays
         bins = (high - start) // width + 1
@@ -195,7 +257,9 @@ def _date_edges(low: Any, high: Any, widths: Sequence[timedelta], most: int) -> 
         start, stop = first // months, last // months + 1
         if stop - start <= most:
             cuts = (divmod(index * months, 12) for index in range(start, stop + 1))
-            return [midnight.replace(year=year, month=month + 1) for year, month in cuts]
+            return [
+                midnight.replace(year=year, month=month + 1) for year, month in cuts
+            ]
     raise ValueError
 
 

@@ -29,22 +29,32 @@ from skdp.privacy import BudgetExceeded, PrivacyLeakWarning, PrivacyLedger
 from skdp.randomness import ByteSource, SecureSource, SeededSource
 
 
-def read_input(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1) -> Table:
+def read_input(
+    estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1
+) -> Table:
     """Check the shape and the column names of an input as scikit-learn does, without looking at a value."""
     if is_frame(X):
         rows, columns = X.shape
         if columns == 0:
-            raise ValueError("Found a table with 0 feature(s) (columns); at least 1 is required")
+            raise ValueError(
+                "Found a table with 0 feature(s) (columns); at least 1 is required"
+            )
         if rows < least:
-            raise ValueError(f"Found a table with {rows} sample(s) (rows); at least {least} is required")
+            raise ValueError(
+                f"Found a table with {rows} sample(s) (rows); at least {least} is required"
+            )
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return read_table(X)
     if isinstance(X, np.ma.MaskedArray):
-        raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
+        raise TypeError(
+            "masked arrays are not supported, as their masked values would be released; fill them first"
+        )
     if type(X).__module__.startswith("pyarrow"):
         if hasattr(X, "to_table"):  # a Dataset
             raise lazy_error(X)
-        raise TypeError(f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it")
+        raise TypeError(
+            f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it"
+        )
     if not issparse(X):
         # The messages of scikit-learn for these errors print the data.
         array = read_array(X, "X")
@@ -56,7 +66,14 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1)
                 "column, X.reshape(1, -1) for a single row, or X[['column']] of a dataframe"
             )
         X = array if isinstance(X, np.ndarray) or not hasattr(X, "__array__") else X
-    array = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
+    array = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=None,
+        ensure_all_finite=False,
+        ensure_min_samples=least,
+    )
     return read_table(array)
 
 
@@ -70,7 +87,9 @@ def read_array(values: Any, name: str) -> NDArray[Any]:
             continue
         if dtype is object or not plain or array.dtype.kind not in "USV":
             return array
-    raise ValueError(f"{name} cannot be read as an array: expected rows of single values, all of one length")
+    raise ValueError(
+        f"{name} cannot be read as an array: expected rows of single values, all of one length"
+    )
 
 
 TARGET = "target"
@@ -88,12 +107,16 @@ def one_column(values: Any, what: str) -> Table:
             raise ValueError(f"{what} must be one column, got {len(table.names)}")
         return table
     if isinstance(values, np.ma.MaskedArray):
-        raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
+        raise TypeError(
+            "masked arrays are not supported, as their masked values would be released; fill them first"
+        )
     array = read_array(values, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{what} must be one column, got an array of {array.ndim} dimensions")
+        raise ValueError(
+            f"{what} must be one column, got an array of {array.ndim} dimensions"
+        )
     return read_table(array[:, np.newaxis])
 
 
@@ -115,22 +138,36 @@ def target_of(table: Table, y: Any) -> tuple[Any, Any]:
     check_same_order(table.native, y, "y")
     if name in table.names:  # such as one that was computed from this column
         further = (f"{TARGET}_{number}" for number in itertools.count(2))
-        name = next(free for free in itertools.chain([TARGET], further) if free not in table.names)
+        name = next(
+            free
+            for free in itertools.chain([TARGET], further)
+            if free not in table.names
+        )
     return column, name
 
 
-def check_names(estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]) -> None:
+def check_names(
+    estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]
+) -> None:
     """Check that a table has the columns of `fit`."""
     # scikit-learn compares names only if all of them are strings.
-    named = not isinstance(table.native, np.ndarray) and hasattr(estimator, "feature_names_in_")
-    if (named or not all(isinstance(name, str) for name in fitted)) and table.names != fitted:
-        raise ValueError(f"X has the columns {list(table.names)}; fit saw {list(fitted)}")
+    named = not isinstance(table.native, np.ndarray) and hasattr(
+        estimator, "feature_names_in_"
+    )
+    if (
+        named or not all(isinstance(name, str) for name in fitted)
+    ) and table.names != fitted:
+        raise ValueError(
+            f"X has the columns {list(table.names)}; fit saw {list(fitted)}"
+        )
 
 
 def as_asked(estimator: Any, released: Any) -> Any:
     """Convert the output of a transformer to the kind of frame set by `set_output`."""
     config = getattr(estimator, "_sklearn_output_config", {})
-    return convert_frame(released, config.get("transform", get_config()["transform_output"]))
+    return convert_frame(
+        released, config.get("transform", get_config()["transform_output"])
+    )
 
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -159,25 +196,41 @@ def all_or_nothing(fit: Fit) -> Fit:
 
 def check_confidence_level(level: Any) -> float:
     """Check a confidence level."""
-    if not isinstance(level, Real) or isinstance(level, bool) or not 0 < float(level) < 1:
-        raise ValueError(f"confidence_level must be a number between 0 and 1, got {level!r}")
+    if (
+        not isinstance(level, Real)
+        or isinstance(level, bool)
+        or not 0 < float(level) < 1
+    ):
+        raise ValueError(
+            f"confidence_level must be a number between 0 and 1, got {level!r}"
+        )
     return float(level)
 
 
 def check_ledger(ledger: Any) -> None:
     """Check the ``ledger`` of an estimator."""
     if ledger is not None and not isinstance(ledger, PrivacyLedger):
-        raise TypeError(f"ledger must be None or a PrivacyLedger, got {type(ledger).__name__}")
+        raise TypeError(
+            f"ledger must be None or a PrivacyLedger, got {type(ledger).__name__}"
+        )
 
 
-def read_domain(table: Table, categories: Any, *, name: str = "categories", why_declared: str = "") -> Domain:
+def read_domain(
+    table: Table, categories: Any, *, name: str = "categories", why_declared: str = ""
+) -> Domain:
     """Build the domain of a table from declarations, or from the data with a warning."""
     # Unordered categories of pandas (see `domains_of_dtypes`) are used with the same warning, whatever the rows are.
     by_dtype, observed = domains_of_dtypes(table)
     declared = _declared(table, categories, name, by_dtype | observed)
-    read = [column for column in table.names if column not in declared or declared[column] is observed.get(column)]
+    read = [
+        column
+        for column in table.names
+        if column not in declared or declared[column] is observed.get(column)
+    ]
     if read and why_declared:
-        raise ValueError(f"the categories of {', '.join(map(repr, read))} must be declared: {why_declared}")
+        raise ValueError(
+            f"the categories of {', '.join(map(repr, read))} must be declared: {why_declared}"
+        )
     if read:
         warn_of_observed(read, name)
     for column, values in zip(table.names, table.columns, strict=True):
@@ -199,17 +252,23 @@ def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
     )
 
 
-def _declared(table: Table, categories: Any, parameter: str, by_dtype: dict[Any, list[Any]]) -> dict[Any, Any]:
+def _declared(
+    table: Table, categories: Any, parameter: str, by_dtype: dict[Any, list[Any]]
+) -> dict[Any, Any]:
     if isinstance(categories, str):
         if categories != "auto":
-            raise ValueError(f"{parameter} must be 'auto', a list, a mapping or a Domain, got {categories!r}")
+            raise ValueError(
+                f"{parameter} must be 'auto', a list, a mapping or a Domain, got {categories!r}"
+            )
         return dict(by_dtype)
     if isinstance(categories, Domain):
         categories = {name: categories[name] for name in categories.columns}
     if isinstance(categories, Mapping):
         unknown = [name for name in categories if name not in table.names]
         if unknown:
-            raise ValueError(f"{parameter} declares columns that X does not have: {unknown}; X has {list(table.names)}")
+            raise ValueError(
+                f"{parameter} declares columns that X does not have: {unknown}; X has {list(table.names)}"
+            )
         declared = by_dtype | dict(categories)
         absent = [name for name in table.names if name not in declared]
         if absent:
@@ -225,7 +284,9 @@ def _declared(table: Table, categories: Any, parameter: str, by_dtype: dict[Any,
                 f"{list(table.names)}"
             )
         return dict(zip(table.names, categories, strict=True))
-    raise TypeError(f"{parameter} must be 'auto', a list, a mapping or a Domain, got {type(categories).__name__}")
+    raise TypeError(
+        f"{parameter} must be 'auto', a list, a mapping or a Domain, got {type(categories).__name__}"
+    )
 
 
 DECLARED = b"skdp.values." + token_hex(8).encode()
@@ -233,7 +294,9 @@ DECLARED = b"skdp.values." + token_hex(8).encode()
 It differs between processes, so that a file cannot declare anything."""
 
 
-def domains_of_dtypes(table: Table) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
+def domains_of_dtypes(
+    table: Table,
+) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
     """Return the domains that dtypes declare, and those that dtypes may have taken from the data."""
     # An Enum of Polars and an ENUM of DuckDB declare their values, and so do ordered categories of pandas. Unordered
     # ones may be just the values that occur, and the bins of ``pandas.cut`` may have ends from the data. Only the dtype
@@ -249,14 +312,19 @@ def domains_of_dtypes(table: Table) -> tuple[dict[Any, list[Any]], dict[Any, lis
                 domains = declared if column.dtype.ordered and not of_bins else observed
                 domains[name] = column.dtype.categories.tolist()
         elif nw.from_native(column, series_only=True).dtype == nw.Enum:
-            declared[name] = nw.from_native(column, series_only=True).cat.get_categories().to_list()
+            declared[name] = (
+                nw.from_native(column, series_only=True).cat.get_categories().to_list()
+            )
         elif DECLARED in (metadata := _field_metadata(table.native, name)):
             declared[name] = json.loads(metadata[DECLARED])
     return declared, observed
 
 
 def _field_metadata(native: Any, name: Any) -> Mapping[bytes, bytes]:
-    if not type(native).__module__.startswith("pyarrow") or name not in native.schema.names:
+    if (
+        not type(native).__module__.startswith("pyarrow")
+        or name not in native.schema.names
+    ):
         return {}
     return native.schema.field(name).metadata or {}
 
@@ -286,7 +354,9 @@ def check_random_state(value: Any) -> None:
     if value is None:
         return
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
-        raise TypeError(f"random_state must be None (secure) or an int (for experiments), got {type(value).__name__}")
+        raise TypeError(
+            f"random_state must be None (secure) or an int (for experiments), got {type(value).__name__}"
+        )
     if value < 0:
         raise ValueError(f"random_state must be None or an int >= 0, got {value}")
 

@@ -27,11 +27,17 @@ def heard() -> Iterator[list[str]]:
     root.addHandler(listener)
     root.setLevel(logging.DEBUG)
     try:
-        with warnings.catch_warnings(record=True) as caught, redirect_stdout(printed), redirect_stderr(printed):
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            redirect_stdout(printed),
+            redirect_stderr(printed),
+        ):
             warnings.simplefilter("always")
             yield texts
     finally:
         root.removeHandler(listener)
         root.setLevel(level)
-        texts += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+        texts += [
+            f"{warning.category.__name__}: {warning.message}" for warning in caught
+        ]
         texts += [f"printed: {printed.getvalue()}"] if printed.getvalue() else []

@@ -25,7 +25,9 @@ _LEAST_REPEATS = 5
 _FEWEST_DIGITS = 6
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_NAMES = frozenset({"id", "uuid", "guid", "ssn", "email", "phone", "telephone", "iban", "passport"})
+_NAMES = frozenset(
+    {"id", "uuid", "guid", "ssn", "email", "phone", "telephone", "iban", "passport"}
+)
 
 
 def is_named_as_identifier(name: Any) -> bool:
@@ -48,7 +50,11 @@ def _looks_unrepeated(name: Any, column: Any) -> bool:
     values = [plain(value) for value in _to_list(column)]
     known = [value for value in values if value is not None]
     kinds = {kind_of(value) for value in known}
-    if kinds not in ({"string"}, {"number"}) or len(known) < 2 or len(set(known)) < len(known):
+    if (
+        kinds not in ({"string"}, {"number"})
+        or len(known) < 2
+        or len(set(known)) < len(known)
+    ):
         return False
     if kinds == {"string"}:
         return is_named_as_identifier(name) or len(known) >= _FEWEST_TEXTS
@@ -60,7 +66,9 @@ def _looks_unrepeated(name: Any, column: Any) -> bool:
 
 def _to_list(column: Any) -> list[Any]:
     first = column[:MOST_ROWS]
-    method = next(name for name in ("to_pylist", "to_list", "tolist") if hasattr(first, name))
+    method = next(
+        name for name in ("to_pylist", "to_list", "tolist") if hasattr(first, name)
+    )
     found: list[Any] = getattr(first, method)()
     return found
 

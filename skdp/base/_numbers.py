@@ -18,7 +18,9 @@ from skdp.coding import ColumnError, is_missing, kind_of, shielded, to_numbers
 from skdp.frames import Table
 
 
-def read_bounds(bounds: Any, names: Sequence[Any], *, parameter: str = "bounds") -> NDArray[np.float64]:
+def read_bounds(
+    bounds: Any, names: Sequence[Any], *, parameter: str = "bounds"
+) -> NDArray[np.float64]:
     """Check declared bounds and return them as an array of shape (n_columns, 2)."""
     if bounds is None:
         raise ValueError(
@@ -28,7 +30,9 @@ def read_bounds(bounds: Any, names: Sequence[Any], *, parameter: str = "bounds")
     if isinstance(bounds, Mapping):
         unknown = [name for name in bounds if name not in names]
         if unknown:
-            raise ValueError(f"bounds declares columns that X does not have: {unknown}; X has {list(names)}")
+            raise ValueError(
+                f"bounds declares columns that X does not have: {unknown}; X has {list(names)}"
+            )
         absent = [name for name in names if name not in bounds]
         if absent:
             raise ValueError(f"bounds declares nothing for the columns {absent}")
@@ -42,7 +46,12 @@ def read_bounds(bounds: Any, names: Sequence[Any], *, parameter: str = "bounds")
         rows = [rows] * len(names)
     if len(rows) != len(names):
         raise ValueError(f"bounds has {len(rows)} rows; X has {len(names)} columns")
-    return np.array([_read_pair(name, row, parameter) for name, row in zip(names, rows, strict=True)])
+    return np.array(
+        [
+            _read_pair(name, row, parameter)
+            for name, row in zip(names, rows, strict=True)
+        ]
+    )
 
 
 # Relative to the larger end: floats then still distinguish the steps of a grid of 65,536 points.
@@ -57,7 +66,11 @@ def floats_between(low: float, high: float) -> bool:
 def _as_list(value: Any) -> list[Any] | None:
     if isinstance(value, np.ndarray):
         return value.tolist() if value.ndim else None
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
+    return (
+        list(value)
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes)
+        else None
+    )
 
 
 def _read_pair(name: Any, pair: Any, parameter: str) -> tuple[float, float]:
@@ -66,7 +79,9 @@ def _read_pair(name: Any, pair: Any, parameter: str) -> tuple[float, float]:
         raise ValueError(f"{parameter} of column {name!r} must be a pair (low, high)")
     for end in ends:
         if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
-            raise TypeError(f"{parameter} of column {name!r} must be two numbers, got {type(end).__name__}")
+            raise TypeError(
+                f"{parameter} of column {name!r} must be two numbers, got {type(end).__name__}"
+            )
     try:
         low, high = map(float, ends)
     except OverflowError:
@@ -74,10 +89,19 @@ def _read_pair(name: Any, pair: Any, parameter: str) -> tuple[float, float]:
             f"{parameter} of column {name!r} must be finite, got a number beyond the range of floats"
         ) from None
     # The difference of two finite numbers may still be infinite.
-    if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
-        raise ValueError(f"{parameter} of column {name!r} must be finite with low < high, got ({low:g}, {high:g})")
+    if not (
+        math.isfinite(low)
+        and math.isfinite(high)
+        and math.isfinite(high - low)
+        and low < high
+    ):
+        raise ValueError(
+            f"{parameter} of column {name!r} must be finite with low < high, got ({low:g}, {high:g})"
+        )
     if not floats_between(low, high):
-        raise ValueError(f"{parameter} of column {name!r} are too close together for floats, got ({low!r}, {high!r})")
+        raise ValueError(
+            f"{parameter} of column {name!r} are too close together for floats, got ({low!r}, {high!r})"
+        )
     return low, high
 
 
@@ -110,7 +134,11 @@ def _as_number(value: Any) -> Any:
 def _is_numeric(value: Any, truth: bool) -> bool:
     """Whether a Python object is a number or missing."""
     try:
-        return is_missing(value) or kind_of(value) == "number" or (truth and isinstance(value, Decimal))
+        return (
+            is_missing(value)
+            or kind_of(value) == "number"
+            or (truth and isinstance(value, Decimal))
+        )
     except Exception:  # an object that does not tell its class
         return False
 
@@ -134,7 +162,11 @@ def read_numbers(
     for name, column, numbers in zip(table.names, given, columns, strict=True):
         objects = getattr(getattr(column, "dtype", None), "kind", "") == "O"
         if not finite and (objects or not missing) and not np.isfinite(numbers).all():
-            if objects and not others and not all(_is_numeric(value, truth) for value in column):
+            if (
+                objects
+                and not others
+                and not all(_is_numeric(value, truth) for value in column)
+            ):
                 # "argument must be ... string ... number": what scikit-learn's own check looks for.
                 raise TypeError(
                     f"column {name!r} holds text or other objects; argument must be numeric: convert strings to numbers"
@@ -155,7 +187,13 @@ def together(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64] | No
     first = columns[0]
     places = [column.__array_interface__["data"][0] for column in columns]
     step = places[1] - places[0] if len(places) > 1 else 8
-    alike = all(column.dtype == float and column.strides == first.strides for column in columns)
-    if not alike or places != [places[0] + step * place for place in range(len(columns))]:
+    alike = all(
+        column.dtype == float and column.strides == first.strides for column in columns
+    )
+    if not alike or places != [
+        places[0] + step * place for place in range(len(columns))
+    ]:
         return None
-    return as_strided(first, (len(first), len(columns)), (first.strides[0], step), writeable=False)
+    return as_strided(
+        first, (len(first), len(columns)), (first.strides[0], step), writeable=False
+    )

@@ -19,7 +19,9 @@ def named_levels(table: Any) -> tuple[Any, ...]:
     return tuple(name for name in table.index.names if name is not None)
 
 
-def refuse_protected_levels(table: Any, protected: Sequence[Any], *, what: str = "X") -> None:
+def refuse_protected_levels(
+    table: Any, protected: Sequence[Any], *, what: str = "X"
+) -> None:
     """Refuse a row index with a level of the name of a protected column, whose values would pass through."""
     for name in named_levels(table):
         if name in protected:
@@ -45,9 +47,15 @@ def warn_of_levels(table: Any, known: Collection[Any] = ()) -> None:
 
 def check_same_order(X: Any, column: Any, what: str) -> None:
     """Refuse a series that has the row labels of X in another order, as it is read by position."""
-    if not (isinstance(X, pd.DataFrame) and isinstance(column, pd.DataFrame | pd.Series)):
+    if not (
+        isinstance(X, pd.DataFrame) and isinstance(column, pd.DataFrame | pd.Series)
+    ):
         return
-    if len(X) == len(column) and not X.index.equals(column.index) and _hold_the_same(X.index, column.index):
+    if (
+        len(X) == len(column)
+        and not X.index.equals(column.index)
+        and _hold_the_same(X.index, column.index)
+    ):
         raise ValueError(
             f"{what} has the labels of X in another order, and rows are read by position: reindex it like X, by "
             f"{what}.reindex(X.index), or pass {what}.to_numpy() if its rows are in the order of X"
@@ -58,7 +66,15 @@ def _hold_the_same(labels: pd.Index, others: pd.Index) -> bool:
     """Return whether two indexes of one length hold the same labels, each as often."""
     try:
         distinct = labels.unique()
-        expected, given = distinct.get_indexer_for(labels), distinct.get_indexer_for(others)
-    except (TypeError, ValueError):  # labels that cannot be looked up, or not among the others
+        expected, given = (
+            distinct.get_indexer_for(labels),
+            distinct.get_indexer_for(others),
+        )
+    except (
+        TypeError,
+        ValueError,
+    ):  # labels that cannot be looked up, or not among the others
         return False
-    return bool((given >= 0).all()) and np.array_equal(np.sort(expected), np.sort(given))
+    return bool((given >= 0).all()) and np.array_equal(
+        np.sort(expected), np.sort(given)
+    )

@@ -16,20 +16,40 @@ from numpy.typing import NDArray
 from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
 
-MISSING_TEXTS = ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+MISSING_TEXTS = (
+    "",
+    "#N/A",
+    "#NA",
+    "-NaN",
+    "-nan",
+    "<NA>",
+    "N/A",
+    "NA",
+    "NULL",
+    "NaN",
+    "None",
+    "n/a",
+    "nan",
+    "null",
+)
 """Texts that pandas reads as missing, unless declared as values."""
 
 LARGEST_WHOLE = 1 << 53
 """Floats represent all whole numbers up to this one."""
 
-_DATE_TYPES = {"date": np.dtype("datetime64[D]"), "datetime": np.dtype("datetime64[us]")}
+_DATE_TYPES = {
+    "date": np.dtype("datetime64[D]"),
+    "datetime": np.dtype("datetime64[us]"),
+}
 ZONED = pd.DatetimeTZDtype("us", "UTC")
 """The dtype of times with a time zone: instants."""
 
 _ARROW = (".arrow", ".feather", ".ipc")
 
 
-def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = False) -> pd.DataFrame:
+def read_frame(
+    path: Path, domain: Domain | None = None, *, find_dates: bool = False
+) -> pd.DataFrame:
     """Read a CSV, Parquet or Arrow file."""
     if path.suffix == ".parquet":
         return pd.read_parquet(path)
@@ -40,24 +60,40 @@ def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = F
     dates: dict[Any, Any] = {}
     if domain is not None:
         zoned = {name for name in domain.columns if declares_zone(domain[name])}
-        dates = {name: dtype for name in domain.columns if (dtype := date_dtype(domain[name])) is not None}
+        dates = {
+            name: dtype
+            for name in domain.columns
+            if (dtype := date_dtype(domain[name])) is not None
+        }
         dates |= dict.fromkeys(zoned, ZONED)
         texts = [name for name in domain.columns if type_of_values(domain[name]) is str]
         names = _read_text(path, nrows=0).columns
         options["dtype"] = dict.fromkeys([*texts, *dates], "str")
         options["na_values"] = {
-            name: [text for text in MISSING_TEXTS if name not in texts or text not in domain[name].labels]
+            name: [
+                text
+                for text in MISSING_TEXTS
+                if name not in texts or text not in domain[name].labels
+            ]
             for name in names
         }
         options["keep_default_na"] = options["low_memory"] = False
     frame = _read_text(path, **options)
     if find_dates:
         return _with_dates(frame)
-    return frame.assign(**{name: _read_dates(frame[name], dtype) for name, dtype in dates.items() if name in frame})
+    return frame.assign(
+        **{
+            name: _read_dates(frame[name], dtype)
+            for name, dtype in dates.items()
+            if name in frame
+        }
+    )
 
 
 def _read_text(path: Path, **options: Any) -> pd.DataFrame:
-    with suppress(UnicodeDecodeError):  # holds bytes of the data, so it must not be the context of another error
+    with suppress(
+        UnicodeDecodeError
+    ):  # holds bytes of the data, so it must not be the context of another error
         return pd.read_csv(path, **options)
     raise encoding_error(path) or ValueError(f"{path.name} is no UTF-8 text")
 
@@ -89,20 +125,28 @@ def _check_arrow(path: Path) -> None:
     try:
         feather.read_table(path, memory_map=False).validate(full=True)
     except (ArrowException, OSError) as error:
-        if isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None):
+        if isinstance(error, OSError) and (
+            type(error) is not OSError or error.errno is not None
+        ):
             raise
         raise ValueError(f"{path.name} is no Arrow file, or damaged") from None
 
 
 def type_texts(texts: pd.DataFrame) -> pd.DataFrame:
     """Convert columns of text to the types that `read_frame` finds in a CSV file, dates included."""
-    return _with_dates(pd.read_csv(StringIO(texts.to_csv(index=False)), skip_blank_lines=False))
+    return _with_dates(
+        pd.read_csv(StringIO(texts.to_csv(index=False)), skip_blank_lines=False)
+    )
 
 
 def _with_dates(frame: pd.DataFrame) -> pd.DataFrame:
     """Parse the columns of text that hold only dates or datetimes."""
-    dates: dict[Any, Any] = {name: dtype for name in frame if (dtype := _find_dates(frame[name])) is not None}
-    return frame.assign(**{name: _read_dates(frame[name], dtype) for name, dtype in dates.items()})
+    dates: dict[Any, Any] = {
+        name: dtype for name in frame if (dtype := _find_dates(frame[name])) is not None
+    }
+    return frame.assign(
+        **{name: _read_dates(frame[name], dtype) for name, dtype in dates.items()}
+    )
 
 
 def date_dtype(values: Any) -> Any:
@@ -135,7 +179,11 @@ def _find_dates(column: pd.Series) -> Any:
         return None
     if zoned:
         return ZONED
-    return _DATE_TYPES["date" if (times.astype("datetime64[D]") == times)[column.notna()].all() else "datetime"]
+    return _DATE_TYPES[
+        "date"
+        if (times.astype("datetime64[D]") == times)[column.notna()].all()
+        else "datetime"
+    ]
 
 
 def _read_dates(column: pd.Series, dtype: Any) -> pd.Series:
@@ -143,30 +191,48 @@ def _read_dates(column: pd.Series, dtype: Any) -> pd.Series:
         times = parse_dates(column, zoned=True)
         return pd.Series(times, column.index, name=column.name).dt.tz_localize("UTC")
     times = parse_dates(column).astype(dtype)
-    return pd.Series(times.astype(object) if dtype == _DATE_TYPES["date"] else times, column.index, name=column.name)
+    return pd.Series(
+        times.astype(object) if dtype == _DATE_TYPES["date"] else times,
+        column.index,
+        name=column.name,
+    )
 
 
 def parse_dates(column: pd.Series, *, zoned: bool = False) -> NDArray[np.datetime64]:
     """Read ISO 8601 text."""
     times = None
-    with suppress(ValueError):  # holds a value, so it must not be the context of another error
-        times = [datetime.fromisoformat(text) if isinstance(text, str) else None for text in column]
+    with suppress(
+        ValueError
+    ):  # holds a value, so it must not be the context of another error
+        times = [
+            datetime.fromisoformat(text) if isinstance(text, str) else None
+            for text in column
+        ]
     if times is None:
-        raise ValueError(f"column {column.name!r} holds text that is no ISO 8601 date or datetime")
+        raise ValueError(
+            f"column {column.name!r} holds text that is no ISO 8601 date or datetime"
+        )
     if any(time is not None and (time.tzinfo is not None) != zoned for time in times):
         found, declared = ("without", "with one") if zoned else ("with", "without")
-        raise ValueError(f"column {column.name!r} holds times {found} a time zone, but is declared {declared}")
+        raise ValueError(
+            f"column {column.name!r} holds times {found} a time zone, but is declared {declared}"
+        )
     if zoned:
         times = _in_utc(times)
         if times is None:
-            raise ValueError(f"column {column.name!r} holds times at the ends of the calendar")
+            raise ValueError(
+                f"column {column.name!r} holds times at the ends of the calendar"
+            )
     return np.array(times, "datetime64[us]")
 
 
 def _in_utc(times: list[datetime | None]) -> list[datetime | None] | None:
     """Return the times in UTC without a zone, or None if one is out of range in UTC."""
     with suppress(OverflowError):
-        return [None if time is None else time.astimezone(UTC).replace(tzinfo=None) for time in times]
+        return [
+            None if time is None else time.astimezone(UTC).replace(tzinfo=None)
+            for time in times
+        ]
     return None
 
 

@@ -20,5 +20,7 @@ def one_thread(alone: bool = True) -> AbstractContextManager[Any]:
     """Multiply matrices by one thread: where they are small, several wait for each other busily."""
     # The limit is one of the process: two threads, of which the first ends first, would leave it behind.
     alone = alone and threading.current_thread() is threading.main_thread()
-    manager: AbstractContextManager[Any] = _libraries().limit(limits=1 if alone else None, user_api="blas")
+    manager: AbstractContextManager[Any] = _libraries().limit(
+        limits=1 if alone else None, user_api="blas"
+    )
     return manager

@@ -30,7 +30,9 @@ def undeclared_error(
     if missing_is_undeclared and None not in values.labels:
         missing = "missing=True" if isinstance(values, Interval) else "None"
         declare += f", and add {missing} to declare missing"
-    return ValueError(f"column {column!r} holds {what} outside the {where}, {described(values)}. {declare}. {advice}.")
+    return ValueError(
+        f"column {column!r} holds {what} outside the {where}, {described(values)}. {declare}. {advice}."
+    )
 
 
 def described(values: Categories | Interval) -> str:
@@ -40,7 +42,9 @@ def described(values: Categories | Interval) -> str:
     if isinstance(values, Interval):
         missing = ", or missing" if values.missing else ""
         # Not the number of bins, which may be that of finer cells, and says nothing of what is outside.
-        return f"values from {_end(values.edges[0])} to {_end(values.edges[-1])}{missing}"
+        return (
+            f"values from {_end(values.edges[0])} to {_end(values.edges[-1])}{missing}"
+        )
     return f"{values!r} ({len(values):,} values)" if len(values) > FEW else repr(values)
 
 

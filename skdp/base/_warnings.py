@@ -39,7 +39,10 @@ def warn_once(text: str, category: type[Warning]) -> None:
 def _first_call(frame: FrameType) -> tuple[int, FrameType]:
     """Return the stacklevel of the first frame outside the libraries, and the frame of the library that it called."""
     call, level = frame, 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES
+    ):
         call, frame, level = frame, frame.f_back, level + 1
     return level, call
 
@@ -64,7 +67,12 @@ def _is_shown_once(text: str, category: type[Warning], caller: FrameType) -> boo
     module = caller.f_globals.get("__name__", "<unknown>")
     for action, message, kind, place, line in warnings.filters:
         of_line = line in (0, caller.f_lineno)
-        if issubclass(category, kind) and of_line and _matches(message, text) and _matches(place, module):
+        if (
+            issubclass(category, kind)
+            and of_line
+            and _matches(message, text)
+            and _matches(place, module)
+        ):
             return action in ("default", "module", "once")
     return True
 

@@ -65,7 +65,9 @@ def warn_of_delta(delta: float, n: int, what: str) -> None:
 def warn_of_released_size(guarantee: PrivacyGuarantee, n_rows: float) -> None:
     """Warn of a delta above 1 / n for a noisy n that was released, unless `warn_of_release` has told of it."""
     if guarantee.delta * _FEW_ROWS <= 1:
-        warn_of_delta(guarantee.delta, round(n_rows), "the noisy number of rows that is released")
+        warn_of_delta(
+            guarantee.delta, round(n_rows), "the noisy number of rows that is released"
+        )
 
 
 def warn_of_release(guarantee: PrivacyGuarantee) -> None:

@@ -25,7 +25,9 @@ def split_target(table: Any) -> tuple[Any, Any]:
 
 def _check_width(n_columns: int) -> None:
     if n_columns < 2:
-        raise ValueError(f"X must have two columns or more, the last of them the target, got {n_columns}")
+        raise ValueError(
+            f"X must have two columns or more, the last of them the target, got {n_columns}"
+        )
 
 
 def rows_and_target(estimator: Any, table: Any) -> tuple[Any, Any]:

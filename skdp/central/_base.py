@@ -120,7 +120,9 @@ class CentralEstimator(OnSite, BaseEstimator):
         """Check the parameters that all estimators have, and return what may be lost."""
         share = read_share(self.epsilon)
         if share.given is not None and getattr(self, "delta", None):
-            raise ValueError(f"delta must be 0 with epsilon={self.epsilon}, which has its own, got {self.delta}")
+            raise ValueError(
+                f"delta must be 0 with epsilon={self.epsilon}, which has its own, got {self.delta}"
+            )
         check_ledger(self.ledger)
         check_random_state(self.random_state)
         return share
@@ -140,11 +142,20 @@ class CentralEstimator(OnSite, BaseEstimator):
         """
         share = self._check_promise()
         if read_share(self.epsilon).given is not None:
-            numbers = share.stated((), check_delta(getattr(self, "delta", None) or 0), None)
+            numbers = share.stated(
+                (), check_delta(getattr(self, "delta", None) or 0), None
+            )
         else:
             # A number may buy Gaussian noise with delta, or pure noise: which one, some decide by the columns.
-            delta = share.given.delta if isinstance(share.given, Rho | Mu) else getattr(self, "delta", None)
-            numbers = {"epsilon": check_epsilon(self.epsilon), "delta": check_delta(delta or 0)}
+            delta = (
+                share.given.delta
+                if isinstance(share.given, Rho | Mu)
+                else getattr(self, "delta", None)
+            )
+            numbers = {
+                "epsilon": check_epsilon(self.epsilon),
+                "delta": check_delta(delta or 0),
+            }
         return PrivacyGuarantee(
             relation="add_remove",
             trust="central",
@@ -157,11 +168,19 @@ class CentralEstimator(OnSite, BaseEstimator):
         """Read a private table, which may have no rows: the number of rows is private."""
         return read_input(self, X, reset=True, least=0)
 
-    def _spend(self, share: Share, columns: Sequence[Any], mechanism: str, **more: Any) -> ByteSource:
+    def _spend(
+        self, share: Share, columns: Sequence[Any], mechanism: str, **more: Any
+    ) -> ByteSource:
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
         with search_advice():
             self.guarantee_, source = charge(
-                type(self).__name__, share, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
+                type(self).__name__,
+                share,
+                self.ledger,
+                self.random_state,
+                mechanism=mechanism,
+                scope=columns,
+                **more,
             )
         return source
 
@@ -170,7 +189,9 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self._takes_missing and getattr(self, "missing", "ignore") == "ignore"
+        tags.input_tags.allow_nan = (
+            self._takes_missing and getattr(self, "missing", "ignore") == "ignore"
+        )
         return tags
 
 
@@ -193,7 +214,13 @@ class CentralStatistic(CentralEstimator):
     bounds_share: float
 
     @all_or_nothing
-    def fit(self, X: TableLike, y: Any = None, *, groups: ColumnLike | ColumnName | None = None) -> Self:
+    def fit(
+        self,
+        X: TableLike,
+        y: Any = None,
+        *,
+        groups: ColumnLike | ColumnName | None = None,
+    ) -> Self:
         """Release the statistics of a table.
 
         Parameters
@@ -248,13 +275,24 @@ class CentralStatistic(CentralEstimator):
         bounded = self._bounded(table)
         private, bounds = self._split_bounds(bounded.names)
         part = check_bounds_share(self.bounds_share) if private else Fraction(0)
-        check_steps(getattr(self, "candidates", None), [bounded.names[place] for place in private])
+        check_steps(
+            getattr(self, "candidates", None),
+            [bounded.names[place] for place in private],
+        )
         plan = self._plan(table, large, share * (1 - part), bounds)
-        of_looks = [(Fraction(1) if plan.free else part) * look for look in LOOKS] if private else []
-        noises = [integer_noise(share * look, len(private), len(private)) for look in of_looks]
+        of_looks = (
+            [(Fraction(1) if plan.free else part) * look for look in LOOKS]
+            if private
+            else []
+        )
+        noises = [
+            integer_noise(share * look, len(private), len(private)) for look in of_looks
+        ]
         hidden: list[Any] = []
         if plan.free and not noises:
-            self.guarantee_ = PrivacyGuarantee(0.0, relation="add_remove", scope=table.names, mechanism=plan.mechanism)
+            self.guarantee_ = PrivacyGuarantee(
+                0.0, relation="add_remove", scope=table.names, mechanism=plan.mechanism
+            )
             source = coins(self.random_state, type(self).__name__)
         else:
             mechanism, losses = plan.mechanism, plan.losses
@@ -264,10 +302,19 @@ class CentralStatistic(CentralEstimator):
                 losses = (*losses_of(noises), *losses) if losses or plan.free else ()
             if rows > 1:
                 mechanism = f"{mechanism}, up to {rows} rows a person"
-            source = self._spend(share, table.names, mechanism, delta=plan.delta, losses=losses, n_rows=n_rows)
+            source = self._spend(
+                share,
+                table.names,
+                mechanism,
+                delta=plan.delta,
+                losses=losses,
+                n_rows=n_rows,
+            )
             if noises:
                 count = partial(count_values, bounded, large, private)
-                bounds, hidden = place_bounds(bounds, bounded.names, private, count, noises, source)
+                bounds, hidden = place_bounds(
+                    bounds, bounded.names, private, count, noises, source
+                )
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     plan = self._plan(table, large, share * (1 - part), bounds)
@@ -296,7 +343,9 @@ class CentralStatistic(CentralEstimator):
 
     def _chooser(self) -> np.random.Generator:
         """Return the generator that chooses rows of persons, which shares no random bits with the noise."""
-        return np.random.default_rng(None if self.random_state is None else int(self.random_state))
+        return np.random.default_rng(
+            None if self.random_state is None else int(self.random_state)
+        )
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         """Read all columns of the release."""
@@ -323,7 +372,9 @@ class CentralStatistic(CentralEstimator):
         # Not those of the values clipped to `NOWHERE`, which say nothing of the values. An estimator that states no
         # errors has nothing to do.
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         """Check the parameters and the table, compute the exact statistics, and plan their release."""
         # With private bounds it is called twice: before the charge with bounds that stand in for them, so that all that
         # can be an error is one, and then with those that were found.
@@ -356,7 +407,9 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
         check_is_fitted(self)
         table = read_input(self, X, reset=False, least=0)
         check_names(self, table, self._columns)
-        return as_asked(self, table.rebuild(self._transform_table(table), self._output_names()))
+        return as_asked(
+            self, table.rebuild(self._transform_table(table), self._output_names())
+        )
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -400,7 +453,9 @@ class InvertibleTransformer(CentralTransformer):
         table = read_input(BaseEstimator(), X, reset=True, least=0)
         names = tuple(self._output_names())
         if len(table.names) != len(names):
-            raise ValueError(f"X has {len(table.names)} features; transform makes {len(names)}")
+            raise ValueError(
+                f"X has {len(table.names)} features; transform makes {len(names)}"
+            )
         check_names(self, table, names)
         return table.rebuild(_on_numbers(table, self._invert_columns), self._columns)
 
@@ -413,7 +468,9 @@ def _on_numbers(table: Table, function: Callable[[Columns], Columns]) -> Columns
     columns = function(read_values(table))
     if isinstance(table.native, np.ndarray | pd.DataFrame):
         return columns
-    return [with_nulls(column, nw.get_native_namespace(table.native)) for column in columns]
+    return [
+        with_nulls(column, nw.get_native_namespace(table.native)) for column in columns
+    ]
 
 
 def with_nulls(column: Any, backend: Any) -> Any:
@@ -421,7 +478,9 @@ def with_nulls(column: Any, backend: Any) -> Any:
     if column.dtype.kind != "f" or not np.isnan(column).any():
         return column
     frame = nw.new_series("column", column, backend=backend).to_frame()
-    return frame.select(nw.when(~nw.col("column").is_nan()).then("column"))["column"].to_native()
+    return frame.select(nw.when(~nw.col("column").is_nan()).then("column"))[
+        "column"
+    ].to_native()
 
 
 def keep_missing(codes: NDArray[Any], column: NDArray[np.float64]) -> NDArray[Any]:

@@ -31,22 +31,31 @@ def open_rows(X: Any, y: Any = None) -> tuple[Take, int]:
     # are in microseconds, and all else is as a library reads a list of plain values. So its dtypes,
     # categories, row labels, metadata and widths reveal nothing of other rows, and it shares no object with them.
     tables = [X if is_frame(X) else _read_array(X, "X")]
-    if getattr(tables[0], "ndim", 2) == 0:  # to ask NumPy would make an array of a frame
+    if (
+        getattr(tables[0], "ndim", 2) == 0
+    ):  # to ask NumPy would make an array of a frame
         raise ValueError("X must be a dataframe or an array of rows")
     if y is not None:
         tables.append(_read_array(y, "y"))
     rows = len(tables[0])
     if any(getattr(table, "ndim", 2) == 0 or len(table) != rows for table in tables):
-        raise ValueError("X and y must have as many rows as each other")  # how many is private
+        raise ValueError(
+            "X and y must have as many rows as each other"
+        )  # how many is private
     takers = [_taker(table, name) for table, name in zip(tables, "Xy", strict=False)]
     return (lambda members: tuple(take(members) for take in takers)), rows
 
 
-def random_chunks(source: ByteSource, n_chunks: int, rows: int) -> list[NDArray[np.intp]]:
+def random_chunks(
+    source: ByteSource, n_chunks: int, rows: int
+) -> list[NDArray[np.intp]]:
     """Draw a chunk for each row, and a random order in each chunk."""
     labels = uniform_integers(source, n_chunks, rows)
     while True:
-        high, low = uniform_integers(source, 1 << 32, rows), uniform_integers(source, 1 << 32, rows)
+        high, low = (
+            uniform_integers(source, 1 << 32, rows),
+            uniform_integers(source, 1 << 32, rows),
+        )
         order = np.lexsort((low, high, labels))
         keys = np.column_stack([labels, high, low])[order]
         # Rows of a chunk that drew the same number would stand in the order of the table.
@@ -58,16 +67,24 @@ def random_chunks(source: ByteSource, n_chunks: int, rows: int) -> list[NDArray[
 
 def _read_array(data: Any, name: str) -> NDArray[Any]:
     if isinstance(data, np.ma.MaskedArray):
-        raise TypeError("masked arrays are not supported, as their masked values would be used; fill them first")
+        raise TypeError(
+            "masked arrays are not supported, as their masked values would be used; fill them first"
+        )
     return read_array(data, name)
 
 
 def _taker(table: Any, name: str) -> Take:
     try:
-        return _array_taker(table) if isinstance(table, np.ndarray) else _frame_taker(table)
+        return (
+            _array_taker(table)
+            if isinstance(table, np.ndarray)
+            else _frame_taker(table)
+        )
     except Exception as error:
         # The text of another library's error may hold a value.
-        raise TypeError(f"{name} holds values that cannot be read ({type(error).__name__})") from None
+        raise TypeError(
+            f"{name} holds values that cannot be read ({type(error).__name__})"
+        ) from None
 
 
 def _array_taker(array: NDArray[Any]) -> Take:
@@ -83,7 +100,11 @@ def _array_taker(array: NDArray[Any]) -> Take:
 def _frame_taker(frame: Any) -> Take:
     table = read_table(frame)
     columns = [_values(column) for column in table.columns]
-    labels = frame.columns.copy(deep=True) if isinstance(frame, pd.DataFrame) else pd.Index([])
+    labels = (
+        frame.columns.copy(deep=True)
+        if isinstance(frame, pd.DataFrame)
+        else pd.Index([])
+    )
 
     def take(members: NDArray[np.intp]) -> Any:
         chunk = [_own_dtype(column[members]) for column in columns]
@@ -92,8 +113,13 @@ def _frame_taker(frame: Any) -> Take:
             made.columns = labels.copy(deep=True)  # their names can be changed in place
             return made
         backend = nw.get_native_namespace(frame)
-        plain_columns = [with_nulls(part, backend) if part.dtype != object else part.tolist() for part in chunk]
-        return nw.from_dict(dict(zip(table.names, plain_columns, strict=True)), backend=backend).to_native()
+        plain_columns = [
+            with_nulls(part, backend) if part.dtype != object else part.tolist()
+            for part in chunk
+        ]
+        return nw.from_dict(
+            dict(zip(table.names, plain_columns, strict=True)), backend=backend
+        ).to_native()
 
     return take
 
@@ -125,12 +151,19 @@ def _own_dtype(values: NDArray[Any]) -> NDArray[Any]:
     known = [value for value in values if not is_missing(value)]
     kinds = {kind_of(value) for value in known}
     if kinds <= {"number"}:
-        return np.fromiter((np.nan if value is None else value for value in values), float, values.size)
+        return np.fromiter(
+            (np.nan if value is None else value for value in values), float, values.size
+        )
     if kinds == {"boolean"} and len(known) == values.size:
         return values.astype(bool)
     if kinds == {"datetime"} and all(value.tzinfo is None for value in known):
-        return np.array([pd.NaT if value is None else value.to_datetime64() for value in values], "datetime64[us]")
-    copies = copy.deepcopy(values.tolist())  # a list or a dict of one row may be that of another row
+        return np.array(
+            [pd.NaT if value is None else value.to_datetime64() for value in values],
+            "datetime64[us]",
+        )
+    copies = copy.deepcopy(
+        values.tolist()
+    )  # a list or a dict of one row may be that of another row
     return np.fromiter(copies, object, values.size)
 
 

@@ -142,7 +142,9 @@ class DPQuantileBinarizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         probability = read_probability(self.quantile, "quantile")
         candidates = read_candidates(self.candidates, table.names, bounds)
         plan = plan_quantiles(table, large, candidates, [probability], share)
@@ -290,7 +292,9 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         n_bins = check_size(self.n_bins, most=_MOST_BINS, name="n_bins")
         check_choice("strategy", self.strategy, get_args(Strategy))
         check_choice("encode", self.encode, get_args(Encoding))
@@ -305,7 +309,9 @@ class DPKBinsDiscretizer(CentralTransformer):
         plan = plan_quantiles(table, large, candidates, probabilities, share)
 
         def release(source: ByteSource) -> None:
-            self._set(np.column_stack([bounds[:, :1], plan.draw(source), bounds[:, 1:]]))
+            self._set(
+                np.column_stack([bounds[:, :1], plan.draw(source), bounds[:, 1:]])
+            )
 
         return Plan(plan.mechanism, release, losses=plan.losses)
 
@@ -313,7 +319,9 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.bin_edges_ = [np.unique(column) for column in edges]
         self.n_bins_ = np.array([column.size - 1 for column in self.bin_edges_])
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[Any]:
         """Name the columns of the output.
 
         Parameters
@@ -327,23 +335,35 @@ class DPKBinsDiscretizer(CentralTransformer):
             Them, or ``<column>_<bin>`` for each bin.
         """
         names = super().get_feature_names_out(input_features)
-        return names if self.encode == "ordinal" else np.array(self._bin_names(names), object)
+        return (
+            names
+            if self.encode == "ordinal"
+            else np.array(self._bin_names(names), object)
+        )
 
     def _output_names(self) -> Sequence[Any]:
         names = super()._output_names()
         return names if self.encode == "ordinal" else self._bin_names(names)
 
     def _bin_names(self, names: Sequence[Any]) -> list[str]:
-        return [f"{name}_{bin}" for name, size in zip(names, self.n_bins_, strict=True) for bin in range(size)]
+        return [
+            f"{name}_{bin}"
+            for name, size in zip(names, self.n_bins_, strict=True)
+            for bin in range(size)
+        ]
 
     def _transform_columns(self, columns: Columns) -> Columns:
         placed = []
         for column, edges in zip(columns, self.bin_edges_, strict=True):
-            bins = keep_missing(np.searchsorted(edges[1:-1], column, side="right"), column)
+            bins = keep_missing(
+                np.searchsorted(edges[1:-1], column, side="right"), column
+            )
             if self.encode == "ordinal":
                 placed.append(bins)
             else:
-                placed += [(bins == bin).astype(np.int8) for bin in range(edges.size - 1)]
+                placed += [
+                    (bins == bin).astype(np.int8) for bin in range(edges.size - 1)
+                ]
         return placed
 
     def __sklearn_tags__(self) -> Tags:

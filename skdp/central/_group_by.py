@@ -215,15 +215,24 @@ class DPGroupBy(CentralStatistic):
         check_is_fitted(self)
         columns: dict[str, NDArray[Any]] = {}
         for name, estimate in self.estimates_.items():
-            columns |= {name + end: column for end, column in zip(_COLUMNS, estimate.T, strict=True)}
+            columns |= {
+                name + end: column
+                for end, column in zip(_COLUMNS, estimate.T, strict=True)
+            }
         for end in ("", "_lower", "_upper") if "count" in columns else ():
             columns[f"count{end}"] = columns[f"count{end}"].astype(np.int64)
         names = self._key_names
         if self._library == "pandas":
             index = pd.Index(self.keys_[0], name=names[0]) if len(names) == 1 else None
-            keys = pd.MultiIndex.from_arrays(self.keys_, names=names) if index is None else index.infer_objects()
+            keys = (
+                pd.MultiIndex.from_arrays(self.keys_, names=names)
+                if index is None
+                else index.infer_objects()
+            )
             return pd.DataFrame(columns, index=keys)
-        return keyed_frame(dict(zip(names, self.keys_, strict=True)), columns, self._library)
+        return keyed_frame(
+            dict(zip(names, self.keys_, strict=True)), columns, self._library
+        )
 
     @property
     def _key_names(self) -> list[Any]:
@@ -231,45 +240,73 @@ class DPGroupBy(CentralStatistic):
 
     def _released(self, columns: Sequence[Any]) -> list[str]:
         """Check `statistics`; return those that there are for some columns."""
-        asked: list[str] = [self.statistics] if isinstance(self.statistics, str) else list(self.statistics)
+        asked: list[str] = (
+            [self.statistics]
+            if isinstance(self.statistics, str)
+            else list(self.statistics)
+        )
         for statistic in asked:
             check_choice("statistics", statistic, get_args(Statistic))
         kept = [statistic for statistic in asked if statistic == "count" or columns]
         if not kept:
-            raise ValueError(f"X has no columns for statistics={self.statistics!r} beside the keys {self._key_names}")
+            raise ValueError(
+                f"X has no columns for statistics={self.statistics!r} beside the keys {self._key_names}"
+            )
         return kept
 
     def _names(self, columns: Sequence[Any]) -> list[str]:
         """Name what is released of some columns."""
         released = self._released(columns)
-        of_columns = [f"{name}_{statistic}" for name in columns for statistic in released if statistic != "count"]
+        of_columns = [
+            f"{name}_{statistic}"
+            for name in columns
+            for statistic in released
+            if statistic != "count"
+        ]
         return (["count"] if "count" in released else []) + of_columns
 
     def _bounded(self, table: Table) -> Table:
         keys = self._key_names
         if unknown := [name for name in keys if name not in table.names]:
-            raise ValueError(f"by must name columns of X, got {unknown}; X has {list(table.names)}")
+            raise ValueError(
+                f"by must name columns of X, got {unknown}; X has {list(table.names)}"
+            )
         if not keys or len(set(keys)) < len(keys):
-            raise ValueError(f"by must name one or several different columns of X, got {keys}")
+            raise ValueError(
+                f"by must name one or several different columns of X, got {keys}"
+            )
         others = [name for name in table.names if name not in keys]
         if self._released(others) == ["count"]:
             others = []
-        named = [*keys, *(name + end for name in self._names(others) for end in _COLUMNS)]
+        named = [
+            *keys,
+            *(name + end for name in self._names(others) for end in _COLUMNS),
+        ]
         if len(set(named)) < len(named):
-            twice = next(name for place, name in enumerate(named) if name in named[:place])
-            raise ValueError(f"two columns of the result would be called {twice!r}; rename a column of X")
+            twice = next(
+                name for place, name in enumerate(named) if name in named[:place]
+            )
+            raise ValueError(
+                f"two columns of the result would be called {twice!r}; rename a column of X"
+            )
         return _columns(table, others)
 
     def _declared_bounds(self) -> Any:
         return None if self._released([None]) == ["count"] else self.bounds
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         level = check_confidence_level(self.confidence_level)
         check_choice("missing", self.missing, get_args(Unknown))
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         measured = self._bounded(table)
         released, shared = self._released(measured.names), self.missing == "error"
-        ends = [(low, high) for low, high in read_bounds(bounds, measured.names).tolist()] if measured.names else []
+        ends = (
+            [(low, high) for low, high in read_bounds(bounds, measured.names).tolist()]
+            if measured.names
+            else []
+        )
         if shared:
             numbers = read_numbers(measured)
         else:
@@ -279,54 +316,94 @@ class DPGroupBy(CentralStatistic):
         mechanism, delta, of_keys = "", Fraction(0), tuple[Loss, ...]()
         if isinstance(self.keys, str) and self.keys == "private":
             part = check_bounds_share(self.keys_share, "keys_share")
-            discovery = check_discovery("keys", large, share * part, self.delta)(1, persons=table.persons is not None)
+            discovery = check_discovery("keys", large, share * part, self.delta)(
+                1, persons=table.persons is not None
+            )
             values, codes = code_together(table, self._key_names, "keys")
-            mechanism, delta = f", {discovery.name} noise and thresholds on keys", check_delta(self.delta)
+            mechanism, delta = (
+                f", {discovery.name} noise and thresholds on keys",
+                check_delta(self.delta),
+            )
             of_keys = ((share * part).loss(delta),)
             share *= 1 - part
 
             def sums_of(source: ByteSource) -> tuple[list[NDArray[Any]], GroupSums]:
                 (published,) = discovery.find(source, [(values, codes)], table.persons)
-                warn_of_kinds(zip(self._key_names, published.other_kinds, strict=False))  # of no values, one list
+                warn_of_kinds(
+                    zip(self._key_names, published.other_kinds, strict=False)
+                )  # of no values, one list
                 n_groups = len(published.places)
                 group = np.full(len(values) + 1, n_groups)
                 group[published.places] = np.arange(n_groups)
                 keys = zip(*(values[place] for place in published.places), strict=True)
-                return [as_objects(column) for column in keys], add(group[codes], n_groups)
+                return [as_objects(column) for column in keys], add(
+                    group[codes], n_groups
+                )
         else:
-            domain = declared_domain(_columns(table, self._key_names), self.keys, "keys")
+            domain = declared_domain(
+                _columns(table, self._key_names), self.keys, "keys"
+            )
             if domain.size > _MOST_GROUPS:
-                raise ValueError(f"keys has {domain.size:,} combinations; at most {_MOST_GROUPS:,} are released")
+                raise ValueError(
+                    f"keys has {domain.size:,} combinations; at most {_MOST_GROUPS:,} are released"
+                )
             sums = self._declared_sums(table, large, domain, measured.names, ends, add)
-            combined = zip(*product(*(domain[name].labels for name in domain.columns)), strict=True)
-            listed = [as_objects(one) for one in combined]  # an index of pandas would make nan of None
+            combined = zip(
+                *product(*(domain[name].labels for name in domain.columns)), strict=True
+            )
+            listed = [
+                as_objects(one) for one in combined
+            ]  # an index of pandas would make nan of None
 
             def sums_of(source: ByteSource) -> tuple[list[NDArray[Any]], GroupSums]:
                 return listed, sums
 
-        size = n_numbers(len(ends), squares=False, shared_count=shared) + ("count" in released and not shared)
+        size = n_numbers(len(ends), squares=False, shared_count=shared) + (
+            "count" in released and not shared
+        )
         noise = joint_noise(share, GRID, size) if ends else integer_noise(share)
 
         def release(source: ByteSource) -> None:
             keys, sums = sums_of(source)
             self.keys_ = keys or [as_objects([]) for _ in self._key_names]
-            exact = sums.numbers(rows="count" in released, shared=shared) if ends else sums.rows[:, np.newaxis]
+            exact = (
+                sums.numbers(rows="count" in released, shared=shared)
+                if ends
+                else sums.rows[:, np.newaxis]
+            )
             noisy = exact + noise.draw_each(source, *exact.shape)
-            if noisy.dtype == object:  # with a tiny epsilon noise is larger than all of them
+            if (
+                noisy.dtype == object
+            ):  # with a tiny epsilon noise is larger than all of them
                 noisy = np.clip(noisy, -(LARGEST**2), LARGEST**2)
             noisy = noisy.astype(float)
-            self.estimates_ = _estimates(noisy, measured.names, released, ends, noise, level, shared=shared)
+            self.estimates_ = _estimates(
+                noisy, measured.names, released, ends, noise, level, shared=shared
+            )
             self._library = library_of(table)
 
         what = "counts" if not ends else "counts and sums"
-        return Plan(f"{noise.name} on {what} of groups{mechanism}", release, delta, (*of_keys, *losses_of([noise])))
+        return Plan(
+            f"{noise.name} on {what} of groups{mechanism}",
+            release,
+            delta,
+            (*of_keys, *losses_of([noise])),
+        )
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        measured = [name for name in self.guarantee_.scope if name not in self._key_names]
-        for name in (name for name, is_hidden in zip(measured, hidden, strict=True) if is_hidden):
+        measured = [
+            name for name in self.guarantee_.scope if name not in self._key_names
+        ]
+        for name in (
+            name for name, is_hidden in zip(measured, hidden, strict=True) if is_hidden
+        ):
             for statistic in ("mean", "sum"):
                 if f"{name}_{statistic}" in self.estimates_:
-                    self.estimates_[f"{name}_{statistic}"][:, 1:] = np.inf, -np.inf, np.inf
+                    self.estimates_[f"{name}_{statistic}"][:, 1:] = (
+                        np.inf,
+                        -np.inf,
+                        np.inf,
+                    )
 
     def _declared_sums(
         self,
@@ -347,7 +424,9 @@ class DPGroupBy(CentralStatistic):
         tally = GroupTally(domain, code, ends, self.handle_unknown == "error")
         outside, *sums = large.add_up([*domain.columns, *names], tally)
         if outside.any():
-            raise undeclared_error(domain.columns[int(np.flatnonzero(outside)[0])], domain, "keys")
+            raise undeclared_error(
+                domain.columns[int(np.flatnonzero(outside)[0])], domain, "keys"
+            )
         found = GroupSums(*sums)
         if self.missing == "error" and found.odd.any():
             raise missing_error(names[int(np.flatnonzero(found.odd)[0])])
@@ -356,10 +435,16 @@ class DPGroupBy(CentralStatistic):
 
 def _columns(table: Table, names: Sequence[Any]) -> Table:
     """Select some columns."""
-    return Table(tuple(names), tuple(table.columns[table.names.index(name)] for name in names), table.native)
+    return Table(
+        tuple(names),
+        tuple(table.columns[table.names.index(name)] for name in names),
+        table.native,
+    )
 
 
-def _sums(groups: NDArray[Any], n_groups: int, *, columns: Sequence[Any], ends: Sequence[Any]) -> GroupSums:
+def _sums(
+    groups: NDArray[Any], n_groups: int, *, columns: Sequence[Any], ends: Sequence[Any]
+) -> GroupSums:
     sums = GroupSums.zeros(n_groups, len(ends))
     sums.add(groups, columns, ends)
     return sums
@@ -376,11 +461,21 @@ def _estimates(
     shared: bool,
 ) -> dict[str, NDArray[np.float64]]:
     """Turn the noisy numbers of all groups into statistics."""
-    found = {"count": count_estimates(noisy[:, 0], noise, level, GRID if ends else 1)} if "count" in released else {}
+    found = (
+        {"count": count_estimates(noisy[:, 0], noise, level, GRID if ends else 1)}
+        if "count" in released
+        else {}
+    )
     rest = noisy if shared else noisy[:, "count" in released :]
     for place, (name, pair) in enumerate(zip(names, ends, strict=True)):
-        total, count = (rest[:, 1 + place], rest[:, 0]) if shared else (rest[:, 2 * place + 1], rest[:, 2 * place])
+        total, count = (
+            (rest[:, 1 + place], rest[:, 0])
+            if shared
+            else (rest[:, 2 * place + 1], rest[:, 2 * place])
+        )
         for statistic, estimate in (("mean", mean_estimates), ("sum", sum_estimates)):
             if statistic in released:
-                found[f"{name}_{statistic}"] = estimate(total, count, pair, noise, level)
+                found[f"{name}_{statistic}"] = estimate(
+                    total, count, pair, noise, level
+                )
     return found

@@ -168,21 +168,37 @@ class DPHistogram(CentralStatistic):
         tags.input_tags.allow_nan = self.handle_unknown == "ignore" or declared
         return tags
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         check_choice("method", self.method, get_args(Method))
-        branching = None if self.branching is None else check_size(self.branching, name="branching")
+        branching = (
+            None
+            if self.branching is None
+            else check_size(self.branching, name="branching")
+        )
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         domain = declared_domain(table, self.domain, "domain")
         if domain.size > _MOST_CELLS:
-            raise ValueError(f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are counted")
+            raise ValueError(
+                f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are counted"
+            )
         library = library_of(table)
-        for name in (name for name in _COLUMNS if library != "pandas" and name in domain.columns):
-            raise ValueError(f"two columns of the result would be called {name!r}; rename a column of X")
-        tree = plan_hierarchy(domain.size, share, _applicable(self.method, domain), branching)
+        for name in (
+            name for name in _COLUMNS if library != "pandas" and name in domain.columns
+        ):
+            raise ValueError(
+                f"two columns of the result would be called {name!r}; rename a column of X"
+            )
+        tree = plan_hierarchy(
+            domain.size, share, _applicable(self.method, domain), branching
+        )
         n_levels = len(tree.sizes)
         noise = integer_noise(share / n_levels)
         cells = range(len(domain.columns))
-        (counts,) = count_cells(table, large, domain, [cells], self.handle_unknown, "domain")
+        (counts,) = count_cells(
+            table, large, domain, [cells], self.handle_unknown, "domain"
+        )
 
         def release(source: ByteSource) -> None:
             noisy = tree.measure(counts, noise, source)
@@ -190,12 +206,20 @@ class DPHistogram(CentralStatistic):
             self._library = library
             self.method_ = "flat" if n_levels == 1 else "hierarchical"
             self.branching_ = tree.branching
-            self.counts_ = noisy[0].astype(np.int64) if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
+            self.counts_ = (
+                noisy[0].astype(np.int64)
+                if n_levels == 1
+                else _round_all_ranges(tree.estimate(noisy))
+            )
             self.std_error_ = np.sqrt(_noise_variances(tree, share))
 
         # One record changes one count of each level, by 1: of such a change, Laplace noise is randomised response.
         losses = (replace(noise.loss, count=n_levels),)
-        return Plan(f"{noise.name}{f' on {n_levels} levels' if n_levels > 1 else ''}", release, losses=losses)
+        return Plan(
+            f"{noise.name}{f' on {n_levels} levels' if n_levels > 1 else ''}",
+            release,
+            losses=losses,
+        )
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:  # numpydoc ignore=RT01
@@ -221,15 +245,25 @@ class DPHistogram(CentralStatistic):
             values of the columns of X, or the bins of an `Interval`, are the index in pandas, and columns elsewhere.
         """
         check_is_fitted(self)
-        lower, upper = count_interval(self.counts_, self.std_error_, check_confidence_level(confidence_level))
-        table = dict(zip(_COLUMNS, (self.counts_, self.std_error_, lower, upper), strict=True))
+        lower, upper = count_interval(
+            self.counts_, self.std_error_, check_confidence_level(confidence_level)
+        )
+        table = dict(
+            zip(_COLUMNS, (self.counts_, self.std_error_, lower, upper), strict=True)
+        )
         if self._library == "pandas":
             return pd.DataFrame(table, index=self.domain_.cells())
         names = self.domain_.columns
-        cells = zip(*product(*(self.domain_[name].labels for name in names)), strict=True)
-        return keyed_frame(dict(zip(names, map(as_objects, cells), strict=True)), table, self._library)
+        cells = zip(
+            *product(*(self.domain_[name].labels for name in names)), strict=True
+        )
+        return keyed_frame(
+            dict(zip(names, map(as_objects, cells), strict=True)), table, self._library
+        )
 
-    def range_count(self, low: Hashable | None = None, high: Hashable | None = None) -> int:
+    def range_count(
+        self, low: Hashable | None = None, high: Hashable | None = None
+    ) -> int:
         """Return the noisy number of records from a value up to another one, which is excluded.
 
         Parameters
@@ -252,7 +286,11 @@ class DPHistogram(CentralStatistic):
         return int(self.counts_[self._find_range(low, high)].sum())
 
     def range_estimate(
-        self, low: Hashable | None = None, high: Hashable | None = None, *, confidence_level: float = 0.95
+        self,
+        low: Hashable | None = None,
+        high: Hashable | None = None,
+        *,
+        confidence_level: float = 0.95,
     ) -> CountEstimate:
         """Return `range_count` with its error.
 
@@ -278,21 +316,29 @@ class DPHistogram(CentralStatistic):
         total = int(self.counts_[inside].sum())
         variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
         std_error = math.sqrt(variance_of_level * tree.variance(inside))
-        lower, upper = count_interval(total, std_error, check_confidence_level(confidence_level))
+        lower, upper = count_interval(
+            total, std_error, check_confidence_level(confidence_level)
+        )
         return CountEstimate(total, std_error, int(lower), int(upper))
 
     def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
         check_is_fitted(self)
         if len(self.domain_.columns) > 1:
-            raise ValueError(f"a range is one of a single column; the histogram is of {list(self.domain_.columns)}")
+            raise ValueError(
+                f"a range is one of a single column; the histogram is of {list(self.domain_.columns)}"
+            )
         (name,) = self.domain_.columns
         return find_range(name, self.domain_[name], low, high)
 
 
-def planned_half_width(histogram: DPHistogram, domain: Domain, count: float, level: float) -> float:
+def planned_half_width(
+    histogram: DPHistogram, domain: Domain, count: float, level: float
+) -> float:
     """Return half the width of the widest interval of `to_frame` for cells of a given count, before `fit`."""
     share = replace(read_share(histogram.epsilon), rows=histogram.max_rows_per_person)
-    tree = plan_hierarchy(domain.size, share, _applicable(histogram.method, domain), histogram.branching)
+    tree = plan_hierarchy(
+        domain.size, share, _applicable(histogram.method, domain), histogram.branching
+    )
     std_error = math.sqrt(_noise_variances(tree, share).max())
     lower, upper = count_interval(0, std_error, level)
     return float(upper - lower) / 2
@@ -306,7 +352,9 @@ def _noise_variances(tree: Hierarchy, share: Share) -> NDArray[np.float64]:
 def _applicable(method: str, domain: Domain) -> str:
     """Return the method, restricted to flat counts where the cells have no order."""
     if len(domain.columns) > 1 and method == "hierarchical":
-        raise ValueError("method='hierarchical' is for one column: the cells of several have no order")
+        raise ValueError(
+            "method='hierarchical' is for one column: the cells of several have no order"
+        )
     ordered = len(domain.columns) == 1 and is_ordered(domain[domain.columns[0]])
     return method if ordered or method != "auto" else "flat"
 

@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from skdp.base import check_choice, check_confidence_level
 from skdp.central._base import CentralStatistic, Plan, Unknown
-from skdp.central.statistics import GRID, joint_noise, losses_of, n_numbers, sum_columns, two_sums
+from skdp.central.statistics import (
+    GRID,
+    joint_noise,
+    losses_of,
+    n_numbers,
+    sum_columns,
+    two_sums,
+)
 from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
@@ -132,19 +139,34 @@ class DPMean(CentralStatistic):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         level = check_confidence_level(self.confidence_level)
         check_choice("missing", self.missing, get_args(Unknown))
         shared_count = self.missing == "error"
         columns = sum_columns(table, large, bounds, missing=not shared_count)
-        noise = joint_noise(share, GRID, n_numbers(len(columns), squares=False, shared_count=shared_count))
+        noise = joint_noise(
+            share,
+            GRID,
+            n_numbers(len(columns), squares=False, shared_count=shared_count),
+        )
 
         def release(source: ByteSource) -> None:
-            estimates = two_sums(columns, noise, level, source, shared_count=shared_count)
+            estimates = two_sums(
+                columns, noise, level, source, shared_count=shared_count
+            )
             pairs = list(zip(columns, estimates, strict=True))
             self.mean_ = np.array([column.value(one.mean) for column, one in pairs])
-            self.std_error_ = np.array([column.error(one.std_error) for column, one in pairs])
-            self.interval_ = np.array([(column.value(one.lower), column.value(one.upper)) for column, one in pairs])
+            self.std_error_ = np.array(
+                [column.error(one.std_error) for column, one in pairs]
+            )
+            self.interval_ = np.array(
+                [
+                    (column.value(one.lower), column.value(one.upper))
+                    for column, one in pairs
+                ]
+            )
 
         return Plan(noise.name, release, losses=losses_of([noise]))
 

@@ -144,11 +144,16 @@ class DPOneHotEncoder(CentralTransformer):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = True
         found = self.handle_unknown == "auto" and isinstance(self.categories, str)
-        tags.input_tags.allow_nan = found or self.handle_unknown not in ("auto", "error")
+        tags.input_tags.allow_nan = found or self.handle_unknown not in (
+            "auto",
+            "error",
+        )
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         plan = plan_categories(table, large, self.categories, share, self.delta)
         self._codes_to_drop(plan.domain, plan.private)
@@ -163,13 +168,17 @@ class DPOneHotEncoder(CentralTransformer):
             listed = {name: self.domain_[name].labels for name in table.names} | found
             self.categories_ = [as_objects(labels) for labels in listed.values()]
             further = self.handle_unknown in ("auto", "infrequent_if_exist")
-            self.infrequent_ = np.array([further and name in found for name in table.names])
+            self.infrequent_ = np.array(
+                [further and name in found for name in table.names]
+            )
 
         return Plan(plan.mechanism, release, delta=plan.delta, free=not plan.private)
 
     def _codes_to_drop(self, domain: Domain, private: Sequence[Any] = ()) -> Any:
         """Check `drop`; return it with codes in place of categories."""
-        if self.drop is None or (isinstance(self.drop, str) and self.drop in ("first", "if_binary")):
+        if self.drop is None or (
+            isinstance(self.drop, str) and self.drop in ("first", "if_binary")
+        ):
             return self.drop
         if isinstance(self.drop, str) or np.shape(self.drop) != (len(domain.columns),):
             raise ValueError(
@@ -179,7 +188,11 @@ class DPOneHotEncoder(CentralTransformer):
         for name, value in zip(domain.columns, self.drop, strict=True):
             labels = domain[name].labels
             if name in private or plain(value) not in labels:
-                why = "whose categories are not known yet" if name in private else "which is not declared"
+                why = (
+                    "whose categories are not known yet"
+                    if name in private
+                    else "which is not declared"
+                )
                 raise ValueError(f"drop names a category of column {name!r}, {why}")
             codes.append(labels.index(plain(value)))
         return codes
@@ -195,23 +208,41 @@ class DPOneHotEncoder(CentralTransformer):
         encoder = OneHotEncoder(
             categories=[np.arange(size) for size in sizes],
             drop=self._codes_to_drop(self.domain_),
-            handle_unknown="error" if self.handle_unknown in ("auto", "error") else "ignore",
+            handle_unknown="error"
+            if self.handle_unknown in ("auto", "error")
+            else "ignore",
             sparse_output=False,
         )
-        return encoder.set_output(transform="default").fit(np.zeros((1, len(sizes)), int))
+        return encoder.set_output(transform="default").fit(
+            np.zeros((1, len(sizes)), int)
+        )
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         codes = []
-        refused = {"error": np.full(len(self.infrequent_), True), "auto": ~self.infrequent_}.get(self.handle_unknown)
-        for place, (found, known) in enumerate(zip(self.domain_.encode(table.columns), self.categories_, strict=True)):
+        refused = {
+            "error": np.full(len(self.infrequent_), True),
+            "auto": ~self.infrequent_,
+        }.get(self.handle_unknown)
+        for place, (found, known) in enumerate(
+            zip(self.domain_.encode(table.columns), self.categories_, strict=True)
+        ):
             codes.append(np.minimum(found, len(known)))
             if refused is not None and refused[place] and (found >= len(known)).any():
-                raise undeclared_error(table.names[place], self.domain_, "categories", known="declared or found")
+                raise undeclared_error(
+                    table.names[place],
+                    self.domain_,
+                    "categories",
+                    known="declared or found",
+                )
         kept = [column for column, size in zip(codes, self._sizes, strict=True) if size]
         if not kept:
             return [np.empty((len(codes[0]), 0))]
         matrix = np.column_stack(kept)
-        return [self._encoder().transform(matrix) if len(matrix) else np.empty((0, len(self._output_names())))]
+        return [
+            self._encoder().transform(matrix)
+            if len(matrix)
+            else np.empty((0, len(self._output_names())))
+        ]
 
     def inverse_transform(self, X: TableLike) -> NDArray[Any]:
         """Return the categories of encoded rows.
@@ -237,15 +268,23 @@ class DPOneHotEncoder(CentralTransformer):
         table = read_input(BaseEstimator(), X, reset=True, least=0)
         numbers = np.column_stack(read_numbers(table))
         if len(table.names) != len(self._output_names()):
-            raise ValueError(f"X has {len(table.names)} features; transform makes {len(self._output_names())}")
+            raise ValueError(
+                f"X has {len(table.names)} features; transform makes {len(self._output_names())}"
+            )
         codes = iter(self._encoder().inverse_transform(numbers).T)
         columns = []
         for labels, size in zip(self._labels(), self._sizes, strict=True):
             found = next(codes) if size else [None] * len(numbers)
-            columns.append(as_objects([None if code is None else labels[int(code)] for code in found]))
+            columns.append(
+                as_objects(
+                    [None if code is None else labels[int(code)] for code in found]
+                )
+            )
         return np.column_stack(columns)
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[Any]:
         """Name the columns of the output.
 
         Parameters
@@ -263,8 +302,12 @@ class DPOneHotEncoder(CentralTransformer):
     def _output_names(self) -> Sequence[Any]:
         names = self._names(super()._output_names())
         if len(set(names)) < len(names):
-            twice = next(name for place, name in enumerate(names) if name in names[:place])
-            raise ValueError(f"two columns of the output have the same name: {twice!r}; rename a column of X")
+            twice = next(
+                name for place, name in enumerate(names) if name in names[:place]
+            )
+            raise ValueError(
+                f"two columns of the output have the same name: {twice!r}; rename a column of X"
+            )
         return names
 
     def _labels(self) -> list[list[Any]]:
@@ -281,7 +324,9 @@ class DPOneHotEncoder(CentralTransformer):
         places = np.cumsum(self._sizes > 0) - 1
         for column, labels, place in zip(columns, self._labels(), places, strict=True):
             out = None if dropped is None or not labels else dropped[place]
-            names += [f"{column}_{label}" for code, label in enumerate(labels) if code != out]
+            names += [
+                f"{column}_{label}" for code, label in enumerate(labels) if code != out
+            ]
         return names
 
 

@@ -59,7 +59,13 @@ class _Placing:
 
     def __call__(self, table: Table) -> Rows:
         columns = read_numbers(table)
-        return Rows.of(columns, self.ends, self.starts, np.zeros(len(columns[0]), np.intp), self.units)
+        return Rows.of(
+            columns,
+            self.ends,
+            self.starts,
+            np.zeros(len(columns[0]), np.intp),
+            self.units,
+        )
 
 
 class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
@@ -193,7 +199,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     def _check_promise(self) -> Share:
         return with_delta(super()._check_promise(), self.epsilon, self.delta)
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         wanted = self._read_n_components(len(table.names))
         check_flag("whiten", self.whiten)
         ends = read_bounds(bounds, table.names)
@@ -205,7 +213,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         if large is None:
             rows = placing(table)
         else:
-            sum_columns(table, large, bounds, missing=False)  # a missing value is an error
+            sum_columns(
+                table, large, bounds, missing=False
+            )  # a missing value is an error
             rows = LargeRows.open(large, table.names, placing)
 
         def release(source: ByteSource) -> None:
@@ -215,10 +225,18 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
         if share.kind != "epsilon":
             gaussian = GaussianNoise(share.mu_squared)
-            return Plan(f"noisy sums of products, {gaussian.name}", release, losses=losses_of([gaussian]))
+            return Plan(
+                f"noisy sums of products, {gaussian.name}",
+                release,
+                losses=losses_of([gaussian]),
+            )
         # How far a row changes the products depends on the limits that are found first.
         parts, rest = limit_losses(share, centred=True)
-        return Plan("noisy sums of products, discrete Laplace", release, losses=(*parts, rest.loss()))
+        return Plan(
+            "noisy sums of products, discrete Laplace",
+            release,
+            losses=(*parts, rest.loss()),
+        )
 
     def _set_components(
         self,
@@ -229,17 +247,26 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         wanted: int | float,
     ) -> None:
         """Find components of a noisy covariance whose values have an error, and a relative one, in units of columns."""
-        largest = float(units.max())  # squares of the widest bounds are beyond all floats
+        largest = float(
+            units.max()
+        )  # squares of the widest bounds are beyond all floats
         shares = units / largest
         covariance = covariance * np.outer(shares, shares)
         values, vectors = np.linalg.eigh(covariance)
         values, vectors = values[::-1], vectors[:, ::-1].T
         # Of the sum over all pairs i, j of v_i v_j times their noise, which i, j and j, i have in common.
         squares = vectors**2 * shares**2
-        errors = error * np.sqrt(2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1))
+        errors = error * np.sqrt(
+            2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
+        )
         errors = np.hypot(errors, of_count * values)
         # A table without rows has no variance at all where the noise is 0.
-        total = max(float(np.trace(covariance)), float(values[0]), float(errors[0]), np.finfo(float).tiny)
+        total = max(
+            float(np.trace(covariance)),
+            float(values[0]),
+            float(errors[0]),
+            np.finfo(float).tiny,
+        )
         # The norm of symmetric noise is about twice the norm of a row of it.
         if 3 * error * float(np.linalg.norm(shares)) > values[0]:
             warnings.warn(
@@ -251,7 +278,11 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         if isinstance(wanted, float):
             found = np.cumsum(np.maximum(values, 0)) / total
             wanted = min(int(np.searchsorted(found, wanted)) + 1, len(values))
-        signs = np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1, keepdims=True), axis=1))
+        signs = np.sign(
+            np.take_along_axis(
+                vectors, np.abs(vectors).argmax(axis=1, keepdims=True), axis=1
+            )
+        )
         self.components_ = (vectors * signs)[:wanted]
         with np.errstate(over="ignore"):
             self.explained_variance_ = explained[:wanted] * largest * largest
@@ -269,7 +300,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             return n_columns
         if isinstance(given, Real) and not isinstance(given, Integral):
             if not 0 < given < 1:
-                raise ValueError(f"n_components must be a whole number, or a share above 0 and below 1, got {given}")
+                raise ValueError(
+                    f"n_components must be a whole number, or a share above 0 and below 1, got {given}"
+                )
             return float(given)
         return check_size(given, name="n_components", least=1, most=n_columns)
 
@@ -281,11 +314,18 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         return list(self.get_feature_names_out())
 
     def _transform_table(self, table: Table) -> Columns:
-        scores = (np.stack(read_numbers(table), axis=1) - self.mean_) @ self.components_.T
+        scores = (
+            np.stack(read_numbers(table), axis=1) - self.mean_
+        ) @ self.components_.T
         return list((scores / self._deviations()).T)
 
     def _invert_columns(self, columns: Columns) -> Columns:
-        return list((np.stack(columns, axis=1) * self._deviations() @ self.components_ + self.mean_).T)
+        return list(
+            (
+                np.stack(columns, axis=1) * self._deviations() @ self.components_
+                + self.mean_
+            ).T
+        )
 
     def _deviations(self) -> NDArray[np.float64]:
         if not self.whiten:
@@ -298,12 +338,22 @@ def _noisy_moments(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
     """Return a noisy covariance and mean, in units of the rows, the error of its sums, and the relative one of n."""
     size = rows.n_columns + 1
-    hidden = 2 * math.sqrt(size) * in_units(_noise_of_products(share, size, UNIT**2, UNIT).error)
-    found = find_limits(rows, share, _CUT, source, centred=True, most=_SHORTENED * hidden)
+    hidden = (
+        2
+        * math.sqrt(size)
+        * in_units(_noise_of_products(share, size, UNIT**2, UNIT).error)
+    )
+    found = find_limits(
+        rows, share, _CUT, source, centred=True, most=_SHORTENED * hidden
+    )
     constant = max(math.isqrt(found.square) // _CONSTANT, 1)
-    noise = _noise_of_products(found.rest, size, found.square + constant**2, max(2 * UNIT, constant))
+    noise = _noise_of_products(
+        found.rest, size, found.square + constant**2, max(2 * UNIT, constant)
+    )
     pairs = np.triu_indices(size)
-    shortened = partial(Rows.shortened, square=found.square, constant=constant, codes=False)
+    shortened = partial(
+        Rows.shortened, square=found.square, constant=constant, codes=False
+    )
     noisy = noise.add(source, found.rows.sum(shortened)[pairs].tolist())
     sums = np.zeros((size, size))
     sums[pairs] = sums.T[pairs] = [*map(in_units, noisy)]
@@ -319,4 +369,6 @@ def _noisy_moments(
 def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:
     """Return the noise of products of all pairs of values of rows whose squared norm is at most `square`."""
     # In L1 norm, they add up to half of the square of the L1 norm of the row and of that of its norm.
-    return integer_noise(share, ((size + 1) * square + 1) // 2, largest_moments(square, largest))
+    return integer_noise(
+        share, ((size + 1) * square + 1) // 2, largest_moments(square, largest)
+    )

@@ -12,7 +12,12 @@ from scipy.stats import norm
 
 from skdp.base import check_choice, check_flag, read_bounds
 from skdp.central._base import Columns, InvertibleTransformer, Plan
-from skdp.central.statistics import Candidates, plan_quantiles, read_candidates, read_probability
+from skdp.central.statistics import (
+    Candidates,
+    plan_quantiles,
+    read_candidates,
+    read_probability,
+)
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
@@ -130,14 +135,18 @@ class DPRobustScaler(InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         for name in ("with_centering", "with_scaling", "unit_variance"):
             check_flag(name, getattr(self, name))
         low, high = self._read_range()
         wanted = {Fraction(1, 2)} if self.with_centering else set()
         wanted |= {low, high} if self.with_scaling else set()
         if not wanted:
-            raise ValueError("with_centering and with_scaling are both False: there is nothing to scale by")
+            raise ValueError(
+                "with_centering and with_scaling are both False: there is nothing to scale by"
+            )
         probabilities = sorted(wanted)
         candidates = read_candidates(self.candidates, table.names, bounds)
         plan = plan_quantiles(table, large, candidates, probabilities, share)
@@ -148,7 +157,11 @@ class DPRobustScaler(InvertibleTransformer):
             self.scale_ = None
             if self.with_scaling:
                 width = found[high] - found[low]
-                of_normal = norm.ppf(float(high)) - norm.ppf(float(low)) if self.unit_variance else 1.0
+                of_normal = (
+                    norm.ppf(float(high)) - norm.ppf(float(low))
+                    if self.unit_variance
+                    else 1.0
+                )
                 self.scale_ = np.where(width == 0, 1.0, width) / of_normal
 
         return Plan(plan.mechanism, release, losses=plan.losses)
@@ -156,25 +169,42 @@ class DPRobustScaler(InvertibleTransformer):
     def _read_range(self) -> tuple[Fraction, Fraction]:
         given = self.quantile_range
         if not isinstance(given, tuple | list) or len(given) != 2:
-            raise TypeError(f"quantile_range must be a pair (low, high), got {type(given).__name__}")
+            raise TypeError(
+                f"quantile_range must be a pair (low, high), got {type(given).__name__}"
+            )
         for end in given:
             if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
-                raise TypeError(f"quantile_range must be two numbers, got {type(end).__name__}")
+                raise TypeError(
+                    f"quantile_range must be two numbers, got {type(end).__name__}"
+                )
         if not 0 < given[0] < given[1] < 100:
-            raise ValueError(f"quantile_range must be ascending, above 0 and below 100 (per cent), got {given}")
-        low, high = (read_probability(float(end) / 100, "quantile_range / 100") for end in given)
+            raise ValueError(
+                f"quantile_range must be ascending, above 0 and below 100 (per cent), got {given}"
+            )
+        low, high = (
+            read_probability(float(end) / 100, "quantile_range / 100") for end in given
+        )
         return low, high
 
     def _transform_columns(self, columns: Columns) -> Columns:
-        return [(column - center) / scale for column, center, scale in zip(columns, *self._numbers(), strict=True)]
+        return [
+            (column - center) / scale
+            for column, center, scale in zip(columns, *self._numbers(), strict=True)
+        ]
 
     def _invert_columns(self, columns: Columns) -> Columns:
-        return [column * scale + center for column, center, scale in zip(columns, *self._numbers(), strict=True)]
+        return [
+            column * scale + center
+            for column, center, scale in zip(columns, *self._numbers(), strict=True)
+        ]
 
     def _numbers(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return what `transform` subtracts and what it divides by."""
         nothing = np.zeros(self.n_features_in_)
-        return nothing if self.center_ is None else self.center_, nothing + 1 if self.scale_ is None else self.scale_
+        return (
+            nothing if self.center_ is None else self.center_,
+            nothing + 1 if self.scale_ is None else self.scale_,
+        )
 
 
 class DPQuantileTransformer(InvertibleTransformer):
@@ -276,28 +306,41 @@ class DPQuantileTransformer(InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
-        n = check_size(self.n_quantiles, least=3, most=_MOST_QUANTILES, name="n_quantiles")
-        check_choice("output_distribution", self.output_distribution, get_args(Distribution))
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
+        n = check_size(
+            self.n_quantiles, least=3, most=_MOST_QUANTILES, name="n_quantiles"
+        )
+        check_choice(
+            "output_distribution", self.output_distribution, get_args(Distribution)
+        )
         bounds = read_bounds(bounds, table.names)
         candidates = read_candidates(self.candidates, table.names, bounds)
         probabilities = [Fraction(index, n - 1) for index in range(1, n - 1)]
         plan = plan_quantiles(table, large, candidates, probabilities, share)
 
         def release(source: ByteSource) -> None:
-            self.quantiles_ = np.vstack([bounds[:, 0], plan.draw(source).T, bounds[:, 1]])
+            self.quantiles_ = np.vstack(
+                [bounds[:, 0], plan.draw(source).T, bounds[:, 1]]
+            )
             self.references_ = np.linspace(0, 1, n)
 
         return Plan(plan.mechanism, release, losses=plan.losses)
 
     def _transform_columns(self, columns: Columns) -> Columns:
-        shares = [self._share(column, known) for column, known in zip(columns, self.quantiles_.T, strict=True)]
+        shares = [
+            self._share(column, known)
+            for column, known in zip(columns, self.quantiles_.T, strict=True)
+        ]
         if self.output_distribution == "uniform":
             return shares
         least = norm.ppf(_EDGE - np.spacing(1))
         return [np.clip(norm.ppf(one), least, -least) for one in shares]
 
-    def _share(self, column: NDArray[np.float64], known: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _share(
+        self, column: NDArray[np.float64], known: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         # Of quantiles that coincide, the middle one.
         up = np.interp(column, known, self.references_)
         down = np.interp(-column, -known[::-1], -self.references_[::-1])

@@ -16,10 +16,32 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import read_bounds
 from skdp.central._base import charge
-from skdp.central._chunks import Take, isolated, kept_generators, open_rows, random_chunks
-from skdp.central.statistics import GRID, Noise, integer_noise, ratio, to_places, to_value
+from skdp.central._chunks import (
+    Take,
+    isolated,
+    kept_generators,
+    open_rows,
+    random_chunks,
+)
+from skdp.central.statistics import (
+    GRID,
+    Noise,
+    integer_noise,
+    ratio,
+    to_places,
+    to_value,
+)
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, laplace_loss, read_share
+from skdp.privacy import (
+    Loss,
+    Mu,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    Rho,
+    Share,
+    laplace_loss,
+    read_share,
+)
 from skdp.typing import ColumnLike, TableLike
 
 _MOST_CHUNKS = 1 << 31
@@ -148,13 +170,23 @@ def sample_and_aggregate(
         defaults = _to_integers(_read_default(default, ends), ends)
     what, mechanism = "sample_and_aggregate", "sample and aggregate"
     losses = _losses(share)
-    guarantee, source = charge(what, share, ledger, random_state, mechanism=mechanism, n_rows=rows, losses=losses)
+    guarantee, source = charge(
+        what,
+        share,
+        ledger,
+        random_state,
+        mechanism=mechanism,
+        n_rows=rows,
+        losses=losses,
+    )
     total, answered = [0] * len(ends), 0
     with kept_generators():
         for members in random_chunks(source, chunks, rows):
             places = isolated(partial(_places, statistic, take, members, ends), source)
             if places is not None:
-                total = [left + right for left, right in zip(total, places, strict=True)]
+                total = [
+                    left + right for left, right in zip(total, places, strict=True)
+                ]
                 answered += 1
     noises = totals_noise(share, len(ends))
     total = noises[0].add(source, total)
@@ -172,9 +204,19 @@ def sample_and_aggregate(
         means, errors, released = nothing, nothing, False
     else:
         noise = noises[0].error, GRID * noises[1].error
-        estimates = [_mean(part, answered, chunks, place, noise) for part, place in zip(total, defaults, strict=True)]
-        means = np.array([to_value(one[0], low, high) for one, (low, high) in zip(estimates, ends, strict=True)])
-        shares = np.array([float(min(one[1] / (2 * GRID), Fraction(1 << 64))) for one in estimates])
+        estimates = [
+            _mean(part, answered, chunks, place, noise)
+            for part, place in zip(total, defaults, strict=True)
+        ]
+        means = np.array(
+            [
+                to_value(one[0], low, high)
+                for one, (low, high) in zip(estimates, ends, strict=True)
+            ]
+        )
+        shares = np.array(
+            [float(min(one[1] / (2 * GRID), Fraction(1 << 64))) for one in estimates]
+        )
         errors, released = shares * (ends[:, 1] - ends[:, 0]), True
     if np.ndim(bounds) == 1:
         return Release(float(means[0]), float(errors[0]), guarantee, released, failed)
@@ -182,15 +224,23 @@ def sample_and_aggregate(
 
 
 def _mean(
-    total: int, answered: int, n_chunks: int, default: int | None, noise: tuple[Fraction, Fraction]
+    total: int,
+    answered: int,
+    n_chunks: int,
+    default: int | None,
+    noise: tuple[Fraction, Fraction],
 ) -> tuple[Fraction, Fraction]:
     """Return the mean place and its error, over the chunks with a value, or over all of them with a default."""
     if default is None:
-        estimate = ratio(total, answered * GRID, (noise[0], noise[1]), (Fraction(0), Fraction(0)))
+        estimate = ratio(
+            total, answered * GRID, (noise[0], noise[1]), (Fraction(0), Fraction(0))
+        )
         return Fraction(estimate.mean), Fraction(estimate.std_error)
     mean = Fraction(total + default * (n_chunks - answered), n_chunks)
     parts = noise[0] / n_chunks, noise[1] * Fraction(default, GRID * n_chunks)
-    return mean, Fraction(math.hypot(*(float(min(abs(part), Fraction(1 << 64))) for part in parts)))
+    return mean, Fraction(
+        math.hypot(*(float(min(abs(part), Fraction(1 << 64))) for part in parts))
+    )
 
 
 def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
@@ -200,7 +250,9 @@ def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
     # 1. So with Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon`` on the number, the
     # loss is at most epsilon in both cases: the number costs nothing more. For Gaussian noise, half of the change of
     # either counts as a quarter of rho or mu**2; half of an epsilon, as at most half of rho.
-    return integer_noise(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2), integer_noise(share, 2)
+    return integer_noise(
+        share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2
+    ), integer_noise(share, 2)
 
 
 def _losses(share: Share) -> tuple[Loss, ...]:
@@ -214,7 +266,9 @@ def _losses(share: Share) -> tuple[Loss, ...]:
 
 def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
     if bounds is None:
-        raise ValueError("bounds of the statistic must be declared, from what is publicly known")
+        raise ValueError(
+            "bounds of the statistic must be declared, from what is publicly known"
+        )
     count = 1 if np.ndim(bounds) == 1 else len(bounds)
     if count == 0:
         raise ValueError("bounds must be a pair (low, high), or one for each output")
@@ -223,7 +277,10 @@ def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
 
 def _read_default(default: Any, ends: NDArray[np.float64]) -> NDArray[np.float64]:
     values = np.atleast_1d(np.asarray(default, float))
-    if values.shape != (len(ends),) or not ((ends[:, 0] <= values) & (values <= ends[:, 1])).all():
+    if (
+        values.shape != (len(ends),)
+        or not ((ends[:, 0] <= values) & (values <= ends[:, 1])).all()
+    ):
         raise ValueError(f"default must be {len(ends)} number(s) between the bounds")
     return values
 
@@ -238,7 +295,10 @@ def _check_copyable(statistic: Any) -> None:
 
 
 def _places(
-    statistic: Callable[..., Any], take: Take, members: NDArray[np.intp], ends: NDArray[np.float64]
+    statistic: Callable[..., Any],
+    take: Take,
+    members: NDArray[np.intp],
+    ends: NDArray[np.float64],
 ) -> list[int] | None:
     """Return the statistic of a chunk as places on the grid; None if it is no statistic."""
     outputs = np.atleast_1d(np.array(copy.deepcopy(statistic)(*take(members)), float))

@@ -163,32 +163,53 @@ class DPStandardScaler(InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         check_choice("missing", self.missing, get_args(Unknown))
         check_flag("with_mean", self.with_mean)
         check_flag("with_std", self.with_std)
         if not (self.with_mean or self.with_std):
-            raise ValueError("with_mean and with_std are both False: there is nothing to scale by")
+            raise ValueError(
+                "with_mean and with_std are both False: there is nothing to scale by"
+            )
         shared = self.missing == "error"
         columns = sum_columns(table, large, bounds, missing=not shared)
         squares = bool(self.with_std)
-        noise = joint_noise(share, GRID, n_numbers(len(columns), squares=squares, shared_count=shared))
+        noise = joint_noise(
+            share, GRID, n_numbers(len(columns), squares=squares, shared_count=shared)
+        )
         half_widths = np.array([(column.high - column.low) / 2 for column in columns])
 
         def release(source: ByteSource) -> None:
-            moments = noisy_moments(columns, noise, source, squares=squares, shared_count=shared)
-            self.mean_ = np.array([column.value(GRID * one.mean) for column, one in zip(columns, moments, strict=True)])
+            moments = noisy_moments(
+                columns, noise, source, squares=squares, shared_count=shared
+            )
+            self.mean_ = np.array(
+                [
+                    column.value(GRID * one.mean)
+                    for column, one in zip(columns, moments, strict=True)
+                ]
+            )
             self.mean_std_error_ = half_widths * [one.mean_error for one in moments]
             self.var_ = self.scale_ = self.scale_std_error_ = self.drowned_ = None
             if not self.with_std:
                 return
             roots = np.sqrt([one.variance for one in moments])
             self.scale_ = half_widths * roots
-            with np.errstate(over="ignore"):  # the squared width of the widest bounds is infinite
+            with np.errstate(
+                over="ignore"
+            ):  # the squared width of the widest bounds is infinite
                 self.var_ = self.scale_**2
-            self.scale_std_error_ = half_widths * [one.variance_error for one in moments] / (2 * roots)
+            self.scale_std_error_ = (
+                half_widths * [one.variance_error for one in moments] / (2 * roots)
+            )
             self.drowned_ = np.array([one.drowned for one in moments])
-            drowned = [name for name, one in zip(table.names, moments, strict=True) if one.drowned]
+            drowned = [
+                name
+                for name, one in zip(table.names, moments, strict=True)
+                if one.drowned
+            ]
             if drowned:
                 warnings.warn(
                     f"the noise drowns the variance of {drowned}: scale_ is that of a uniform distribution between "
@@ -201,7 +222,12 @@ class DPStandardScaler(InvertibleTransformer):
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         self.mean_std_error_[hidden] = np.inf
-        if self.drowned_ is None or self.var_ is None or self.scale_ is None or self.scale_std_error_ is None:
+        if (
+            self.drowned_ is None
+            or self.var_ is None
+            or self.scale_ is None
+            or self.scale_std_error_ is None
+        ):
             return
         low, high = NOWHERE
         self.drowned_[hidden] = True
@@ -213,16 +239,31 @@ class DPStandardScaler(InvertibleTransformer):
         if self.missing == "error":
             for name, column in zip(self.guarantee_.scope, columns, strict=True):
                 if not np.isfinite(column).all():
-                    raise ValueError(f"column {name!r} holds a missing value, a NaN or an inf; see missing=")
-        return [(column - mean) / scale for column, mean, scale in zip(columns, *self._shift_and_scale(), strict=True)]
+                    raise ValueError(
+                        f"column {name!r} holds a missing value, a NaN or an inf; see missing="
+                    )
+        return [
+            (column - mean) / scale
+            for column, mean, scale in zip(
+                columns, *self._shift_and_scale(), strict=True
+            )
+        ]
 
     def _invert_columns(self, columns: Columns) -> Columns:
-        return [column * scale + mean for column, mean, scale in zip(columns, *self._shift_and_scale(), strict=True)]
+        return [
+            column * scale + mean
+            for column, mean, scale in zip(
+                columns, *self._shift_and_scale(), strict=True
+            )
+        ]
 
     def _shift_and_scale(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return what `transform` subtracts and what it divides by."""
         nothing = np.zeros(self.n_features_in_)
-        return (self.mean_ if self.with_mean else nothing, nothing + 1 if self.scale_ is None else self.scale_)
+        return (
+            self.mean_ if self.with_mean else nothing,
+            nothing + 1 if self.scale_ is None else self.scale_,
+        )
 
 
 class DPMinMaxScaler(InvertibleTransformer):
@@ -332,7 +373,9 @@ class DPMinMaxScaler(InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         low, high = self._read_feature_range()
         probabilities = self._read_quantile_range()
         check_flag("clip", self.clip)
@@ -342,7 +385,9 @@ class DPMinMaxScaler(InvertibleTransformer):
         def scale(ends: NDArray[np.float64]) -> None:
             self.data_min_, self.data_max_ = ends.T.copy()
             self.data_range_ = self.data_max_ - self.data_min_
-            self.scale_ = (high - low) / np.where(self.data_range_ == 0, 1.0, self.data_range_)
+            self.scale_ = (high - low) / np.where(
+                self.data_range_ == 0, 1.0, self.data_range_
+            )
             self.min_ = low - self.data_min_ * self.scale_
 
         if probabilities is None:
@@ -350,35 +395,62 @@ class DPMinMaxScaler(InvertibleTransformer):
             read_values(table)
             return Plan("public bounds", lambda source: scale(bounds), free=True)
         plan = plan_quantiles(table, large, candidates, probabilities, share)
-        return Plan(plan.mechanism, lambda source: scale(plan.draw(source)), losses=plan.losses)
+        return Plan(
+            plan.mechanism, lambda source: scale(plan.draw(source)), losses=plan.losses
+        )
 
     def _transform_columns(self, columns: Columns) -> Columns:
-        scaled = [column * scale + shift for column, scale, shift in zip(columns, self.scale_, self.min_, strict=True)]
-        return [np.clip(column, *self._read_feature_range()) for column in scaled] if self.clip else scaled
+        scaled = [
+            column * scale + shift
+            for column, scale, shift in zip(
+                columns, self.scale_, self.min_, strict=True
+            )
+        ]
+        return (
+            [np.clip(column, *self._read_feature_range()) for column in scaled]
+            if self.clip
+            else scaled
+        )
 
     def _invert_columns(self, columns: Columns) -> Columns:
-        return [(column - shift) / scale for column, scale, shift in zip(columns, self.scale_, self.min_, strict=True)]
+        return [
+            (column - shift) / scale
+            for column, scale, shift in zip(
+                columns, self.scale_, self.min_, strict=True
+            )
+        ]
 
     def _read_feature_range(self) -> tuple[float, float]:
         low, high = _pair("feature_range", self.feature_range)
         for end in (low, high):
             if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
-                raise TypeError(f"feature_range must be two numbers, got {type(end).__name__}")
+                raise TypeError(
+                    f"feature_range must be two numbers, got {type(end).__name__}"
+                )
         low, high = float(low), float(high)
         if not (math.isfinite(high - low) and low < high):
-            raise ValueError(f"feature_range must be finite and ascending, got {self.feature_range}")
+            raise ValueError(
+                f"feature_range must be finite and ascending, got {self.feature_range}"
+            )
         return low, high
 
     def _read_quantile_range(self) -> list[Fraction] | None:
         if self.quantile_range is None:
             return None
-        low, high = (read_probability(end, "quantile_range") for end in _pair("quantile_range", self.quantile_range))
+        low, high = (
+            read_probability(end, "quantile_range")
+            for end in _pair("quantile_range", self.quantile_range)
+        )
         if low >= high:
-            raise ValueError(f"quantile_range must be ascending, got {self.quantile_range}")
+            raise ValueError(
+                f"quantile_range must be ascending, got {self.quantile_range}"
+            )
         return [low, high]
 
 
 def _pair(name: str, value: Any) -> tuple[Any, Any]:
     if not isinstance(value, tuple | list) or len(value) != 2:
-        raise TypeError(f"{name} must be a pair (low, high), got {type(value).__name__}")
+        raise TypeError(
+            f"{name} must be a pair (low, high), got {type(value).__name__}"
+        )
     return value[0], value[1]

@@ -183,22 +183,39 @@ class DPSelectKBest(SupervisedStatistic, Selector):
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         if (self.classes is None) == (self.target_bounds is None):
-            raise ValueError("declare the target by either classes or target_bounds, from what is publicly known")
+            raise ValueError(
+                "declare the target by either classes or target_bounds, from what is publicly known"
+            )
         if self.classes is not None:
             return super()._split_bounds(names)
         return split_all_bounds(self.bounds, self.target_bounds, names)
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         k = min(check_size(self.k, name="k", least=1), len(table.names) - 1)
-        columns = sum_columns(bounded := self._bounded(table), large, bounds, missing=False)
-        classes = None if self.classes is None else Classes.read(table, large, self.classes)
-        noise = joint_noise(share * _MOMENTS, GRID, n_numbers(len(columns), squares=True, shared_count=True))
+        columns = sum_columns(
+            bounded := self._bounded(table), large, bounds, missing=False
+        )
+        classes = (
+            None if self.classes is None else Classes.read(table, large, self.classes)
+        )
+        noise = joint_noise(
+            share * _MOMENTS,
+            GRID,
+            n_numbers(len(columns), squares=True, shared_count=True),
+        )
         mechanism = f"{noise.name} on sums, {choice_name(share)}"
 
         def place(near: NDArray[np.float64], centres: NDArray[np.float64]) -> Rows:
             if classes is not None:
                 return read_rows(table, large, near, centres, classes.codes)
-            goal = partial(target_places, name=bounded.names[-1], ends=near[-1:], start=centres[-1:])
+            goal = partial(
+                target_places,
+                name=bounded.names[-1],
+                ends=near[-1:],
+                start=centres[-1:],
+            )
             return read_rows(table, large, near[:-1], centres[:-1], goal)
 
         n_classes = 1 if classes is None else len(classes.values)
@@ -208,7 +225,11 @@ class DPSelectKBest(SupervisedStatistic, Selector):
             return Plan(mechanism, release)
         choices = replace(choice_loss(share * _CHOICES / k), count=k)
         # How far a row changes the scores depends on the noisy counts, so of their noise only epsilon is known before.
-        return Plan(mechanism, release, losses=(*losses_of(noises), choices, (share * _SCORES).loss()))
+        return Plan(
+            mechanism,
+            release,
+            losses=(*losses_of(noises), choices, (share * _SCORES).loss()),
+        )
 
     def _release(
         self,
@@ -224,36 +245,56 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         moments = noisy_moments(columns, noise, source, squares=True, shared_count=True)
         pairs = list(zip(columns, moments, strict=True))
         centres = np.array([column.value(GRID * one.mean) for column, one in pairs])
-        reach = np.array([_REACH * math.sqrt(one.variance) * (column.high - column.low) / 2 for column, one in pairs])
+        reach = np.array(
+            [
+                _REACH * math.sqrt(one.variance) * (column.high - column.low) / 2
+                for column, one in pairs
+            ]
+        )
         # Between bounds near the largest floats, the ends of the grid and their distance would be infinite.
         reach = np.minimum(reach, np.finfo(float).max / 4)
         near = np.column_stack([centres - reach, centres + reach])
         rows = place(near, centres)
-        noisy = counting.add(source, rows.sum(partial(_count_classes, n_classes=n_classes)).tolist())
+        noisy = counting.add(
+            source, rows.sum(partial(_count_classes, n_classes=n_classes)).tolist()
+        )
         error = as_float(counting.error)
         if sum(noisy) < 3 * math.sqrt(n_classes) * error:
             warn_of_few()
-        counts = np.array([max(as_float(one), float(math.ceil(error)), 1.0) for one in noisy])
+        counts = np.array(
+            [max(as_float(one), float(math.ceil(error)), 1.0) for one in noisy]
+        )
         numeric = self.classes is None
-        contrasts, unit = (NUMBERS, _REACH**2) if numeric else (Contrasts.of_classes(counts), _REACH)
+        contrasts, unit = (
+            (NUMBERS, _REACH**2) if numeric else (Contrasts.of_classes(counts), _REACH)
+        )
         # A row changes a norm by at most the change of its vector, and the floor of it by at most one more.
         change = math.isqrt(UNIT**2 * contrasts.square) + 1
         scores = contrasts.scores(rows)
         left, chosen = list(range(len(scores))), list[int]()
         for _ in range(k):
-            best = choose(source, [scores[one] for one in left], share * _CHOICES / k, 2 * change)
+            best = choose(
+                source, [scores[one] for one in left], share * _CHOICES / k, 2 * change
+            )
             chosen.append(left.pop(best))
         shown = integer_noise(share * _SCORES, k * change, k * change**2)
         in_ratios = unit / (counts.sum() * UNIT**2 * math.sqrt(_FINE))
         noisy = shown.add(source, [scores[one] for one in chosen])
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)
-        self.scores_[chosen] = [min(as_float(max(one, 0)) * in_ratios, 1.0) for one in noisy]
+        self.scores_[chosen] = [
+            min(as_float(max(one, 0)) * in_ratios, 1.0) for one in noisy
+        ]
         # A score is measured in noisy deviations, and over a noisy number of rows.
-        relative = np.array([one.variance_error / (2 * one.variance) for one in moments])
+        relative = np.array(
+            [one.variance_error / (2 * one.variance) for one in moments]
+        )
         of_units = np.hypot(relative[: len(scores)], relative[-1] if numeric else 0.0)
         of_rows = error * math.sqrt(n_classes) / counts.sum()
-        errors = np.hypot(as_float(shown.error) * in_ratios, self.scores_ * np.hypot(of_units, of_rows))
+        errors = np.hypot(
+            as_float(shown.error) * in_ratios,
+            self.scores_ * np.hypot(of_units, of_rows),
+        )
         self.scores_std_error_ = np.minimum(errors, 1.0)
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
@@ -271,7 +312,9 @@ class DPSelectKBest(SupervisedStatistic, Selector):
 
 def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:
     """Count the rows of each class; of one class, all rows."""
-    return np.bincount(rows.codes if n_classes > 1 else np.zeros_like(rows.codes), minlength=n_classes)
+    return np.bincount(
+        rows.codes if n_classes > 1 else np.zeros_like(rows.codes), minlength=n_classes
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +334,10 @@ class Contrasts:
         shares = np.clip(np.rint(UNIT * counts / counts.sum()), 1, UNIT - 1).astype(int)
         table = UNIT * np.eye(len(shares), dtype=int) - shares
         weights = tuple(_FINE * UNIT // share for share in shares.tolist())
-        squares = [sum(one**2 * weight for one, weight in zip(row, weights, strict=True)) for row in table.tolist()]
+        squares = [
+            sum(one**2 * weight for one, weight in zip(row, weights, strict=True))
+            for row in table.tolist()
+        ]
         return cls(table.astype(float), weights, max(squares))
 
     def sums(self, rows: Rows) -> NDArray[np.int64]:
@@ -299,14 +345,25 @@ class Contrasts:
         sums = np.zeros((rows.n_columns, len(self.weights)), np.int64)
         for block, part in rows.blocks():
             codes = rows.codes[block]
-            values = codes[:, np.newaxis].astype(float) if self.table is None else self.table[codes]
-            sums += (part.T @ values).astype(np.int64)  # below 2**53, as floats add them up exactly
+            values = (
+                codes[:, np.newaxis].astype(float)
+                if self.table is None
+                else self.table[codes]
+            )
+            sums += (part.T @ values).astype(
+                np.int64
+            )  # below 2**53, as floats add them up exactly
         return sums
 
     def scores(self, rows: Rows) -> list[int]:
         """Return the norm of the sums of each column."""
         return [
-            math.isqrt(sum(one**2 * weight for one, weight in zip(row, self.weights, strict=True)))
+            math.isqrt(
+                sum(
+                    one**2 * weight
+                    for one, weight in zip(row, self.weights, strict=True)
+                )
+            )
             for row in rows.sum(self.sums).tolist()
         ]
 

@@ -36,10 +36,18 @@ class Selector(CentralTransformer, SelectorMixin):
     get_feature_names_out = SelectorMixin.get_feature_names_out
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        return [column for column, kept in zip(table.columns, self.get_support(), strict=True) if kept]
+        return [
+            column
+            for column, kept in zip(table.columns, self.get_support(), strict=True)
+            if kept
+        ]
 
     def _output_names(self) -> Sequence[Any]:
-        return [name for name, kept in zip(self._columns, self.get_support(), strict=True) if kept]
+        return [
+            name
+            for name, kept in zip(self._columns, self.get_support(), strict=True)
+            if kept
+        ]
 
 
 class DPVarianceThreshold(Selector):
@@ -128,24 +136,44 @@ class DPVarianceThreshold(Selector):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
-        if isinstance(self.threshold, bool | np.bool_) or not isinstance(self.threshold, Real):
-            raise TypeError(f"threshold must be a number, got {type(self.threshold).__name__}")
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
+        if isinstance(self.threshold, bool | np.bool_) or not isinstance(
+            self.threshold, Real
+        ):
+            raise TypeError(
+                f"threshold must be a number, got {type(self.threshold).__name__}"
+            )
         if not (math.isfinite(self.threshold) and self.threshold >= 0):
-            raise ValueError(f"threshold must be a finite number >= 0, got {self.threshold}")
+            raise ValueError(
+                f"threshold must be a finite number >= 0, got {self.threshold}"
+            )
         columns = sum_columns(table, large, bounds)
-        noise = joint_noise(share, GRID, n_numbers(len(columns), squares=True, shared_count=False))
+        noise = joint_noise(
+            share, GRID, n_numbers(len(columns), squares=True, shared_count=False)
+        )
         half_widths = np.array([(column.high - column.low) / 2 for column in columns])
 
         def release(source: ByteSource) -> None:
-            moments = noisy_moments(columns, noise, source, squares=True, shared_count=False)
-            variances, errors = np.array([(one.variance, one.variance_error) for one in moments]).T
+            moments = noisy_moments(
+                columns, noise, source, squares=True, shared_count=False
+            )
+            variances, errors = np.array(
+                [(one.variance, one.variance_error) for one in moments]
+            ).T
             self.drowned_ = np.array([one.drowned for one in moments])
-            with np.errstate(over="ignore"):  # the squared width of the widest bounds is infinite
+            with np.errstate(
+                over="ignore"
+            ):  # the squared width of the widest bounds is infinite
                 self.variances_ = (half_widths * np.sqrt(variances)) ** 2
                 self.variances_std_error_ = (half_widths * np.sqrt(errors)) ** 2
             if self.drowned_.any():
-                names = [name for name, one in zip(table.names, self.drowned_, strict=True) if one]
+                names = [
+                    name
+                    for name, one in zip(table.names, self.drowned_, strict=True)
+                    if one
+                ]
                 warnings.warn(
                     f"the noise drowns the variance of {names}: it is taken to be that of a uniform distribution "
                     "between the bounds. There are too few rows for this epsilon",
@@ -153,7 +181,11 @@ class DPVarianceThreshold(Selector):
                     stacklevel=level_of_the_caller(),
                 )
 
-        return Plan(f"{noise.name} on sums and sums of squares", release, losses=losses_of([noise]))
+        return Plan(
+            f"{noise.name} on sums and sums of squares",
+            release,
+            losses=losses_of([noise]),
+        )
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         low, high = NOWHERE

@@ -158,7 +158,9 @@ class DPSimpleImputer(CentralTransformer):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = tags.input_tags.string = self.strategy == "most_frequent"
+        tags.input_tags.categorical = tags.input_tags.string = (
+            self.strategy == "most_frequent"
+        )
         if self.strategy == "most_frequent":
             tags.transformer_tags.preserves_dtype = []
         return tags
@@ -166,7 +168,9 @@ class DPSimpleImputer(CentralTransformer):
     def _declared_bounds(self) -> Any:
         return None if self.strategy == "most_frequent" else self.bounds
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         check_choice("strategy", self.strategy, get_args(Strategy))
         if self.strategy == "mean":
             return self._plan_means(table, large, share, bounds)
@@ -181,14 +185,22 @@ class DPSimpleImputer(CentralTransformer):
             losses = (replace(choice_loss(share / n_columns), count=n_columns),)
         return Plan(choice_name(share), release, losses=losses)
 
-    def _plan_means(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan_means(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         columns = sum_columns(table, large, bounds)
         noise = joint_noise(share, GRID, 2 * len(columns))
 
         def release(source: ByteSource) -> None:
-            pairs = list(zip(columns, two_sums(columns, noise, 0.95, source), strict=True))
-            self.statistics_ = np.array([column.value(one.mean) for column, one in pairs])
-            self.statistics_std_error_ = np.array([column.error(one.std_error) for column, one in pairs])
+            pairs = list(
+                zip(columns, two_sums(columns, noise, 0.95, source), strict=True)
+            )
+            self.statistics_ = np.array(
+                [column.value(one.mean) for column, one in pairs]
+            )
+            self.statistics_std_error_ = np.array(
+                [column.error(one.std_error) for column, one in pairs]
+            )
 
         return Plan(noise.name, release, losses=losses_of([noise]))
 
@@ -196,31 +208,45 @@ class DPSimpleImputer(CentralTransformer):
         if self.statistics_std_error_ is not None:
             self.statistics_std_error_[hidden] = np.inf
 
-    def _choice(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Draw:
+    def _choice(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Draw:
         """Check what the strategy needs; return a function that draws."""
         if self.strategy == "most_frequent":
             values, counts = self._count(table, large)
             part, pairs = share / len(counts), list(zip(values, counts, strict=True))
             # A record that is added raises one count: two scores never move in opposite directions.
             return lambda source: np.fromiter(
-                (known[choose(source, count, part, 1)] for known, count in pairs), object, len(pairs)
+                (known[choose(source, count, part, 1)] for known, count in pairs),
+                object,
+                len(pairs),
             )
         candidates = read_candidates(None, table.names, bounds)
         plan = plan_quantiles(table, large, candidates, [Fraction(1, 2)], share)
         return lambda source: plan.draw(source)[:, 0]
 
-    def _count(self, table: Table, large: LargeTable | None) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
+    def _count(
+        self, table: Table, large: LargeTable | None
+    ) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
         """Return the values of each column that may be filled in, and the number of records with each."""
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         domain = declared_domain(table, self.categories, "categories")
         # Column by column: a record without a value in one counts in the others.
         each = [(place,) for place in range(len(domain.columns))]
-        counts = count_cells(table, large, domain, each, self.handle_unknown, "categories", missing=True)
+        counts = count_cells(
+            table, large, domain, each, self.handle_unknown, "categories", missing=True
+        )
         values, kept = [], []
         for name, count in zip(domain.columns, counts, strict=True):
-            known = [code for code, value in enumerate(domain[name].values) if value is not None]
+            known = [
+                code
+                for code, value in enumerate(domain[name].values)
+                if value is not None
+            ]
             if not known:
-                raise ValueError(f"categories: column {name!r} declares nothing that could be filled in")
+                raise ValueError(
+                    f"categories: column {name!r} declares nothing that could be filled in"
+                )
             values.append([domain[name].values[code] for code in known])
             kept.append(count[known])
         return values, kept
@@ -232,7 +258,8 @@ class DPSimpleImputer(CentralTransformer):
 
     def _transform_columns(self, columns: Columns) -> Columns:
         return [
-            np.where(np.isnan(column), value, column) for column, value in zip(columns, self.statistics_, strict=True)
+            np.where(np.isnan(column), value, column)
+            for column, value in zip(columns, self.statistics_, strict=True)
         ]
 
 
@@ -251,10 +278,14 @@ def fill_missing(column: Any, value: Any) -> Any:
         return _fill_array(column, value)
     series = nw.from_native(_make_room(column, value), series_only=True)
     filled = series.fill_null(value)
-    if filled.dtype.is_float():  # nan is a number to polars, pyarrow and pandas' own dtypes
+    if (
+        filled.dtype.is_float()
+    ):  # nan is a number to polars, pyarrow and pandas' own dtypes
         frame = filled.alias("column").to_frame()
         known = nw.when(~nw.col("column").is_nan()).then("column").otherwise(value)
-        filled = frame.select(known.cast(filled.dtype).alias("column"))["column"].alias(filled.name)
+        filled = frame.select(known.cast(filled.dtype).alias("column"))["column"].alias(
+            filled.name
+        )
     return filled.to_native()
 
 
@@ -263,7 +294,9 @@ def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
     if not missing.any():
         return column
     numbers = column.dtype.kind == "f" and kind_of(value) == "number"
-    filled = column.copy() if numbers or column.dtype.kind == "M" else column.astype(object)
+    filled = (
+        column.copy() if numbers or column.dtype.kind == "M" else column.astype(object)
+    )
     filled[missing] = value
     return filled
 
@@ -273,8 +306,16 @@ def _make_room(column: Any, value: Any) -> Any:
     if isinstance(column, pd.Series):
         dtype = column.dtype
         if isinstance(dtype, pd.CategoricalDtype):
-            return column if value in dtype.categories else column.cat.add_categories([value])
-        if pd.api.types.is_integer_dtype(dtype) and isinstance(value, float) and not value.is_integer():
+            return (
+                column
+                if value in dtype.categories
+                else column.cat.add_categories([value])
+            )
+        if (
+            pd.api.types.is_integer_dtype(dtype)
+            and isinstance(value, float)
+            and not value.is_integer()
+        ):
             return nw.from_native(column, series_only=True).cast(nw.Float64).to_native()
         return column
     if type(column).__module__.startswith("pyarrow"):
@@ -291,7 +332,11 @@ def _make_room_arrow(column: Any, value: Any) -> Any:
 
     if types.is_null(column.type):
         return column.cast(pyarrow.scalar(value).type)
-    if types.is_integer(column.type) and isinstance(value, float) and not value.is_integer():
+    if (
+        types.is_integer(column.type)
+        and isinstance(value, float)
+        and not value.is_integer()
+    ):
         return column.cast(pyarrow.float64(), safe=False)
     if types.is_string_view(column.type):
         return column.cast(pyarrow.large_string())  # nothing can be filled into views

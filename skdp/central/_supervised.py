@@ -13,7 +13,15 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import all_or_nothing, check_names, read_bounds, read_domain, read_input, read_numbers, target_of
+from skdp.base import (
+    all_or_nothing,
+    check_names,
+    read_bounds,
+    read_domain,
+    read_input,
+    read_numbers,
+    target_of,
+)
 from skdp.central._base import CentralStatistic
 from skdp.central.statistics import (
     CellTally,
@@ -39,7 +47,11 @@ class SupervisedStatistic(CentralStatistic):
 
     @all_or_nothing
     def fit(
-        self, X: TableLike, y: ColumnLike | ColumnName | None = None, *, groups: ColumnLike | ColumnName | None = None
+        self,
+        X: TableLike,
+        y: ColumnLike | ColumnName | None = None,
+        *,
+        groups: ColumnLike | ColumnName | None = None,
     ) -> Self:
         """Release what is learnt of a target.
 
@@ -88,19 +100,29 @@ class SupervisedStatistic(CentralStatistic):
         share = super()._check_promise()
         delta = self._delta_of_noise
         delta = self._usual_delta if delta is None else delta
-        if share.given is not None or delta is None or not (check_delta(delta) or self._usual_delta):
+        if (
+            share.given is not None
+            or delta is None
+            or not (check_delta(delta) or self._usual_delta)
+        ):
             return share
         return read_share(Mu.of(self.epsilon, delta))
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
         if large is not None:
             X, y = without_column(X, y, "y")
         table = self._read_table(X)
         column, name = target_of(table, y)
         # What a dtype declares of the target is in its own table.
-        return Table((*table.names, name), (*table.columns, column), y if large is not None else table.native)
+        return Table(
+            (*table.names, name),
+            (*table.columns, column),
+            y if large is not None else table.native,
+        )
 
     def _read_rows(self, X: Any) -> Table:
         """Read rows to predict, in the columns of `fit`."""
@@ -120,7 +142,9 @@ def target(table: Table) -> Table:
     return Table(table.names[-1:], table.columns[-1:], table.native)
 
 
-def split_all_bounds(bounds: Any, target_bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
+def split_all_bounds(
+    bounds: Any, target_bounds: Any, names: Sequence[Any]
+) -> tuple[list[int], Any]:
     """Return which columns have private bounds, the target last, and bounds of which some stand in for those."""
     *columns, goal = names
     if target_bounds is None:
@@ -130,7 +154,10 @@ def split_all_bounds(bounds: Any, target_bounds: Any, names: Sequence[Any]) -> t
         )
     private, bounds = split_bounds(bounds, columns)
     hidden, pair = split_bounds({goal: target_bounds}, [goal])
-    ends = read_bounds(bounds, columns), read_bounds(pair, [goal], parameter="target_bounds")
+    ends = (
+        read_bounds(bounds, columns),
+        read_bounds(pair, [goal], parameter="target_bounds"),
+    )
     return [*private, *(len(columns) + place for place in hidden)], np.vstack(ends)
 
 
@@ -141,7 +168,9 @@ def _check_read(found: NDArray[Any]) -> None:
     try:
         shielded(_check_labels, found)
     except ColumnError as error:
-        raise ValueError(f"Unknown label type: y {error}; declare its classes") from None
+        raise ValueError(
+            f"Unknown label type: y {error}; declare its classes"
+        ) from None
 
 
 def _check_labels(found: NDArray[Any]) -> None:
@@ -187,15 +216,30 @@ class Classes:
         (name,), (values,) = column.names, column.columns
         if classes is None and large is None:
             _check_read(np.asarray(values))
-        why = "" if large is None else "the target of a large table is not looked at for them; set classes="
-        domain = read_domain(column, "auto" if classes is None else {name: classes}, name="classes", why_declared=why)
+        why = (
+            ""
+            if large is None
+            else "the target of a large table is not looked at for them; set classes="
+        )
+        domain = read_domain(
+            column,
+            "auto" if classes is None else {name: classes},
+            name="classes",
+            why_declared=why,
+        )
         if None in domain[name].values:
             raise ValueError("classes must not hold a missing value")
         if len(domain[name].values) < 2:
-            raise ValueError(f"classes must be at least 2, got {len(domain[name].values)} class")
-        undeclared = ValueError("y holds a missing value, or one that classes does not declare")
+            raise ValueError(
+                f"classes must be at least 2, got {len(domain[name].values)} class"
+            )
+        undeclared = ValueError(
+            "y holds a missing value, or one that classes does not declare"
+        )
         if large is not None:
-            tally = CellTally(domain, partial(find_codes, handle_unknown="error"), [(0,)], True)
+            tally = CellTally(
+                domain, partial(find_codes, handle_unknown="error"), [(0,)], True
+            )
             count_large(large, tally, lambda _: undeclared)
         elif (domain.encode([values])[0] == domain.size).any():
             raise undeclared
@@ -211,7 +255,12 @@ class _Placing:
     codes: Callable[[Any], NDArray[Any]]
 
     def __call__(self, table: Table) -> Rows:
-        return Rows.of(read_numbers(features(table)), self.ends, self.starts, self.codes(table.columns[-1]))
+        return Rows.of(
+            read_numbers(features(table)),
+            self.ends,
+            self.starts,
+            self.codes(table.columns[-1]),
+        )
 
 
 def read_rows(
@@ -226,7 +275,9 @@ def read_rows(
     return place(table) if large is None else LargeRows.open(large, table.names, place)
 
 
-def target_places(column: Any, name: Any, ends: NDArray[np.float64], start: NDArray[np.float64]) -> NDArray[np.int16]:
+def target_places(
+    column: Any, name: Any, ends: NDArray[np.float64], start: NDArray[np.float64]
+) -> NDArray[np.int16]:
     """Place a target that is a number on the grid of rows: the codes of `read_rows`."""
     numbers = read_numbers(Table((name,), (column,), None))
     return Rows.of(numbers, ends, start, np.zeros(len(numbers[0]), int)).places[:, 0]

@@ -177,11 +177,15 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     def _bounded(self, table: Table) -> Table:
         return target(table)
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         ((low, high),) = read_bounds(bounds, table.names[-1:]).tolist()
         part = check_bounds_share(self.categories_share, "categories_share")
-        categories = plan_categories(features(table), large, self.categories, share * part, self.delta)
+        categories = plan_categories(
+            features(table), large, self.categories, share * part, self.delta
+        )
         tally = _TargetTally(categories.domain, low, high, self.handle_unknown)
         sums = _add_up(table, large, tally, categories.private)
         means = share * (1 - part) if categories.private else share
@@ -194,14 +198,18 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             domain, square, distances = categories.domain, *sums
             if categories.private:
                 domain, _ = categories.find(source)
-                square, distances = _add_up(table, large, replace(tally, domain=domain), categories.private)
+                square, distances = _add_up(
+                    table, large, replace(tally, domain=domain), categories.private
+                )
             totals = np.concatenate(distances)
             noisy = totals + noise.draw(source, totals.size).reshape(totals.shape)
             (total,) = of_squares.add(source, square.tolist())
             # In rows, as floats: with a tiny epsilon noise is larger than all of them.
             noisy = np.clip(noisy, -LARGEST, LARGEST).astype(float) / (2 * GRID)
             variance = (float(min(noise.error, Fraction(LARGEST))) / (2 * GRID)) ** 2
-            mean, error, found = _shrunk(noisy, domain.sizes, min(max(total, -LARGEST), LARGEST) / GRID, variance)
+            mean, error, found = _shrunk(
+                noisy, domain.sizes, min(max(total, -LARGEST), LARGEST) / GRID, variance
+            )
             self.domain_ = domain
             self.target_mean_ = float(_value(mean, low, high))
             self.target_mean_std_error_ = float((high - low) / 2 * error)
@@ -219,10 +227,19 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         codes, undeclared = find_codes(table, self.domain_, self.handle_unknown)
-        private = private_columns(self.domain_.columns, self.categories) if self.handle_unknown == "auto" else []
+        private = (
+            private_columns(self.domain_.columns, self.categories)
+            if self.handle_unknown == "auto"
+            else []
+        )
         for name in (name for name in undeclared if name not in private):
-            raise undeclared_error(name, self.domain_, "categories", known="declared or found")
-        return [np.append(known, self.target_mean_)[one] for known, one in zip(self.encodings_, codes, strict=True)]
+            raise undeclared_error(
+                name, self.domain_, "categories", known="declared or found"
+            )
+        return [
+            np.append(known, self.target_mean_)[one]
+            for known, one in zip(self.encodings_, codes, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -235,19 +252,34 @@ class _TargetTally:
     handle_unknown: str
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        shapes = [(len(self.domain.columns) + 1,), (1,), *((size, 2) for size in self.domain.sizes)]
+        shapes = [
+            (len(self.domain.columns) + 1,),
+            (1,),
+            *((size, 2) for size in self.domain.sizes),
+        ]
         return [np.zeros(shape, np.int64) for shape in shapes]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+    def add(
+        self,
+        sums: list[NDArray[np.int64]],
+        batch: Any,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
         self.add_rows(sums, read_table(batch))
 
     def add_rows(self, sums: list[NDArray[np.int64]], table: Table) -> None:
         faults, square, *distances = sums
-        codes, undeclared = find_codes(features(table), self.domain, self.handle_unknown)
+        codes, undeclared = find_codes(
+            features(table), self.domain, self.handle_unknown
+        )
         (numbers,) = read_numbers(target(table), missing=True)
         known = np.isfinite(numbers)
-        faults += np.array([*(name in undeclared for name in self.domain.columns), not known.all()])
-        places = to_places(np.where(known, numbers, self.low), self.low, self.high).astype(np.int64)
+        faults += np.array(
+            [*(name in undeclared for name in self.domain.columns), not known.all()]
+        )
+        places = to_places(
+            np.where(known, numbers, self.low), self.low, self.high
+        ).astype(np.int64)
         square += _sum_of_squares(places)
         for total, one, size in zip(distances, codes, self.domain.sizes, strict=True):
             total += _distances(one, places, size)
@@ -262,18 +294,26 @@ def _add_up(
 ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
     """Return the sum of squares, and the distances of each column; private columns may have other values."""
     sums = tally.zeros()
-    tally.add_rows(sums, table)  # a column that cannot be read at all is an error before any row is
+    tally.add_rows(
+        sums, table
+    )  # a column that cannot be read at all is an error before any row is
     if large is not None:
         sums = large.add_up(table.names, tally)
     faults, square, *distances = sums
-    for name in (name for name, fault in zip(table.names, faults, strict=True) if fault and name not in private):
+    for name in (
+        name
+        for name, fault in zip(table.names, faults, strict=True)
+        if fault and name not in private
+    ):
         if name == table.names[-1]:
             raise missing_error(name)
         raise undeclared_error(name, tally.domain, "categories")
     return square, distances
 
 
-def _distances(codes: NDArray[Any], places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def _distances(
+    codes: NDArray[Any], places: NDArray[np.int64], size: int
+) -> NDArray[np.int64]:
     """Add up the distances to both bounds by category; an undeclared value adds nothing."""
     sums = np.zeros((size + 1, 2), np.int64)
     np.add.at(sums, codes, np.column_stack([GRID + places, GRID - places]))
@@ -291,16 +331,24 @@ def _shrunk(
     """Return the mean of all rows, its error, and the mean of each category, in half widths from the bounds' middle."""
     # Of each category, the number of rows and the sum of places have independent noise of twice the variance.
     n_rows, totals = noisy.sum(axis=1), noisy[:, 0] - noisy[:, 1]
-    mean = float(np.clip(totals.sum() / n_rows.sum(), -1, 1)) if n_rows.sum() > 0 else 0.0
+    mean = (
+        float(np.clip(totals.sum() / n_rows.sum(), -1, 1)) if n_rows.sum() > 0 else 0.0
+    )
     of_noise = 2 * variance * (1 + mean**2)
     error = min(math.sqrt(len(noisy) * of_noise) / max(n_rows.sum(), 1.0), 1.0)
     # No variance between bounds is larger than ``1 - mean**2``. The mean of all columns has the least noise.
     most, n_all = 1 - mean**2, n_rows.sum() / len(sizes)
-    of_row = float(np.clip(square / n_all - mean**2, 0.001 * most, most)) if n_all > 0 else most
+    of_row = (
+        float(np.clip(square / n_all - mean**2, 0.001 * most, most))
+        if n_all > 0
+        else most
+    )
     found = []
     ends = np.cumsum(sizes)[:-1]
     for n, total in zip(np.split(n_rows, ends), np.split(totals, ends), strict=True):
-        shift = shrunk_shifts(n, total - mean * n, of_row=of_row, of_noise=of_noise, of_count=2 * variance)
+        shift = shrunk_shifts(
+            n, total - mean * n, of_row=of_row, of_noise=of_noise, of_count=2 * variance
+        )
         found.append(np.clip(mean + shift, -1, 1))
     return mean, error, found
 

@@ -17,11 +17,23 @@ from skdp import __version__
 # Each command: the module whose function ``add_<command>`` declares its options, and its line in ``skdp --help``.
 # The modules are imported when their command runs, since the libraries that they need take seconds.
 _COMMANDS = {
-    "report": ("_evaluate", "show what differential privacy costs, on Adult or on your own table"),
-    "draft-domain": ("_synthesize", "write a first draft of a domain file, to be edited"),
-    "plan": ("_plan", "find the epsilon, or the number of rows, that a wanted accuracy needs"),
+    "report": (
+        "_evaluate",
+        "show what differential privacy costs, on Adult or on your own table",
+    ),
+    "draft-domain": (
+        "_synthesize",
+        "write a first draft of a domain file, to be edited",
+    ),
+    "plan": (
+        "_plan",
+        "find the epsilon, or the number of rows, that a wanted accuracy needs",
+    ),
     "synthesize": ("_synthesize", "write a synthetic table that may be shared"),
-    "privatize": ("_privatize", "randomise each row of a table, for recipients that are not trusted with it"),
+    "privatize": (
+        "_privatize",
+        "randomise each row of a table, for recipients that are not trusted with it",
+    ),
     "estimate": ("_estimate", "estimate counts from privatised rows"),
     "tally": ("_estimate", "sum up reports of clients, or tallies of many collectors"),
     "statement": (
@@ -42,15 +54,21 @@ _STATUSES = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(
-        prog="skdp", description="Differential privacy for scikit-learn work.", epilog=_STATUSES
+        prog="skdp",
+        description="Differential privacy for scikit-learn work.",
+        epilog=_STATUSES,
     )
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     given = sys.argv[1:] if arguments is None else arguments
-    command = next((argument for argument in given if not argument.startswith("-")), None)
+    command = next(
+        (argument for argument in given if not argument.startswith("-")), None
+    )
     for name, (module, help_line) in _COMMANDS.items():
         if name == command:
-            add = getattr(import_module(f"skdp.cli.{module}"), f"add_{name.replace('-', '_')}")
+            add = getattr(
+                import_module(f"skdp.cli.{module}"), f"add_{name.replace('-', '_')}"
+            )
             add(commands)
         else:
             commands.add_parser(name, help=help_line)
@@ -60,7 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from skdp.privacy import BudgetExceeded
 
     try:
-        with _logged(options.log_level), _warnings_in_a_line(options.parser), redirected(options) as options.to_stream:
+        with (
+            _logged(options.log_level),
+            _warnings_in_a_line(options.parser),
+            redirected(options) as options.to_stream,
+        ):
             done = options.run(options)
             if not isinstance(done, int) and not options.to_stream:
                 print(f"Wrote {done}")
@@ -72,7 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.parser.exit(_EXHAUSTED, _error_line(error, options.parser))
     except (ImportError, OSError, ValueError, TypeError) as error:
         if isinstance(error, BrokenPipeError) and _is_unread():
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left at its end
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # Python writes what is left at its end
             return 141  # as a shell says of a command whose reader, such as head, has ended
         options.parser.exit(_REFUSED, _error_line(error, options.parser))
     return done if isinstance(done, int) else 0
@@ -91,7 +115,9 @@ def _is_unread() -> bool:
 def _logged(level: str) -> Iterator[None]:
     """Write what skdp logs to standard error."""
     logger, handler = logging.getLogger("skdp"), logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(level.upper())
@@ -107,7 +133,10 @@ def _warnings_in_a_line(parser: argparse.ArgumentParser) -> Iterator[None]:
     """Show warnings as errors are shown: without the line of Python that warns."""
 
     def show(message: Warning | str, *_: object) -> None:
-        print(f"{parser.prog}: warning: {in_flags(' '.join(str(message).split()), parser)}", file=sys.stderr)
+        print(
+            f"{parser.prog}: warning: {in_flags(' '.join(str(message).split()), parser)}",
+            file=sys.stderr,
+        )
 
     from skdp.cli._arguments import in_flags
 
@@ -120,8 +149,12 @@ def _error_line(error: Exception, parser: argparse.ArgumentParser) -> str:
     return f"{parser.prog}: error: {_in_one_line(str(error), error, parser)}\n"
 
 
-def _in_one_line(text: str, error: BaseException, parser: argparse.ArgumentParser) -> str:
+def _in_one_line(
+    text: str, error: BaseException, parser: argparse.ArgumentParser
+) -> str:
     """Write an error and its notes, without the usage: the error may be in a file."""
     from skdp.cli._arguments import in_flags
 
-    return in_flags(" ".join(" ".join([text, *getattr(error, "__notes__", ())]).split()), parser)
+    return in_flags(
+        " ".join(" ".join([text, *getattr(error, "__notes__", ())]).split()), parser
+    )

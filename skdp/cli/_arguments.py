@@ -15,7 +15,13 @@ from skdp.cli._streams import STREAMS
 from skdp.domain import Domain
 from skdp.engines import NoBar, Progress
 from skdp.engines.files import check_delimiter
-from skdp.privacy import SEARCH_ADVICE, BudgetExceeded, PrivacyLedger, check_delta, check_epsilon
+from skdp.privacy import (
+    SEARCH_ADVICE,
+    BudgetExceeded,
+    PrivacyLedger,
+    check_delta,
+    check_epsilon,
+)
 
 
 def real_number(check: Callable[[float], Any], expected: str) -> Callable[[str], float]:
@@ -37,7 +43,9 @@ def whole_number(least: int, what: str = "expected") -> Callable[[str], int]:
 
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{what} a whole number of at least {least}, not {text!r}")
+            raise argparse.ArgumentTypeError(
+                f"{what} a whole number of at least {least}, not {text!r}"
+            )
         return int(text)
 
     return read
@@ -55,18 +63,27 @@ def add_streams(command: Any, output: str, ending: str) -> None:
     command.set_defaults(inputs=("data",), output=output, ending=ending)
 
 
-def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], Any], **texts: str) -> Any:
+def add_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], Any], **texts: str
+) -> Any:
     """Add a command, and what runs it."""
     command = commands.add_parser(name, **texts)
     help_log = "what to log on standard error; no value and no key is ever logged (default: warning)"
-    command.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning", help=help_log)
+    command.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="warning",
+        help=help_log,
+    )
     command.set_defaults(parser=command, run=run)
     return command
 
 
 def add_table(command: Any, what: str) -> None:
     """Add the table that a command reads."""
-    command.add_argument("data", help=f"{what}: .csv, .tsv, .parquet, .arrow, .feather or .ipc{STREAMS}")
+    command.add_argument(
+        "data", help=f"{what}: .csv, .tsv, .parquet, .arrow, .feather or .ipc{STREAMS}"
+    )
     add_delimiter(command)
 
 
@@ -89,20 +106,37 @@ def add_release(command: Any) -> None:
     """Add the file that a command releases, and the options of `opened_ledger`."""
     text = "the file to write; one that exists is never overwritten; - is standard output, as CSV"
     command.add_argument("out", type=Path, help=text)
-    command.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or be created by --budget")
-    command.add_argument("--budget", type=read_epsilon, help="create the ledger, with this epsilon")
-    command.add_argument("--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)")
+    command.add_argument(
+        "--ledger",
+        type=Path,
+        help="a ledger to charge; it must exist, or be created by --budget",
+    )
+    command.add_argument(
+        "--budget", type=read_epsilon, help="create the ledger, with this epsilon"
+    )
+    command.add_argument(
+        "--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)"
+    )
     add_seed(command)
 
 
 def add_seed(command: Any) -> None:
     """Add the seed."""
-    command.add_argument("--seed", type=read_seed, help="reproducible, not secure (default: secure random bits)")
+    command.add_argument(
+        "--seed",
+        type=read_seed,
+        help="reproducible, not secure (default: secure random bits)",
+    )
 
 
 def add_domain(command: Any, *, required: bool = True) -> None:
     """Add the domain file."""
-    command.add_argument("--domain", type=Path, required=required, help="the domain file; draft-domain writes a draft")
+    command.add_argument(
+        "--domain",
+        type=Path,
+        required=required,
+        help="the domain file; draft-domain writes a draft",
+    )
 
 
 def read_domain_file(path: Path) -> Domain:
@@ -132,8 +166,14 @@ def in_flags(text: str, parser: argparse.ArgumentParser) -> str:
         return option if value in ("True", "False") else f"{option} {value}"
 
     # The name of a parameter alone is the `dest` of its option.
-    known = {action.dest: action.option_strings[0] for action in parser._actions if action.option_strings}
-    return _NAME.sub(lambda found: known.get(found[1], found[0]), _PARAMETER.sub(flag, text))
+    known = {
+        action.dest: action.option_strings[0]
+        for action in parser._actions
+        if action.option_strings
+    }
+    return _NAME.sub(
+        lambda found: known.get(found[1], found[0]), _PARAMETER.sub(flag, text)
+    )
 
 
 def add_handle_unknown(command: Any, choices: list[str], others: str) -> None:
@@ -158,8 +198,14 @@ def opened_ledger(options: argparse.Namespace) -> Iterator[PrivacyLedger | None]
     except BaseException as error:
         if isinstance(error, BudgetExceeded):
             # A command is one release, of which no search makes more, and its ledger is a file.
-            error.args = (f"ledger {options.ledger}: {str(error).removesuffix(SEARCH_ADVICE)}",)
-        if ledger is not None and options.budget is not None and not len(ledger.report()):
+            error.args = (
+                f"ledger {options.ledger}: {str(error).removesuffix(SEARCH_ADVICE)}",
+            )
+        if (
+            ledger is not None
+            and options.budget is not None
+            and not len(ledger.report())
+        ):
             options.ledger.unlink()
         raise
 
@@ -173,11 +219,17 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
         if options.budget_delta:
             raise ValueError("--budget-delta goes with --budget")
         if not options.ledger.exists():
-            raise ValueError(f"there is no ledger {options.ledger}; --budget creates one")
+            raise ValueError(
+                f"there is no ledger {options.ledger}; --budget creates one"
+            )
         return PrivacyLedger(options.ledger)
     if options.ledger.exists():
-        raise ValueError(f"{options.ledger} exists already: leave out --budget, which is given once")
-    return PrivacyLedger(options.ledger, epsilon=options.budget, delta=options.budget_delta)
+        raise ValueError(
+            f"{options.ledger} exists already: leave out --budget, which is given once"
+        )
+    return PrivacyLedger(
+        options.ledger, epsilon=options.budget, delta=options.budget_delta
+    )
 
 
 def add_quiet(command: Any) -> None:
@@ -195,7 +247,9 @@ def _bar_of_steps(total: int) -> Callable[[], Any]:
     try:
         bar = _bar(total, unit="step")
     except ImportError:
-        raise ImportError('this command needs further packages: pip install "skdp[fairness,plot]"') from None
+        raise ImportError(
+            'this command needs further packages: pip install "skdp[fairness,plot]"'
+        ) from None
 
     def advance() -> None:
         bar.update()
@@ -220,4 +274,6 @@ def _bar_of_rows(total: int | None) -> Any:
 def _bar(total: int | None, **options: Any) -> Any:
     from tqdm import tqdm
 
-    return tqdm(total=total, file=sys.stderr, dynamic_ncols=True, disable=None, **options)
+    return tqdm(
+        total=total, file=sys.stderr, dynamic_ncols=True, disable=None, **options
+    )

@@ -60,15 +60,35 @@ def add_estimate(commands: Any) -> None:
     add_transformer(estimate)
     add_delimiter(estimate)
     add_streams(estimate, "out", ".csv")
-    add("--postprocess", choices=list(POSTPROCESSORS), default="none", help="(default: none)")
-    add("--confidence", type=read_share, default=0.95, help="of each interval (default: 0.95)", metavar="C")
+    add(
+        "--postprocess",
+        choices=list(POSTPROCESSORS),
+        default="none",
+        help="(default: none)",
+    )
+    add(
+        "--confidence",
+        type=read_share,
+        default=0.95,
+        help="of each interval (default: 0.95)",
+        metavar="C",
+    )
     help_shuffled = (
         "also state what the sums of the reports guarantee, if nothing else of them was or will be published and at "
         "least N of them are of honest persons; needs --delta"
     )
     add("--shuffled", type=read_positive, metavar="N", help=help_shuffled)
-    add("--delta", type=read_delta, metavar="D", help="with --shuffled: the failure probability, well below 1 / N")
-    add("--out", type=Path, help="a file to write to, - for CSV on standard output (default: print the estimates)")
+    add(
+        "--delta",
+        type=read_delta,
+        metavar="D",
+        help="with --shuffled: the failure probability, well below 1 / N",
+    )
+    add(
+        "--out",
+        type=Path,
+        help="a file to write to, - for CSV on standard output (default: print the estimates)",
+    )
     add_quiet(estimate)
 
 
@@ -120,10 +140,14 @@ def _of_sums(options: argparse.Namespace, transformer: Any) -> PrivacyGuarantee:
     found = transformer_of([options.data], transformer)
     n_reports = tally_files(options.data, found).n_reports
     if n_reports < options.shuffled:
-        raise ValueError(f"--shuffled {options.shuffled}: there are only {n_reports} reports")
+        raise ValueError(
+            f"--shuffled {options.shuffled}: there are only {n_reports} reports"
+        )
     said = said_by(options.data)
     stated = {} if said is None else json.loads(said).get("guarantee") or {}
-    promise = shuffled_guarantee(found, options.shuffled, options.delta, released="tally")
+    promise = shuffled_guarantee(
+        found, options.shuffled, options.delta, released="tally"
+    )
     return replace(promise, secure=promise.secure and stated.get("secure") is not False)
 
 
@@ -131,7 +155,9 @@ def _run_tally(options: argparse.Namespace) -> Path | int:
     options.data = [source_at(place, options.delimiter) for place in options.data]
     given = None if options.protocol is None else _read_protocol(options.protocol)
     transformer = transformer_of(options.data, given)
-    tally = tally_files(options.data, transformer, target=options.out, progress=bar_of_rows(options))
+    tally = tally_files(
+        options.data, transformer, target=options.out, progress=bar_of_rows(options)
+    )
     if options.out is not None:
         return options.out
     print(tally_text(tally, transformer, options.data))
@@ -147,7 +173,9 @@ def _transformer(options: argparse.Namespace) -> Any:
     elif options.protocol is not None:
         name, found = options.protocol.name, _read_protocol(options.protocol)
     elif options.domain is None or options.epsilon is None:
-        raise ValueError(f"{name} does not say how its reports were made: {_NEEDED} are needed")
+        raise ValueError(
+            f"{name} does not say how its reports were made: {_NEEDED} are needed"
+        )
     else:
         return make_transformer(options)
     for contradiction in _contradictions(options, found):
@@ -165,7 +193,9 @@ def _check_protocol(options: argparse.Namespace, said: str, name: str) -> None:
     try:
         check_carried(said, _read_protocol(options.protocol))
     except ValueError as error:
-        raise ValueError(f"--protocol {options.protocol} contradicts {name}: {error}") from None
+        raise ValueError(
+            f"--protocol {options.protocol} contradicts {name}: {error}"
+        ) from None
 
 
 def _contradictions(options: argparse.Namespace, found: Any) -> Iterator[str]:
@@ -185,7 +215,10 @@ def _contradictions(options: argparse.Namespace, found: Any) -> Iterator[str]:
     declared = None if options.domain is None else read_domain_file(options.domain)
     columns = list(found.protocol_.columns)
     if options.columns is not None:
-        given = columns_of(options.columns, columns if declared is None else [*declared.columns, *columns])
+        given = columns_of(
+            options.columns,
+            columns if declared is None else [*declared.columns, *columns],
+        )
         yield from _contradiction("--columns", given, columns)
     if declared is not None:
         yield from _of_domain(declared, found, columns)
@@ -208,9 +241,13 @@ def _of_domain(declared: Any, found: Any, columns: Iterable[Any]) -> Iterator[st
         elif name not in declared.columns:
             yield f"--domain declares no column {name!r}, which contradicts the columns"
         elif has_bounds:
-            given, there = (bounds_of(domain.select([name]))[name] for domain in (declared, own))
+            given, there = (
+                bounds_of(domain.select([name]))[name] for domain in (declared, own)
+            )
             if given != there:
                 yield f"--domain declares column {name!r} within {_written([*given])}, which contradicts the bounds"
         elif declared[name] != own[name]:
-            order = ", or another order," if len(declared[name]) == len(own[name]) else ""
+            order = (
+                ", or another order," if len(declared[name]) == len(own[name]) else ""
+            )
             yield f"--domain declares other values{order} of column {name!r}, which contradicts the {len(own[name])}"

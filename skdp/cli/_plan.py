@@ -34,33 +34,91 @@ def add_plan(commands: Any) -> None:
     )
     add = plan.add_argument
     add_domain(plan)
-    add("--columns", nargs="+", metavar="COLUMN", help="what is released (default: all declared)")
-    add("--of", choices=["count", "frequency", "parity"], default="count", help="what is wanted (default: count)")
-    add("--within", type=read_within, required=True, help="the largest half width of its interval")
+    add(
+        "--columns",
+        nargs="+",
+        metavar="COLUMN",
+        help="what is released (default: all declared)",
+    )
+    add(
+        "--of",
+        choices=["count", "frequency", "parity"],
+        default="count",
+        help="what is wanted (default: count)",
+    )
+    add(
+        "--within",
+        type=read_within,
+        required=True,
+        help="the largest half width of its interval",
+    )
     add("--rows", type=read_positive, help="the number of rows, if epsilon is wanted")
-    add("--epsilon", type=read_epsilon, help="the privacy loss of a row, if the number of rows is wanted")
-    add("--confidence", type=read_share, default=0.95, help="the coverage of the interval (default: 0.95)")
-    add("--curator", action="store_true", help="a trusted curator counts; otherwise each row is randomised")
-    add("--transformer", choices=list(ENCODERS), help="how a row is randomised (default: randomized_response)")
-    add("--strategy", choices=["split", "joint", "sample"], help="how columns share epsilon (default: split)")
+    add(
+        "--epsilon",
+        type=read_epsilon,
+        help="the privacy loss of a row, if the number of rows is wanted",
+    )
+    add(
+        "--confidence",
+        type=read_share,
+        default=0.95,
+        help="the coverage of the interval (default: 0.95)",
+    )
+    add(
+        "--curator",
+        action="store_true",
+        help="a trusted curator counts; otherwise each row is randomised",
+    )
+    add(
+        "--transformer",
+        choices=list(ENCODERS),
+        help="how a row is randomised (default: randomized_response)",
+    )
+    add(
+        "--strategy",
+        choices=["split", "joint", "sample"],
+        help="how columns share epsilon (default: split)",
+    )
     help_share = "a guess of the share of the rows that have the value, or are privileged (default: the worst)"
     add("--share", type=read_share, help=help_share)
-    add("--privileged", nargs="+", metavar="VALUE", help="of parity, for one column: its privileged values")
-    add("--rates", nargs=2, type=float, help="of parity: guesses of the selection rates, that of the privileged second")
+    add(
+        "--privileged",
+        nargs="+",
+        metavar="VALUE",
+        help="of parity, for one column: its privileged values",
+    )
+    add(
+        "--rates",
+        nargs=2,
+        type=float,
+        help="of parity: guesses of the selection rates, that of the privileged second",
+    )
 
 
 def _run_plan(options: argparse.Namespace) -> int:
     domain = declared_columns(options)
     if options.curator:
-        refuse_options(options, ["transformer", "strategy"], "is how rows are randomised: leave it out with --curator")
+        refuse_options(
+            options,
+            ["transformer", "strategy"],
+            "is how rows are randomised: leave it out with --curator",
+        )
         source: Any = DPHistogram(domain=domain)
     else:
         kind = ENCODERS[options.transformer or "randomized_response"]
         source = kind(categories=domain, strategy=options.strategy or "split")
     if options.of != "parity":
         refuse_options(options, ["privileged", "rates"], "goes with --of parity")
-    if options.rows is None and options.epsilon is None and not (options.curator and options.of == "count"):
-        other = "" if options.of == "count" else "; or --epsilon, if the number of rows is wanted"
+    if (
+        options.rows is None
+        and options.epsilon is None
+        and not (options.curator and options.of == "count")
+    ):
+        other = (
+            ""
+            if options.of == "count"
+            else "; or --epsilon, if the number of rows is wanted"
+        )
         raise ValueError(f"--rows is needed{other}")
     plan = plan_epsilon(
         source,
@@ -73,11 +131,15 @@ def _run_plan(options: argparse.Namespace) -> int:
         rates=options.rates or (0.5, 0.5),
         confidence_level=options.confidence,
     )
-    print(f"{plan}\n\n{plan.curve.to_string(index=False, float_format='{:.4g}'.format)}")
+    print(
+        f"{plan}\n\n{plan.curve.to_string(index=False, float_format='{:.4g}'.format)}"
+    )
     return 0
 
 
 def _values(domain: Any, texts: list[str]) -> list[Any]:
     """Return the declared values of a single column, such as 1 for "1"; others are refused by their names later."""
-    known = {str(value): value for name in domain.columns for value in domain[name].labels}
+    known = {
+        str(value): value for name in domain.columns for value in domain[name].labels
+    }
     return [known.get(text, text) for text in texts]

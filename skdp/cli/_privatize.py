@@ -56,16 +56,48 @@ def add_privatize(commands: Any) -> None:
         "largest epsilon of a row that reaches it is found"
     )
     add("--target-epsilon", type=read_epsilon, metavar="E", help=help_target)
-    add("--n-shuffled", type=read_positive, metavar="N", help="with it: how many honest rows are summed, at least")
-    add("--delta", type=read_delta, metavar="D", help="with it: the failure probability, well below 1 / N")
-    add("--load", type=Path, metavar="PROTOCOL", help="instead of these: the protocol that --save wrote")
-    add("--save", type=Path, metavar="PROTOCOL", help="a new file for the protocol, which holds nothing secret")
+    add(
+        "--n-shuffled",
+        type=read_positive,
+        metavar="N",
+        help="with it: how many honest rows are summed, at least",
+    )
+    add(
+        "--delta",
+        type=read_delta,
+        metavar="D",
+        help="with it: the failure probability, well below 1 / N",
+    )
+    add(
+        "--load",
+        type=Path,
+        metavar="PROTOCOL",
+        help="instead of these: the protocol that --save wrote",
+    )
+    add(
+        "--save",
+        type=Path,
+        metavar="PROTOCOL",
+        help="a new file for the protocol, which holds nothing secret",
+    )
     add_permanent(privatize)
     add_handle_unknown(privatize, ["error", "uniform"], "or replace it by a random one")
     kept = privatize.add_mutually_exclusive_group()
-    kept.add_argument("--keep", nargs="+", default=[], metavar="COLUMN", help="columns to release AS THEY ARE")
-    kept.add_argument("--keep-all", action="store_true", help="release all other columns AS THEY ARE")
-    add("--format", choices=["csv", "tsv", "parquet", "arrow"], help="of standard output (default: csv)")
+    kept.add_argument(
+        "--keep",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="columns to release AS THEY ARE",
+    )
+    kept.add_argument(
+        "--keep-all", action="store_true", help="release all other columns AS THEY ARE"
+    )
+    add(
+        "--format",
+        choices=["csv", "tsv", "parquet", "arrow"],
+        help="of standard output (default: csv)",
+    )
     help_resume = "resume a run that was stopped: with the same reports, and nothing is charged again"
     add("--resume", action="store_true", help=help_resume)
     add(
@@ -82,15 +114,23 @@ def _run_privatize(options: argparse.Namespace) -> Path:
     if options.target_epsilon is None:
         refuse_options(options, OF_SHUFFLING, "goes with --target-epsilon")
     if not options.to_stream:
-        refuse_options(options, ["format"], "is of standard output: the name of a file says its format")
+        refuse_options(
+            options,
+            ["format"],
+            "is of standard output: the name of a file says its format",
+        )
     if options.save is not None and options.save.exists():
-        raise FileExistsError(f"{options.save} exists already; choose another name for --save")
+        raise FileExistsError(
+            f"{options.save} exists already; choose another name for --save"
+        )
     transformer, columns = _transformer(options)
     table = TableFile(options.data, delimiter=options.delimiter)
     table.check_columns(columns)  # others may be a row, if a CSV file has no header
     others = [name for name in table.names if name not in columns]
     keep = others if options.keep_all else options.keep
-    left_out = [name for name in others if name not in keep and name != options.record_id]
+    left_out = [
+        name for name in others if name not in keep and name != options.record_id
+    ]
     if keep:
         print(f"Released as they are: {', '.join(keep)}", file=sys.stderr)
     if left_out:
@@ -114,13 +154,22 @@ def _run_privatize(options: argparse.Namespace) -> Path:
     if options.save is not None:
         transformer.save(options.save)
     elif options.to_stream:
-        print("The reports do not say their protocol: --save writes it, for skdp estimate", file=sys.stderr)
+        print(
+            "The reports do not say their protocol: --save writes it, for skdp estimate",
+            file=sys.stderr,
+        )
     print(transformer.guarantee_)
     if options.target_epsilon is not None:
-        summed = shuffled_guarantee(transformer, options.n_shuffled, options.delta, released="tally")
-        print(f"If only the sums of at least {options.n_shuffled:,} honest rows are published (skdp tally): {summed}")
+        summed = shuffled_guarantee(
+            transformer, options.n_shuffled, options.delta, released="tally"
+        )
+        print(
+            f"If only the sums of at least {options.n_shuffled:,} honest rows are published (skdp tally): {summed}"
+        )
         if 0 < rows.seen < options.n_shuffled:
-            alone = shuffled_guarantee(transformer, rows.seen, options.delta, released="tally")
+            alone = shuffled_guarantee(
+                transformer, rows.seen, options.delta, released="tally"
+            )
             print(
                 f"This file has {rows.seen:,} rows only. If their sums are published without those of others: {alone}"
             )
@@ -147,10 +196,18 @@ class _CountedRows:
 
 def _transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
     """Make the transformer, and name its columns."""
-    kind = None if options.load is not None else TRANSFORMERS[options.transformer or "randomized_response"]
+    kind = (
+        None
+        if options.load is not None
+        else TRANSFORMERS[options.transformer or "randomized_response"]
+    )
     parameters: dict[str, Any] = {"random_state": options.seed}
     if options.load is not None or kind in (NumericPerturber, RapporEncoder):
-        text = "is in the protocol" if kind is None else "goes with another --transformer: there is no undeclared value"
+        text = (
+            "is in the protocol"
+            if kind is None
+            else "goes with another --transformer: there is no undeclared value"
+        )
         refuse_options(options, ["handle_unknown"], text)
     else:
         parameters["handle_unknown"] = options.handle_unknown or "error"
@@ -159,7 +216,11 @@ def _transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
         made = load_transformer(options, options.load, **parameters)
     else:
         made = make_transformer(options, **parameters)
-    declared = made.protocol_.columns if hasattr(made, "protocol_") else made.declared_domain.columns
+    declared = (
+        made.protocol_.columns
+        if hasattr(made, "protocol_")
+        else made.declared_domain.columns
+    )
     return made, list(declared)
 
 
@@ -171,21 +232,39 @@ def add_permanent(command: Any) -> None:
     help_id = "the column that says which record a row is of: a record that reports again repeats its report"
     command.add_argument("--record-id", metavar="COLUMN", help=help_id)
     key = command.add_mutually_exclusive_group()
-    key.add_argument("--key", type=Path, metavar="FILE", help="the secret key of permanent reports; keep it")
-    key.add_argument("--new-key", type=Path, metavar="FILE", help="the same, for the first time: draws a key")
+    key.add_argument(
+        "--key",
+        type=Path,
+        metavar="FILE",
+        help="the secret key of permanent reports; keep it",
+    )
+    key.add_argument(
+        "--new-key",
+        type=Path,
+        metavar="FILE",
+        help="the same, for the first time: draws a key",
+    )
 
 
-def permanent_parameters(options: argparse.Namespace, kind: type[Any] | None) -> dict[str, Any]:
+def permanent_parameters(
+    options: argparse.Namespace, kind: type[Any] | None
+) -> dict[str, Any]:
     """Return the parameters of a transformer of a class, or of a protocol, that reports permanently."""
     place = options.key or options.new_key
     if (place is None) != (options.record_id is None):
-        raise ValueError("--record-id goes with --key, or --new-key, and these with --record-id")
+        raise ValueError(
+            "--record-id goes with --key, or --new-key, and these with --record-id"
+        )
     if place is None:
         return {}
     if options.seed is not None and kind is not RapporEncoder:
-        raise ValueError("--seed is of no use with --record-id: the random bits come from the key")
+        raise ValueError(
+            "--seed is of no use with --record-id: the random bits come from the key"
+        )
     key = read_key(place) if options.key is not None else new_key(place)
-    return {"secret_key": key} | ({} if kind in (None, RapporEncoder) else {"memoize": True})
+    return {"secret_key": key} | (
+        {} if kind in (None, RapporEncoder) else {"memoize": True}
+    )
 
 
 def read_key(path: Path) -> SecretKey:
@@ -194,13 +273,17 @@ def read_key(path: Path) -> SecretKey:
         with path.open("rb") as file:
             text = file.read(_MOST_BYTES)
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no key {path}; --new-key draws one") from None
+        raise FileNotFoundError(
+            f"there is no key {path}; --new-key draws one"
+        ) from None
     try:
         key = bytes.fromhex(text.decode("ascii"))
     except ValueError:
         key = b""
     if not key:
-        raise ValueError(f"--key {path} holds no key, which is a line of hexadecimal digits, as --new-key writes it")
+        raise ValueError(
+            f"--key {path} holds no key, which is a line of hexadecimal digits, as --new-key writes it"
+        )
     return SecretKey(key)
 
 
@@ -210,7 +293,9 @@ def new_key(path: Path) -> SecretKey:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise FileExistsError(f"{path} exists already: a key that was drawn before is given by --key") from None
+        raise FileExistsError(
+            f"{path} exists already: a key that was drawn before is given by --key"
+        ) from None
     with os.fdopen(handle, "w") as file:
         file.write(f"{key.hex()}\n")
         file.flush()

@@ -48,7 +48,11 @@ def add_statement(commands: Any) -> None:
     )
     add = statement.add_argument
     add("source", metavar="SOURCE", help=_SOURCES)
-    add("--out", type=Path, help="the .html or .json file to write; one that exists is never overwritten")
+    add(
+        "--out",
+        type=Path,
+        help="the .html or .json file to write; one that exists is never overwritten",
+    )
 
 
 def _run_statement(options: argparse.Namespace) -> Path | int:
@@ -61,7 +65,11 @@ def _run_statement(options: argparse.Namespace) -> Path | int:
     if out is None:
         print(statement)
         return 0
-    text = statement.to_html() if out.suffix.lower() == ".html" else statement.to_json() + "\n"
+    text = (
+        statement.to_html()
+        if out.suffix.lower() == ".html"
+        else statement.to_json() + "\n"
+    )
     with out.open("x", encoding="utf-8") as file:
         file.write(text)
     return out
@@ -109,7 +117,9 @@ def _of_reports(source: str) -> PrivacyStatement:
             f"{source} does not say how its reports were made: give the protocol that save of the encoder wrote, or "
             "skdp privatize --save"
         )
-    return _with_columns_beside(transformer, columns_beside_reports(source, transformer))
+    return _with_columns_beside(
+        transformer, columns_beside_reports(source, transformer)
+    )
 
 
 def _with_columns_beside(transformer: Any, others: list[str]) -> PrivacyStatement:
@@ -117,8 +127,20 @@ def _with_columns_beside(transformer: Any, others: list[str]) -> PrivacyStatemen
     statement = privacy_statement(transformer)
     if not others:
         return statement
-    unprotected = {"step": "", "mechanism": "", "epsilon": nan, "delta": nan, "relation": "", "trust": ""}
-    rows = pd.DataFrame([{"column": name, **unprotected, "protection": "released as is"} for name in others])
+    unprotected = {
+        "step": "",
+        "mechanism": "",
+        "epsilon": nan,
+        "delta": nan,
+        "relation": "",
+        "trust": "",
+    }
+    rows = pd.DataFrame(
+        [
+            {"column": name, **unprotected, "protection": "released as is"}
+            for name in others
+        ]
+    )
     return replace(statement, rows=pd.concat([statement.rows, rows], ignore_index=True))
 
 

@@ -27,7 +27,9 @@ def redirected(options: argparse.Namespace) -> Iterator[bool]:
     inputs: tuple[str, ...] = getattr(options, "inputs", ())
     output: str = getattr(options, "output", "")
     is_output = _is_stream(getattr(options, output, None))
-    if not is_output and not any(_names_stream(getattr(options, name)) for name in inputs):
+    if not is_output and not any(
+        _names_stream(getattr(options, name)) for name in inputs
+    ):
         yield False
         return
     if getattr(options, "resume", False):
@@ -52,7 +54,9 @@ def _is_stream(place: Any) -> bool:
 
 
 def _names_stream(places: Any) -> bool:
-    return any(map(_is_stream, places)) if isinstance(places, list) else _is_stream(places)
+    return (
+        any(map(_is_stream, places)) if isinstance(places, list) else _is_stream(places)
+    )
 
 
 def _with_file(places: Any, folder: Path) -> Any:
@@ -70,7 +74,9 @@ def _with_file(places: Any, folder: Path) -> Any:
 def _stored_input(folder: Path) -> Path:
     stream = sys.stdin.buffer
     start = stream.read(_LONGEST_START)
-    ending = next((ending for first, ending in _STARTS if start.startswith(first)), ".csv")
+    ending = next(
+        (ending for first, ending in _STARTS if start.startswith(first)), ".csv"
+    )
     if start.startswith(_GZIPPED):
         raise ValueError("standard input is gzipped: unpack it first, as by gunzip")
     path = folder / f"standard-input{ending}"

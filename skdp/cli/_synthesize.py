@@ -30,7 +30,16 @@ from skdp.synthesis import DPMarginalSynthesizer
 from skdp.synthesis.selection import BINS, STRATEGIES
 
 _OF_FITS = (
-    *("domain", "epsilon", "delta", "marginals", "max_rows_per_person", "person_column", "handle_unknown", "real"),
+    *(
+        "domain",
+        "epsilon",
+        "delta",
+        "marginals",
+        "max_rows_per_person",
+        "person_column",
+        "handle_unknown",
+        "real",
+    ),
     *("target", "rule", "bins", "save", "ledger", "budget", "delimiter"),
 )
 
@@ -49,8 +58,18 @@ def add_draft_domain(commands: Any) -> None:
     help_domain = "the file to write, .toml; one that exists is never overwritten; - is standard output"
     add("domain", type=Path, help=help_domain)
     add_streams(draft, "domain", ".toml")
-    add("--bins", type=read_positive, default=32, help="the most bins of a column of numbers (default: 32)")
-    add("--max-values", type=read_positive, default=100, help="the most values of another column (default: 100)")
+    add(
+        "--bins",
+        type=read_positive,
+        default=32,
+        help="the most bins of a column of numbers (default: 32)",
+    )
+    add(
+        "--max-values",
+        type=read_positive,
+        default=100,
+        help="the most values of another column (default: 100)",
+    )
 
 
 def add_synthesize(commands: Any) -> None:
@@ -69,21 +88,62 @@ def add_synthesize(commands: Any) -> None:
     add_streams(synthesize, "out", ".csv")
     add_domain(synthesize, required=False)
     add("--epsilon", type=read_epsilon, help="the privacy loss of all that is written")
-    add("--delta", type=read_delta, help="failure probability: 0 (default), or far below 1 / rows")
-    add("--marginals", choices=sorted(STRATEGIES), help="what to measure (default: auto)")
-    add("--target", metavar="COLUMN", help="what models that are trained on the rows will predict: kept better")
+    add(
+        "--delta",
+        type=read_delta,
+        help="failure probability: 0 (default), or far below 1 / rows",
+    )
+    add(
+        "--marginals",
+        choices=sorted(STRATEGIES),
+        help="what to measure (default: auto)",
+    )
+    add(
+        "--target",
+        metavar="COLUMN",
+        help="what models that are trained on the rows will predict: kept better",
+    )
     help_rule = "a public rule that all rows keep, such as --rule start '<=' end, or --rule job 'missing with' wage"
-    add("--bins", choices=BINS, help="of numbers: as declared (default), or found by noisy counts")
-    add("--rule", nargs=3, action="append", metavar=("COLUMN", "RULE", "COLUMN"), help=help_rule)
-    add("--rows", type=read_count, help="rows to write (default: the estimated number of records)")
-    add("--max-rows-per-person", type=read_positive, help="rows that one person may have (default: 1)")
-    add("--person-column", help="the column that identifies the person of a row: surplus rows of a person are left out")
-    add_handle_unknown(synthesize, ["error", "clip", "ignore"], "put numbers into the outermost bins, or drop the row")
+    add(
+        "--bins",
+        choices=BINS,
+        help="of numbers: as declared (default), or found by noisy counts",
+    )
+    add(
+        "--rule",
+        nargs=3,
+        action="append",
+        metavar=("COLUMN", "RULE", "COLUMN"),
+        help=help_rule,
+    )
+    add(
+        "--rows",
+        type=read_count,
+        help="rows to write (default: the estimated number of records)",
+    )
+    add(
+        "--max-rows-per-person",
+        type=read_positive,
+        help="rows that one person may have (default: 1)",
+    )
+    add(
+        "--person-column",
+        help="the column that identifies the person of a row: surplus rows of a person are left out",
+    )
+    add_handle_unknown(
+        synthesize,
+        ["error", "clip", "ignore"],
+        "put numbers into the outermost bins, or drop the row",
+    )
     help_real = "columns of a CSV file with fractions, though their bins have whole edges, as real = true in the domain"
     add("--real", nargs="+", metavar="COLUMN", help=help_real)
-    help_save = "a file for the fitted model, written before rows are drawn; --load reads it"
+    help_save = (
+        "a file for the fitted model, written before rows are drawn; --load reads it"
+    )
     add("--save", type=Path, metavar="MODEL", help=help_save)
-    help_load = "DATA is a model that --save wrote: draw rows from it, which costs no privacy"
+    help_load = (
+        "DATA is a model that --save wrote: draw rows from it, which costs no privacy"
+    )
     add("--load", action="store_true", help=help_load)
     shown = synthesize.add_mutually_exclusive_group()
     shown.add_argument("--verbose", action="store_true", help="report each step")
@@ -92,26 +152,40 @@ def add_synthesize(commands: Any) -> None:
 
 def _run_draft_domain(options: argparse.Namespace) -> Path:
     if options.domain.suffix.lower() != ".toml":
-        raise ValueError(f"a domain file is TOML, and its name ends in .toml, got {options.domain.name!r}")
+        raise ValueError(
+            f"a domain file is TOML, and its name ends in .toml, got {options.domain.name!r}"
+        )
     if options.domain.exists():
-        raise ValueError(f"{options.domain} exists already; choose another name, or remove it")
+        raise ValueError(
+            f"{options.domain} exists already; choose another name, or remove it"
+        )
     if not options.domain.absolute().parent.is_dir():
         raise ValueError(f"{options.domain} is in a directory that does not exist")
     text = draft_file(
-        TableFile(options.data, delimiter=options.delimiter), bins=options.bins, max_values=options.max_values
+        TableFile(options.data, delimiter=options.delimiter),
+        bins=options.bins,
+        max_values=options.max_values,
     )
     with options.domain.open("x", encoding="utf-8") as file:
         file.write(text)
     # The remarks are at the top of the file, before the first empty line.
-    print(*(line.removeprefix("# ") for line in text.partition("\n\n")[0].splitlines()), sep="\n", file=sys.stderr)
+    print(
+        *(line.removeprefix("# ") for line in text.partition("\n\n")[0].splitlines()),
+        sep="\n",
+        file=sys.stderr,
+    )
     return options.domain
 
 
 def _run_loaded(options: argparse.Namespace) -> Path:
     """Draw rows from a model."""
     refuse_options(options, _OF_FITS, "goes without --load: a model is fitted already")
-    synthesizer = DPMarginalSynthesizer.load(options.data).set_params(random_state=options.seed)
-    sample_file(synthesizer, options.out, n_samples=options.rows, progress=bar_of_rows(options))
+    synthesizer = DPMarginalSynthesizer.load(options.data).set_params(
+        random_state=options.seed
+    )
+    sample_file(
+        synthesizer, options.out, n_samples=options.rows, progress=bar_of_rows(options)
+    )
     return options.out
 
 
@@ -124,9 +198,16 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
     domain = read_domain_file(options.domain)
     table = TableFile(options.data, delimiter=options.delimiter)
     table.check_columns(domain.columns)
-    left_out = [name for name in table.names if name not in domain.columns and name != options.person_column]
+    left_out = [
+        name
+        for name in table.names
+        if name not in domain.columns and name != options.person_column
+    ]
     if left_out:
-        print(f"Left out, as the domain does not have them: {', '.join(left_out)}", file=sys.stderr)
+        print(
+            f"Left out, as the domain does not have them: {', '.join(left_out)}",
+            file=sys.stderr,
+        )
     synthesizer = DPMarginalSynthesizer(
         options.epsilon,
         delta=options.delta or 0.0,
@@ -154,7 +235,10 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
                 progress=bar_of_rows(options),
             )
     except KeyboardInterrupt:
-        print("Stopped: no table was written. A charge to a ledger remains.", file=sys.stderr)
+        print(
+            "Stopped: no table was written. A charge to a ledger remains.",
+            file=sys.stderr,
+        )
         return 130
     print(synthesizer.guarantee_)
     return options.out

@@ -40,13 +40,25 @@ ENCODERS = {
     "hadamard": HadamardResponseEncoder,
     "auto": FrequencyOracleEncoder,
 }
-TRANSFORMERS: dict[str, type[Any]] = {**ENCODERS, "numeric": NumericPerturber, "rappor": RapporEncoder}
+TRANSFORMERS: dict[str, type[Any]] = {
+    **ENCODERS,
+    "numeric": NumericPerturber,
+    "rappor": RapporEncoder,
+}
 
 MECHANISMS = ["optimal", "square_wave", "distribution", "laplace"]
 
 OF_NUMBERS = ("mechanism", "grid_size")
 OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts", "p", "q", "handle_missing")
-DECLARING = ("domain", "columns", "epsilon", "strategy", "transformer", *OF_NUMBERS, *OF_FILTERS)
+DECLARING = (
+    "domain",
+    "columns",
+    "epsilon",
+    "strategy",
+    "transformer",
+    *OF_NUMBERS,
+    *OF_FILTERS,
+)
 """The options of `make_transformer`, which a protocol takes the place of."""
 
 OF_SHUFFLING = ("target_epsilon", "n_shuffled", "delta")
@@ -65,7 +77,12 @@ def add_transformer(command: Any) -> None:
     """Add the options of `make_transformer`; None stands for what is not given."""
     add = command.add_argument
     add_domain(command, required=False)
-    add("--columns", nargs="+", metavar="COLUMN", help="what to privatise (default: all declared)")
+    add(
+        "--columns",
+        nargs="+",
+        metavar="COLUMN",
+        help="what to privatise (default: all declared)",
+    )
     add("--epsilon", type=read_epsilon, help="the privacy loss of a row")
     help_strategy = (
         "how columns share epsilon: each has a part of it, all are one, or each row reports one of them (of numeric: "
@@ -78,12 +95,30 @@ def add_transformer(command: Any) -> None:
     )
     add("--transformer", choices=list(TRANSFORMERS), help=help_transformer)
     add("--mechanism", choices=MECHANISMS, help="of numeric (default: optimal)")
-    add("--grid-size", type=read_positive, help="of numeric: the steps between the bounds (default: 1024)")
-    add("--n-bits", type=read_positive, help="of rappor: the size of a filter (default: 128)")
+    add(
+        "--grid-size",
+        type=read_positive,
+        help="of numeric: the steps between the bounds (default: 1024)",
+    )
+    add(
+        "--n-bits",
+        type=read_positive,
+        help="of rappor: the size of a filter (default: 128)",
+    )
     add("--n-hashes", type=read_positive, help="of rappor: hash functions (default: 2)")
-    add("--n-cohorts", type=read_positive, help="of rappor: groups of rows (default: 8)")
-    add("--p", type=_read_probability, help="of rappor: how often a 0 is reported as 1 (default: 0.5)")
-    add("--q", type=_read_probability, help="of rappor: how often a 1 is reported as 1 (default: 0.75)")
+    add(
+        "--n-cohorts", type=read_positive, help="of rappor: groups of rows (default: 8)"
+    )
+    add(
+        "--p",
+        type=_read_probability,
+        help="of rappor: how often a 0 is reported as 1 (default: 0.5)",
+    )
+    add(
+        "--q",
+        type=_read_probability,
+        help="of rappor: how often a 1 is reported as 1 (default: 0.75)",
+    )
     help_missing = "of rappor: whether a missing value stops the run, or is one more value (default: error)"
     add("--handle-missing", choices=["error", "value"], help=help_missing)
 
@@ -97,17 +132,32 @@ def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
             refuse_options(options, own, f"go with --transformer {other}")
     epsilon = _epsilon(options)
     if name in ENCODERS:
-        return kind(epsilon, strategy=options.strategy or "split", categories=declared_columns(options), **parameters)
+        return kind(
+            epsilon,
+            strategy=options.strategy or "split",
+            categories=declared_columns(options),
+            **parameters,
+        )
     own = OF_NUMBERS if name == "numeric" else OF_FILTERS
-    parameters |= {key: getattr(options, key) for key in own if getattr(options, key) is not None}
+    parameters |= {
+        key: getattr(options, key) for key in own if getattr(options, key) is not None
+    }
     if name == "numeric":
         if options.strategy is not None:
             parameters["strategy"] = options.strategy
         return kind(epsilon, bounds=bounds_of(declared_columns(options)), **parameters)
     if not options.columns:
         raise ValueError("--transformer rappor declares no values: --columns is needed")
-    refuse_options(options, ["strategy"], "goes with another --transformer: each column has a part of epsilon")
-    refuse_options(options, ["domain"], "is of no use with --transformer rappor, which declares no values")
+    refuse_options(
+        options,
+        ["strategy"],
+        "goes with another --transformer: each column has a part of epsilon",
+    )
+    refuse_options(
+        options,
+        ["domain"],
+        "is of no use with --transformer rappor, which declares no values",
+    )
     columns = columns_of(options.columns, ())
     return fitted_to_names(kind(epsilon, **parameters), columns)
 
@@ -115,7 +165,9 @@ def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
 def _epsilon(options: argparse.Namespace) -> Any:
     """Return the epsilon of a row, or what all rows together shall guarantee."""
     if getattr(options, "target_epsilon", None) is not None:
-        refuse_options(options, ["epsilon"], "is what --target-epsilon finds: give one of the two")
+        refuse_options(
+            options, ["epsilon"], "is what --target-epsilon finds: give one of the two"
+        )
         if options.delta is None or options.n_shuffled is None:
             raise ValueError("--target-epsilon needs --delta and --n-shuffled")
         return Shuffled(options.target_epsilon, options.delta, options.n_shuffled)
@@ -131,12 +183,22 @@ def fitted_to_names(transformer: Any, columns: Sequence[Any]) -> Any:
 
 def load_transformer(options: argparse.Namespace, path: Path, **parameters: Any) -> Any:
     """Make the transformer of a protocol, which other options must not declare again."""
-    refuse_options(options, [*DECLARING, *OF_SHUFFLING], f"is in the protocol {path.name}: leave it out with --load")
+    refuse_options(
+        options,
+        [*DECLARING, *OF_SHUFFLING],
+        f"is in the protocol {path.name}: leave it out with --load",
+    )
     loaded = read_protocol_file(path, "--load")
     if getattr(loaded, "memoize", False) and parameters.get("secret_key") is None:
-        raise ValueError(f"{path.name} is for permanent reports: --record-id and --key are needed")
+        raise ValueError(
+            f"{path.name} is for permanent reports: --record-id and --key are needed"
+        )
     made = clone(loaded).set_params(**parameters)
-    return fitted_to_names(made, loaded.protocol_.columns) if isinstance(made, RapporEncoder) else made
+    return (
+        fitted_to_names(made, loaded.protocol_.columns)
+        if isinstance(made, RapporEncoder)
+        else made
+    )
 
 
 def read_protocol_file(path: Path, option: str) -> ReportTransformer:
@@ -155,7 +217,9 @@ def declared_columns(options: argparse.Namespace) -> Domain:
     columns = columns_of(options.columns or domain.columns, domain.columns)
     absent = [name for name in columns if name not in domain.columns]
     if absent or len(set(columns)) < len(columns):
-        raise ValueError(f"--columns must name distinct columns of {list(domain.columns)}, got {list(columns)}")
+        raise ValueError(
+            f"--columns must name distinct columns of {list(domain.columns)}, got {list(columns)}"
+        )
     return domain.select(columns)
 
 
@@ -164,8 +228,12 @@ def bounds_of(domain: Domain) -> dict[Any, tuple[float, float]]:
     bounds = {}
     for name in domain.columns:
         declared = domain[name]
-        if not isinstance(declared, Interval) or not isinstance(declared.edges[0], float):
-            raise ValueError(f"--transformer numeric is for numbers, and the domain declares other values of {name!r}")
+        if not isinstance(declared, Interval) or not isinstance(
+            declared.edges[0], float
+        ):
+            raise ValueError(
+                f"--transformer numeric is for numbers, and the domain declares other values of {name!r}"
+            )
         if declared.missing:
             raise ValueError(
                 f"--transformer numeric reports no missing values, which the domain declares of {name!r}: report its "
@@ -177,4 +245,8 @@ def bounds_of(domain: Domain) -> dict[Any, tuple[float, float]]:
 
 def columns_of(given: Iterable[Any], known: Sequence[Any]) -> list[Any]:
     """Read names of columns: "age,sex" is two, unless a column is called so."""
-    return [name for text in given for name in ([text] if text in known else str(text).split(","))]
+    return [
+        name
+        for text in given
+        for name in ([text] if text in known else str(text).split(","))
+    ]

@@ -66,8 +66,14 @@ def dates_like(times: Times, like: Any) -> Any:
     if library == "pyarrow":
         return _to_arrow(times, like.type)
     if isinstance(like.dtype, pd.ArrowDtype):
-        return pd.array(_to_arrow(times, like.dtype.pyarrow_dtype).to_pandas(types_mapper=pd.ArrowDtype))
-    return pd.array(times if dtype is not None else times.astype(object), dtype or np.dtype(object))
+        return pd.array(
+            _to_arrow(times, like.dtype.pyarrow_dtype).to_pandas(
+                types_mapper=pd.ArrowDtype
+            )
+        )
+    return pd.array(
+        times if dtype is not None else times.astype(object), dtype or np.dtype(object)
+    )
 
 
 def _to_arrow(times: Times, kind: Any) -> Any:
@@ -79,14 +85,25 @@ def _to_arrow(times: Times, kind: Any) -> Any:
 
 
 def _refuse(dtype: Any) -> ColumnError:
-    return ColumnError(f"expected dates, or datetimes without a time zone, got a column of dtype {dtype}")
+    return ColumnError(
+        f"expected dates, or datetimes without a time zone, got a column of dtype {dtype}"
+    )
 
 
 def _from_array(array: NDArray[Any], dtype: Any) -> Times:
     if array.dtype.kind == "M":
         # Coarse units have dates beyond the range of microseconds.
-        coarse = np.datetime_data(array.dtype)[0] not in ("us", "ns", "ps", "fs", "as", "generic")
-        return (np.clip(array, *_YEARS.astype(array.dtype)) if coarse else array).astype(dtype)
+        coarse = np.datetime_data(array.dtype)[0] not in (
+            "us",
+            "ns",
+            "ps",
+            "fs",
+            "as",
+            "generic",
+        )
+        return (
+            np.clip(array, *_YEARS.astype(array.dtype)) if coarse else array
+        ).astype(dtype)
     if array.dtype.kind != "O":
         # Not the dtype itself: the width of a string dtype reveals the length of the longest value.
         raise _refuse(array.dtype.type.__name__)
@@ -105,7 +122,9 @@ def _from_pandas(column: pd.Series, dtype: Any) -> Times:
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype):
         levels = _from_pandas(pd.Series(kind.categories), dtype)
-        return take(np.append(levels, _MISSING.astype(dtype)), column.cat.codes.to_numpy())
+        return take(
+            np.append(levels, _MISSING.astype(dtype)), column.cat.codes.to_numpy()
+        )
     if isinstance(kind, pd.ArrowDtype):
         import pyarrow
 
@@ -120,7 +139,10 @@ def _from_polars(column: Any, dtype: Any) -> Times:
 
     if column.dtype == polars.Null:  # the type of a column without values
         return np.full(len(column), _MISSING, dtype)
-    if not (column.dtype == polars.Date or (column.dtype == polars.Datetime and column.dtype.time_zone is None)):
+    if not (
+        column.dtype == polars.Date
+        or (column.dtype == polars.Datetime and column.dtype.time_zone is None)
+    ):
         raise _refuse(column.dtype.base_type())
     return _from_array(column.to_numpy(), dtype)
 

@@ -24,24 +24,33 @@ def decoder(values: Sequence[Any], like: Any) -> Decode:
     library = "numpy" if isinstance(like, np.ndarray) else library_of(like)
     dtype = _MAKERS[library][1](like)
     known, kinds = tuple(values), tuple(map(type, values))
-    if len(known) > _FEW or not _KEPT.issuperset(kinds) or not _has_no_categories(dtype):
+    if (
+        len(known) > _FEW
+        or not _KEPT.issuperset(kinds)
+        or not _has_no_categories(dtype)
+    ):
         return _decoder(known, library, dtype)
     return _kept_decoder(known, kinds, library, dtype)
 
 
 _FEW = 1_000
-_KEPT = frozenset((str, int, bool, type(None)))  # of which no two are equal and look different
+_KEPT = frozenset(
+    (str, int, bool, type(None))
+)  # of which no two are equal and look different
 
 
 def _has_no_categories(dtype: Any) -> bool:
     """Whether a dtype may be kept: categories are those of a table, which may be private."""
     return isinstance(dtype, np.dtype | pd.StringDtype | pd.BooleanDtype) or (
-        type(dtype).__module__.split(".")[0] in ("pyarrow", "polars") and not hasattr(dtype, "categories")
+        type(dtype).__module__.split(".")[0] in ("pyarrow", "polars")
+        and not hasattr(dtype, "categories")
     )
 
 
 @lru_cache(maxsize=256)
-def _kept_decoder(values: tuple[Any, ...], kinds: tuple[type, ...], library: str, dtype: Any) -> Decode:
+def _kept_decoder(
+    values: tuple[Any, ...], kinds: tuple[type, ...], library: str, dtype: Any
+) -> Decode:
     # Each batch of each table needs it. 1, 1.0 and True are equal, so the key has their types.
     return _decoder(values, library, dtype)
 
@@ -56,11 +65,18 @@ def _decoder(values: tuple[Any, ...], library: str, dtype: Any) -> Decode:
             continue  # the dtype cannot hold the declared values
         if np.array_equal(read, every):
             return decode
-    raise ColumnError(f"no dtype of its library can hold the declared values ({coder.kind})")
+    raise ColumnError(
+        f"no dtype of its library can hold the declared values ({coder.kind})"
+    )
 
 
 # Raised by the libraries when a dtype cannot hold a value; the errors of Arrow derive from these.
-_FOREIGN_ERRORS: tuple[type[Exception], ...] = (TypeError, ValueError, OverflowError, NotImplementedError)
+_FOREIGN_ERRORS: tuple[type[Exception], ...] = (
+    TypeError,
+    ValueError,
+    OverflowError,
+    NotImplementedError,
+)
 
 
 def _series(column: Any, library: str) -> Any:
@@ -74,13 +90,17 @@ def _series(column: Any, library: str) -> Any:
     return column
 
 
-def _without_missing(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.integer] | None]:
+def _without_missing(
+    values: Sequence[Any],
+) -> tuple[list[Any], NDArray[np.integer] | None]:
     """Return the values that are not missing, and the position of each code among them, -1 for missing."""
     known = [value for value in values if value is not None]
     if len(known) == len(values):
         return known, None
     places = np.full(len(values), -1, np.min_scalar_type(-len(values)))
-    places[[place for place, value in enumerate(values) if value is not None]] = range(len(known))
+    places[[place for place, value in enumerate(values) if value is not None]] = range(
+        len(known)
+    )
     return known, places
 
 
@@ -92,19 +112,29 @@ def _make_array(values: Sequence[Any], dtype: np.dtype[Any] | None) -> Decode:
 def _array_levels(values: Sequence[Any], dtype: np.dtype[Any] | None) -> NDArray[Any]:
     filled = [np.nan if value is None else value for value in values]
     if dtype is not None and dtype.kind in "US" and None not in values:
-        return np.array(filled)  # as wide as the longest declared value, not as the data
+        return np.array(
+            filled
+        )  # as wide as the longest declared value, not as the data
     if dtype is not None and dtype.kind in "iuf":
         natural = np.array(filled)
         with np.errstate(invalid="ignore", over="ignore"):
             cast = natural.astype(dtype)
         # A float dtype may round the values if they stay distinct.
-        fits = np.unique(cast).size == cast.size if dtype.kind == "f" else bool((cast == natural).all())
+        fits = (
+            np.unique(cast).size == cast.size
+            if dtype.kind == "f"
+            else bool((cast == natural).all())
+        )
         return cast if fits else natural.astype(np.result_type(natural.dtype, dtype))
     if dtype is not None and dtype.kind == "b" and None not in values:
         return np.array(values, bool)
     if dtype is not None and dtype.kind == "M":
-        missing = np.array("NaT", dtype)[()]  # of the same unit: NumPy deprecates a NaT without one
-        return np.array([missing if value is None else value for value in values], dtype)
+        missing = np.array("NaT", dtype)[
+            ()
+        ]  # of the same unit: NumPy deprecates a NaT without one
+        return np.array(
+            [missing if value is None else value for value in values], dtype
+        )
     if dtype is None and all(isinstance(value, int | float) for value in values):
         return np.array(values)
     levels = np.empty(len(values), object)
@@ -116,10 +146,14 @@ def _make_pandas(values: Sequence[Any], dtype: Any) -> Decode:
     if isinstance(dtype, pd.CategoricalDtype):
         known, places = _without_missing(values)
         dtype = pd.CategoricalDtype(known, dtype.ordered)
-        return lambda codes: pd.Categorical.from_codes(codes if places is None else take(places, codes), dtype=dtype)
+        return lambda codes: pd.Categorical.from_codes(
+            codes if places is None else take(places, codes), dtype=dtype
+        )
     if isinstance(dtype, np.dtype):
         return _make_array(values, dtype)
-    if isinstance(dtype, pd.PeriodDtype) or (pd.api.types.is_integer_dtype(dtype) and _has_fraction(values)):
+    if isinstance(dtype, pd.PeriodDtype) or (
+        pd.api.types.is_integer_dtype(dtype) and _has_fraction(values)
+    ):
         dtype = None  # pandas would read numbers as periods, and warn
     return pd.array(list(values), dtype=dtype).take
 
@@ -171,15 +205,21 @@ def _make_arrow_dictionary(values: Sequence[Any], dtype: Any) -> Decode:
 
     def decode(codes: NDArray[np.integer]) -> Any:
         positions = codes if places is None else take(places, codes)
-        indices = pyarrow.array(positions, mask=None if places is None else positions < 0)
+        indices = pyarrow.array(
+            positions, mask=None if places is None else positions < 0
+        )
         if wide:
             indices = indices.cast(dtype.index_type)
-        return pyarrow.DictionaryArray.from_arrays(indices, levels, ordered=dtype.ordered)
+        return pyarrow.DictionaryArray.from_arrays(
+            indices, levels, ordered=dtype.ordered
+        )
 
     return decode
 
 
-_MAKERS: dict[str, tuple[Callable[[Sequence[Any], Any], Decode], Callable[[Any], Any]]] = {
+_MAKERS: dict[
+    str, tuple[Callable[[Sequence[Any], Any], Decode], Callable[[Any], Any]]
+] = {
     "numpy": (_make_array, lambda like: like.dtype),
     "pandas": (_make_pandas, lambda like: like.dtype),
     "polars": (_make_polars, lambda like: like.dtype),

@@ -33,19 +33,32 @@ def shielded(function: Callable[..., Any], *arguments: Any) -> Any:
 def library_of(column: Any) -> str:
     """Return the name of the library of a series."""
     library, name = type(column).__module__.partition(".")[0], type(column).__name__
-    if (library, name) in (("pandas", "Series"), ("polars", "Series"), ("pyarrow", "ChunkedArray")):
+    if (library, name) in (
+        ("pandas", "Series"),
+        ("polars", "Series"),
+        ("pyarrow", "ChunkedArray"),
+    ):
         return library  # narwhals takes 0.1 ms per batch
     series = nw.from_native(column, series_only=True, pass_through=True)
-    name = series.implementation.name.lower() if isinstance(series, nw.Series) else type(column).__name__
+    name = (
+        series.implementation.name.lower()
+        if isinstance(series, nw.Series)
+        else type(column).__name__
+    )
     if name not in ("pandas", "polars", "pyarrow"):
-        raise ColumnError(f"columns of {name} are not supported; use pandas, polars or pyarrow")
+        raise ColumnError(
+            f"columns of {name} are not supported; use pandas, polars or pyarrow"
+        )
     return name
 
 
 def is_missing(value: Any) -> bool:
     """Whether a value is missing: None, nan, ``pd.NA`` or NaT."""
     try:
-        return value is None or (bool(np.isscalar(value) or value is pd.NA or value is pd.NaT) and bool(pd.isna(value)))
+        return value is None or (
+            bool(np.isscalar(value) or value is pd.NA or value is pd.NaT)
+            and bool(pd.isna(value))
+        )
     except Exception:  # not comparable with itself, such as Decimal("sNaN")
         return False
 
@@ -92,7 +105,10 @@ def plain(value: Any) -> Any:
 Codes = NDArray[np.unsignedinteger]
 
 _BLOCK = 1 << 16
-_FEW_VALUES, _SHORT_TEXT = 6, 12  # bytes, which Polars stores inline: comparing with each is faster than hashing
+_FEW_VALUES, _SHORT_TEXT = (
+    6,
+    12,
+)  # bytes, which Polars stores inline: comparing with each is faster than hashing
 
 _COMMON_TYPES: dict[type, str] = {
     **dict.fromkeys((str, np.str_), "string"),
@@ -109,7 +125,9 @@ class ValueCoder:
         self.values = tuple(values)
         self.outside = len(self.values)
         self.dtype = np.min_scalar_type(self.outside)
-        self.codes = {value: code for code, value in enumerate(self.values) if value is not None}
+        self.codes = {
+            value: code for code, value in enumerate(self.values) if value is not None
+        }
         self.missing = self.values.index(None) if None in self.values else self.outside
         self.kind = next((kind_of(value) for value in self.codes), None)
 
@@ -117,21 +135,35 @@ class ValueCoder:
         """Code a column."""
         if isinstance(column, np.ndarray):
             return self._encode_array(column, None)
-        encode = {"pandas": self._encode_pandas, "polars": self._encode_polars, "pyarrow": self._encode_arrow}
+        encode = {
+            "pandas": self._encode_pandas,
+            "polars": self._encode_polars,
+            "pyarrow": self._encode_arrow,
+        }
         return encode[library_of(column)](column)
 
     def _code_of(self, value: Any) -> int:
         if is_missing(value):
             return self.missing
         try:
-            return self.codes.get(plain(value), self.outside) if kind_of(value) == self.kind else self.outside
-        except Exception:  # objects that cannot be converted, hashed or compared are not declared
+            return (
+                self.codes.get(plain(value), self.outside)
+                if kind_of(value) == self.kind
+                else self.outside
+            )
+        except (
+            Exception
+        ):  # objects that cannot be converted, hashed or compared are not declared
             return self.outside
 
     def _encode_one_by_one(self, values: Any) -> Codes:
-        return np.fromiter((self._code_of(value) for value in values), self.dtype, len(values))
+        return np.fromiter(
+            (self._code_of(value) for value in values), self.dtype, len(values)
+        )
 
-    def _look_up(self, level_codes: NDArray[np.integer], level_values: Sequence[Any]) -> Codes:
+    def _look_up(
+        self, level_codes: NDArray[np.integer], level_values: Sequence[Any]
+    ) -> Codes:
         """Translate codes of another dictionary; ``len(level_values)`` and -1 mean missing."""
         table = np.array([*map(self._code_of, level_values), self.missing], self.dtype)
         return take(table, level_codes)
@@ -144,12 +176,19 @@ class ValueCoder:
     def _encode_pandas(self, column: pd.Series) -> Codes:
         dtype = column.dtype
         if isinstance(dtype, pd.CategoricalDtype):
-            return self._look_up(column.cat.codes.to_numpy(), dtype.categories.to_list())
-        if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow":
+            return self._look_up(
+                column.cat.codes.to_numpy(), dtype.categories.to_list()
+            )
+        if (
+            isinstance(dtype, pd.ArrowDtype)
+            or getattr(dtype, "storage", None) == "pyarrow"
+        ):
             import pyarrow
 
             return self._encode_arrow(pyarrow.array(column.array))
-        if isinstance(dtype, pd.api.extensions.ExtensionDtype) and hasattr(dtype, "numpy_dtype"):
+        if isinstance(dtype, pd.api.extensions.ExtensionDtype) and hasattr(
+            dtype, "numpy_dtype"
+        ):
             filled = column.to_numpy(dtype=dtype.numpy_dtype, na_value=dtype.type(0))
             return self._encode_array(filled, column.isna().to_numpy())
         if isinstance(dtype, np.dtype):
@@ -162,7 +201,9 @@ class ValueCoder:
         mask = column.is_null().to_numpy() if column.null_count() else None
         if column.dtype in (polars.String, polars.Categorical, polars.Enum):
             if self.kind != "string":
-                return self._mark_missing(np.full(len(column), self.outside, self.dtype), mask)
+                return self._mark_missing(
+                    np.full(len(column), self.outside, self.dtype), mask
+                )
             if column.dtype == polars.Enum:
                 names = column.dtype.categories.to_list()
                 places = column.to_physical()
@@ -170,10 +211,20 @@ class ValueCoder:
                     places = places.cast(polars.UInt32).fill_null(len(names))
                 return self._look_up(places.to_numpy(), names)
             levels = list(self.codes)
-            if len(levels) <= _FEW_VALUES and all(len(level.encode()) <= _SHORT_TEXT for level in levels):
-                return self._mark_missing(self._compare_polars(column.cast(polars.String)), mask)
-            coded = column.cast(polars.String).cast(polars.Enum(levels), strict=False).to_physical()
-            codes = self._look_up_known(coded.cast(polars.UInt32).fill_null(len(levels)).to_numpy())
+            if len(levels) <= _FEW_VALUES and all(
+                len(level.encode()) <= _SHORT_TEXT for level in levels
+            ):
+                return self._mark_missing(
+                    self._compare_polars(column.cast(polars.String)), mask
+                )
+            coded = (
+                column.cast(polars.String)
+                .cast(polars.Enum(levels), strict=False)
+                .to_physical()
+            )
+            codes = self._look_up_known(
+                coded.cast(polars.UInt32).fill_null(len(levels)).to_numpy()
+            )
             return self._mark_missing(codes, mask)
         if column.dtype.is_numeric() or column.dtype == polars.Boolean:
             zero = False if column.dtype == polars.Boolean else 0
@@ -185,7 +236,11 @@ class ValueCoder:
 
         codes = polars.lit(self.outside, polars.UInt8)
         for value, code in self.codes.items():
-            codes = polars.when(polars.col("") == value).then(polars.lit(code, polars.UInt8)).otherwise(codes)
+            codes = (
+                polars.when(polars.col("") == value)
+                .then(polars.lit(code, polars.UInt8))
+                .otherwise(codes)
+            )
         return column.to_frame("").select(codes).to_series().to_numpy(writable=True)
 
     def _encode_arrow(self, column: Any) -> Codes:
@@ -194,18 +249,36 @@ class ValueCoder:
 
         if types.is_dictionary(column.type):
             return self._encode_dictionary(column)
-        mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+        mask = (
+            column.is_null().to_numpy(zero_copy_only=False)
+            if column.null_count
+            else None
+        )
         if types.is_string_view(column.type):
-            column = column.cast(pyarrow.large_string())  # Arrow has no `index_in` for views
+            column = column.cast(
+                pyarrow.large_string()
+            )  # Arrow has no `index_in` for views
         if types.is_string(column.type) or types.is_large_string(column.type):
             if self.kind != "string":
-                return self._mark_missing(np.full(len(column), self.outside, self.dtype), mask)
-            coded = compute.index_in(column, value_set=pyarrow.array(list(self.codes), column.type))
+                return self._mark_missing(
+                    np.full(len(column), self.outside, self.dtype), mask
+                )
+            coded = compute.index_in(
+                column, value_set=pyarrow.array(list(self.codes), column.type)
+            )
             filled = coded.fill_null(len(self.codes)).to_numpy()
             return self._mark_missing(self._look_up_known(filled), mask)
-        if types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type):
-            zero = pyarrow.scalar(False if types.is_boolean(column.type) else 0, column.type)
-            return self._encode_array(column.fill_null(zero).to_numpy(zero_copy_only=False), mask)
+        if (
+            types.is_integer(column.type)
+            or types.is_floating(column.type)
+            or types.is_boolean(column.type)
+        ):
+            zero = pyarrow.scalar(
+                False if types.is_boolean(column.type) else 0, column.type
+            )
+            return self._encode_array(
+                column.fill_null(zero).to_numpy(zero_copy_only=False), mask
+            )
         return self._encode_one_by_one(column.to_pylist())
 
     def _encode_dictionary(self, column: Any) -> Codes:
@@ -214,16 +287,24 @@ class ValueCoder:
         start = 0
         for chunk in getattr(column, "chunks", [column]):
             names = chunk.dictionary.to_pylist()
-            indices = chunk.indices.cast("int64").fill_null(len(names)).to_numpy(zero_copy_only=False)
+            indices = (
+                chunk.indices.cast("int64")
+                .fill_null(len(names))
+                .to_numpy(zero_copy_only=False)
+            )
             codes[start : start + len(chunk)] = self._look_up(indices, names)
             start += len(chunk)
         return codes
 
     def _look_up_known(self, positions: NDArray[np.integer]) -> Codes:
         """Translate positions among the values that are not missing; the position after the last is outside."""
-        return take(np.array([*self.codes.values(), self.outside], self.dtype), positions)
+        return take(
+            np.array([*self.codes.values(), self.outside], self.dtype), positions
+        )
 
-    def _encode_array(self, array: NDArray[Any], mask: NDArray[np.bool_] | None) -> Codes:
+    def _encode_array(
+        self, array: NDArray[Any], mask: NDArray[np.bool_] | None
+    ) -> Codes:
         if array.dtype.kind in "iufb":
             codes = self._encode_numbers(array)
             if array.dtype.kind == "f" and (absent := np.isnan(array)).any():
@@ -242,7 +323,9 @@ class ValueCoder:
         for value, code in self.codes.items():
             if _holds(array.dtype, value):
                 if array.dtype.type(value) in known:
-                    raise ColumnError(f"two declared values are the same number in a column of dtype {array.dtype}")
+                    raise ColumnError(
+                        f"two declared values are the same number in a column of dtype {array.dtype}"
+                    )
                 known[array.dtype.type(value)] = code
         if not known:
             return codes
@@ -257,14 +340,22 @@ class ValueCoder:
         for start in range(0, array.size, _BLOCK):
             block = array[start : start + _BLOCK]
             places = np.minimum(np.searchsorted(values, block), values.size - 1)
-            np.copyto(codes[start : start + _BLOCK], table[places], where=values[places] == block)
+            np.copyto(
+                codes[start : start + _BLOCK],
+                table[places],
+                where=values[places] == block,
+            )
         return codes
 
     def _encode_objects(self, array: NDArray[np.object_]) -> Codes:
         # Value by value: the time of a fast path for columns of one kind would reveal that a value is of another.
         coders = {kind: self._coder_of(kind) for kind in _COMMON_TYPES}
         code_of = self._code_of
-        return np.fromiter((coders.get(type(value), code_of)(value) for value in array), self.dtype, len(array))
+        return np.fromiter(
+            (coders.get(type(value), code_of)(value) for value in array),
+            self.dtype,
+            len(array),
+        )
 
     def _coder_of(self, kind: type) -> Callable[[Any], int]:
         """Return `_code_of` specialised to a common type, in equal time for declared and other types."""
@@ -273,7 +364,9 @@ class ValueCoder:
             return lambda value: missing
         own = _COMMON_TYPES[kind] == self.kind
         if issubclass(kind, float):
-            return lambda value: missing if value != value else known(value, outside) if own else outside
+            return lambda value: (
+                missing if value != value else known(value, outside) if own else outside
+            )
         return lambda value: known(value, outside) if own else outside
 
 
@@ -290,6 +383,8 @@ def _holds(dtype: np.dtype[Any], value: Any) -> bool:
     try:
         with np.errstate(all="ignore"):
             cast = dtype.type(value)
-            return bool(cast == value if isinstance(value, float) else cast.item() == value)
+            return bool(
+                cast == value if isinstance(value, float) else cast.item() == value
+            )
     except OverflowError:
         return False

@@ -40,7 +40,9 @@ def kind_of_dtype(column: Any) -> str:
     """Return the kind of all values that a column can hold by its dtype, as of `kind_of`, or `ANY` or `OTHER`."""
     if isinstance(column, np.ndarray):
         return _OF_NUMPY.get(column.dtype.kind, OTHER)
-    kind = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}[library_of(column)]
+    kind = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}[
+        library_of(column)
+    ]
     return kind(column.type if library_of(column) == "pyarrow" else column.dtype)
 
 
@@ -48,10 +50,16 @@ def name_of_dtype(column: Any) -> str:
     """Name the dtype of a column for a message."""
     if isinstance(column, np.ndarray):
         # Not the dtype itself: the width of a string dtype reveals the length of the longest value.
-        return column.dtype.type.__name__ if column.dtype.kind in "SUV" else str(column.dtype)
+        return (
+            column.dtype.type.__name__
+            if column.dtype.kind in "SUV"
+            else str(column.dtype)
+        )
     library = library_of(column)
     if library == "polars":
-        return str(column.dtype.base_type())  # the values of an Enum are not for a message
+        return str(
+            column.dtype.base_type()
+        )  # the values of an Enum are not for a message
     if library == "pyarrow":
         return str(column.type)
     return str(column.dtype)
@@ -64,7 +72,9 @@ def check_dtype(column: Any, coder: ValueCoder, *, shown: str) -> None:
         return
     # What libraries make of a column without values, or in which all of them are missing: to refuse it would show that
     # no record has a value.
-    if (is_float(column) or _is_converted(column)) and (None in coder.values or len(column) == 0):
+    if (is_float(column) or _is_converted(column)) and (
+        None in coder.values or len(column) == 0
+    ):
         return
     raise ColumnError(
         f"its dtype {name_of_dtype(column)} holds {KIND_NAMES[kind]}, which the declared values {shown} are not; "
@@ -107,7 +117,11 @@ def _of_pandas(dtype: Any) -> str:
     if isinstance(dtype, pd.DatetimeTZDtype):
         return "datetime"
     # Numbers and truth values that may be missing.
-    return _OF_NUMPY.get(getattr(dtype, "kind", OTHER), OTHER) if hasattr(dtype, "numpy_dtype") else OTHER
+    return (
+        _OF_NUMPY.get(getattr(dtype, "kind", OTHER), OTHER)
+        if hasattr(dtype, "numpy_dtype")
+        else OTHER
+    )
 
 
 def _of_polars(dtype: Any) -> str:
@@ -135,7 +149,11 @@ def _of_arrow(kind: Any) -> str:
         return ANY
     if types.is_boolean(kind):
         return "boolean"
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+    ):
         return "string"
     if types.is_date(kind):
         return "date"

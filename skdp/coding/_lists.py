@@ -36,8 +36,12 @@ def flatten_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
 
 def _from_objects(cells: list[Any]) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
     for cell in cells:
-        if not isinstance(cell, _LISTS) or (isinstance(cell, np.ndarray) and cell.ndim != 1):
-            raise ColumnError("expected lists of values; a missing list is written as an empty one")
+        if not isinstance(cell, _LISTS) or (
+            isinstance(cell, np.ndarray) and cell.ndim != 1
+        ):
+            raise ColumnError(
+                "expected lists of values; a missing list is written as an empty one"
+            )
     sizes = np.fromiter(map(len, cells), np.int64, len(cells))
     flat = np.empty(int(sizes.sum()), object)
     for place, value in enumerate(chain.from_iterable(cells)):
@@ -50,9 +54,21 @@ def _from_arrow(column: Any) -> tuple[Any, NDArray[np.int64]]:
     from pyarrow import compute, types
 
     kind = column.type
-    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
-        raise ColumnError(f"expected lists of values, got a column of {'text' if types.is_string(kind) else 'values'}")
+    if not (
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+    ):
+        raise ColumnError(
+            f"expected lists of values, got a column of {'text' if types.is_string(kind) else 'values'}"
+        )
     if column.null_count:
-        raise ColumnError("expected lists of values; a missing list is written as an empty one")
-    chunked = pyarrow.chunked_array([column]) if isinstance(column, pyarrow.Array) else column
-    return compute.list_flatten(chunked), compute.list_value_length(chunked).to_numpy().astype(np.int64)
+        raise ColumnError(
+            "expected lists of values; a missing list is written as an empty one"
+        )
+    chunked = (
+        pyarrow.chunked_array([column]) if isinstance(column, pyarrow.Array) else column
+    )
+    return compute.list_flatten(chunked), compute.list_value_length(
+        chunked
+    ).to_numpy().astype(np.int64)

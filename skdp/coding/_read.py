@@ -10,7 +10,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding._encode import ColumnError, is_missing, kind_of, library_of, plain, shielded, take
+from skdp.coding._encode import (
+    ColumnError,
+    is_missing,
+    kind_of,
+    library_of,
+    plain,
+    shielded,
+    take,
+)
 
 
 def to_numbers(column: Any) -> NDArray[np.floating]:
@@ -29,7 +37,9 @@ def objects_of(column: Any) -> list[Any]:
     if library == "pyarrow":
         values: list[Any] = column.to_pylist()
         return values
-    return column.to_list() if library == "polars" else list(column.to_numpy(dtype=object))
+    return (
+        column.to_list() if library == "polars" else list(column.to_numpy(dtype=object))
+    )
 
 
 def as_objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -59,7 +69,9 @@ def _number(value: Any) -> float:
         return float(value)
     except OverflowError:
         return np.inf if value > 0 else -np.inf
-    except Exception:  # not a number in spite of its class, or an object that does not tell its class
+    except (
+        Exception
+    ):  # not a number in spite of its class, or an object that does not tell its class
         return np.nan
 
 
@@ -67,7 +79,9 @@ def _from_pandas(column: pd.Series) -> NDArray[np.floating]:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         # `astype("category")` makes an empty index of objects if all values are missing.
-        if len(dtype.categories) and not pd.api.types.is_numeric_dtype(dtype.categories.dtype):
+        if len(dtype.categories) and not pd.api.types.is_numeric_dtype(
+            dtype.categories.dtype
+        ):
             raise _refuse("category")
         levels = _from_array(np.asarray(dtype.categories))
         return take(np.append(levels, np.nan), column.cat.codes.to_numpy())
@@ -103,7 +117,9 @@ def _from_arrow(column: Any) -> NDArray[np.floating]:
     kind = column.type
     if types.is_null(kind):
         return np.full(len(column), np.nan)
-    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+    if not (
+        types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    ):
         raise _refuse(kind)
     # Both copy even if there is nothing to do.
     if kind not in (pyarrow.float32(), pyarrow.float64()):
@@ -129,7 +145,9 @@ def _distinct(column: Any) -> tuple[list[Any], bool]:
     if isinstance(column, np.ndarray):
         column = pd.Series(column)
     elif library_of(column) == "pyarrow" and str(column.type) == "string_view":
-        column = column.cast("large_string")  # `unique` of Arrow misreads nulls in views
+        column = column.cast(
+            "large_string"
+        )  # `unique` of Arrow misreads nulls in views
     series = nw.from_native(column, series_only=True)
     if series.dtype == nw.Object:
         # Hashing would merge 1, 1.0 and True.

@@ -129,7 +129,11 @@ def load_adult(
     data, target = frame.drop(columns="income"), frame["income"].copy()
     entries: dict[str, Any] = {"frame": frame, "data": data, "target": target}
     if not as_frame:
-        entries = {"frame": None, "data": data.to_numpy(dtype=object), "target": target.to_numpy(dtype=object)}
+        entries = {
+            "frame": None,
+            "data": data.to_numpy(dtype=object),
+            "target": target.to_numpy(dtype=object),
+        }
     if return_X_y:
         return entries["data"], entries["target"]
     return Bunch(
@@ -137,7 +141,9 @@ def load_adult(
         feature_names=data.columns.to_list(),
         target_names=_LEVELS["income"].split(),
         domain=_domain(frame.columns, missing=not dropna),
-        DESCR=resources.files("skdp.datasets").joinpath("data/adult.rst").read_text(encoding="utf-8"),
+        DESCR=resources.files("skdp.datasets")
+        .joinpath("data/adult.rst")
+        .read_text(encoding="utf-8"),
     )
 
 
@@ -188,20 +194,37 @@ def load_adult_aif360() -> Any:
         label_name="income-per-year",
         metadata={
             "label_maps": [{1.0: ">50K", 0.0: "<=50K"}],
-            "protected_attribute_maps": [{1.0: "White", 0.0: "Non-white"}, {1.0: "Male", 0.0: "Female"}],
+            "protected_attribute_maps": [
+                {1.0: "White", 0.0: "Non-white"},
+                {1.0: "Male", 0.0: "Female"},
+            ],
         },
     )
 
 
 def _domain(columns: Iterable[str], *, missing: bool) -> Domain:
     none = {name: [None] for name in _MAY_BE_MISSING} if missing else {}
-    texts = {name: [*levels.split(), *none.get(name, [])] for name, levels in _LEVELS.items()}
+    texts = {
+        name: [*levels.split(), *none.get(name, [])] for name, levels in _LEVELS.items()
+    }
     return Domain(_NUMBERS | texts).select(columns)
 
 
 @cache
 def _read() -> pd.DataFrame:
     """Parse the file once; the result must not be modified."""
-    dtypes = {name: pd.CategoricalDtype(levels.split()) for name, levels in _LEVELS.items()}
-    with resources.files("skdp.datasets").joinpath("data/adult.csv.gz").open("rb") as file:
-        return pd.read_csv(file, compression="gzip", dtype=dtypes, na_values=["?"], keep_default_na=False)
+    dtypes = {
+        name: pd.CategoricalDtype(levels.split()) for name, levels in _LEVELS.items()
+    }
+    with (
+        resources.files("skdp.datasets")
+        .joinpath("data/adult.csv.gz")
+        .open("rb") as file
+    ):
+        return pd.read_csv(
+            file,
+            compression="gzip",
+            dtype=dtypes,
+            na_values=["?"],
+            keep_default_na=False,
+        )

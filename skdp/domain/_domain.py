@@ -60,15 +60,23 @@ class Domain:
     ValueError: column 'answer': expected distinct values, got duplicates
     """
 
-    def __init__(self, columns: Mapping[Any, Iterable[Any] | Interval | Categories]) -> None:
+    def __init__(
+        self, columns: Mapping[Any, Iterable[Any] | Interval | Categories]
+    ) -> None:
         if not isinstance(columns, Mapping):
-            raise TypeError(f"Domain takes a mapping from column name to values, got {type(columns).__name__}")
+            raise TypeError(
+                f"Domain takes a mapping from column name to values, got {type(columns).__name__}"
+            )
         if not columns:
             raise ValueError("Domain needs at least one column")
         self._attributes: dict[Any, Categories | Interval] = {}
         for name, values in columns.items():
             try:
-                attribute = values if isinstance(values, Interval | Categories) else Categories(values)
+                attribute = (
+                    values
+                    if isinstance(values, Interval | Categories)
+                    else Categories(values)
+                )
             except (TypeError, ValueError) as error:
                 raise type(error)(f"column {name!r}: {error}") from None
             self._attributes[name] = attribute
@@ -93,13 +101,18 @@ class Domain:
 
     def __eq__(self, other: object) -> bool:
         # The order determines the joint codes.
-        return isinstance(other, Domain) and list(self._attributes.items()) == list(other._attributes.items())
+        return isinstance(other, Domain) and list(self._attributes.items()) == list(
+            other._attributes.items()
+        )
 
     def __hash__(self) -> int:
         return hash(tuple(self._attributes.items()))
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{name!r:.200}: {attribute!r}" for name, attribute in self._attributes.items())
+        columns = ", ".join(
+            f"{name!r:.200}: {attribute!r}"
+            for name, attribute in self._attributes.items()
+        )
         return f"Domain({{{columns}}})"
 
     def _repr_html_(self) -> str:
@@ -111,8 +124,17 @@ class Domain:
             if attribute.observed:
                 kind, values = f"{kind}, read from the data", "not shown"
             rows.append((name, kind, len(attribute), values))
-        title = "Domain" if any(one.observed for one in self._attributes.values()) else "Declared domain"
-        return html_rows(title, ("column", "kind", "number", "values"), rows, f"{self.size:,} cells together")
+        title = (
+            "Domain"
+            if any(one.observed for one in self._attributes.values())
+            else "Declared domain"
+        )
+        return html_rows(
+            title,
+            ("column", "kind", "number", "values"),
+            rows,
+            f"{self.size:,} cells together",
+        )
 
     def select(self, columns: Iterable[Any]) -> Domain:
         """Return the domain of some of the columns.
@@ -133,11 +155,15 @@ class Domain:
             If `columns` is a single name, has an unknown column, or has a column twice.
         """
         if isinstance(columns, str):
-            raise TypeError("columns must be several names, such as a list, got one str")
+            raise TypeError(
+                "columns must be several names, such as a list, got one str"
+            )
         columns = list(columns)
         absent = [column for column in columns if column not in self._attributes]
         if absent:
-            raise ValueError(f"the domain has no columns {absent}; it has {list(self.columns)}")
+            raise ValueError(
+                f"the domain has no columns {absent}; it has {list(self.columns)}"
+            )
         if len(set(columns)) < len(columns):
             raise ValueError(f"a column is selected twice: {columns}")
         return Domain({column: self._attributes[column] for column in columns})
@@ -245,9 +271,14 @@ class Domain:
             If a column cannot be coded, such as a column of text that is declared as an `Interval`.
         """
         pairs = zip(self._attributes.items(), columns, strict=True)
-        return [_naming(name, attribute.encode, column) for (name, attribute), column in pairs]
+        return [
+            _naming(name, attribute.encode, column)
+            for (name, attribute), column in pairs
+        ]
 
-    def decoders(self, like: Iterable[Any]) -> list[Callable[[NDArray[np.integer]], Any]]:
+    def decoders(
+        self, like: Iterable[Any]
+    ) -> list[Callable[[NDArray[np.integer]], Any]]:
         """Return functions from codes to columns with the libraries and dtypes of other columns.
 
         Parameters
@@ -266,7 +297,10 @@ class Domain:
             If no dtype of a column's library can hold the declared values.
         """
         pairs = zip(self._attributes.items(), like, strict=True)
-        return [_naming(name, _decoder, attribute, column) for (name, attribute), column in pairs]
+        return [
+            _naming(name, _decoder, attribute, column)
+            for (name, attribute), column in pairs
+        ]
 
     def join(self, codes: Sequence[NDArray[np.integer]]) -> Codes:
         """Combine the codes of all columns into codes of the Cartesian product, the last column fastest.
@@ -294,7 +328,9 @@ class Domain:
         array([2, 3], dtype=uint8)
         """
         if self.size >= 1 << 63:
-            raise ValueError(f"the joint domain has {self.size} cells; at most 2**63 - 1 can be coded")
+            raise ValueError(
+                f"the joint domain has {self.size} cells; at most 2**63 - 1 can be coded"
+            )
         dtype = np.min_scalar_type(self.size)
         joint = np.array(codes[0], dtype=dtype)
         for size, code in zip(self.sizes[1:], codes[1:], strict=True):
@@ -315,12 +351,19 @@ class Domain:
         list of ndarray of unsigned integers
             Codes for each column of the domain, in order.
         """
-        codes: list[Codes] = [np.empty(joint.shape, np.min_scalar_type(size)) for size in self.sizes]
+        codes: list[Codes] = [
+            np.empty(joint.shape, np.min_scalar_type(size)) for size in self.sizes
+        ]
         for start in range(0, joint.size, _BLOCK):
             rest = joint[start : start + _BLOCK]
             for size, code in zip(self.sizes[::-1], codes[::-1], strict=True):
                 above = rest // rest.dtype.type(size)
-                np.subtract(rest, above * rest.dtype.type(size), out=code[start : start + _BLOCK], casting="unsafe")
+                np.subtract(
+                    rest,
+                    above * rest.dtype.type(size),
+                    out=code[start : start + _BLOCK],
+                    casting="unsafe",
+                )
                 rest = above
         return codes
 
@@ -338,7 +381,9 @@ class Domain:
         return pd.MultiIndex.from_product(labels, names=self.columns)
 
 
-def _decoder(attribute: Categories | Interval, like: Any) -> Callable[[NDArray[np.integer]], Any]:
+def _decoder(
+    attribute: Categories | Interval, like: Any
+) -> Callable[[NDArray[np.integer]], Any]:
     if not isinstance(attribute, Interval) or attribute.dtype.kind == "f":
         return decoder(attribute.values, like)
     # Middles, unlike declared values, may be rounded to the unit of the column.
@@ -354,7 +399,9 @@ def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
         message = f": {error}"
     except Exception as error:
         message = f" cannot be coded ({type(error).__name__})"
-    raise ColumnError(f"column {name!r}{message}")  # outside of the handler: the context may hold a value
+    raise ColumnError(
+        f"column {name!r}{message}"
+    )  # outside of the handler: the context may hold a value
 
 
 DomainLike: TypeAlias = Domain | Mapping[Any, Any] | Sequence[Any] | Interval

@@ -23,11 +23,19 @@ _MOST_CHARACTERS, _MOST_ITEMS, _MOST_DIGITS = 1 << 24, 1 << 19, 1000
 # In this order: a timestamp is a date, too.
 _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "float": (float, repr, float),  # those that JSON does not know
-    "timestamp": (datetime, lambda value: pd.Timestamp(value).isoformat(), pd.Timestamp),
+    "timestamp": (
+        datetime,
+        lambda value: pd.Timestamp(value).isoformat(),
+        pd.Timestamp,
+    ),
     "date": (date, date.isoformat, date.fromisoformat),
     "time": (time, time.isoformat, time.fromisoformat),
     "timedelta": (pd.Timedelta, pd.Timedelta.isoformat, pd.Timedelta),
-    "duration": (timedelta, lambda value: value // timedelta(microseconds=1), lambda n: timedelta(microseconds=n)),
+    "duration": (
+        timedelta,
+        lambda value: value // timedelta(microseconds=1),
+        lambda n: timedelta(microseconds=n),
+    ),
     "decimal": (Decimal, str, Decimal),
     # Not "1e9", whose digits would be computed.
     "fraction": (Fraction, str, lambda text: Fraction(*map(int, text.split("/")))),
@@ -42,10 +50,14 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 def _pack_interval(interval: Interval) -> list[Any]:
     packed = [pack(interval.edges), interval.missing, interval.says_real]
-    return packed if interval.says_decimals is None else [*packed, interval.says_decimals]
+    return (
+        packed if interval.says_decimals is None else [*packed, interval.says_decimals]
+    )
 
 
-def _unpack_interval(edges: Any, missing: bool, real: bool = False, decimals: int | None = None) -> Interval:
+def _unpack_interval(
+    edges: Any, missing: bool, real: bool = False, decimals: int | None = None
+) -> Interval:
     return Interval(edges=unpack(edges), missing=missing, real=real, decimals=decimals)
 
 
@@ -69,7 +81,11 @@ def pack(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {"mapping": [[pack(key), pack(item)] for key, item in value.items()]}
     value = plain(value)
-    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value)):
+    if (
+        value is None
+        or isinstance(value, bool | int | str)
+        or (isinstance(value, float) and np.isfinite(value))
+    ):
         return value
     for name, (kind, write, _) in _SCALARS.items():
         if isinstance(value, kind):
@@ -127,7 +143,9 @@ def unpack(packed: Any) -> Any:
 def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
     """Parse JSON of others, in bounded time and memory; None if it is none."""
     if len(text) > _MOST_CHARACTERS:
-        raise ValueError(f"{what} has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}")
+        raise ValueError(
+            f"{what} has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}"
+        )
     if (items := sum(map(text.count, "[,")) + 4 * text.count("{")) > most_items:
         raise ValueError(f"{what} has at most {most_items:,} values, got {items:,}")
     fractions: list[Fraction] = []
@@ -139,7 +157,9 @@ def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
         return found
 
     try:
-        content = json.loads(text, parse_int=_whole, parse_constant=_refuse, object_hook=collect)
+        content = json.loads(
+            text, parse_int=_whole, parse_constant=_refuse, object_hook=collect
+        )
     except (ValueError, RecursionError, MemoryError):
         return None
     _check_fractions(fractions)  # those of all columns: they share the mapping

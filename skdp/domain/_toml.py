@@ -16,7 +16,9 @@ from skdp.domain._values import MOST_BINS, Categories, Interval
 
 _FLAGS = {"missing", "real", "decimals"}
 _WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})
-_EXPECTED = "expected values, or low, high and bins, or edges; and missing, real, decimals"
+_EXPECTED = (
+    "expected values, or low, high and bins, or edges; and missing, real, decimals"
+)
 _BARE = re.compile("[A-Za-z0-9_-]+")
 _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
 LONGEST_TEXT = 1 << 23
@@ -26,31 +28,50 @@ _WIDTH = 100
 """A longer list is written with one item per line."""
 
 
-def write_toml(attributes: Mapping[Any, Categories | Interval], comments: Mapping[Any, str]) -> str:
+def write_toml(
+    attributes: Mapping[Any, Categories | Interval], comments: Mapping[Any, str]
+) -> str:
     """Write the values of all columns as TOML."""
-    return "\n".join(_block(name, attribute, comments.get(name, "")) for name, attribute in attributes.items())
+    return "\n".join(
+        _block(name, attribute, comments.get(name, ""))
+        for name, attribute in attributes.items()
+    )
 
 
 def read_toml(text: str) -> dict[str, Categories | Interval]:
     """Read the columns of a domain file."""
     if len(text) > LONGEST_TEXT:
-        raise ValueError(f"a domain file has at most {LONGEST_TEXT:,} characters, got {len(text):,}")
+        raise ValueError(
+            f"a domain file has at most {LONGEST_TEXT:,} characters, got {len(text):,}"
+        )
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not a TOML file: {error}") from None
     except (ValueError, RecursionError) as error:
-        what = "lists within lists without end" if isinstance(error, RecursionError) else "a number, date or time"
-        raise ValueError(f"not a domain file: it has {what} that cannot be read") from None
+        what = (
+            "lists within lists without end"
+            if isinstance(error, RecursionError)
+            else "a number, date or time"
+        )
+        raise ValueError(
+            f"not a domain file: it has {what} that cannot be read"
+        ) from None
     unknown = sorted(content.keys() - {"columns"})
     if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}; a domain file has a table [columns.NAME] for each column")
+        raise ValueError(
+            f"unknown key {unknown[0]!r}; a domain file has a table [columns.NAME] for each column"
+        )
     columns = content.get("columns")
     if not isinstance(columns, dict) or not columns:
-        raise ValueError("no column; a domain file has a table [columns.NAME] for each column")
+        raise ValueError(
+            "no column; a domain file has a table [columns.NAME] for each column"
+        )
     bins = sum(_asked_bins(table) for table in columns.values())
     if bins > MOST_BINS:
-        raise ValueError(f"a domain file has at most {MOST_BINS:,} bins in all its columns, got {bins:,}")
+        raise ValueError(
+            f"a domain file has at most {MOST_BINS:,} bins in all its columns, got {bins:,}"
+        )
     return {name: _read_column(name, table) for name, table in columns.items()}
 
 
@@ -63,19 +84,32 @@ def _asked_bins(table: Any) -> int:
 def comment(text: str) -> str:
     """Write each line of a text as a TOML comment."""
     # TOML forbids control characters in comments.
-    lines = ("".join(mark if mark.isprintable() else "?" for mark in line) for line in text.splitlines())
+    lines = (
+        "".join(mark if mark.isprintable() else "?" for mark in line)
+        for line in text.splitlines()
+    )
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 
 def _block(name: Any, attribute: Categories | Interval, remark: str) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"column {name!r}: a domain file needs names that are text, got {type(name).__name__}")
+        raise TypeError(
+            f"column {name!r}: a domain file needs names that are text, got {type(name).__name__}"
+        )
     try:
-        keys = _interval_keys(attribute) if isinstance(attribute, Interval) else _category_keys(attribute)
+        keys = (
+            _interval_keys(attribute)
+            if isinstance(attribute, Interval)
+            else _category_keys(attribute)
+        )
         head = f"[columns.{name if _BARE.fullmatch(name) else _string(name)}]"
     except (TypeError, ValueError) as error:
         raise type(error)(f"column {name!r}: {error}") from None
-    return comment(remark) + "\n".join([head, *(f"{key} = {value}" for key, value in keys.items())]) + "\n"
+    return (
+        comment(remark)
+        + "\n".join([head, *(f"{key} = {value}" for key, value in keys.items())])
+        + "\n"
+    )
 
 
 def _interval_keys(interval: Interval) -> dict[str, str]:
@@ -83,7 +117,11 @@ def _interval_keys(interval: Interval) -> dict[str, str]:
     low, high, bins = interval.edges[0], interval.edges[-1], len(interval.edges) - 1
     missing = {"missing": "true"} if interval.missing else {}
     missing |= {"real": "true"} if interval.says_real else {}
-    missing |= {} if interval.says_decimals is None else {"decimals": str(interval.says_decimals)}
+    missing |= (
+        {}
+        if interval.says_decimals is None
+        else {"decimals": str(interval.says_decimals)}
+    )
     with np.errstate(all="ignore"):
         even = tuple(even_edges(low, high, bins)) == interval.edges
     if even:
@@ -109,7 +147,11 @@ def _category_keys(categories: Categories) -> dict[str, str]:
 
 def _list(items: list[str]) -> str:
     line = f"[{', '.join(items)}]"
-    return line if len(line) <= _WIDTH else "".join(["[\n", *(f"    {item},\n" for item in items), "]"])
+    return (
+        line
+        if len(line) <= _WIDTH
+        else "".join(["[\n", *(f"    {item},\n" for item in items), "]"])
+    )
 
 
 def _scalar(value: Any) -> str:
@@ -120,19 +162,25 @@ def _scalar(value: Any) -> str:
     if type(value) in (int, float):
         return repr(value)
     if isinstance(value, pd.Timestamp) and value.nanosecond:
-        raise ValueError("a domain file holds times to the microsecond, not the nanosecond")
+        raise ValueError(
+            "a domain file holds times to the microsecond, not the nanosecond"
+        )
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).isoformat()  # TOML has no offsets with seconds
     if isinstance(value, date) or (isinstance(value, time) and value.tzinfo is None):
         return value.isoformat()
-    raise TypeError(f"a domain file holds text, numbers, booleans and dates, not {type(value).__name__}")
+    raise TypeError(
+        f"a domain file holds text, numbers, booleans and dates, not {type(value).__name__}"
+    )
 
 
 def _string(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("expected Unicode text, got half of a surrogate pair") from None
+        raise ValueError(
+            "expected Unicode text, got half of a surrogate pair"
+        ) from None
     return f'"{_SPECIAL.sub(_escape, text)}"'
 
 
@@ -148,12 +196,24 @@ def _read_column(name: str, table: Any) -> Categories | Interval:
         given = set(table)
         unknown = sorted(given - set().union(*_WAYS, _FLAGS))
         if unknown:
-            hint = "; write a name with a dot in quotes" if isinstance(table[unknown[0]], dict) else ""
+            hint = (
+                "; write a name with a dot in quotes"
+                if isinstance(table[unknown[0]], dict)
+                else ""
+            )
             raise ValueError(f"unknown key {unknown[0]!r}; {_EXPECTED}{hint}")
-        if given - _FLAGS not in _WAYS or ("values" in given and given & {"real", "decimals"}):
-            raise ValueError(f"{_EXPECTED}; got {', '.join(sorted(given)) or 'nothing'}")
+        if given - _FLAGS not in _WAYS or (
+            "values" in given and given & {"real", "decimals"}
+        ):
+            raise ValueError(
+                f"{_EXPECTED}; got {', '.join(sorted(given)) or 'nothing'}"
+            )
         if "values" in given:
-            return Categories(_with_missing(_read_list(table["values"], "values"), table.get("missing", False)))
+            return Categories(
+                _with_missing(
+                    _read_list(table["values"], "values"), table.get("missing", False)
+                )
+            )
         return _read_interval(table)
     except (TypeError, ValueError) as error:
         raise type(error)(f"column {name!r}: {error}") from None
@@ -163,24 +223,34 @@ def _with_missing(values: list[Any], missing: Any) -> list[Any]:
     if isinstance(missing, bool):
         return [*values, None] if missing else values
     if not isinstance(missing, int):
-        raise TypeError(f"missing must be true, false, or its place among the values, got {_type(missing)}")
+        raise TypeError(
+            f"missing must be true, false, or its place among the values, got {_type(missing)}"
+        )
     if not 0 <= missing <= len(values):
-        raise ValueError(f"missing must be true, false, or a place from 0 to {len(values)}, got {missing}")
+        raise ValueError(
+            f"missing must be true, false, or a place from 0 to {len(values)}, got {missing}"
+        )
     return [*values[:missing], None, *values[missing:]]
 
 
 def _read_interval(table: Mapping[str, Any]) -> Interval:
     missing = table.get("missing", False)
     if not isinstance(missing, bool):
-        raise TypeError(f"missing must be true or false for an interval, got {_type(missing)}")
+        raise TypeError(
+            f"missing must be true or false for an interval, got {_type(missing)}"
+        )
     real = table.get("real", False)
     if not isinstance(real, bool):
         raise TypeError(f"real must be true or false, got {_type(real)}")
     decimals = table.get("decimals")
-    if decimals is not None and (not isinstance(decimals, int) or isinstance(decimals, bool)):
+    if decimals is not None and (
+        not isinstance(decimals, int) or isinstance(decimals, bool)
+    ):
         raise TypeError(f"decimals must be a whole number, got {_type(decimals)}")
     if "edges" in table:
-        edges = [_read_edge(edge, "edges") for edge in _read_list(table["edges"], "edges")]
+        edges = [
+            _read_edge(edge, "edges") for edge in _read_list(table["edges"], "edges")
+        ]
         return Interval(edges=edges, missing=missing, real=real, decimals=decimals)
     bins = table["bins"]
     if not isinstance(bins, int) or isinstance(bins, bool):
@@ -198,7 +268,9 @@ def _read_edge(value: Any, key: str) -> Edge:
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{key} is beyond the range of floating-point numbers") from None
+        raise ValueError(
+            f"{key} is beyond the range of floating-point numbers"
+        ) from None
 
 
 def _read_list(value: Any, key: str) -> list[Any]:

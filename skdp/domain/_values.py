@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.coding import ValueCoder, check_dtype, is_missing, kind_of, plain, to_dates, to_numbers
+from skdp.coding import (
+    ValueCoder,
+    check_dtype,
+    is_missing,
+    kind_of,
+    plain,
+    to_dates,
+    to_numbers,
+)
 from skdp.domain._bins import find_bins
 from skdp.domain._edges import Edge, even_edges, read_edges
 
@@ -53,7 +61,9 @@ class Categories:
 
     def __init__(self, values: Iterable[Any]) -> None:
         # The order of a set changes from one process to the next, and with it every code.
-        if isinstance(values, str | bytes | Mapping | Set) or not isinstance(values, Iterable):
+        if isinstance(values, str | bytes | Mapping | Set) or not isinstance(
+            values, Iterable
+        ):
             raise TypeError(f"expected a list of values, got {type(values).__name__}")
         self.values = tuple(plain(value) for value in values)
         known = [value for value in self.values if value is not None]
@@ -63,10 +73,18 @@ class Categories:
         if len(kinds) > 1:
             raise TypeError(f"expected values of one kind, got {' and '.join(kinds)}")
         if not all(map(_is_finite, known)):
-            raise ValueError("expected finite numbers, got one that is infinite, or beyond the range of floats")
-        odd = [type(value).__name__ for value in self.values if not isinstance(value, Hashable)]
+            raise ValueError(
+                "expected finite numbers, got one that is infinite, or beyond the range of floats"
+            )
+        odd = [
+            type(value).__name__
+            for value in self.values
+            if not isinstance(value, Hashable)
+        ]
         if odd:
-            raise TypeError(f"expected text, numbers, dates or other scalars, got {odd[0]}")
+            raise TypeError(
+                f"expected text, numbers, dates or other scalars, got {odd[0]}"
+            )
         if len(set(self.values)) < len(self.values):
             raise ValueError("expected distinct values, got duplicates")
         self._coder = ValueCoder(self.values)
@@ -75,7 +93,9 @@ class Categories:
         return len(self.values)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Categories) and _typed(self.values) == _typed(other.values)
+        return isinstance(other, Categories) and _typed(self.values) == _typed(
+            other.values
+        )
 
     def __hash__(self) -> int:
         return hash(self.values)
@@ -120,10 +140,16 @@ def _is_finite(value: Any) -> bool:
 
 
 def _typed(values: tuple[Any, ...]) -> list[tuple[str, Any]]:
-    return [("missing" if is_missing(value) else kind_of(value), value) for value in values]
+    return [
+        ("missing" if is_missing(value) else kind_of(value), value) for value in values
+    ]
 
 
-_DTYPES = {"number": np.dtype(float), "date": np.dtype("datetime64[D]"), "datetime": np.dtype("datetime64[us]")}
+_DTYPES = {
+    "number": np.dtype(float),
+    "date": np.dtype("datetime64[D]"),
+    "datetime": np.dtype("datetime64[us]"),
+}
 MOST_DECIMALS, LARGEST_STEP = 15, 2.0**52
 """Limits on decimals, and on the whole number of steps from 0 to an end: floats tell them apart up to there."""
 
@@ -209,7 +235,9 @@ class Interval:
         decimals: int | None = None,
     ) -> None:
         if not isinstance(missing, bool):
-            raise TypeError(f"missing must be True or False, got {type(missing).__name__}")
+            raise TypeError(
+                f"missing must be True or False, got {type(missing).__name__}"
+            )
         if not isinstance(real, bool):
             raise TypeError(f"real must be True or False, got {type(real).__name__}")
         self.missing = missing
@@ -217,12 +245,22 @@ class Interval:
             raise ValueError("Interval takes either edges, or low, high and bins")
         if edges is None:
             if low is None or high is None or bins is None:
-                raise ValueError("Interval takes either edges, or low, high and bins: all three")
-            if isinstance(bins, bool | np.bool_) or not isinstance(bins, Integral) or bins < 1:
-                raise ValueError(f"bins of an Interval must be a whole number of at least 1, got {bins!r}")
+                raise ValueError(
+                    "Interval takes either edges, or low, high and bins: all three"
+                )
+            if (
+                isinstance(bins, bool | np.bool_)
+                or not isinstance(bins, Integral)
+                or bins < 1
+            ):
+                raise ValueError(
+                    f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
+                )
             bins = int(bins)
             if bins > MOST_BINS:
-                raise ValueError(f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}")
+                raise ValueError(
+                    f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}"
+                )
             first, last = read_edges([low, high], "low and high")
             edges = even_edges(first, last, bins)
         self.edges = read_edges(edges, "the edges")
@@ -231,23 +269,39 @@ class Interval:
         if any(left >= right for left, right in pairwise(self.edges)):
             raise ValueError("the edges of an Interval must increase")
         if real and not isinstance(self.edges[0], float):
-            raise ValueError("real is for numbers; the edges of this Interval are dates")
-        fractional = any(isinstance(edge, float) and not edge.is_integer() for edge in self.edges)
+            raise ValueError(
+                "real is for numbers; the edges of this Interval are dates"
+            )
+        fractional = any(
+            isinstance(edge, float) and not edge.is_integer() for edge in self.edges
+        )
         if decimals is not None:
             self._check_decimals(decimals, real)
         self._declared_decimals = None if decimals is None else int(decimals)
         self.real = real or fractional if decimals is None else decimals > 0
-        self.decimals = 0 if not self.real and isinstance(self.edges[0], float) else self._declared_decimals
+        self.decimals = (
+            0
+            if not self.real and isinstance(self.edges[0], float)
+            else self._declared_decimals
+        )
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
         if not isinstance(self.edges[0], float):
-            raise ValueError("decimals is for numbers; the edges of this Interval are dates")
+            raise ValueError(
+                "decimals is for numbers; the edges of this Interval are dates"
+            )
         if isinstance(decimals, bool | np.bool_) or not isinstance(decimals, Integral):
-            raise TypeError(f"decimals of an Interval must be a whole number or None, got {type(decimals).__name__}")
+            raise TypeError(
+                f"decimals of an Interval must be a whole number or None, got {type(decimals).__name__}"
+            )
         if not 0 <= int(decimals) <= MOST_DECIMALS:
-            raise ValueError(f"decimals of an Interval must be from 0 to {MOST_DECIMALS}, got {decimals}")
+            raise ValueError(
+                f"decimals of an Interval must be from 0 to {MOST_DECIMALS}, got {decimals}"
+            )
         if real and decimals == 0:
-            raise ValueError("decimals=0 declares whole numbers, but real=True numbers with fractions: leave one out")
+            raise ValueError(
+                "decimals=0 declares whole numbers, but real=True numbers with fractions: leave one out"
+            )
         largest = max(abs(self.edges[0]), abs(self.edges[-1]))
         if int(decimals) > 0 and largest * 10.0 ** int(decimals) > LARGEST_STEP:
             raise ValueError(
@@ -270,7 +324,12 @@ class Interval:
     def __repr__(self) -> str:
         if self.observed:
             return f"Interval({len(self)} bins, read from the data)"
-        edges = _few([_short(edge) if isinstance(edge, float) else repr(edge) for edge in self.edges[: FEW + 1]])
+        edges = _few(
+            [
+                _short(edge) if isinstance(edge, float) else repr(edge)
+                for edge in self.edges[: FEW + 1]
+            ]
+        )
         flags = ", missing=True" * self.missing + ", real=True" * self.says_real
         if self.says_decimals is not None:
             flags += f", decimals={self.says_decimals}"
@@ -279,13 +338,17 @@ class Interval:
     @property
     def says_real(self) -> bool:  # numpydoc ignore=RT01
         """Whether the numbers are declared to have fractions that the edges do not show."""
-        whole = all(isinstance(edge, float) and edge.is_integer() for edge in self.edges)
+        whole = all(
+            isinstance(edge, float) and edge.is_integer() for edge in self.edges
+        )
         return self.real and whole and self.decimals is None
 
     @property
     def says_decimals(self) -> int | None:  # numpydoc ignore=RT01
         """The number of decimals, if it is declared and not what the edges show."""
-        whole = all(isinstance(edge, float) and edge.is_integer() for edge in self.edges)
+        whole = all(
+            isinstance(edge, float) and edge.is_integer() for edge in self.edges
+        )
         return None if self.decimals == 0 and whole else self._declared_decimals
 
     @property
@@ -327,7 +390,11 @@ class Interval:
         ColumnError
             If the column is not numeric, or not one of dates.
         """
-        return to_numbers(column) if self.dtype.kind == "f" else to_dates(column, self.dtype)
+        return (
+            to_numbers(column)
+            if self.dtype.kind == "f"
+            else to_dates(column, self.dtype)
+        )
 
     def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
         """Encode a column of numbers or dates by bin.
@@ -364,7 +431,10 @@ def _middle(left: Any, right: Any) -> Edge | int:
 
 def _few(texts: list[str]) -> str:
     """Write the first of some texts as a list."""
-    few = [text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…" for text in texts[:FEW]]
+    few = [
+        text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+        for text in texts[:FEW]
+    ]
     return f"[{', '.join([*few, '…'] if len(texts) > FEW else few)}]"
 
 

@@ -18,14 +18,22 @@ def check_path(path: Any) -> Path | None:
     if path is None:
         return None
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path must be None, a str or a path, got {type(path).__name__}")
+        raise TypeError(
+            f"path must be None, a str or a path, got {type(path).__name__}"
+        )
     if "://" in os.fspath(path):
-        raise ValueError("path must be a path of this machine; only Spark writes elsewhere")
+        raise ValueError(
+            "path must be a path of this machine; only Spark writes elsewhere"
+        )
     place = Path(path).absolute()
     if place.exists():
-        raise FileExistsError(f"path {str(path)!r} exists already; a release is never overwritten")
+        raise FileExistsError(
+            f"path {str(path)!r} exists already; a release is never overwritten"
+        )
     if not place.parent.is_dir():
-        raise FileNotFoundError(f"path {str(path)!r} is in a directory that does not exist")
+        raise FileNotFoundError(
+            f"path {str(path)!r} is in a directory that does not exist"
+        )
     return place
 
 
@@ -36,7 +44,9 @@ def written_beside(path: Path) -> Iterator[Path]:
     try:
         yield beside
         if path.exists():
-            raise FileExistsError(f"path {str(path)!r} exists already; a release is never overwritten")
+            raise FileExistsError(
+                f"path {str(path)!r} exists already; a release is never overwritten"
+            )
         beside.rename(path)
     except BaseException:
         if beside.is_dir():
@@ -90,7 +100,9 @@ Progress = Callable[[int | None], Bar]
 """Takes the number of rows, None if it is not known, and opens a bar."""
 
 
-def shown(progress: Progress, total: int | None, task: str) -> AbstractContextManager[Bar]:
+def shown(
+    progress: Progress, total: int | None, task: str
+) -> AbstractContextManager[Bar]:
     """Open a bar, with a description if it can show one."""
     bar = progress(total)
     if hasattr(bar, "set_description"):

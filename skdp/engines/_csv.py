@@ -28,10 +28,19 @@ from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
 from skdp.engines._source_file import SourceFile
 
-pyarrow, pyarrow_csv, pyarrow_dataset = map(Extra, ("pyarrow", "pyarrow.csv", "pyarrow.dataset"))
+pyarrow, pyarrow_csv, pyarrow_dataset = map(
+    Extra, ("pyarrow", "pyarrow.csv", "pyarrow.dataset")
+)
 
 _BLOCK_BYTES = 1 << 21  # Arrow reads up to 32 blocks ahead
-_TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
+_TRUTH = {
+    "True": True,
+    "TRUE": True,
+    "true": True,
+    "False": False,
+    "FALSE": False,
+    "false": False,
+}
 
 
 def column_names(source: SourceFile) -> list[str]:
@@ -55,7 +64,10 @@ def text_batches(source: SourceFile, columns: list[str]) -> Iterator[Any]:
     convert.include_columns = columns
     try:
         reader = pyarrow_csv.open_csv(
-            source.arrow_source(), read_options=read, parse_options=parse, convert_options=convert
+            source.arrow_source(),
+            read_options=read,
+            parse_options=parse,
+            convert_options=convert,
         )
         for batch in reader:
             yield pyarrow.Table.from_batches([batch])
@@ -68,10 +80,16 @@ def text_batches(source: SourceFile, columns: list[str]) -> Iterator[Any]:
 def text_dataset(source: SourceFile, columns: list[str]) -> Any:
     """Open some columns as text, to be read as often as need be."""
     read, parse, convert = _options(source)
-    scan = pyarrow_dataset.CsvFragmentScanOptions(convert_options=convert, read_options=read)
-    form = pyarrow_dataset.CsvFileFormat(parse_options=parse, default_fragment_scan_options=scan)
+    scan = pyarrow_dataset.CsvFragmentScanOptions(
+        convert_options=convert, read_options=read
+    )
+    form = pyarrow_dataset.CsvFileFormat(
+        parse_options=parse, default_fragment_scan_options=scan
+    )
     schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
-    return pyarrow_dataset.dataset(source.path, schema=schema, format=form, filesystem=source.filesystem)
+    return pyarrow_dataset.dataset(
+        source.path, schema=schema, format=form, filesystem=source.filesystem
+    )
 
 
 def unreadable_error(source: SourceFile) -> UnreadableError:
@@ -79,7 +97,9 @@ def unreadable_error(source: SourceFile) -> UnreadableError:
     encoding = encoding_error(source)
     if encoding is not None:
         return UnreadableError(str(encoding))
-    return UnreadableError(f"{source.name} is no CSV file of UTF-8 text with a value a row for each column")
+    return UnreadableError(
+        f"{source.name} is no CSV file of UTF-8 text with a value a row for each column"
+    )
 
 
 def _options(source: SourceFile) -> tuple[Any, Any, Any]:
@@ -87,11 +107,15 @@ def _options(source: SourceFile) -> tuple[Any, Any, Any]:
     return (
         pyarrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
         pyarrow_csv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True),
-        pyarrow_csv.ConvertOptions(null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False),
+        pyarrow_csv.ConvertOptions(
+            null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
     )
 
 
-def readers(domain: Domain, *, strict: bool = False) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
+def readers(
+    domain: Domain, *, strict: bool = False
+) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
     """Return the Arrow type and the parser of each declared column; no row changes how another one is read."""
     return {name: _reader(name, domain[name], strict) for name in domain.columns}
 
@@ -106,37 +130,63 @@ def _reader(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[Any], 
         if "" in labels and None not in labels:
             column = column.fill_null("")
         coded = column.combine_chunks().dictionary_encode()
-        texts = [None if text in missing else text for text in coded.dictionary.to_pylist()]
+        texts = [
+            None if text in missing else text for text in coded.dictionary.to_pylist()
+        ]
         return parse(texts).take(coded.indices)
 
     return unit, read
 
 
-def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[str | None]], Any]]:
+def _parser(
+    name: str, values: Any, strict: bool
+) -> tuple[Any, Callable[[list[str | None]], Any]]:
     """Return the Arrow type of a declared column, and what makes an array of texts."""
     kind, dates = type_of_values(values), date_dtype(values)
     if dates is not None:
-        unit = pyarrow.date32() if dates == np.dtype("datetime64[D]") else pyarrow.timestamp("us")
-        return unit, lambda texts: pyarrow.array(_times(texts, name).astype(dates), unit)
+        unit = (
+            pyarrow.date32()
+            if dates == np.dtype("datetime64[D]")
+            else pyarrow.timestamp("us")
+        )
+        return unit, lambda texts: pyarrow.array(
+            _times(texts, name).astype(dates), unit
+        )
     if declares_zone(values):
         instant = pyarrow.timestamp("us", "UTC")
-        return instant, lambda texts: pyarrow.array(_times(texts, name, zoned=True), instant)
+        return instant, lambda texts: pyarrow.array(
+            _times(texts, name, zoned=True), instant
+        )
     if kind is bool:
-        return pyarrow.bool_(), lambda texts: pyarrow.array([_truth(text, name) for text in texts], pyarrow.bool_())
-    known = values.edges if isinstance(values, Interval) else [value for value in values.values if value is not None]
+        return pyarrow.bool_(), lambda texts: pyarrow.array(
+            [_truth(text, name) for text in texts], pyarrow.bool_()
+        )
+    known = (
+        values.edges
+        if isinstance(values, Interval)
+        else [value for value in values.values if value is not None]
+    )
     if kind is str or not known:
         return pyarrow.string(), lambda texts: pyarrow.array(texts, pyarrow.string())
-    whole = [one for one in known if isinstance(values, Interval) or isinstance(one, int)]
+    whole = [
+        one for one in known if isinstance(values, Interval) or isinstance(one, int)
+    ]
     is_large = max(map(abs, whole), default=0) >= LARGEST_WHOLE
     if kind is Decimal or (kind is int and is_large):
         return _exact_parser(name, values, strict)
     if is_large:
-        raise ValueError(f"column {name!r}: numbers of 2**53 or more are read from Parquet or Arrow files only")
+        raise ValueError(
+            f"column {name!r}: numbers of 2**53 or more are read from Parquet or Arrow files only"
+        )
     if kind not in (int, float) and not isinstance(values, Interval):
         given = type(known[0]).__name__
-        raise ValueError(f"column {name!r}: values of type {given} are read from Parquet or Arrow files only")
+        raise ValueError(
+            f"column {name!r}: values of type {given} are read from Parquet or Arrow files only"
+        )
     read = partial(_number, column=name) if strict else _number
-    return pyarrow.float64(), lambda texts: pyarrow.array(map(read, texts), pyarrow.float64())
+    return pyarrow.float64(), lambda texts: pyarrow.array(
+        map(read, texts), pyarrow.float64()
+    )
 
 
 def exact_type(name: str, values: Any) -> Any:
@@ -146,16 +196,26 @@ def exact_type(name: str, values: Any) -> Any:
     is_whole = type_of_values(values) is int
     limit = 1 << 63 if is_whole else Decimal(f"1e{38 - scale}")
     if scale > 38 or not all(-limit < value < limit for value in known):
-        raise ValueError(f"column {name!r}: numbers of so many digits are read from Parquet or Arrow files only")
+        raise ValueError(
+            f"column {name!r}: numbers of so many digits are read from Parquet or Arrow files only"
+        )
     return pyarrow.int64() if is_whole else pyarrow.decimal128(38, scale)
 
 
-def _exact_parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[str | None]], Any]]:
+def _exact_parser(
+    name: str, values: Any, strict: bool
+) -> tuple[Any, Callable[[list[str | None]], Any]]:
     """Return the Arrow type of declared decimals or whole numbers, and what makes an array of texts."""
     unit = exact_type(name, values)
-    known = {Decimal(value): Decimal(value) for value in values.values if value is not None}
+    known = {
+        Decimal(value): Decimal(value) for value in values.values if value is not None
+    }
     scale = getattr(unit, "scale", 0)
-    other = next(spare for number in count() if (spare := Decimal(f"{number}e-{scale}")) not in known)
+    other = next(
+        spare
+        for number in count()
+        if (spare := Decimal(f"{number}e-{scale}")) not in known
+    )
 
     def read(text: str | None) -> Decimal | None:
         if text is None:
@@ -174,7 +234,9 @@ def _exact_parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[
     return unit, lambda texts: pyarrow.array(map(read, texts), wide).cast(unit)
 
 
-def _times(texts: list[str | None], name: str, *, zoned: bool = False) -> NDArray[np.datetime64]:
+def _times(
+    texts: list[str | None], name: str, *, zoned: bool = False
+) -> NDArray[np.datetime64]:
     return parse_dates(pd.Series(texts, dtype=object, name=name), zoned=zoned)
 
 
@@ -201,7 +263,9 @@ def _truth(text: str | None, name: str) -> bool | None:
     return _TRUTH[text]
 
 
-def write_csv(tables: Iterable[Any], schema: Any, file: Any, delimiter: str = ",") -> None:
+def write_csv(
+    tables: Iterable[Any], schema: Any, file: Any, delimiter: str = ","
+) -> None:
     """Write a stream of tables; dates and datetimes as ISO 8601."""
     options = pyarrow_csv.WriteOptions(include_header=False, delimiter=delimiter)
     header = delimiter.join(_quoted(name, delimiter) for name in schema.names)
@@ -234,7 +298,14 @@ def _plain(table: Any) -> Any:
 
 def iso_texts(column: Any) -> Any:
     """Write datetimes as ISO 8601."""
-    fine = column if column.type.unit == "ns" else column.cast(pyarrow.timestamp("us", column.type.tz))
+    fine = (
+        column
+        if column.type.unit == "ns"
+        else column.cast(pyarrow.timestamp("us", column.type.tz))
+    )
     coded = fine.combine_chunks().dictionary_encode()
-    texts = [None if time is None else time.isoformat() for time in coded.dictionary.to_pylist()]
+    texts = [
+        None if time is None else time.isoformat()
+        for time in coded.dictionary.to_pylist()
+    ]
     return pyarrow.array(texts, pyarrow.string()).take(coded.indices)

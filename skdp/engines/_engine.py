@@ -29,23 +29,37 @@ class ReportSums:
     # The last of the sums are the counts by which the reports are recognised, if the protocol has any.
 
     def __init__(self, protocol: ReportProtocol) -> None:
-        self._protocol, self.names, self.values = protocol, protocol.report_columns, protocol.values
+        self._protocol, self.names, self.values = (
+            protocol,
+            protocol.report_columns,
+            protocol.values,
+        )
         self._is_counted = protocol.empty_counts() is not None
 
     def zeros(self) -> list[NDArray[np.int64]]:
         """Return the sums of no reports."""
-        return [*self._protocol.empty_tally().sums(), *self._listed(self._protocol.empty_counts())]
+        return [
+            *self._protocol.empty_tally().sums(),
+            *self._listed(self._protocol.empty_counts()),
+        ]
 
     def _listed(self, counts: NDArray[np.int64] | None) -> list[NDArray[np.int64]]:
         return [] if counts is None or not self._is_counted else [counts]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+    def add(
+        self,
+        sums: list[NDArray[np.int64]],
+        batch: Any,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
         """Add a batch of reports, or the distinct ones and how often each occurs."""
         if counts is not None:
             tally = self._protocol.tally_counts(batch, counts)
             own = self._protocol.tallied_counts(tally)
         elif len(batch):
-            reports = self._protocol.read(nw.from_native(batch, eager_only=True).select(*self.names).to_native())
+            reports = self._protocol.read(
+                nw.from_native(batch, eager_only=True).select(*self.names).to_native()
+            )
             tally = self._protocol.tally(reports)
             own = self._protocol.report_counts(reports)
         else:
@@ -60,8 +74,12 @@ class ReportSums:
     def total(self, sums: Sequence[NDArray[np.int64]]) -> Any:
         """Return the tally with these sums."""
         if not any(part.any() for part in sums):
-            raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
-        return self._protocol.empty_tally().with_sums(sums[:-1] if self._is_counted else sums)
+            raise ValueError(
+                "Found a table with 0 sample(s) (rows); at least 1 is required"
+            )
+        return self._protocol.empty_tally().with_sums(
+            sums[:-1] if self._is_counted else sums
+        )
 
     def counts(self, sums: Sequence[NDArray[np.int64]]) -> NDArray[np.int64] | None:
         """Return the counts by which the reports are recognised."""
@@ -76,7 +94,9 @@ def add_up_batches(batches: Iterable[Any], summary: Summary) -> list[NDArray[np.
     return sums
 
 
-def counted_groups(protocol: ReportProtocol, *, numbers: bool = False) -> list[list[Any]]:
+def counted_groups(
+    protocol: ReportProtocol, *, numbers: bool = False
+) -> list[list[Any]]:
     """Return by which columns an engine may count equal reports: values of a domain, or numbers too."""
     groups = protocol.counted_columns
     if protocol.values is None:
@@ -127,6 +147,8 @@ class Engine(LargeTable):
         """Return the releases that reports say they are of, in their metadata."""
         return carried_releases(self._frame)
 
-    def tally(self, reports: ReportSums, protocol: ReportProtocol) -> list[NDArray[np.int64]]:
+    def tally(
+        self, reports: ReportSums, protocol: ReportProtocol
+    ) -> list[NDArray[np.int64]]:
         """Sum up reports."""
         return self.add_up(reports.names, reports)

@@ -61,13 +61,19 @@ def without_values(error: BaseException) -> BaseException:
     if isinstance(error, FailedTransformer):
         return error
     if isinstance(error, RefusedBatch):
-        return TypeError(str(error)) if isinstance(error, RefusedType) else ValueError(str(error))
+        return (
+            TypeError(str(error))
+            if isinstance(error, RefusedType)
+            else ValueError(str(error))
+        )
     if isinstance(error, ShortenedTable):
         return ShortenedTable()
     if isinstance(error, UnreadableTable):
         return UnreadableTable(error.kind, error.is_csv)
     if isinstance(error, ImportError) and error.name is not None:
-        text = f"{error.name} cannot be imported where the table is read; install it there"
+        text = (
+            f"{error.name} cannot be imported where the table is read; install it there"
+        )
         return ImportError(text, name=error.name)
     if isinstance(error, OSError) and error.errno is not None:
         return OSError(error.errno, os.strerror(error.errno))
@@ -106,7 +112,9 @@ def naming(method: str, owner: object, batch: Sized, work: Callable[[], T]) -> T
         text = f"{type(owner).__name__}.{method} failed: {type(error).__name__} ({_place(error, owner)})"
         if len(batch) == 0:
             raise FailedTransformer(f"{text}: {error}") from error
-    raise FailedTransformer(f"{text}; the text of this error is not shown, as it may hold values")
+    raise FailedTransformer(
+        f"{text}; the text of this error is not shown, as it may hold values"
+    )
 
 
 def _place(error: Exception, owner: object) -> str:
@@ -114,12 +122,18 @@ def _place(error: Exception, owner: object) -> str:
     # What fails may be a library that the transformer calls. The innermost frame of the modules of its own classes is
     # shown, else the innermost one outside of skdp, else the innermost.
     frames = list(traceback.walk_tb(error.__traceback__))
-    own_modules = {kind.__module__ for kind in type(owner).__mro__ if not _is_of_skdp(kind.__module__)}
+    own_modules = {
+        kind.__module__
+        for kind in type(owner).__mro__
+        if not _is_of_skdp(kind.__module__)
+    }
     own_modules.add(type(owner).__module__)
     own = [place for place in frames if _module_of(place[0]) in own_modules]
     outside = [place for place in frames if not _is_of_skdp(_module_of(place[0]))]
     frame, line = (own or outside or frames)[-1]
-    return f"{Path(frame.f_code.co_filename).name}, line {line}, in {frame.f_code.co_name}"
+    return (
+        f"{Path(frame.f_code.co_filename).name}, line {line}, in {frame.f_code.co_name}"
+    )
 
 
 def _module_of(frame: FrameType) -> str:
@@ -135,5 +149,7 @@ def refusing(work: Callable[[], T]) -> T:
     try:
         return work()
     except (TypeError, ValueError) as error:
-        refused = (RefusedType if isinstance(error, TypeError) else RefusedBatch)(str(error))
+        refused = (RefusedType if isinstance(error, TypeError) else RefusedBatch)(
+            str(error)
+        )
     raise refused

@@ -11,7 +11,9 @@ def import_extra(module: str, extra: str, *, least: str | None = None) -> Any:
     try:
         found = importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(f'{module} is needed here: pip install "skdp[{extra}]"') from error
+        raise ImportError(
+            f'{module} is needed here: pip install "skdp[{extra}]"'
+        ) from error
     if least is not None and _major_minor(found.__version__) < _major_minor(least):
         raise ImportError(
             f'{module} {least} or later is needed here, got {found.__version__}: pip install "skdp[{extra}]"'

@@ -176,13 +176,20 @@ def privatize(
     engine = engine_of(frame)
     check_flags(persist=persist, check=check)
     if path is not None and not persist:
-        raise ValueError("a path is where reports are stored: leave it out with persist=False")
+        raise ValueError(
+            "a path is where reports are stored: leave it out with persist=False"
+        )
 
     def check_ids(record_id: str) -> None:
         check_distinct(*engine.count_ids(record_id))
 
     plan = partial(
-        Release.plan, transformer=transformer, keep=keep, record_id=record_id, check_ids=check_ids, notes=_notes(engine)
+        Release.plan,
+        transformer=transformer,
+        keep=keep,
+        record_id=record_id,
+        check_ids=check_ids,
+        notes=_notes(engine),
     )
     return engine.privatize(plan, persist=persist, path=path, check=check)
 

@@ -61,7 +61,9 @@ class KeyedRandomness:
         """What distinguishes the release from all others; it does not show the key."""
         return _derive(self._key, b"name of the release").hex()
 
-    def draw(self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]) -> Reports:
+    def draw(
+        self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]
+    ) -> Reports:
         """Draw the reports of a batch of codes."""
         where = repr((place.partition, place.first)).encode()
         held = [*map(digest, codes)]  # now: `randomise` consumes the codes
@@ -71,7 +73,13 @@ class KeyedRandomness:
             return _derive(self._key, b"batch", where, *held, _digest_bytes(records))
 
         def source(purpose: str, *columns: Any) -> ByteSource:
-            return KeyedSource(_derive(key(), b"coins", *(repr(plain(part)).encode() for part in (purpose, *columns))))
+            return KeyedSource(
+                _derive(
+                    key(),
+                    b"coins",
+                    *(repr(plain(part)).encode() for part in (purpose, *columns)),
+                )
+            )
 
         return protocol.randomise(codes, records, source)
 
@@ -102,15 +110,22 @@ class SeededRandomness:
         """What distinguishes the call from others of the transformer."""
         return self._randomness.name
 
-    def draw(self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]) -> Reports:
+    def draw(
+        self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]
+    ) -> Reports:
         """Draw the reports of a batch of codes."""
         rows, skipped = len(codes[0]), place.first % BLOCK_ROWS
         permanent = protocol.permanent_key is not None
         partition = "all" if place.partition is None else place.partition
         whose, drawn = np.array(records, object), []
         for start in range(-skipped, max(rows, 1), BLOCK_ROWS):
-            block, ids = [_cut(column, start) for column in codes], _cut(whose, start).tolist() if permanent else []
-            reports = protocol.randomise(block, ids, self._randomness.part(partition, place.first + start))
+            block, ids = (
+                [_cut(column, start) for column in codes],
+                _cut(whose, start).tolist() if permanent else [],
+            )
+            reports = protocol.randomise(
+                block, ids, self._randomness.part(partition, place.first + start)
+            )
             drawn.append([report[max(0, -start) : rows - start] for report in reports])
         return [np.concatenate(parts) for parts in zip(*drawn, strict=True)]
 

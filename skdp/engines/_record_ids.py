@@ -33,9 +33,13 @@ def check_record_id(record_id: Any, names: list[Any]) -> None:
     if record_id is None:
         return
     if not isinstance(record_id, str):
-        raise TypeError(f"record_id must be None or the name of a column, got {type(record_id).__name__}")
+        raise TypeError(
+            f"record_id must be None or the name of a column, got {type(record_id).__name__}"
+        )
     if record_id not in names:
-        raise ValueError(f"record_id must name the column of the record ids, got {record_id!r}")
+        raise ValueError(
+            f"record_id must name the column of the record ids, got {record_id!r}"
+        )
 
 
 def check_distinct(missing: int, distinct: int, rows: int) -> None:
@@ -64,7 +68,11 @@ def count_ids(frame: Any, record_id: str) -> tuple[int, int, int]:
     dtype, ids = frame.collect_schema()[record_id], nw.col(record_id)
     check_countable(dtype)
     missing = ids.is_null() | ~ids.is_finite() if dtype.is_float() else ids.is_null()
-    sums = missing.cast(nw.Int64).sum().alias("missing"), ids.n_unique().alias("distinct"), nw.len().alias("rows")
+    sums = (
+        missing.cast(nw.Int64).sum().alias("missing"),
+        ids.n_unique().alias("distinct"),
+        nw.len().alias("rows"),
+    )
     found = quietly(frame.select(*sums).collect).to_dict(as_series=False)
     return found["missing"][0] or 0, found["distinct"][0], found["rows"][0]
 
@@ -73,7 +81,9 @@ def digest_records(records: Sequence[bytes], key: bytes) -> NDArray[np.uint64]:
     """Digest record ids, 128 bits each, by SipHash under two secret keys: who knows neither finds no two alike."""
     values, written = np.array(records, object), key.hex()
     keys = written[:16], written[16:32]
-    halves = [pd.util.hash_array(values, hash_key=half, categorize=False) for half in keys]
+    halves = [
+        pd.util.hash_array(values, hash_key=half, categorize=False) for half in keys
+    ]
     return np.stack(halves, axis=1)
 
 
@@ -89,7 +99,10 @@ def quick_digests(ids: Any, key: bytes) -> NDArray[np.uint64] | None:
         return np.stack([numbers, np.zeros_like(numbers)], axis=1)
     if column.dtype == nw.String and column.implementation.is_polars():
         # The seeds are as secret as the keys of SipHash; ids that are equal never differ.
-        halves = [column.to_native().hash(seed) for seed in np.frombuffer(key, np.uint64, 2).tolist()]
+        halves = [
+            column.to_native().hash(seed)
+            for seed in np.frombuffer(key, np.uint64, 2).tolist()
+        ]
         return np.stack([half.to_numpy() for half in halves], axis=1)
     return None
 
@@ -115,8 +128,13 @@ class DistinctIds:
             _meet(run, new) for run in self._runs
         ):
             raise RefusedBatch(REPEATED)
-        while self._runs and len(self._runs[-1][0]) <= len(new[0]):  # a run is at least twice as long as the next
-            new = _sorted([*map(np.concatenate, zip(self._runs.pop(), new, strict=True))], "stable")  # which merges
+        while self._runs and len(self._runs[-1][0]) <= len(
+            new[0]
+        ):  # a run is at least twice as long as the next
+            new = _sorted(
+                [*map(np.concatenate, zip(self._runs.pop(), new, strict=True))],
+                "stable",
+            )  # which merges
         self._runs.append(new)
 
 
@@ -141,16 +159,25 @@ class DistinctInAll:
 
     def close(self) -> None:
         """Check all that were added."""
-        first = np.concatenate([np.zeros(0, np.uint64), *(batch[:, 0] for batch in self._batches)])
+        first = np.concatenate(
+            [np.zeros(0, np.uint64), *(batch[:, 0] for batch in self._batches)]
+        )
         first.sort()
         repeated = first[1:][first[1:] == first[:-1]]
         if repeated.size:  # the first halves: two ids share one with probability 2**-64
-            alike = np.concatenate([batch[np.isin(batch[:, 0], repeated, kind="sort")] for batch in self._batches])
+            alike = np.concatenate(
+                [
+                    batch[np.isin(batch[:, 0], repeated, kind="sort")]
+                    for batch in self._batches
+                ]
+            )
             if len(np.unique(alike, axis=0)) < len(alike):
                 raise RefusedBatch(REPEATED)
 
 
-def _sorted(halves: Sequence[NDArray[np.uint64]], kind: Literal["stable"] | None = None) -> Pair:
+def _sorted(
+    halves: Sequence[NDArray[np.uint64]], kind: Literal["stable"] | None = None
+) -> Pair:
     """Sort by the first half, which two ids share with probability 2**-64."""
     order = np.argsort(halves[0], kind=kind)
     return halves[0][order], halves[1][order]

@@ -28,20 +28,48 @@ _ARROW_FRAMES = "a pyarrow Table, Dataset or RecordBatchReader"
 ENGINES = (
     Backend("dask", "DaskTable", "a Dask DataFrame", ("dask",), ("DataFrame",)),
     Backend("spark", "SparkTable", "a Spark DataFrame", ("pyspark",), ("DataFrame",)),
-    Backend("polars", "PolarsTable", "a Polars DataFrame or LazyFrame", ("polars",), ("LazyFrame",), True),
-    Backend("duckdb", "DuckDBTable", "a DuckDB relation", ("duckdb", "_duckdb"), ("DuckDBPyRelation",), True),
-    Backend("arrow", "ArrowTable", _ARROW_FRAMES, ("pyarrow",), ("Dataset", "RecordBatchReader"), True),
+    Backend(
+        "polars",
+        "PolarsTable",
+        "a Polars DataFrame or LazyFrame",
+        ("polars",),
+        ("LazyFrame",),
+        True,
+    ),
+    Backend(
+        "duckdb",
+        "DuckDBTable",
+        "a DuckDB relation",
+        ("duckdb", "_duckdb"),
+        ("DuckDBPyRelation",),
+        True,
+    ),
+    Backend(
+        "arrow",
+        "ArrowTable",
+        _ARROW_FRAMES,
+        ("pyarrow",),
+        ("Dataset", "RecordBatchReader"),
+        True,
+    ),
     Backend("memory", "MemoryTable", "a pandas DataFrame", ("pandas",)),
 )
 
 
 def _of_library(kind: type) -> list[Backend]:
     """Find the engines of the library of a class."""
-    return [backend for backend in ENGINES if kind.__module__.partition(".")[0] in backend.libraries]
+    return [
+        backend
+        for backend in ENGINES
+        if kind.__module__.partition(".")[0] in backend.libraries
+    ]
 
 
 def _load(backend: Backend) -> type[Engine]:
-    found: type[Engine] = getattr(importlib.import_module(f"skdp.engines.backends.{backend.module}"), backend.engine)
+    found: type[Engine] = getattr(
+        importlib.import_module(f"skdp.engines.backends.{backend.module}"),
+        backend.engine,
+    )
     return found
 
 
@@ -52,12 +80,16 @@ def has_engine(frame: Any) -> bool:
 
 def engine_of(frame: Any) -> Engine:
     """Find the engine of a frame, whose library is imported already."""
-    for backend in dict.fromkeys(backend for kind in type(frame).__mro__ for backend in _of_library(kind)):
+    for backend in dict.fromkeys(
+        backend for kind in type(frame).__mro__ for backend in _of_library(kind)
+    ):
         engine = _load(backend)
         if isinstance(frame, engine.kinds):
             return engine(frame)
     *others, last = (backend.frames for backend in ENGINES)
-    raise TypeError(f"frame must be {', '.join(others)} or {last}, got {type(frame).__name__}")
+    raise TypeError(
+        f"frame must be {', '.join(others)} or {last}, got {type(frame).__name__}"
+    )
 
 
 def open_table(frame: Any) -> LargeTable | None:
@@ -85,4 +117,6 @@ def is_damage(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return type(error) is OSError and error.errno is None
     theirs = any(backend.reads_files for backend in _of_library(type(error)))
-    return theirs and isinstance(error, Exception) and not isinstance(error, MemoryError)
+    return (
+        theirs and isinstance(error, Exception) and not isinstance(error, MemoryError)
+    )

@@ -32,11 +32,15 @@ def open_filesystem(place: str | os.PathLike[str]) -> tuple[Any, str]:
     try:
         found, path = fsspec_core.url_to_fs(text)
     except ImportError as error:
-        raise ImportError(f"{scheme}:// needs a package besides fsspec: {error}") from None
+        raise ImportError(
+            f"{scheme}:// needs a package besides fsspec: {error}"
+        ) from None
     except ValueError:
         found = None
     if found is None:
-        raise ValueError(f"neither pyarrow nor fsspec opens URLs that begin with {scheme}://")
+        raise ValueError(
+            f"neither pyarrow nor fsspec opens URLs that begin with {scheme}://"
+        )
     return fs.PyFileSystem(fs.FSSpecHandler(found)), path
 
 
@@ -67,7 +71,9 @@ def check_delimiter(delimiter: Any) -> None:
     if not isinstance(delimiter, str):
         raise TypeError(f"delimiter must be a str, got {type(delimiter).__name__}")
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
-        raise ValueError(f"delimiter must be one ASCII character, and no quote and no end of line, got {delimiter!r}")
+        raise ValueError(
+            f"delimiter must be one ASCII character, and no quote and no end of line, got {delimiter!r}"
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,12 +100,16 @@ class SourceFile:
     @property
     def is_local(self) -> bool:
         """Whether the file is on this machine."""
-        return self.filesystem is None or isinstance(self.filesystem, fs.LocalFileSystem)
+        return self.filesystem is None or isinstance(
+            self.filesystem, fs.LocalFileSystem
+        )
 
     @property
     def name(self) -> str:
         """The last part of its path."""
-        return PurePosixPath(self.path).name if not self.is_local else Path(self.path).name
+        return (
+            PurePosixPath(self.path).name if not self.is_local else Path(self.path).name
+        )
 
     @property
     def is_packed(self) -> bool:
@@ -116,17 +126,25 @@ class SourceFile:
             reason = _reason(str(error))
         else:
             return bool(info.type == fs.FileType.File)
-        raise OSError(f"{self.name} cannot be read by {self.filesystem.type_name}: {reason}")
+        raise OSError(
+            f"{self.name} cannot be read by {self.filesystem.type_name}: {reason}"
+        )
 
     def open_raw(self) -> Any:
         """Open the bytes as they are stored."""
-        return Path(self.path).open("rb") if self.is_local else self.filesystem.open_input_file(self.path)
+        return (
+            Path(self.path).open("rb")
+            if self.is_local
+            else self.filesystem.open_input_file(self.path)
+        )
 
     def open(self, mode: str = "rb") -> Any:
         """Open the bytes, unzipped."""
         if not self.is_packed:
             return self.open_raw()
-        return pyarrow.CompressedInputStream(pyarrow.OSFile(self.path) if self.is_local else self.open_raw(), "gzip")
+        return pyarrow.CompressedInputStream(
+            pyarrow.OSFile(self.path) if self.is_local else self.open_raw(), "gzip"
+        )
 
     def arrow_source(self) -> Any:
         """Return what pyarrow's readers of text take."""

@@ -79,7 +79,9 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     protocol = _protocol_of(transformer)
     names, wanted = engine.column_names(), protocol.report_columns
     if not set(wanted) <= set(names):
-        raise ValueError(f"the reports of this encoder have the columns {wanted}, got {names}")
+        raise ValueError(
+            f"the reports of this encoder have the columns {wanted}, got {names}"
+        )
     for text in engine.said():
         check_carried(text, transformer)
     public = protocol.without_secrets()
@@ -103,7 +105,9 @@ def tally_batches(batches: Iterable[Any], transformer: ReportTransformer) -> Any
 
     sums = add_up_batches(checked(), reports)
     found = reports.total(sums)
-    check_releases(reports.counts(sums), joined_releases(releases), transformer.released)
+    check_releases(
+        reports.counts(sums), joined_releases(releases), transformer.released
+    )
     return found
 
 

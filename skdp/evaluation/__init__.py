@@ -12,8 +12,17 @@ from skdp.evaluation.attacks import MembershipResult as MembershipResult
 from skdp.evaluation.audits import AuditResult as AuditResult
 from skdp.evaluation.audits import audit_epsilon
 from skdp.evaluation.audits import audit_table as audit_table
-from skdp.evaluation.curves import ParetoDisplay, PrivacyCurveDisplay, compare_to_baseline, privacy_curve
-from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay
+from skdp.evaluation.curves import (
+    ParetoDisplay,
+    PrivacyCurveDisplay,
+    compare_to_baseline,
+    privacy_curve,
+)
+from skdp.evaluation.displays import (
+    CountEstimateDisplay,
+    FairnessDisplay,
+    MarginalDisplay,
+)
 from skdp.evaluation.planning import plan_epsilon
 from skdp.evaluation.report import age_sex_report as age_sex_report
 from skdp.evaluation.report import count_study, study_report

@@ -13,5 +13,7 @@ def counted(results: Iterable[Any], total: int, progress: bool) -> Iterable[Any]
     try:
         from tqdm import tqdm
     except ImportError:
-        raise ImportError('progress=True needs tqdm: pip install "skdp[plot]"') from None
+        raise ImportError(
+            'progress=True needs tqdm: pip install "skdp[plot]"'
+        ) from None
     return tqdm(results, total=total, unit="fit", dynamic_ncols=True)

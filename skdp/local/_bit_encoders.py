@@ -124,7 +124,9 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     def _make_oracle(self, k: int, epsilon: Any) -> UnaryEncoding:
         if self.epsilon is not None and (self.p is not None or self.q is not None):
-            raise ValueError("p and q decide epsilon: give either epsilon, or p and q with epsilon=None")
+            raise ValueError(
+                "p and q decide epsilon: give either epsilon, or p and q with epsilon=None"
+            )
         return UnaryEncoding(k, epsilon, variant=self.variant, p=self.p, q=self.q)
 
 

@@ -14,7 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.local._protocol_file import read_carried
 from skdp.local._tallies import CountTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol import OracleProtocol, count_variances, estimate_joint_counts, refuse_impossible
+from skdp.local.protocol import (
+    OracleProtocol,
+    count_variances,
+    estimate_joint_counts,
+    refuse_impossible,
+)
 from skdp.oracles import Postprocess
 
 
@@ -169,7 +174,11 @@ class CountEstimator(ReportTransformer):
         return count_variances(self.protocol_, counts)
 
     def estimate_joint_counts(
-        self, reports: Any, *, columns: Sequence[Any] | None = None, confidence_level: float = 0.95
+        self,
+        reports: Any,
+        *,
+        columns: Sequence[Any] | None = None,
+        confidence_level: float = 0.95,
     ) -> pd.DataFrame:
         """Estimate how many records truly have each combination of values, from columns that were reported apart.
 
@@ -203,7 +212,9 @@ class CountEstimator(ReportTransformer):
         """
         check_is_fitted(self)
         arrays, tally = read_carried(reports, self)
-        estimates = estimate_joint_counts(self.protocol_, arrays, columns, confidence_level)
+        estimates = estimate_joint_counts(
+            self.protocol_, arrays, columns, confidence_level
+        )
         refuse_impossible(self.protocol_, tally, columns)
         return estimates
 

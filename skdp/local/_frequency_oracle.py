@@ -136,26 +136,40 @@ class FrequencyOracleEncoder(OracleEncoder):
         """Name the oracles that can do what is asked for."""
         names = [*ORACLES] if self.oracle == "auto" else [self.oracle]
         if self.output == "unbiased":
-            names = _those_of(names, "has_bits", "output='unbiased' needs an oracle with a bit for each value")
+            names = _those_of(
+                names,
+                "has_bits",
+                "output='unbiased' needs an oracle with a bit for each value",
+            )
         if self.instantaneous_epsilon is not None:
-            names = _those_of(names, "has_second_round", "instantaneous_epsilon needs an oracle with a second round")
+            names = _those_of(
+                names,
+                "has_second_round",
+                "instantaneous_epsilon needs an oracle with a second round",
+            )
         return names
 
     def _choose(self, k: int, epsilon: Any, again: Fraction | None) -> FrequencyOracle:
         limit = self.max_report_bytes if self.oracle == "auto" else None
-        name, oracle = choose_oracle(k, epsilon, again=again, max_report_bytes=limit, among=self._candidates())
+        name, oracle = choose_oracle(
+            k, epsilon, again=again, max_report_bytes=limit, among=self._candidates()
+        )
         vars(self).get("_chosen", {})[oracle] = name  # only `fit` needs it
         return oracle
 
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
         return self._choose(k, epsilon, None)
 
-    def _make_first_round(self, k: int, epsilon: Any, again: Fraction) -> FrequencyOracle:
+    def _make_first_round(
+        self, k: int, epsilon: Any, again: Fraction
+    ) -> FrequencyOracle:
         return self._choose(k, epsilon, again)
 
     def _set_fitted(self, protocol: OracleProtocol) -> None:
         super()._set_fitted(protocol)
-        self.oracle_ = [self._chosen[oracle] for oracle in protocol.permanent or protocol.oracles]
+        self.oracle_ = [
+            self._chosen[oracle] for oracle in protocol.permanent or protocol.oracles
+        ]
         del self._chosen  # oracles are equal only if they are the same object
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]
 

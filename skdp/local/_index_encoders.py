@@ -190,4 +190,8 @@ class LocalHashingEncoder(OracleEncoder):
         return LocalHashing(k, epsilon, n_buckets=self.n_buckets)
 
     def _make_first_round(self, k: int, epsilon: Any, again: Fraction) -> LocalHashing:
-        return hashing_for_two_rounds(k, epsilon, again) if self.n_buckets is None else self._make_oracle(k, epsilon)
+        return (
+            hashing_for_two_rounds(k, epsilon, again)
+            if self.n_buckets is None
+            else self._make_oracle(k, epsilon)
+        )

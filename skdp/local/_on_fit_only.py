@@ -9,7 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import OnSite, all_or_nothing, as_asked
@@ -43,7 +47,9 @@ class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimat
         for caller in self._releasing:
             mapping.add(caller=caller, callee="transform")
         inner = {self._wrapped: getattr(self, self._wrapped)}
-        return MetadataRouter(owner=type(self).__name__).add(**inner, method_mapping=mapping)
+        return MetadataRouter(owner=type(self).__name__).add(
+            **inner, method_mapping=mapping
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), getattr(self, self._wrapped)
@@ -68,7 +74,9 @@ class FittedInside:
         """The names of the columns."""
         return self.transformer_.feature_names_in_
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
         """Return the names of the columns of the output.
 
         Parameters
@@ -184,7 +192,9 @@ class OnFitOnly(FittedInside, WrapsTransformer):
         ValueError
             If its encoding draws random bits by nature.
         """
-        if isinstance(self.transformer, str | type) or not hasattr(self.transformer, "encode"):
+        if isinstance(self.transformer, str | type) or not hasattr(
+            self.transformer, "encode"
+        ):
             raise TypeError(
                 "transformer must be a local transformer, which can encode without noise, got "
                 f"{type(self.transformer).__name__}"
@@ -198,7 +208,9 @@ class OnFitOnly(FittedInside, WrapsTransformer):
         self.transformer_ = inner
         return self
 
-    def fit_transform(self, X: TableLike, y: ColumnLike | None = None, **params: Any) -> Any:
+    def fit_transform(
+        self, X: TableLike, y: ColumnLike | None = None, **params: Any
+    ) -> Any:
         """Fit a clone of the transformer and privatise the rows with it.
 
         Not the same as ``fit(X).transform(X)``, which returns the true values.

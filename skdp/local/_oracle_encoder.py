@@ -15,14 +15,26 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import as_asked, check_choice, declares_missing, domains_of_dtypes, read_domain, warn_of_observed
+from skdp.base import (
+    as_asked,
+    check_choice,
+    declares_missing,
+    domains_of_dtypes,
+    read_domain,
+    warn_of_observed,
+)
 from skdp.coding import is_missing
 from skdp.domain import Domain
 from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._count_estimator import CountEstimator
 from skdp.local.memo import Memo, MemoisedReports
-from skdp.local.protocol import OracleProtocol, attributes_of, named_characters, shuffled_parts
+from skdp.local.protocol import (
+    OracleProtocol,
+    attributes_of,
+    named_characters,
+    shuffled_parts,
+)
 from skdp.oracles import FrequencyOracle, TwoRounds, two_rounds
 from skdp.privacy import PrivacyGuarantee, PureLoss, Shuffled, check_epsilon
 from skdp.privacy.shuffle import Released, ReportPair
@@ -31,7 +43,9 @@ from skdp.typing import ReportStrategy, TableLike
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
 """How "split" divides epsilon."""
 
-Categories: TypeAlias = Literal["auto"] | Sequence[ArrayLike] | Mapping[Any, Any] | Domain
+Categories: TypeAlias = (
+    Literal["auto"] | Sequence[ArrayLike] | Mapping[Any, Any] | Domain
+)
 """The declared values: a list a column, by column name, or as a domain."""
 
 Output: TypeAlias = Literal["bits", "unbiased"]
@@ -71,7 +85,9 @@ class OracleEncoder(MemoisedReports, CountEstimator):
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
         """Make the oracle of an attribute with k values."""
 
-    def _make_first_round(self, k: int, epsilon: Any, again: Fraction) -> FrequencyOracle:
+    def _make_first_round(
+        self, k: int, epsilon: Any, again: Fraction
+    ) -> FrequencyOracle:
         """Make the oracle of permanent reports, whose second round shall bound a single report by another epsilon."""
         return self._make_oracle(k, epsilon)
 
@@ -88,11 +104,20 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             return declares_missing(self.domain_)
         if isinstance(self.categories, Domain):
             return declares_missing(self.categories)
-        lists = self.categories.values() if isinstance(self.categories, Mapping) else self.categories
+        lists = (
+            self.categories.values()
+            if isinstance(self.categories, Mapping)
+            else self.categories
+        )
         # Not checked before `fit`: what is no list of lists declares nothing.
-        nested = lists if isinstance(lists, Iterable) and not isinstance(lists, str) else ()
+        nested = (
+            lists if isinstance(lists, Iterable) and not isinstance(lists, str) else ()
+        )
         return any(
-            is_missing(value) for values in nested if isinstance(values, list | tuple | np.ndarray) for value in values
+            is_missing(value)
+            for values in nested
+            if isinstance(values, list | tuple | np.ndarray)
+            for value in values
         )
 
     def _check_parameters(self) -> Fraction | None:
@@ -106,12 +131,16 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         if not isinstance(self.epsilon, Shuffled):
             return check_epsilon(self.epsilon)
         if self.instantaneous_epsilon is not None:
-            raise ValueError("instantaneous_epsilon needs a number as epsilon, got epsilon=Shuffled(...)")
+            raise ValueError(
+                "instantaneous_epsilon needs a number as epsilon, got epsilon=Shuffled(...)"
+            )
         return check_epsilon(self.epsilon.epsilon)
 
     def _make_protocol(self, table: Table) -> OracleProtocol:
         epsilon = self._check_parameters()
-        domain = read_domain(table, self.categories, why_declared=_CHANGING if self.memoize else "")
+        domain = read_domain(
+            table, self.categories, why_declared=_CHANGING if self.memoize else ""
+        )
         for name, size in zip(domain.columns, domain.sizes, strict=True):
             if size < 2:
                 raise ValueError(
@@ -122,53 +151,102 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         attributes = attributes_of(domain, self.strategy)
         sizes = [domain.select(columns).size for columns in attributes]
         if max(sizes) >= self._most_cells:
-            raise ValueError(f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns")
+            raise ValueError(
+                f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns"
+            )
         if epsilon is not None:
-            epsilon = self._local_epsilon(lambda local, released: self._pairs(local, released, attributes, sizes))
+            epsilon = self._local_epsilon(
+                lambda local, released: self._pairs(local, released, attributes, sizes)
+            )
         oracles, again = self._make_oracles(epsilon, attributes, sizes)
         if (width := sum(oracle.width for oracle in oracles)) > self._most_columns:
             raise ValueError(f"reports of {width:,} columns are too many")
-        if (length := _characters(oracles, [domain.select(columns) for columns in attributes])) > self._most_characters:
+        if (
+            length := _characters(
+                oracles, [domain.select(columns) for columns in attributes]
+            )
+        ) > self._most_characters:
             raise ValueError(f"names of {length:,} characters are too long")
         owner, memo = type(self).__name__, None
         if self.memoize:
             sample, uniform = self.strategy == "sample", unknown == "uniform"
-            memo = Memo(self.secret_key, owner, domain, attributes, oracles, sample=sample, unknown=uniform)
+            memo = Memo(
+                self.secret_key,
+                owner,
+                domain,
+                attributes,
+                oracles,
+                sample=sample,
+                unknown=uniform,
+            )
         guarantee = self._promise(oracles, domain, memo)
         rounds = self._add_round(oracles, again, guarantee)
         permanent = oracles if rounds else ()
         protocol = self._protocol_class(
-            owner, domain, rounds or oracles, guarantee, self.strategy, unknown, self.output, memo, permanent
+            owner,
+            domain,
+            rounds or oracles,
+            guarantee,
+            self.strategy,
+            unknown,
+            self.output,
+            memo,
+            permanent,
         )
         _ = protocol.report_columns  # refuses two of one name
         return protocol
 
     def _make_oracles(
-        self, epsilon: Fraction | None, attributes: Sequence[tuple[Any, ...]], sizes: Sequence[int]
+        self,
+        epsilon: Fraction | None,
+        attributes: Sequence[tuple[Any, ...]],
+        sizes: Sequence[int],
     ) -> tuple[tuple[FrequencyOracle, ...], list[Any]]:
         """Make the oracle of each attribute; with a second round, also return the epsilon of a single report of it."""
-        epsilons = attribute_epsilons(epsilon, attributes, sizes, self.strategy, self.shares)
+        epsilons = attribute_epsilons(
+            epsilon, attributes, sizes, self.strategy, self.shares
+        )
         if self.instantaneous_epsilon is None:
             return tuple(map(cache(self._make_oracle), sizes, epsilons)), []
         wanted = check_epsilon(self.instantaneous_epsilon, name="instantaneous_epsilon")
-        again: list[Any] = attribute_epsilons(wanted, attributes, sizes, self.strategy, self.shares)
+        again: list[Any] = attribute_epsilons(
+            wanted, attributes, sizes, self.strategy, self.shares
+        )
         return tuple(map(cache(self._make_first_round), sizes, epsilons, again)), again
 
     def _pairs(
-        self, epsilon: float, released: Released, attributes: Sequence[tuple[Any, ...]], sizes: Sequence[int]
+        self,
+        epsilon: float,
+        released: Released,
+        attributes: Sequence[tuple[Any, ...]],
+        sizes: Sequence[int],
     ) -> tuple[ReportPair, ...]:
         """Return what shuffling protects of a report with a local epsilon."""
-        epsilons = attribute_epsilons(Fraction(epsilon), attributes, sizes, self.strategy, self.shares)
+        epsilons = attribute_epsilons(
+            Fraction(epsilon), attributes, sizes, self.strategy, self.shares
+        )
         oracles = map(cache(self._make_oracle), sizes, epsilons)
-        return shuffled_parts([oracle.shuffle_pair() for oracle in oracles], self.strategy, released)
+        return shuffled_parts(
+            [oracle.shuffle_pair() for oracle in oracles], self.strategy, released
+        )
 
-    def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
+    def shuffle_pairs_at(
+        self, epsilon: float, released: Released
+    ) -> tuple[ReportPair, ...]:
         check_is_fitted(self)
         protocol = self.protocol_
-        return self._pairs(epsilon, released, protocol.attributes, [domain.size for domain in protocol.domains])
+        return self._pairs(
+            epsilon,
+            released,
+            protocol.attributes,
+            [domain.size for domain in protocol.domains],
+        )
 
     def _add_round(
-        self, oracles: Sequence[FrequencyOracle], again: list[Any], guarantee: PrivacyGuarantee
+        self,
+        oracles: Sequence[FrequencyOracle],
+        again: list[Any],
+        guarantee: PrivacyGuarantee,
     ) -> tuple[TwoRounds, ...]:
         if not again:
             return ()
@@ -179,10 +257,16 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             )
         return tuple(map(cache(two_rounds), oracles, again))
 
-    def _promise(self, oracles: Sequence[FrequencyOracle], domain: Domain, memo: Memo | None) -> PrivacyGuarantee:
+    def _promise(
+        self, oracles: Sequence[FrequencyOracle], domain: Domain, memo: Memo | None
+    ) -> PrivacyGuarantee:
         """State what a report of these oracles promises, or, with a memo, all reports of an unchanged value."""
         ratios = [oracle.worst_ratio for oracle in oracles]
-        worst = max(ratios) if self.strategy == "sample" else prod(ratios, start=Fraction(1))
+        worst = (
+            max(ratios)
+            if self.strategy == "sample"
+            else prod(ratios, start=Fraction(1))
+        )
         mechanism, secure = self._mechanism, self.random_state is None
         if memo is not None:
             value = " or ".join(dict.fromkeys(oracle.state for oracle in oracles))
@@ -190,23 +274,37 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {max(memo.n_states)} of them"
             secure = True  # the random bits come from the key
         losses = [
-            PureLoss(log_upper(ratio), round_up(_share(one, ratio))) for ratio, one in zip(ratios, oracles, strict=True)
+            PureLoss(log_upper(ratio), round_up(_share(one, ratio)))
+            for ratio, one in zip(ratios, oracles, strict=True)
         ]
         if self.strategy == "sample" and oracles:
             # Each call reports a uniform column, which is shown: the mean of all. Permanent reports are of one column.
             shares = [_share(one, worst) for one in oracles]
-            share = max(shares) if memo is not None else sum(shares, Fraction(0)) / len(shares)
+            share = (
+                max(shares)
+                if memo is not None
+                else sum(shares, Fraction(0)) / len(shares)
+            )
             losses = [PureLoss(log_upper(worst), round_up(share))]
         return PrivacyGuarantee(
-            log_upper(worst), scope=domain.columns, mechanism=mechanism, secure=secure, losses=tuple(losses)
+            log_upper(worst),
+            scope=domain.columns,
+            mechanism=mechanism,
+            secure=secure,
+            losses=tuple(losses),
         )
 
     def _unknown_codes(self, domain: Domain) -> str | dict[Any, int]:
         """Return "error", "uniform", or for each column the code that stands in for an undeclared value."""
-        if isinstance(self.handle_unknown, str) and self.handle_unknown in ("error", "uniform"):
+        if isinstance(self.handle_unknown, str) and self.handle_unknown in (
+            "error",
+            "uniform",
+        ):
             return self.handle_unknown
         if not np.isscalar(self.handle_unknown) and not is_missing(self.handle_unknown):
-            raise TypeError(f"handle_unknown must be a single value, got {type(self.handle_unknown).__name__}")
+            raise TypeError(
+                f"handle_unknown must be a single value, got {type(self.handle_unknown).__name__}"
+            )
         value = np.empty(1, object)
         value[0] = self.handle_unknown
         codes = {name: int(domain[name].encode(value)[0]) for name in domain.columns}
@@ -220,13 +318,18 @@ class OracleEncoder(MemoisedReports, CountEstimator):
 
     def _set_fitted(self, protocol: OracleProtocol) -> None:
         self.domain_, self.oracles_ = protocol.domain, protocol.oracles
-        self.categories_ = [np.array(self.domain_[name].labels, dtype=object) for name in self.domain_.columns]
+        self.categories_ = [
+            np.array(self.domain_[name].labels, dtype=object)
+            for name in self.domain_.columns
+        ]
         if protocol.memo is not None:
             self.permanent_oracles_ = protocol.permanent or protocol.oracles
         else:
             self.__dict__.pop("permanent_oracles_", None)
         if protocol.permanent:
-            self.instantaneous_guarantee_ = self._promise(protocol.oracles, protocol.domain, None)
+            self.instantaneous_guarantee_ = self._promise(
+                protocol.oracles, protocol.domain, None
+            )
         else:
             self.__dict__.pop("instantaneous_guarantee_", None)
 
@@ -234,7 +337,9 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         """Show `categories_` in scikit-learn's HTML as in `domain_`: without values that were read from the data."""
         shown: Any = super()._get_fitted_attr_html(doc_link)
         if "categories_" in shown:
-            shown["categories_"]["value"] = [self.domain_[name] for name in self.domain_.columns]
+            shown["categories_"]["value"] = [
+                self.domain_[name] for name in self.domain_.columns
+            ]
         return shown
 
     def encode(self, X: TableLike) -> Any:
@@ -277,7 +382,9 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         check_is_fitted(self)
         self.protocol_.check_encodable()
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
         check_is_fitted(self)
         given = input_names(self, self.domain_.columns, input_features)
         return np.array(self.protocol_.names(given), dtype=object)
@@ -291,12 +398,23 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             return Domain(self.categories)
         if isinstance(self.categories, Domain):
             return self.categories
-        raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
+        raise ValueError(
+            "the columns of a CSV file are declared by name: categories must be a mapping or a Domain"
+        )
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        given = Domain(self.categories) if isinstance(self.categories, Mapping) else self.categories
+        given = (
+            Domain(self.categories)
+            if isinstance(self.categories, Mapping)
+            else self.categories
+        )
         if isinstance(given, Domain):
-            return pd.DataFrame({name: pd.Series([given[name].values[0]], dtype=object) for name in given.columns})
+            return pd.DataFrame(
+                {
+                    name: pd.Series([given[name].values[0]], dtype=object)
+                    for name in given.columns
+                }
+            )
         if not isinstance(given, str):
             raise ValueError(
                 "which columns a list of categories is for is not known from a large table: declare them by name, as a "
@@ -314,29 +432,50 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         if read := [name for name in names if name in observed]:
             warn_of_observed(read, "categories")
         levels = {name: declared[name] for name in names}
-        return pd.DataFrame({name: pd.Categorical([own[0]], own, ordered=True) for name, own in levels.items()})
+        return pd.DataFrame(
+            {
+                name: pd.Categorical([own[0]], own, ordered=True)
+                for name, own in levels.items()
+            }
+        )
 
 
 def _share(oracle: FrequencyOracle, ratio: Fraction) -> Fraction:
     """Return the share of `PureLoss`, of a bound of the total variation of reports and of their ratio."""
-    return Fraction(1) if ratio == 1 else min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
+    return (
+        Fraction(1)
+        if ratio == 1
+        else min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
+    )
 
 
 def _characters(oracles: Sequence[FrequencyOracle], domains: Sequence[Domain]) -> int:
     """Count the characters of the names of all bits."""
-    return sum(named_characters(domain) for oracle, domain in zip(oracles, domains, strict=True) if oracle.has_bits)
+    return sum(
+        named_characters(domain)
+        for oracle, domain in zip(oracles, domains, strict=True)
+        if oracle.has_bits
+    )
 
 
 def attribute_epsilons(
-    epsilon: Fraction | None, attributes: Sequence[tuple[Any, ...]], sizes: Sequence[int], strategy: str, shares: Any
+    epsilon: Fraction | None,
+    attributes: Sequence[tuple[Any, ...]],
+    sizes: Sequence[int],
+    strategy: str,
+    shares: Any,
 ) -> list[Fraction | None]:
     """Divide epsilon among the attributes of a record."""
     uniform = isinstance(shares, str) and shares == "uniform"
     if strategy != "split" and not uniform:
-        raise ValueError(f"shares divide epsilon under strategy='split'; with {strategy!r} leave them 'uniform'")
+        raise ValueError(
+            f"shares divide epsilon under strategy='split'; with {strategy!r} leave them 'uniform'"
+        )
     weights = _weights([columns[0] for columns in attributes], sizes, shares)
     if epsilon is None and not uniform:
-        raise ValueError("p and q decide epsilon for each column: leave the shares 'uniform'")
+        raise ValueError(
+            "p and q decide epsilon for each column: leave the shares 'uniform'"
+        )
     if epsilon is None or strategy != "split":
         return [epsilon] * len(attributes)
     total = sum(weights)
@@ -349,13 +488,20 @@ def _weights(names: list[Any], sizes: Sequence[int], shares: Any) -> list[Fracti
     if isinstance(shares, str) and shares == "proportional":
         return [Fraction(size) for size in sizes]
     if not isinstance(shares, Mapping):
-        raise ValueError(f"shares must be 'uniform', 'proportional' or a mapping of column to number, got {shares!r}")
+        raise ValueError(
+            f"shares must be 'uniform', 'proportional' or a mapping of column to number, got {shares!r}"
+        )
     if set(shares) != set(names):
         raise ValueError(f"shares must name the columns {names}, got {list(shares)}")
-    return [check_epsilon(shares[name], name=f"the share of column {name!r}") for name in names]
+    return [
+        check_epsilon(shares[name], name=f"the share of column {name!r}")
+        for name in names
+    ]
 
 
-def input_names(estimator: Any, columns: Sequence[Any], input_features: Any) -> list[str]:
+def input_names(
+    estimator: Any, columns: Sequence[Any], input_features: Any
+) -> list[str]:
     """Return the names of the columns of the input: those given, or else those of `fit`."""
     own = getattr(estimator, "feature_names_in_", None)
     if input_features is None:
@@ -364,5 +510,7 @@ def input_names(estimator: Any, columns: Sequence[Any], input_features: Any) -> 
     if own is not None and given != list(own):
         raise ValueError("input_features is not equal to feature_names_in_")
     if len(given) != estimator.n_features_in_:
-        raise ValueError(f"input_features should have length equal to {estimator.n_features_in_}, got {len(given)}")
+        raise ValueError(
+            f"input_features should have length equal to {estimator.n_features_in_}, got {len(given)}"
+        )
     return given

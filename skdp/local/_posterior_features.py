@@ -105,7 +105,11 @@ class PosteriorFeatures(WrapsTransformer):
     _wrapped = "encoder"
 
     def __init__(
-        self, encoder: ReportTransformer, *, privatize: bool = True, postprocess: Postprocess = "simplex"
+        self,
+        encoder: ReportTransformer,
+        *,
+        privatize: bool = True,
+        postprocess: Postprocess = "simplex",
     ) -> None:
         self.encoder = encoder
         self.privatize = privatize
@@ -143,7 +147,9 @@ class PosteriorFeatures(WrapsTransformer):
             self.encoder_._calls = CallCounter()
         return self
 
-    def fit_transform(self, X: TableLike, y: ColumnLike | None = None, **params: Any) -> Any:
+    def fit_transform(
+        self, X: TableLike, y: ColumnLike | None = None, **params: Any
+    ) -> Any:
         """Privatise rows once, estimate the prior from their reports, and return their features.
 
         Not the same as ``fit(X).transform(X)``, which is two releases (of the same reports, if a seed is set).
@@ -167,7 +173,10 @@ class PosteriorFeatures(WrapsTransformer):
         TypeError, ValueError, NotFittedError, BudgetExceeded
             As for `fit`.
         """
-        return as_asked(self, self._features(self._learn(X, y, self._route("fit_transform", params))))
+        return as_asked(
+            self,
+            self._features(self._learn(X, y, self._route("fit_transform", params))),
+        )
 
     def transform(self, X: TableLike, **params: Any) -> Any:
         """Privatise rows, a new release at every call, and return their features.
@@ -216,7 +225,9 @@ class PosteriorFeatures(WrapsTransformer):
             raise TypeError(_WANTED + type(encoder).__name__)
         names = encoder.protocol_.value_names()
         if len(set(names)) < len(names):
-            raise ValueError("two columns of the output would have the same name; rename columns or categories")
+            raise ValueError(
+                "two columns of the output would have the same name; rename columns or categories"
+            )
         reports = encoder.transform(X, **params) if self.privatize else X
         self.prior_ = _estimate_prior(encoder, reports, self.postprocess)
         if not self.privatize and not says_secure(carried_text(reports)):
@@ -232,11 +243,21 @@ class PosteriorFeatures(WrapsTransformer):
 
     def _check_parameters(self) -> ReportTransformer:
         check_flag("privatize", self.privatize)
-        if not isinstance(self.postprocess, str) or self.postprocess not in {*POSTPROCESSORS} - {"none"}:
+        if not isinstance(self.postprocess, str) or self.postprocess not in {
+            *POSTPROCESSORS
+        } - {"none"}:
             wanted = [name for name in POSTPROCESSORS if name != "none"]
-            raise ValueError(f"postprocess must be one of {wanted}, got {self.postprocess!r}")
-        encoder = self.encoder.estimator if isinstance(self.encoder, FrozenEstimator) else self.encoder
-        if not isinstance(encoder, ReportTransformer) or not hasattr(encoder, "estimate_counts"):
+            raise ValueError(
+                f"postprocess must be one of {wanted}, got {self.postprocess!r}"
+            )
+        encoder = (
+            self.encoder.estimator
+            if isinstance(self.encoder, FrozenEstimator)
+            else self.encoder
+        )
+        if not isinstance(encoder, ReportTransformer) or not hasattr(
+            encoder, "estimate_counts"
+        ):
             raise TypeError(_WANTED + type(encoder).__name__)
         return encoder
 
@@ -244,11 +265,15 @@ class PosteriorFeatures(WrapsTransformer):
         protocol = self._protocol
         arrays, _ = read_carried(reports, self.encoder_)
         blocks = []
-        for oracle, (part, rows), prior in zip(protocol.oracles, protocol.parts(arrays), self.prior_, strict=True):
+        for oracle, (part, rows), prior in zip(
+            protocol.oracles, protocol.parts(arrays), self.prior_, strict=True
+        ):
             block = np.tile(prior, (len(arrays[0]), 1))
             block[rows] = posterior(oracle, part, prior)
             blocks.append(block)
-        table = read_table(reports if hasattr(reports, "columns") else np.asarray(reports))
+        table = read_table(
+            reports if hasattr(reports, "columns") else np.asarray(reports)
+        )
         return table.rebuild([np.hstack(blocks)], protocol.value_names())
 
     @property
@@ -266,7 +291,9 @@ class PosteriorFeatures(WrapsTransformer):
         """What each call of `fit`, `fit_transform` or `transform` promises to the records of its rows."""
         return self.encoder_.guarantee_
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
         """Name the columns of the output.
 
         Parameters
@@ -287,10 +314,14 @@ class PosteriorFeatures(WrapsTransformer):
         """
         check_is_fitted(self, "prior_")
         given = input_names(self, self._protocol.columns, input_features)
-        return np.array(self._protocol.value_names(given if self._privatize else None), dtype=object)
+        return np.array(
+            self._protocol.value_names(given if self._privatize else None), dtype=object
+        )
 
 
-def posterior(oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike) -> NDArray[np.float64]:
+def posterior(
+    oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike
+) -> NDArray[np.float64]:
     """Return the probability of each value given each report, by Bayes' rule."""
     # A report is this many times likelier under the values that it supports; of bits, those of the ones alone matter,
     # as all else is the same for every value.
@@ -299,12 +330,17 @@ def posterior(oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike) 
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _estimate_prior(encoder: Any, reports: Any, postprocess: str) -> list[NDArray[np.float64]]:
+def _estimate_prior(
+    encoder: Any, reports: Any, postprocess: str
+) -> list[NDArray[np.float64]]:
     """Estimate the share of each value from reports; one more record of each keeps all of them positive."""
     protocol = encoder.protocol_
     arrays, tally = read_carried(reports, encoder)
     refuse_impossible(protocol, tally)
     table = protocol.estimate(tally, reports=arrays, postprocess=postprocess)
     # Reports that say nothing (p = q) give nan, and a uniform prior.
-    more = [np.nan_to_num(part) + 1 for part in split_counts(protocol, table["count"].to_numpy())]
+    more = [
+        np.nan_to_num(part) + 1
+        for part in split_counts(protocol, table["count"].to_numpy())
+    ]
     return [part / part.sum() for part in more]

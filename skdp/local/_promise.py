@@ -5,7 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from skdp.base import is_large, warn_of_delta, warn_of_epsilon, warn_of_loss, written_chance, written_odds
+from skdp.base import (
+    is_large,
+    warn_of_delta,
+    warn_of_epsilon,
+    warn_of_loss,
+    written_chance,
+    written_odds,
+)
 from skdp.local.protocol import Channel, ReportProtocol, ValueProtocol
 from skdp.privacy import Shuffled
 
@@ -17,7 +24,11 @@ def warn_of_promise(epsilon: Any, protocol: ReportProtocol) -> None:
     """Warn of an epsilon above 10, with the chance that a report is the truth."""
     if isinstance(epsilon, Shuffled):
         # The local epsilon follows from what is released after shuffling, and is usually large.
-        warn_of_delta(epsilon.delta, epsilon.n, f"the {epsilon.n} reports that are shuffled together")
+        warn_of_delta(
+            epsilon.delta,
+            epsilon.n,
+            f"the {epsilon.n} reports that are shuffled together",
+        )
         warn_of_loss(epsilon.epsilon)
         return
     promised = protocol.guarantee.epsilon

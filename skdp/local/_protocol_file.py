@@ -13,10 +13,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.domain import Categories, Domain, Interval, check_hashes, pack, parse_json, unpack
+from skdp.domain import (
+    Categories,
+    Domain,
+    Interval,
+    check_hashes,
+    pack,
+    parse_json,
+    unpack,
+)
 from skdp.frames import carried_releases, carried_text
 from skdp.local.memo import SecretKey
-from skdp.local.protocol import OracleProtocol, ReportProtocol, Reports, ValueProtocol, check_releases
+from skdp.local.protocol import (
+    OracleProtocol,
+    ReportProtocol,
+    Reports,
+    ValueProtocol,
+    check_releases,
+)
 from skdp.privacy import PrivacyGuarantee, Shuffled, WeakGuaranteeWarning
 
 FORMAT, _VERSION = "skdp-protocol", 1
@@ -41,14 +55,19 @@ class WrittenProtocol:
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         given = transformer.get_params(deep=False)
         self._seeded = transformer.random_state is not None
-        if isinstance(given.get("epsilon"), Shuffled):  # a reader need not search for the local one again
+        if isinstance(
+            given.get("epsilon"), Shuffled
+        ):  # a reader need not search for the local one again
             given["epsilon"] = transformer.local_epsilon_
         self._name, self._protocol = type(transformer).__name__, protocol
         self.named = hasattr(transformer, "feature_names_in_")
         self.is_carried = _is_ours(type(transformer))
         """Whether reports carry it: of other classes it is not known which parameters are secret."""
         public = {name: value for name, value in given.items() if name not in _SECRET}
-        self._parameters = {name: dict(own) if isinstance(own, Mapping) else own for name, own in public.items()}
+        self._parameters = {
+            name: dict(own) if isinstance(own, Mapping) else own
+            for name, own in public.items()
+        }
         self._text: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -66,20 +85,32 @@ class WrittenProtocol:
         if self._text is None:
             _check_size(self._parameters, len(self._protocol.columns))
             self._text = write_protocol(
-                self._name, self._parameters, self._protocol, named=self.named, seeded=self._seeded
+                self._name,
+                self._parameters,
+                self._protocol,
+                named=self.named,
+                seeded=self._seeded,
             )
         return self._text
 
 
 def write_protocol(
-    name: str, parameters: Mapping[str, Any], protocol: ReportProtocol, *, named: bool, seeded: bool
+    name: str,
+    parameters: Mapping[str, Any],
+    protocol: ReportProtocol,
+    *,
+    named: bool,
+    seeded: bool,
 ) -> str:
     """Write what a transformer was fitted with as JSON."""
     content = {
         "format": FORMAT,
         "version": _VERSION,
         "transformer": name,
-        "parameters": {key: pack(value) for key, value in {**parameters, **protocol.declared}.items()},
+        "parameters": {
+            key: pack(value)
+            for key, value in {**parameters, **protocol.declared}.items()
+        },
         "columns": list(map(pack, protocol.columns)),
         "named": named,
         "permanent": protocol.permanent_key is not None,
@@ -89,7 +120,9 @@ def write_protocol(
     }
     if content["client"] is None:
         content["no_client"] = _no_client(protocol)
-    if seeded and protocol.guarantee.secure:  # permanent reports come from a key, and a second round from the seed
+    if (
+        seeded and protocol.guarantee.secure
+    ):  # permanent reports come from a key, and a second round from the seed
         content["seeded"] = True
     return json.dumps(content, allow_nan=False)
 
@@ -101,8 +134,20 @@ _LONGEST_NAME = 50
 def read_protocol(text: str, kind: type[Any]) -> Any:
     """Make the transformer that `write_protocol` wrote, an instance of a class, fitted."""
     content = parse_protocol(text)
-    name, packed, columns, failure = content["transformer"], content["parameters"], content["columns"], None
-    found = next((one for one in (kind, *_ours(kind)) if one.__name__ == name and not inspect.isabstract(one)), None)
+    name, packed, columns, failure = (
+        content["transformer"],
+        content["parameters"],
+        content["columns"],
+        None,
+    )
+    found = next(
+        (
+            one
+            for one in (kind, *_ours(kind))
+            if one.__name__ == name and not inspect.isabstract(one)
+        ),
+        None,
+    )
     if found is None:
         refusal = f"the protocol is that of another transformer than {kind.__name__}"
         if name.isidentifier() and len(name) < _LONGEST_NAME:
@@ -113,7 +158,9 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
         if any(key in packed for key in _SECRET):
             raise ValueError
         if content.get("permanent") is True:
-            transformer.set_params(secret_key=SecretKey.generate())  # this side makes no permanent reports
+            transformer.set_params(
+                secret_key=SecretKey.generate()
+            )  # this side makes no permanent reports
         same = refitted(transformer, list(map(unpack, columns)), content["protocol"])
     except Exception:  # of any kind, memory and recursion included: a text from others decides what is tried
         failure = f"the protocol of {name} cannot be read: a parameter is missing, out of range, or too large"
@@ -138,9 +185,17 @@ def parse_protocol(text: str) -> dict[str, Any]:
     """Parse the JSON of a protocol; nothing is made of it."""
     content: Any = parse_json(text, "a protocol")
     keys = {"transformer": str, "parameters": dict, "columns": list, "permanent": bool}
-    known = isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") == _VERSION
-    if not known or any(not isinstance(content.get(key), kind) for key, kind in keys.items()):
-        raise ValueError(f"the text is no protocol of a local transformer (format {FORMAT!r}, version {_VERSION})")
+    known = (
+        isinstance(content, dict)
+        and content.get("format") == FORMAT
+        and content.get("version") == _VERSION
+    )
+    if not known or any(
+        not isinstance(content.get(key), kind) for key, kind in keys.items()
+    ):
+        raise ValueError(
+            f"the text is no protocol of a local transformer (format {FORMAT!r}, version {_VERSION})"
+        )
     return content
 
 
@@ -150,7 +205,9 @@ def refuse_other(theirs: str, own: str) -> None:
         return
     one, other = parse_protocol(theirs), parse_protocol(own)
     if (found := _meaning(one)) is None or found != _meaning(other):
-        raise ValueError(f"reports of two protocols are never added: {_difference(one, other)}")
+        raise ValueError(
+            f"reports of two protocols are never added: {_difference(one, other)}"
+        )
 
 
 def _meaning(content: dict[str, Any]) -> str | None:
@@ -159,7 +216,11 @@ def _meaning(content: dict[str, Any]) -> str | None:
     mapping = packed.get("mapping") if isinstance(packed, dict) else None
     if not isinstance(mapping, list):
         return None
-    kept = [pair for pair in mapping if not (isinstance(pair, list) and pair and pair[0] in _NOT_OF_REPORTS)]
+    kept = [
+        pair
+        for pair in mapping
+        if not (isinstance(pair, list) and pair and pair[0] in _NOT_OF_REPORTS)
+    ]
     return json.dumps(kept)  # not the list: 1 and True are equal
 
 
@@ -172,7 +233,10 @@ def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     for name in here:
         if name in ("categories", "bounds") and there.get(name) != here[name]:
             return f"these are of other declared {name}"
-        if there.get(name) != here[name] and name not in ("handle_unknown", "handle_missing"):
+        if there.get(name) != here[name] and name not in (
+            "handle_unknown",
+            "handle_missing",
+        ):
             return f"these are of {name} {_short(there.get(name))}, not {_short(here[name])}"
     return "these are of other probabilities"
 
@@ -184,22 +248,34 @@ def _short(value: Any) -> str:
 
 def _fit(transformer: Any, columns: list[Any]) -> None:
     """Fit within limits."""
-    transformer._most_cells, transformer._most_columns, transformer._most_characters = _MOST_OF_REPORTS
+    transformer._most_cells, transformer._most_columns, transformer._most_characters = (
+        _MOST_OF_REPORTS
+    )
     _check_values(getattr(transformer, "categories", ()))
     _check_size(transformer.get_params(deep=False), len(columns))
-    if getattr(transformer, "strategy", None) == "sample" and getattr(transformer, "n_sampled", 1) == "auto":
+    if (
+        getattr(transformer, "strategy", None) == "sample"
+        and getattr(transformer, "n_sampled", 1) == "auto"
+    ):
         raise ValueError  # what was chosen is written, and looking for it takes time
-    with warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning):  # which those who reported were told
+    with warnings.catch_warnings(
+        action="ignore", category=WeakGuaranteeWarning
+    ):  # which those who reported were told
         transformer.fit(_declared_row(columns, transformer))
     del transformer._most_cells, transformer._most_columns, transformer._most_characters
 
 
 def _check_size(parameters: Mapping[str, Any], n_columns: int) -> None:
     """Check that a protocol is one that is read: both sides have the same limits."""
-    n_grids = len(parameters.get("bounds") or ()) if "categories" in parameters else n_columns
+    n_grids = (
+        len(parameters.get("bounds") or ()) if "categories" in parameters else n_columns
+    )
     sizes = {
         "columns": (n_columns, _MOST_ATTRIBUTES),
-        "numbers of grids (columns * grid_size)": (n_grids * parameters.get("grid_size", 1), _MOST_NUMBERS),
+        "numbers of grids (columns * grid_size)": (
+            n_grids * parameters.get("grid_size", 1),
+            _MOST_NUMBERS,
+        ),
         "sums (columns * n_bits * n_cohorts)": (
             n_columns * parameters.get("n_bits", 1) * parameters.get("n_cohorts", 1),
             _MOST_SUMS,
@@ -207,7 +283,9 @@ def _check_size(parameters: Mapping[str, Any], n_columns: int) -> None:
     }
     for name, (size, most) in sizes.items():
         if size > most:
-            raise ValueError(f"a protocol as JSON has at most {most:,} {name}, got {size:,}")
+            raise ValueError(
+                f"a protocol as JSON has at most {most:,} {name}, got {size:,}"
+            )
 
 
 def _check_values(declared: Any) -> None:
@@ -226,7 +304,9 @@ def _promises(content: dict[str, Any], protocol: ReportProtocol) -> bool:
     own = json.loads(json.dumps(stated(protocol.guarantee)))
     if not isinstance(found, dict) or type(found.get("secure")) is not bool:
         return False
-    return all(found.get(key) == own[key] for key in _STATED) and _is_client(client, protocol)
+    return all(found.get(key) == own[key] for key in _STATED) and _is_client(
+        client, protocol
+    )
 
 
 def _is_client(client: Any, protocol: ReportProtocol) -> bool:
@@ -241,7 +321,9 @@ def _sorted_text(content: Any) -> str:
 
 def stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
     """Return what a protocol says of its guarantee, without the losses, which follow from it."""
-    fields = {name: value for name, value in asdict(guarantee).items() if name != "losses"}
+    fields = {
+        name: value for name, value in asdict(guarantee).items() if name != "losses"
+    }
     return fields | {"text": str(guarantee)}
 
 
@@ -265,7 +347,10 @@ def comparable(protocol: ReportProtocol) -> Any:
 def refitted(transformer: Any, columns: list[Any], expected: Any) -> bool:
     """Fit a transformer to what is declared of columns, within limits; return whether its protocol is as expected."""
     _fit(transformer, columns)
-    return bool(json.loads(json.dumps(comparable(transformer.protocol_), allow_nan=False)) == expected)
+    return bool(
+        json.loads(json.dumps(comparable(transformer.protocol_), allow_nan=False))
+        == expected
+    )
 
 
 def says_secure(text: str | None) -> bool:
@@ -288,7 +373,9 @@ def as_seeded_again(transformer: Any) -> Any:
     """Return a copy of a fitted transformer with permanent reports, whose second round a seed decides."""
     copied = copy(transformer)
     if hasattr(copied, "instantaneous_guarantee_"):
-        copied.instantaneous_guarantee_ = replace(copied.instantaneous_guarantee_, secure=False)
+        copied.instantaneous_guarantee_ = replace(
+            copied.instantaneous_guarantee_, secure=False
+        )
     copied._written = copied._written.of(copied.protocol_, seeded=True)
     return copied
 
@@ -310,7 +397,9 @@ def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:
             first[name] = float(bounds[name][0])
         else:
             first[name] = ""
-    return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in first.items()})
+    return pd.DataFrame(
+        {name: pd.Series([value], dtype=object) for name, value in first.items()}
+    )
 
 
 def _client(protocol: ReportProtocol) -> dict[str, Any] | None:
@@ -320,7 +409,10 @@ def _client(protocol: ReportProtocol) -> dict[str, Any] | None:
     assert isinstance(protocol, OracleProtocol)
     return {
         "strategy": protocol.strategy,
-        "columns": [_client_column(name, protocol.domain[name]) for name in protocol.domain.columns],
+        "columns": [
+            _client_column(name, protocol.domain[name])
+            for name in protocol.domain.columns
+        ],
         "samplers": [oracle.sampler() for oracle in protocol.oracles],
         "report_columns": list(map(str, protocol.report_columns)),
         "reports_values": isinstance(protocol, ValueProtocol),
@@ -371,14 +463,20 @@ def _not_in_javascript(values: Categories | Interval) -> str | None:
 
 
 def _same_in_javascript(value: Any) -> bool:
-    return value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) < 1 << 53)
+    return (
+        value is None
+        or isinstance(value, str)
+        or (isinstance(value, int) and abs(value) < 1 << 53)
+    )
 
 
 def protocol_text(transformer: Any) -> str | None:
     """Return the JSON that reports carry, None if they carry none."""
     written = getattr(transformer, "_written", None)
     try:
-        text: str | None = written.text if written is not None and written.is_carried else None
+        text: str | None = (
+            written.text if written is not None and written.is_carried else None
+        )
     except (TypeError, ValueError):  # such as declared values that JSON cannot hold
         return None
     return text
@@ -387,14 +485,19 @@ def protocol_text(transformer: Any) -> str | None:
 def text_in_memory(transformer: Any) -> str | None:
     """Return the JSON that reports in memory carry: none if it is large."""
     protocol = transformer.protocol_
-    large = isinstance(protocol, OracleProtocol) and sum(protocol.domain.sizes) > _MOST_CARRIED
+    large = (
+        isinstance(protocol, OracleProtocol)
+        and sum(protocol.domain.sizes) > _MOST_CARRIED
+    )
     return None if large else protocol_text(transformer)
 
 
 def check_carried(text: str | None, transformer: Any) -> None:
     """Refuse reports of another protocol than a transformer's; what carries none passes."""
     if text is not None:
-        refuse_other(text, protocol_text(transformer) or _compared_text(text, transformer))
+        refuse_other(
+            text, protocol_text(transformer) or _compared_text(text, transformer)
+        )
 
 
 def read_carried(reports: Any, transformer: Any) -> tuple[Reports, Any]:
@@ -406,7 +509,11 @@ def read_carried(reports: Any, transformer: Any) -> tuple[Reports, Any]:
     noted, released = carried_releases(reports), transformer.released
     if noted is not None or released.are_known:
         counts = protocol.tallied_counts(tally)
-        check_releases(protocol.report_counts(arrays) if counts is None else counts, noted, released)
+        check_releases(
+            protocol.report_counts(arrays) if counts is None else counts,
+            noted,
+            released,
+        )
     return arrays, tally
 
 
@@ -414,11 +521,20 @@ def _compared_text(text: str, transformer: Any) -> str:
     """Return a text of a protocol that is not carried, which differs from a given one in what decides reports only."""
     content, protocol = parse_protocol(text), transformer.protocol_
     parameters = protocol.parameters()
-    if "encoder" in parameters:  # a class of others reports as the one of ours that it is derived from
-        ours = (kind.__name__ for kind in type(transformer).__mro__ if kind.__module__.startswith("skdp."))
+    if (
+        "encoder" in parameters
+    ):  # a class of others reports as the one of ours that it is derived from
+        ours = (
+            kind.__name__
+            for kind in type(transformer).__mro__
+            if kind.__module__.startswith("skdp.")
+        )
         parameters["encoder"] = next(ours, None)
     try:
-        own = {"columns": list(map(pack, protocol.columns)), "protocol": pack(parameters)}
+        own = {
+            "columns": list(map(pack, protocol.columns)),
+            "protocol": pack(parameters),
+        }
     except (TypeError, ValueError):  # no text can be of it
         own = {"protocol": None}
     return json.dumps(content | own)

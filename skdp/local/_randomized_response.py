@@ -200,6 +200,12 @@ rows become uniform random values, which draw all estimates towards equal counts
     def _make_oracle(self, k: int, epsilon: Any) -> RandomizedResponse:
         return RandomizedResponse(k, epsilon)
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
-        return np.append(names, SAMPLED).astype(object) if self.protocol_.strategy == "sample" else names
+        return (
+            np.append(names, SAMPLED).astype(object)
+            if self.protocol_.strategy == "sample"
+            else names
+        )

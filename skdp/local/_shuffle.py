@@ -67,12 +67,16 @@ def join_reports(tables: Sequence[Any]) -> Any:
     """
     listed = list(tables)
     if not listed or not all(map(is_frame, listed)):
-        raise TypeError("tables must be a list of at least one table in memory of pandas, polars or pyarrow")
+        raise TypeError(
+            "tables must be a list of at least one table in memory of pandas, polars or pyarrow"
+        )
     texts = [carried_text(table) for table in listed]
     known = [text for text in texts if text is not None]
     for text in known[1:]:
         refuse_other(text, known[0])
-    frames: list[nw.DataFrame[Any]] = [nw.from_native(table, eager_only=True) for table in listed]
+    frames: list[nw.DataFrame[Any]] = [
+        nw.from_native(table, eager_only=True) for table in listed
+    ]
     if len({frame.implementation for frame in frames}) > 1:
         raise TypeError("tables must all be of one library")
     if len({tuple(frame.columns) for frame in frames}) > 1:
@@ -156,7 +160,9 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
     if frame.implementation.is_pyarrow():
         return with_protocol(_of_arrow(native, order), said, releases)
     shuffled = frame[order]
-    return shuffled.with_columns(_fresh(shuffled[name]) for name in shuffled.columns).to_native()
+    return shuffled.with_columns(
+        _fresh(shuffled[name]) for name in shuffled.columns
+    ).to_native()
 
 
 def _of_pandas(column: pd.Series) -> Any:
@@ -168,14 +174,20 @@ def _of_pandas(column: pd.Series) -> Any:
         whole = _plain(pyarrow.chunked_array(pyarrow.array(values)))
         return pd.Series(pd.arrays.ArrowExtensionArray(whole))
     if isinstance(values.dtype, pd.CategoricalDtype) and not values.dtype.ordered:
-        return values.cat.set_categories(sorted(values.cat.categories, key=lambda value: (str(type(value)), value)))
+        return values.cat.set_categories(
+            sorted(values.cat.categories, key=lambda value: (str(type(value)), value))
+        )
     return values
 
 
 def _of_arrow(table: Any, order: NDArray[np.intp]) -> Any:
     """Return rows of a table without metadata, and without the columns that were a row index."""
     index = pandas_note(table.schema.metadata or {}).get("index_columns")
-    names = [name for name in table.column_names if not (isinstance(index, list) and name in index)]
+    names = [
+        name
+        for name in table.column_names
+        if not (isinstance(index, list) and name in index)
+    ]
     rows = table.select(names).take(order).combine_chunks()
     return type(table).from_arrays([_plain(column) for column in rows.columns], names)
 
@@ -191,7 +203,9 @@ def _fresh(column: nw.Series[Any]) -> nw.Series[Any]:
     plain = column.cast(nw.String) if column.dtype == nw.Categorical else column
     if plain.dtype not in (nw.String, nw.Binary):
         return plain
-    return nw.new_series(plain.name, plain.to_list(), plain.dtype, backend=plain.implementation)
+    return nw.new_series(
+        plain.name, plain.to_list(), plain.dtype, backend=plain.implementation
+    )
 
 
 def _permutation(n: int, source: ByteSource) -> NDArray[np.intp]:

@@ -74,13 +74,20 @@ class ReportTally(ABC):
         if not isinstance(other, type(self)):
             return NotImplemented
         if self._meaning() != other._meaning():
-            raise ValueError(f"the tallies come from {self._makers} and cannot be added")
+            raise ValueError(
+                f"the tallies come from {self._makers} and cannot be added"
+            )
         # Each has at most `MOST_REPORTS` of them, so that nothing overflows here.
         total: Any = self._of_numbers(
-            [left + right for left, right in zip(self._numbers(), other._numbers(), strict=True)]
+            [
+                left + right
+                for left, right in zip(self._numbers(), other._numbers(), strict=True)
+            ]
         )
         if total.n_reports > MOST_REPORTS:
-            raise ValueError(f"a tally has at most 2**56 reports, got {total.n_reports:,}")
+            raise ValueError(
+                f"a tally has at most 2**56 reports, got {total.n_reports:,}"
+            )
         return total
 
     def __eq__(self, other: object) -> bool:
@@ -96,7 +103,12 @@ class ReportTally(ABC):
 
     def _header(self) -> dict[str, Any]:
         """Return all but the sums, as plain text, numbers, lists and mappings."""
-        return {"protocol": {**self.protocol, "columns": [plain_name(name) for name in self.protocol["columns"]]}}
+        return {
+            "protocol": {
+                **self.protocol,
+                "columns": [plain_name(name) for name in self.protocol["columns"]],
+            }
+        }
 
     def _parts(self) -> list[NDArray[np.int64]]:
         """Return the sums of each attribute, 1-D."""
@@ -133,7 +145,10 @@ class ReportTally(ABC):
         facts = [
             ("reports", f"{tally.n_reports:,}"),
             ("sums", ", ".join(f"{part.size:,}" for part in self._parts())),
-            *((name, protocol.get(name)) for name in ("strategy", "mechanism", "epsilon")),
+            *(
+                (name, protocol.get(name))
+                for name in ("strategy", "mechanism", "epsilon")
+            ),
         ]
         note = "Sums over reports, not counts of people: the encoder's estimates remove the bias."
         return html_facts(type(self).__name__, facts, note)
@@ -151,7 +166,10 @@ class ReportTally(ABC):
         TypeError
             If columns are named, or values declared, by other things than text, numbers, booleans and missing.
         """
-        return json.dumps(self._content() | {self._sums: [part.tolist() for part in self._parts()]}, allow_nan=False)
+        return json.dumps(
+            self._content() | {self._sums: [part.tolist() for part in self._parts()]},
+            allow_nan=False,
+        )
 
     @classmethod
     def _kind_of(cls, content: Any) -> type[Self]:
@@ -207,7 +225,9 @@ class ReportTally(ABC):
         pyarrow, parquet = _import_pyarrow()
         parts = self._parts()
         attribute = np.repeat(np.arange(len(parts)), list(map(len, parts)))
-        table = pyarrow.table({"attribute": attribute, self._sums: np.concatenate(parts)})
+        table = pyarrow.table(
+            {"attribute": attribute, self._sums: np.concatenate(parts)}
+        )
         header = json.dumps(self._content(), allow_nan=False)
         parquet.write_table(table.replace_schema_metadata({"skdp": header}), path)
 
@@ -235,15 +255,21 @@ class ReportTally(ABC):
         _, parquet = _import_pyarrow()
         with parquet.ParquetFile(path) as file:
             header = (file.schema_arrow.metadata or {}).get(b"skdp", b"{}")
-            content = parse_json(header.decode(errors="replace"), "a tally", _MOST_NUMBERS)
+            content = parse_json(
+                header.decode(errors="replace"), "a tally", _MOST_NUMBERS
+            )
             kind = cls._kind_of(content)
             if file.schema_arrow.names != ["attribute", kind._sums]:
                 raise ValueError("the tally is incomplete")
             if file.metadata.num_rows > _MOST_ROWS:
-                raise ValueError(f"a tally has at most {_MOST_ROWS:,} sums, got {file.metadata.num_rows:,}")
+                raise ValueError(
+                    f"a tally has at most {_MOST_ROWS:,} sums, got {file.metadata.num_rows:,}"
+                )
             table = file.read()
         attribute, sums = table["attribute"].to_numpy(), table[kind._sums].to_numpy()
-        return kind._checked(content, np.split(sums, np.flatnonzero(np.diff(attribute)) + 1))
+        return kind._checked(
+            content, np.split(sums, np.flatnonzero(np.diff(attribute)) + 1)
+        )
 
     def _content(self) -> dict[str, Any]:
         return {"format": self._format} | self._header()
@@ -256,7 +282,9 @@ class ReportTally(ABC):
             raise ValueError("the tally is incomplete") from None
         except ValueError as error:
             if type(error) is not ValueError or "inhomogeneous" in str(error):
-                raise ValueError("the numbers of the tally do not fit each other") from None
+                raise ValueError(
+                    "the numbers of the tally do not fit each other"
+                ) from None
             raise
 
 
@@ -266,13 +294,17 @@ MOST_REPORTS = 1 << 56
 
 def are_counts(numbers: Sequence[Any]) -> bool:
     """Check whether numbers that were read are whole and not negative."""
-    return all(type(number) is int and 0 <= number <= MOST_REPORTS for number in numbers)
+    return all(
+        type(number) is int and 0 <= number <= MOST_REPORTS for number in numbers
+    )
 
 
 def plain_name(name: Any) -> str | int:
     """Check that the name of a column can be written."""
     if not isinstance(name, str | int):
-        raise TypeError(f"a tally is written for columns named by text or numbers, got {type(name).__name__}")
+        raise TypeError(
+            f"a tally is written for columns named by text or numbers, got {type(name).__name__}"
+        )
     return name
 
 
@@ -281,7 +313,9 @@ def are_whole(parts: Sequence[NDArray[Any]]) -> bool:
     return all(part.dtype.kind in "iu" for part in parts)
 
 
-def whole_sums(parts: Sequence[NDArray[Any]], fit: bool) -> tuple[NDArray[np.int64], ...]:
+def whole_sums(
+    parts: Sequence[NDArray[Any]], fit: bool
+) -> tuple[NDArray[np.int64], ...]:
     """Return the sums as 64-bit integers, if the numbers of the tally fit each other."""
     if not fit:
         raise ValueError("the numbers of the tally do not fit each other")
@@ -293,5 +327,7 @@ def _import_pyarrow() -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise ImportError('pyarrow is needed here: pip install "skdp[duckdb]"') from error
+        raise ImportError(
+            'pyarrow is needed here: pip install "skdp[duckdb]"'
+        ) from error
     return pyarrow, parquet

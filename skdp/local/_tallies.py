@@ -11,10 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
-from skdp.local._stored_tally import ReportTally, are_counts, are_whole, plain_name, whole_sums
+from skdp.local._stored_tally import (
+    ReportTally,
+    are_counts,
+    are_whole,
+    plain_name,
+    whole_sums,
+)
 
 _UNSIGNED = (
-    *("UnaryEncoding", "TwoRoundUnaryEncoding", "SubsetSelection", "LocalHashing", "TwoRoundHashing"),
+    *(
+        "UnaryEncoding",
+        "TwoRoundUnaryEncoding",
+        "SubsetSelection",
+        "LocalHashing",
+        "TwoRoundHashing",
+    ),
     *("SetSelection", "SetUnaryEncoding", "SampledSet"),
 )
 """Oracles whose sums count the reports that support a value."""
@@ -48,27 +60,47 @@ class CountTally(ReportTally):
         }
 
     def _numbers(self) -> list[NDArray[np.int64]]:
-        return [*self.support, np.array(self.sizes, np.int64), np.array([self.n_reports], np.int64)]
+        return [
+            *self.support,
+            np.array(self.sizes, np.int64),
+            np.array([self.n_reports], np.int64),
+        ]
 
     def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Self:
         *support, sizes, n_reports = numbers
-        return replace(self, support=tuple(support), sizes=tuple(sizes.tolist()), n_reports=int(n_reports[0]))
+        return replace(
+            self,
+            support=tuple(support),
+            sizes=tuple(sizes.tolist()),
+            n_reports=int(n_reports[0]),
+        )
 
     @classmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
         domain, protocol = _domain_from_plain(header["domain"]), header["protocol"]
         n_reports, sizes = header["n_reports"], tuple(header["sizes"])
         expected = [oracle["k"] for oracle in protocol["oracles"]]
-        joint, sampled = protocol["strategy"] == "joint", protocol["strategy"] == "sample"
+        joint, sampled = (
+            protocol["strategy"] == "joint",
+            protocol["strategy"] == "sample",
+        )
         if [len(part) for part in parts] != expected:
-            raise ValueError(f"expected {expected} sums, got {[len(part) for part in parts]}")
-        if expected != ([domain.size] if joint else list(domain.sizes)) or len(sizes) != len(expected):
+            raise ValueError(
+                f"expected {expected} sums, got {[len(part) for part in parts]}"
+            )
+        if expected != ([domain.size] if joint else list(domain.sizes)) or len(
+            sizes
+        ) != len(expected):
             raise ValueError("the sums of the tally do not fit its domain")
         fit = are_counts([n_reports, *sizes]) and are_whole(parts)
-        fit = fit and (sum(sizes) == n_reports if sampled else set(sizes) == {n_reports})
+        fit = fit and (
+            sum(sizes) == n_reports if sampled else set(sizes) == {n_reports}
+        )
         fit = fit and all(
             _are_of_reports(part, size, oracle["oracle"])
-            for part, size, oracle in zip(parts, sizes, protocol["oracles"], strict=True)
+            for part, size, oracle in zip(
+                parts, sizes, protocol["oracles"], strict=True
+            )
         )
         return cls(whole_sums(parts, fit), sizes, n_reports, domain, protocol)
 
@@ -77,7 +109,10 @@ def _are_of_reports(support: NDArray[Any], size: int, name: Any) -> bool:
     """Check whether a number of reports of an oracle can have these sums."""
     if support.max(initial=0) > size:
         return False
-    if name in ("RandomizedResponse", "TwoRoundResponse"):  # a report supports one value
+    if name in (
+        "RandomizedResponse",
+        "TwoRoundResponse",
+    ):  # a report supports one value
         return support.min(initial=0) >= 0 and sum(support.tolist()) == size
     # Signed sums too are at most as large as the number of reports; those of an oracle of others may be signed.
     return support.min(initial=0) >= (0 if name in _UNSIGNED else -size)
@@ -90,7 +125,11 @@ def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
         values: dict[str, Any] = {"values": list(map(_to_plain, attribute.values))}
         if isinstance(attribute, Interval):
             edges = list(map(_to_plain, attribute.edges))
-            values = {"edges": edges, "missing": attribute.missing, "real": attribute.says_real}
+            values = {
+                "edges": edges,
+                "missing": attribute.missing,
+                "real": attribute.says_real,
+            }
         columns.append({"column": plain_name(name)} | values)
     return columns
 
@@ -119,7 +158,10 @@ def _to_plain(value: Any) -> Any:
 
 def _from_plain(values: list[Any]) -> list[Any]:
     types = {"date": date, "datetime": datetime}
-    return [types[value[0]].fromisoformat(value[1]) if isinstance(value, list) else value for value in values]
+    return [
+        types[value[0]].fromisoformat(value[1]) if isinstance(value, list) else value
+        for value in values
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +199,21 @@ class RapporTally(ReportTally):
         if not isinstance(protocol["columns"], list):
             raise ValueError("the columns of the tally must be a list")
         shape = len(protocol["columns"]), protocol["n_cohorts"], protocol["n_bits"]
-        if not are_counts(shape[1:]) or [part.shape for part in parts] != [(shape[1] * shape[2],)] * shape[0]:
+        if (
+            not are_counts(shape[1:])
+            or [part.shape for part in parts] != [(shape[1] * shape[2],)] * shape[0]
+        ):
             raise ValueError("the sums of the tally do not fit its parameters")
         ones = np.reshape(parts, shape)
-        fit = are_counts(sizes) and are_counts([sum(sizes)]) and len(sizes) == shape[1] and are_whole([ones])
-        fit = fit and not ((ones < 0).any() or (ones > np.array(sizes)[:, np.newaxis]).any())
+        fit = (
+            are_counts(sizes)
+            and are_counts([sum(sizes)])
+            and len(sizes) == shape[1]
+            and are_whole([ones])
+        )
+        fit = fit and not (
+            (ones < 0).any() or (ones > np.array(sizes)[:, np.newaxis]).any()
+        )
         (sums,) = whole_sums([ones], fit)
         return cls(sums, np.array(sizes, np.int64), protocol)
 
@@ -194,7 +246,11 @@ class NumericTally(ReportTally):
     @classmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
         protocol = header["protocol"]
-        if not isinstance(protocol["columns"], list) or len(parts) != len(protocol["columns"]) or not parts:
+        if (
+            not isinstance(protocol["columns"], list)
+            or len(parts) != len(protocol["columns"])
+            or not parts
+        ):
             raise ValueError("the sums of the tally do not fit its columns")
         if [part.shape for part in parts] != [(size,) for size in protocol["n_values"]]:
             raise ValueError("the sums of the tally do not fit its parameters")
@@ -202,6 +258,17 @@ class NumericTally(ReportTally):
         totals = [sum(part.tolist()) for part in parts] if fit else []
         if fit and (size := protocol.get("n_sampled")) is not None:
             # Each record reports `n_sampled` columns, and none twice.
-            fit = are_counts([size]) and 0 < size <= len(parts) and sum(totals) % size == 0
-            totals = [sum(totals) // size] if fit and max(totals) * size <= sum(totals) else [-1]
-        return cls(whole_sums(parts, fit and len({*totals}) <= 1 and are_counts(totals)), protocol)
+            fit = (
+                are_counts([size])
+                and 0 < size <= len(parts)
+                and sum(totals) % size == 0
+            )
+            totals = (
+                [sum(totals) // size]
+                if fit and max(totals) * size <= sum(totals)
+                else [-1]
+            )
+        return cls(
+            whole_sums(parts, fit and len({*totals}) <= 1 and are_counts(totals)),
+            protocol,
+        )

@@ -35,9 +35,22 @@ from skdp.exact import round_up
 from skdp.frames import Releases, Table, carried_text, carries_notes, with_protocol
 from skdp.local._portable import Portable
 from skdp.local._promise import warn_of_promise
-from skdp.local._protocol_file import WrittenProtocol, protocol_text, read_carried, text_in_memory
+from skdp.local._protocol_file import (
+    WrittenProtocol,
+    protocol_text,
+    read_carried,
+    text_in_memory,
+)
 from skdp.local.protocol import ReleasedCounts, ReportProtocol
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, check_n_rows, search_advice, spend
+from skdp.privacy import (
+    PrivacyGuarantee,
+    PrivacyLedger,
+    Shuffled,
+    check_epsilon,
+    check_n_rows,
+    search_advice,
+    spend,
+)
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import ColumnLike, TableLike
 
@@ -117,7 +130,9 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         check_random_state(self.random_state)
         protocol = self._make_protocol(read_input(self, X, reset=True))
         refuse_protected_levels(X, protocol.columns)
-        refuse_protected_levels(y, protocol.columns, what="y")  # which goes on with the reports in a Pipeline
+        refuse_protected_levels(
+            y, protocol.columns, what="y"
+        )  # which goes on with the reports in a Pipeline
         # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
         self.protocol_, self.guarantee_ = protocol, protocol.guarantee
         self._set_fitted(protocol)
@@ -125,14 +140,23 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         warn_of_levels(X)
         warn_of_promise(self.epsilon, protocol)
         self._written = WrittenProtocol(self, protocol)
-        self._seed, self._ledger, self._calls = self.random_state, self.ledger, CallCounter()
+        self._seed, self._ledger, self._calls = (
+            self.random_state,
+            self.ledger,
+            CallCounter(),
+        )
         self._released = ReleasedCounts()
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "protocol_")  # a `fit` that failed has set n_features_in_
 
-    def fit_transform(self, X: TableLike, y: ColumnLike | None = None, record_id: ArrayLike | None = None) -> Any:
+    def fit_transform(
+        self,
+        X: TableLike,
+        y: ColumnLike | None = None,
+        record_id: ArrayLike | None = None,
+    ) -> Any:
         """Fit, and privatise the same table.
 
         Parameters
@@ -251,7 +275,9 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         check_is_fitted(self)
         return read_carried(reports, self)[1]
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
         """Name the columns of the output.
 
         Parameters
@@ -294,7 +320,10 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         ledger, name = self.charged_ledger, type(self).__name__
         if run is None:
             spend(ledger, self.guarantee_, name, n_rows=n_rows)
-        elif ledger is not None and not ledger.report()["what"].str.endswith(f", run {run}").any():
+        elif (
+            ledger is not None
+            and not ledger.report()["what"].str.endswith(f", run {run}").any()
+        ):
             spend(ledger, self.guarantee_, f"{name}, run {run}", n_rows=n_rows)
 
     def check_budget(self) -> None:
@@ -329,7 +358,9 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         if self.epsilon is None or isinstance(self.epsilon, Shuffled):
             return None
-        return PrivacyGuarantee(round_up(check_epsilon(self.epsilon)), secure=self.random_state is None)
+        return PrivacyGuarantee(
+            round_up(check_epsilon(self.epsilon)), secure=self.random_state is None
+        )
 
     def randomness(self, call: int | None = None) -> CallRandomness:
         """Return the randomness of one call.
@@ -347,7 +378,9 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         number = self._calls.advance() if call is None else call
         return CallRandomness(self._seed, type(self).__name__, number)
 
-    def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
+    def shuffle_pairs_at(
+        self, epsilon: float, released: Released
+    ) -> tuple[ReportPair, ...]:
         """Return what `local_epsilon` needs to know of a report with another epsilon, fitted to the same columns.
 
         Parameters
@@ -365,7 +398,10 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         return (any_pair(epsilon),)
 
     def _local_epsilon(
-        self, pairs_at: Callable[[float, Released], tuple[ReportPair, ...]] = lambda epsilon, _: (any_pair(epsilon),)
+        self,
+        pairs_at: Callable[
+            [float, Released], tuple[ReportPair, ...]
+        ] = lambda epsilon, _: (any_pair(epsilon),),
     ) -> Fraction:
         """Return the epsilon of a report: as given, or the largest one that reaches what is wanted after shuffling."""
         self.__dict__.pop("local_epsilon_", None)
@@ -373,8 +409,12 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         if not isinstance(wanted, Shuffled):
             return check_epsilon(wanted)
         if getattr(self, "memoize", getattr(self, "secret_key", None) is not None):
-            raise ValueError("permanent reports need a number as epsilon: two sums of these may show a single report")
-        self.local_epsilon_ = wanted.local_epsilon(lambda epsilon: pairs_at(epsilon, wanted.released))
+            raise ValueError(
+                "permanent reports need a number as epsilon: two sums of these may show a single report"
+            )
+        self.local_epsilon_ = wanted.local_epsilon(
+            lambda epsilon: pairs_at(epsilon, wanted.released)
+        )
         return Fraction(self.local_epsilon_)
 
     @property
@@ -402,7 +442,9 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         ValueError
             If what is declared does not suffice.
         """
-        raise ValueError(f"{type(self).__name__} cannot be fitted without rows: fit it before")
+        raise ValueError(
+            f"{type(self).__name__} cannot be fitted without rows: fit it before"
+        )
 
     @property
     def released(self) -> ReleasedCounts:  # numpydoc ignore=RT01
@@ -427,7 +469,9 @@ def _notes_of(X: Any) -> list[str | None]:
         return []
 
 
-def warn_of_reports(notes: Iterable[str | None], transformer: ReportTransformer) -> None:
+def warn_of_reports(
+    notes: Iterable[str | None], transformer: ReportTransformer
+) -> None:
     """Warn of columns that are reports already, by the protocols that a table says."""
     for text in notes:
         reported = [] if text is None else _report_columns(text, transformer)

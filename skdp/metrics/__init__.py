@@ -13,7 +13,13 @@ from skdp.metrics.private_groups import (
     private_reweighing,
     private_threshold_optimizer,
 )
-from skdp.metrics.tables import marginal_error, marginal_errors, range_query_error, train_on_synthetic, value_errors
+from skdp.metrics.tables import (
+    marginal_error,
+    marginal_errors,
+    range_query_error,
+    train_on_synthetic,
+    value_errors,
+)
 from skdp.metrics.tables import marginal_table as marginal_table
 
 __all__ = [

@@ -69,7 +69,9 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     if metric == "l2":
         return float(np.linalg.norm(right - left))
     if metric == "total_variation":
-        return float(np.abs(_shares(right, "estimate") - _shares(left, "true")).sum() / 2)
+        return float(
+            np.abs(_shares(right, "estimate") - _shares(left, "true")).sum() / 2
+        )
     return float(np.abs(right - left).sum())
 
 
@@ -78,7 +80,9 @@ def percent_error(true: float, estimate: float) -> float: ...
 @overload
 def percent_error(true: pd.Series, estimate: ArrayLike) -> pd.Series: ...
 @overload
-def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | Numbers: ...
+def percent_error(
+    true: ArrayLike, estimate: ArrayLike
+) -> float | pd.Series | Numbers: ...
 def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | Numbers:
     """Compute each error as a percentage of the true count.
 
@@ -122,25 +126,38 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | N
     return percent if percent.ndim else float(percent)
 
 
-def _pair(true: Any, estimate: Any, *, scalars: bool = False) -> tuple[Numbers, Numbers, pd.Index | None]:
+def _pair(
+    true: Any, estimate: Any, *, scalars: bool = False
+) -> tuple[Numbers, Numbers, pd.Index | None]:
     """Read both sides in the same order; also return the labels of that order, if there are any."""
     left, right = _numbers(true, "true"), _numbers(estimate, "estimate")
     if left.shape != right.shape:
-        raise ValueError(f"true and estimate must have the same shape, got {left.shape} and {right.shape}")
+        raise ValueError(
+            f"true and estimate must have the same shape, got {left.shape} and {right.shape}"
+        )
     if left.ndim > 1 or (left.ndim == 0 and not scalars):
         raise ValueError(f"true and estimate must be 1-D, got {left.ndim} dimensions")
     if isinstance(true, pd.Series) and isinstance(estimate, pd.Series):
         right = right[_positions(true.index, estimate.index)]
-    labelled = next((side for side in (true, estimate) if isinstance(side, pd.Series)), None)
+    labelled = next(
+        (side for side in (true, estimate) if isinstance(side, pd.Series)), None
+    )
     return left, right, None if labelled is None else labelled.index
 
 
 def _numbers(values: Any, name: str) -> Numbers:
-    array = values.to_numpy() if isinstance(values, pd.Series) else read_array(values, name)
+    array = (
+        values.to_numpy() if isinstance(values, pd.Series) else read_array(values, name)
+    )
     if array.dtype == object:
         # NumPy would convert "3" to a number.
-        if not all((isinstance(cell, Real) and not isinstance(cell, bool)) or is_missing(cell) for cell in array.flat):
-            raise ValueError(f"{name} must be numeric, a number or 1-D array-like, got {type(values).__name__}")
+        if not all(
+            (isinstance(cell, Real) and not isinstance(cell, bool)) or is_missing(cell)
+            for cell in array.flat
+        ):
+            raise ValueError(
+                f"{name} must be numeric, a number or 1-D array-like, got {type(values).__name__}"
+            )
         array = np.where(pd.isna(array), np.nan, array)
     elif array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must be numeric, got dtype {array.dtype}")
@@ -154,11 +171,18 @@ def _positions(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
     """Find the position of each true label among the labels of the estimate."""
     if true.equals(estimate) and true.is_unique:
         return np.arange(len(true))
-    wanted, found = _labels(true), {label: position for position, label in enumerate(_labels(estimate))}
+    wanted, found = (
+        _labels(true),
+        {label: position for position, label in enumerate(_labels(estimate))},
+    )
     if len(set(wanted)) < len(wanted) or len(found) < len(estimate):
-        raise ValueError("true and estimate are matched by label; one of them has a label twice")
+        raise ValueError(
+            "true and estimate are matched by label; one of them has a label twice"
+        )
     if found.keys() != set(wanted):
-        raise ValueError("true and estimate are matched by label; reindex them to the same labels")
+        raise ValueError(
+            "true and estimate are matched by label; reindex them to the same labels"
+        )
     return np.array([found[label] for label in wanted], dtype=np.intp)
 
 
@@ -181,5 +205,7 @@ def _plain_part(part: Any) -> Any:
 def _shares(counts: Numbers, name: str) -> Numbers:
     total = counts.sum()
     if not (np.isfinite(total) and total > 0):
-        raise ValueError(f"the counts of {name} must add up to a positive number to be a distribution")
+        raise ValueError(
+            f"the counts of {name} must add up to a positive number to be a distribution"
+        )
     return counts / total

@@ -66,7 +66,9 @@ class FrequencyOracle(SupportCounts):
     _advice = ", or use LocalHashing or HadamardResponse"
 
     @abstractmethod
-    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[Any]:
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[Any]:
         """Randomise codes.
 
         Parameters
@@ -148,7 +150,9 @@ class FrequencyOracle(SupportCounts):
         """
         return 0.0
 
-    def guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None = None) -> float | None:
+    def guess_accuracy(
+        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None = None
+    ) -> float | None:
         """Return the exact probability that the best guess from a report is correct.
 
         Parameters
@@ -165,15 +169,24 @@ class FrequencyOracle(SupportCounts):
             in the channel or several channels.
         """
         exact = self._guess_accuracy(prior, groups)
-        if exact is not None or self.shows_hash or self.k * self.n_reports > _MOST_ENTRIES:
+        if (
+            exact is not None
+            or self.shows_hash
+            or self.k * self.n_reports > _MOST_ENTRIES
+        ):
             return exact
-        channel = np.array([[float(share) for share in row] for row in self.channel()]) * prior[:, np.newaxis]
+        channel = (
+            np.array([[float(share) for share in row] for row in self.channel()])
+            * prior[:, np.newaxis]
+        )
         if groups is not None:
             joint, channel = channel, np.zeros((groups.max() + 1, channel.shape[1]))
             np.add.at(channel, groups, joint)
         return float(channel.max(axis=0).sum())
 
-    def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float | None:
+    def _guess_accuracy(
+        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
+    ) -> float | None:
         return None  # no closed form
 
     def parameters(self) -> dict[str, Any]:
@@ -184,7 +197,12 @@ class FrequencyOracle(SupportCounts):
         dict
             Text and numbers; oracles with equal parameters accept each other's reports.
         """
-        return {"oracle": type(self).__name__, "k": self.k, "p": str(self.p), "q": str(self.q)}
+        return {
+            "oracle": type(self).__name__,
+            "k": self.k,
+            "p": str(self.p),
+            "q": str(self.q),
+        }
 
     def sampler(self) -> dict[str, Any]:
         """Return what a client needs to draw a report, in integers.
@@ -233,7 +251,8 @@ class FrequencyOracle(SupportCounts):
         if gain == 0:
             return np.full((self.k, self.k), np.inf)
         own, other = (
-            float((share * (1 - self.q) ** 2 + (1 - share) * self.q**2) / gain**2) for share in (self.p, self.q)
+            float((share * (1 - self.q) ** 2 + (1 - share) * self.q**2) / gain**2)
+            for share in (self.p, self.q)
         )
         return np.where(np.eye(self.k, dtype=bool), own, other)
 
@@ -276,7 +295,9 @@ class FrequencyOracle(SupportCounts):
            algorithms. PODS.
         """
         if reports is None:
-            raise ValueError("postprocess='mle' needs the reports themselves, not their tally")
+            raise ValueError(
+                "postprocess='mle' needs the reports themselves, not their tally"
+            )
         if n == 0 or self.p == self.q:
             return np.full(self.k, np.nan)
         likelihoods, repeats = self._distinct(reports)
@@ -284,10 +305,19 @@ class FrequencyOracle(SupportCounts):
         likelihoods += 1
         return n * likeliest_frequencies(likelihoods, repeats)
 
-    def _distinct(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _distinct(
+        self, reports: NDArray[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the distinct sets of supported values, and the number of reports of each."""
-        rows = np.concatenate([np.packbits(self.supports(chunk), axis=1) for chunk in self.chunks(reports)])
-        keys, repeats = np.unique(rows.view(np.dtype((np.void, rows.shape[1])))[:, 0], return_counts=True)
+        rows = np.concatenate(
+            [
+                np.packbits(self.supports(chunk), axis=1)
+                for chunk in self.chunks(reports)
+            ]
+        )
+        keys, repeats = np.unique(
+            rows.view(np.dtype((np.void, rows.shape[1])))[:, 0], return_counts=True
+        )
         if 8 * keys.size * self.k > MAX_REPORT_BYTES:
             raise ValueError(
                 f"the likelihood of these reports needs {8 * keys.size * self.k:,} bytes (the limit is "
@@ -315,12 +345,21 @@ class FrequencyOracle(SupportCounts):
             If a report cannot be without noise, because it draws a hash function or an index.
         """
         if not self.is_encodable:
-            raise ValueError(f"{type(self).__name__} has no encoding without noise: its reports are random by design")
+            raise ValueError(
+                f"{type(self).__name__} has no encoding without noise: its reports are random by design"
+            )
         self._check_codes(codes)
-        return (codes[:, np.newaxis] == np.arange(self.k)).view(np.uint8) if self.has_bits else codes
+        return (
+            (codes[:, np.newaxis] == np.arange(self.k)).view(np.uint8)
+            if self.has_bits
+            else codes
+        )
 
     def report_keyed(
-        self, codes: NDArray[np.unsignedinteger], values: NDArray[np.uint8], digests: Callable[..., NDArray[np.uint8]]
+        self,
+        codes: NDArray[np.unsignedinteger],
+        values: NDArray[np.uint8],
+        digests: Callable[..., NDArray[np.uint8]],
     ) -> NDArray[Any]:
         """Compute permanent reports: the same report for a record whenever its `state` is the same.
 
@@ -341,11 +380,15 @@ class FrequencyOracle(SupportCounts):
         """
         return self._draw_keyed(codes, digests("report", values))
 
-    def _draw_keyed(self, codes: NDArray[Any], digests: NDArray[np.uint8]) -> NDArray[Any]:
+    def _draw_keyed(
+        self, codes: NDArray[Any], digests: NDArray[np.uint8]
+    ) -> NDArray[Any]:
         empty = self.report(codes[:0], DigestSource(b""))
         reports = np.empty((codes.size, *empty.shape[1:]), empty.dtype)
         for row, digest in enumerate(digests):
-            reports[row : row + 1] = self.report(codes[row : row + 1], DigestSource(digest))
+            reports[row : row + 1] = self.report(
+                codes[row : row + 1], DigestSource(digest)
+            )
         return reports
 
     def n_states(self, n_values: int) -> int:

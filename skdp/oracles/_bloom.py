@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds, log_upper, round_up
-from skdp.oracles._support import capped_epsilon, channel_of_bits, check_bytes, check_share, check_size
+from skdp.oracles._support import (
+    capped_epsilon,
+    channel_of_bits,
+    check_bytes,
+    check_share,
+    check_size,
+)
 from skdp.privacy import PureLoss
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli
 
@@ -57,11 +63,22 @@ class BloomRandomizer:
             if not 0 < share < 1:
                 raise ValueError(f"f must be a number between 0 and 1, got {f}")
             self.flip = math.ceil(ONE * share / 2)
-        self.heads = math.ceil(ONE * check_share(p, "p")), math.floor(ONE * check_share(q, "q"))
+        self.heads = (
+            math.ceil(ONE * check_share(p, "p")),
+            math.floor(ONE * check_share(q, "q")),
+        )
         if not 0 <= self.heads[0] < self.heads[1] <= ONE:
-            raise ValueError(f"p and q must satisfy 0 <= p < q <= 1 (by at least 2**-64), got p={p}, q={q}")
-        flip, (low, high) = Fraction(self.flip, ONE), (Fraction(heads, ONE) for heads in self.heads)
-        self.on, self.off = (1 - flip) * high + flip * low, flip * high + (1 - flip) * low
+            raise ValueError(
+                f"p and q must satisfy 0 <= p < q <= 1 (by at least 2**-64), got p={p}, q={q}"
+            )
+        flip, (low, high) = (
+            Fraction(self.flip, ONE),
+            (Fraction(heads, ONE) for heads in self.heads),
+        )
+        self.on, self.off = (
+            (1 - flip) * high + flip * low,
+            flip * high + (1 - flip) * low,
+        )
 
     @property
     def differing_bits(self) -> int:
@@ -76,8 +93,12 @@ class BloomRandomizer:
     @property
     def report_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of one report under two values, exact."""
-        larger, smaller = sorted([self.on / self.off, (1 - self.off) / (1 - self.on)], reverse=True)
-        most = min(self.n_hashes, self.n_bits - 1)  # every value sets a bit, so no filter has all m bits alone
+        larger, smaller = sorted(
+            [self.on / self.off, (1 - self.off) / (1 - self.on)], reverse=True
+        )
+        most = min(
+            self.n_hashes, self.n_bits - 1
+        )  # every value sets a bit, so no filter has all m bits alone
         return larger**most * smaller ** min(self.n_hashes, self.n_bits - most)
 
     def losses(self, *, permanent: bool) -> tuple[PureLoss, ...]:
@@ -97,17 +118,26 @@ class BloomRandomizer:
         """Return the bits that a value sets: by SHA-256, so the same everywhere and in every version."""
         prefix = f"skdp bloom filter {cohort} ".encode()
         blocks = range(-(-self.n_hashes // 4))
-        digest = b"".join(hashlib.sha256(prefix + f"{block} ".encode() + value).digest() for block in blocks)
+        digest = b"".join(
+            hashlib.sha256(prefix + f"{block} ".encode() + value).digest()
+            for block in blocks
+        )
         words = np.frombuffer(digest, ">u8")[: self.n_hashes]
         return (words % np.uint64(self.n_bits)).astype(np.intp)
 
-    def filters(self, cohorts: NDArray[Any], values: Sequence[bytes]) -> NDArray[np.bool_]:
+    def filters(
+        self, cohorts: NDArray[Any], values: Sequence[bytes]
+    ) -> NDArray[np.bool_]:
         """Return the Bloom filters of values."""
         self.check_size(len(values))
         known: dict[tuple[int, bytes], int] = {}
         pairs = zip(cohorts.tolist(), values, strict=True)
-        numbers = np.fromiter((known.setdefault(pair, len(known)) for pair in pairs), np.intp, len(values))
-        places = np.array([self.places(*pair) for pair in known], np.intp).reshape(len(known), self.n_hashes)
+        numbers = np.fromiter(
+            (known.setdefault(pair, len(known)) for pair in pairs), np.intp, len(values)
+        )
+        places = np.array([self.places(*pair) for pair in known], np.intp).reshape(
+            len(known), self.n_hashes
+        )
         bits = np.zeros((len(values), self.n_bits), bool)
         bits[np.arange(len(values))[:, None], places[numbers]] = True
         return bits
@@ -116,7 +146,9 @@ class BloomRandomizer:
         """Refuse a call whose bits would exceed `MAX_REPORT_BYTES`."""
         check_bytes(n, self.n_bits)
 
-    def instantaneous(self, bits: NDArray[np.bool_], source: ByteSource) -> NDArray[np.uint8]:
+    def instantaneous(
+        self, bits: NDArray[np.bool_], source: ByteSource
+    ) -> NDArray[np.uint8]:
         """Randomise permanent bits in the second round."""
         flat = bits.reshape(-1)
         for start in range(0, flat.size, BLOCK):
@@ -126,7 +158,11 @@ class BloomRandomizer:
             block[:] = low
         return bits.view(np.uint8)
 
-    def channel(self, filters: Sequence[Sequence[int]], *, permanent: bool = False) -> list[list[Fraction]]:
+    def channel(
+        self, filters: Sequence[Sequence[int]], *, permanent: bool = False
+    ) -> list[list[Fraction]]:
         """Return the exact probability of each vector of bits given filters."""
         flip = Fraction(self.flip, ONE)
-        return channel_of_bits(filters, self.n_bits, (flip, 1 - flip) if permanent else (self.off, self.on))
+        return channel_of_bits(
+            filters, self.n_bits, (flip, 1 - flip) if permanent else (self.off, self.on)
+        )

@@ -33,10 +33,16 @@ ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
 
 def names_with(ability: str) -> tuple[str, ...]:
     """Return the names of the oracles with a property, such as "has_bits" or "has_second_round"."""
-    return tuple(name for name, make in ORACLES.items() if getattr(getattr(make, "func", make), ability))
+    return tuple(
+        name
+        for name, make in ORACLES.items()
+        if getattr(getattr(make, "func", make), ability)
+    )
 
 
-def make_first_round(name: str, k: int, epsilon: float | Fraction, again: float | Fraction | None) -> FrequencyOracle:
+def make_first_round(
+    name: str, k: int, epsilon: float | Fraction, again: float | Fraction | None
+) -> FrequencyOracle:
     """Return the oracle of a name, for reports to which a second round of noise may be added."""
     if again is not None and name == "local_hashing":
         return hashing_for_two_rounds(k, epsilon, again)
@@ -86,9 +92,19 @@ def choose_oracle(
     >>> choose_oracle(100, 4.0, again=1.0, among=["local_hashing", "optimized_unary_encoding"])[0]
     'optimized_unary_encoding'
     """
-    size, exact, second = check_size(k), capped_epsilon(epsilon), None if again is None else capped_epsilon(again)
-    candidates = _compared(size, exact, second, tuple((name, ORACLES[name]) for name in among))
-    fitting = [one for one in candidates if max_report_bytes is None or one.report_bytes <= max_report_bytes]
+    size, exact, second = (
+        check_size(k),
+        capped_epsilon(epsilon),
+        None if again is None else capped_epsilon(again),
+    )
+    candidates = _compared(
+        size, exact, second, tuple((name, ORACLES[name]) for name in among)
+    )
+    fitting = [
+        one
+        for one in candidates
+        if max_report_bytes is None or one.report_bytes <= max_report_bytes
+    ]
     if not fitting:
         least = min(one.report_bytes for one in candidates)
         raise ValueError(
@@ -110,11 +126,17 @@ def _compared(
     k: int,
     epsilon: Fraction,
     again: Fraction | None,
-    among: tuple[tuple[str, Any], ...],  # with the classes, as a name may be registered again
+    among: tuple[
+        tuple[str, Any], ...
+    ],  # with the classes, as a name may be registered again
 ) -> tuple[_Candidate, ...]:
     found = []
     for name, _ in among:
         oracle = make_first_round(name, k, epsilon, again)
         sent = oracle if again is None else two_rounds(oracle, again)
-        found.append(_Candidate(name, oracle.report_bytes, (oracle.error_floor, sent.mean_squared_error)))
+        found.append(
+            _Candidate(
+                name, oracle.report_bytes, (oracle.error_floor, sent.mean_squared_error)
+            )
+        )
     return tuple(found)

@@ -39,7 +39,9 @@ class Draws:
                 return drawn
 
 
-def client_report(sampler: Mapping[str, Any], code: int, source: ByteSource) -> list[int]:
+def client_report(
+    sampler: Mapping[str, Any], code: int, source: ByteSource
+) -> list[int]:
     """Randomise one code as a client does.
 
     Parameters
@@ -79,7 +81,9 @@ def client_report(sampler: Mapping[str, Any], code: int, source: ByteSource) -> 
     if isinstance(code, bool) or not isinstance(code, int):
         raise TypeError(f"code must be an int, got {type(code).__name__}")
     if sampler["kind"] not in _KINDS:
-        raise ValueError(f"kind must be one of {sorted(_KINDS)}, got {sampler['kind']!r}")
+        raise ValueError(
+            f"kind must be one of {sorted(_KINDS)}, got {sampler['kind']!r}"
+        )
     if not 0 <= code < sampler["k"]:
         raise ValueError(f"code must be between 0 and {sampler['k'] - 1}")
     return _KINDS[sampler["kind"]](sampler, code, Draws(source))
@@ -114,11 +118,16 @@ def _subset(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
 
 def _hadamard(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     size = sampler["block_size"]
-    drawn, lie = draws.uniform(sampler["n_blocks"] * size), draws.coin(int(sampler["lie"]))
+    drawn, lie = (
+        draws.uniform(sampler["n_blocks"] * size),
+        draws.coin(int(sampler["lie"])),
+    )
     block, row = divmod(code, size - 1)
     row, inside = row + 1, drawn % size
     if (inside & row).bit_count() % 2:
-        inside ^= row & -row  # flips the lowest bit of the row: now the index supports the value
+        inside ^= (
+            row & -row
+        )  # flips the lowest bit of the row: now the index supports the value
     return [drawn if lie else block * size + inside]
 
 
@@ -132,7 +141,11 @@ def _hashing(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
 def _sketch(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     function = draws.uniform(len(sampler["coefficients"]))
     square, linear, constant = sampler["coefficients"][function]
-    bucket = ((square * code + linear) * code + constant) % _LARGE_PRIME % sampler["n_buckets"]
+    bucket = (
+        ((square * code + linear) * code + constant)
+        % _LARGE_PRIME
+        % sampler["n_buckets"]
+    )
     return [function, *_hadamard(sampler["inner"], bucket, draws)]
 
 

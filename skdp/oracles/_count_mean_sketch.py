@@ -77,10 +77,18 @@ class CountMeanSketch(FrequencyOracle):
     is_signed = True
 
     def __init__(
-        self, k: int, epsilon: float | Fraction, *, n_functions: int = 256, n_buckets: int = 1024, seed: int = 0
+        self,
+        k: int,
+        epsilon: float | Fraction,
+        *,
+        n_functions: int = 256,
+        n_buckets: int = 1024,
+        seed: int = 0,
     ) -> None:
         self.k = check_size(k, most=(1 << 31) - 2)
-        self.n_functions = check_size(n_functions, least=1, most=1 << 24, name="n_functions")
+        self.n_functions = check_size(
+            n_functions, least=1, most=1 << 24, name="n_functions"
+        )
         self.n_buckets = check_size(n_buckets, most=1 << 20, name="n_buckets")
         self.seed = check_size(seed, least=0, most=(1 << 63) - 1, name="seed")
         self.inner = HadamardResponse(self.n_buckets, epsilon)
@@ -90,7 +98,9 @@ class CountMeanSketch(FrequencyOracle):
                 f"{self.n_functions:,} functions into {self.n_buckets:,} buckets need {size:,} bytes of sums "
                 f"(the limit is {MAX_REPORT_BYTES:,})"
             )
-        coefficients = QuadraticHash.draw(SeededSource(self.seed, "CountMeanSketch"), self.n_functions)
+        coefficients = QuadraticHash.draw(
+            SeededSource(self.seed, "CountMeanSketch"), self.n_functions
+        )
         self.hash_family = QuadraticHash(self.k, self.n_buckets, coefficients)
         self.p, self.q = hashed_support(self.inner, self.hash_family)
 
@@ -132,14 +142,33 @@ class CountMeanSketch(FrequencyOracle):
         return (1 - 1 / self.k) * meet / (self.n_functions * (1 - meet))
 
     def sampler(self) -> dict[str, Any]:
-        numbers = {"k": self.k, "n_buckets": self.n_buckets, "inner": self.inner.sampler()}
-        return {"kind": "sketch"} | numbers | {"coefficients": self.hash_family.coefficients.tolist()}
+        numbers = {
+            "k": self.k,
+            "n_buckets": self.n_buckets,
+            "inner": self.inner.sampler(),
+        }
+        return (
+            {"kind": "sketch"}
+            | numbers
+            | {"coefficients": self.hash_family.coefficients.tolist()}
+        )
 
     def parameters(self) -> dict[str, Any]:
-        own = {"n_functions": self.n_functions, "n_buckets": self.n_buckets, "seed": self.seed}
-        return super().parameters() | self.inner.parameters() | {"oracle": type(self).__name__, "k": self.k} | own
+        own = {
+            "n_functions": self.n_functions,
+            "n_buckets": self.n_buckets,
+            "seed": self.seed,
+        }
+        return (
+            super().parameters()
+            | self.inner.parameters()
+            | {"oracle": type(self).__name__, "k": self.k}
+            | own
+        )
 
-    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint32]:
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint32]:
         self._check_codes(codes)
         self._check_size(codes.size, np.dtype(np.uint32).itemsize)
         reports = np.empty((codes.size, 2), np.uint32)
@@ -154,7 +183,9 @@ class CountMeanSketch(FrequencyOracle):
 
     def _check_reports(self, reports: NDArray[Any]) -> None:
         if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype.kind not in "iu":
-            raise ValueError(f"reports must be integers of shape (n, 2), got {reports.dtype} {reports.shape}")
+            raise ValueError(
+                f"reports must be integers of shape (n, 2), got {reports.dtype} {reports.shape}"
+            )
         limits = np.array([self.n_functions, self.inner.n_indices])
         if reports.size and ((reports >= limits).any() or (reports < 0).any()):
             raise ValueError("the functions or indices are not those of this oracle")
@@ -190,7 +221,9 @@ class CountMeanSketch(FrequencyOracle):
         step = max(BLOCK, counts.size)
         for start in range(0, len(reports), step):
             functions, indices = reports[start : start + step].astype(np.intp).T
-            counts += np.bincount(functions * self.inner.n_indices + indices, minlength=counts.size)
+            counts += np.bincount(
+                functions * self.inner.n_indices + indices, minlength=counts.size
+            )
         return self.inner.signed_sums(counts.reshape(self.n_functions, -1))
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
@@ -224,7 +257,9 @@ class CountMeanSketch(FrequencyOracle):
         apart = together * same + (1 - together) * outside
         other = meet * same + (1 - meet) * apart
         # Before the correction, the mean is 1 for the true value and c for another one.
-        return (same - 2 * meet + meet**2) / (1 - meet) ** 2, (other - meet**2) / (1 - meet) ** 2
+        return (same - 2 * meet + meet**2) / (1 - meet) ** 2, (other - meet**2) / (
+            1 - meet
+        ) ** 2
 
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
         if self.inner.lie == 1:
@@ -234,7 +269,11 @@ class CountMeanSketch(FrequencyOracle):
         meet = float(self.hash_family.collision)
         squares = inside * np.maximum(inside - 1, 0)
         # Capped at that of a single value: the sum of squares of a million noisy estimates would be far larger.
-        collisions = np.minimum(squares.sum() - squares, n * (n - 1)) * meet / (self.n_functions * (1 - meet))
+        collisions = (
+            np.minimum(squares.sum() - squares, n * (n - 1))
+            * meet
+            / (self.n_functions * (1 - meet))
+        )
         return inside * (same - 1) + (n - inside) * other + collisions
 
     def second_moments(self) -> NDArray[np.float64]:
@@ -256,7 +295,9 @@ class CountMeanSketch(FrequencyOracle):
         list of list of Fraction
             One row per true value, one column per index.
         """
-        return self.inner._channel(self.hash_family(np.array(function), np.arange(self.k)))
+        return self.inner._channel(
+            self.hash_family(np.array(function), np.arange(self.k))
+        )
 
     def channels(self) -> Iterator[list[list[Fraction]]]:
         for function in range(min(16, self.n_functions)):

@@ -61,7 +61,9 @@ class HadamardResponse(FrequencyOracle):
 
     is_signed = True
 
-    def __init__(self, k: int, epsilon: float | Fraction, *, n_blocks: int | None = None) -> None:
+    def __init__(
+        self, k: int, epsilon: float | Fraction, *, n_blocks: int | None = None
+    ) -> None:
         self.k = check_size(k, most=1 << 30)
         if n_blocks is None:
             choices = [1 << power for power in range(self.k.bit_length())]
@@ -96,7 +98,9 @@ class HadamardResponse(FrequencyOracle):
         half, low = self.block_size // 2, self.lie / self.n_indices
         high = low + (1 - self.lie) / half
         own, both = (half, 0) if self.k >= self.block_size else (half // 2, half // 2)
-        return ReportPair.of_support(high, low, (own, own, both, self.n_indices - 2 * own - both))
+        return ReportPair.of_support(
+            high, low, (own, own, both, self.n_indices - 2 * own - both)
+        )
 
     @property
     def variation(self) -> Fraction:
@@ -119,20 +123,29 @@ class HadamardResponse(FrequencyOracle):
         return (self.k * _share_together(self.k, self.n_blocks) - 1) / (self.k - 1)
 
     def sampler(self) -> dict[str, Any]:
-        numbers = {"k": self.k, "n_blocks": self.n_blocks, "block_size": self.block_size, "lie": str(self._lie)}
+        numbers = {
+            "k": self.k,
+            "n_blocks": self.n_blocks,
+            "block_size": self.block_size,
+            "lie": str(self._lie),
+        }
         return {"kind": "hadamard"} | numbers
 
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"n_blocks": self.n_blocks}
 
-    def _rows(self, codes: NDArray[Any]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    def _rows(
+        self, codes: NDArray[Any]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
         """Return the first index of each code's block, and its row of the matrix."""
         codes = codes.astype(np.uint32)
         block = codes // np.uint32(self.block_size - 1)
         row = codes - block * np.uint32(self.block_size - 1)
         return block * np.uint32(self.block_size), row + np.uint32(1)
 
-    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint32]:
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint32]:
         self._check_codes(codes)
         drawn = uniform_integers(source, self.n_indices, codes.size).astype(np.uint32)
         lies = bernoulli(source, self._lie, codes.size)
@@ -145,7 +158,9 @@ class HadamardResponse(FrequencyOracle):
 
     def _check_reports(self, reports: NDArray[Any]) -> None:
         if reports.ndim != 1 or reports.dtype.kind not in "iu":
-            raise ValueError(f"reports must be a 1-D array of integers, got {reports.dtype} {reports.shape}")
+            raise ValueError(
+                f"reports must be a 1-D array of integers, got {reports.dtype} {reports.shape}"
+            )
         if reports.size and (reports.max() >= self.n_indices or reports.min() < 0):
             raise ValueError(f"reports must be between 0 and {self.n_indices - 1}")
 
@@ -154,7 +169,9 @@ class HadamardResponse(FrequencyOracle):
         first, row = self._rows(np.arange(self.k))
         index = reports.astype(np.uint32)[:, np.newaxis]
         same_block = (index ^ first) < np.uint32(self.block_size)
-        return (1 - 2 * (np.bitwise_count(index & row) & 1).astype(np.int8)) * same_block
+        return (
+            1 - 2 * (np.bitwise_count(index & row) & 1).astype(np.int8)
+        ) * same_block
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return self._signs(reports) > 0
@@ -186,7 +203,11 @@ class HadamardResponse(FrequencyOracle):
 
     def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
         signs = self._signs(reports)
-        return np.full(signs.shape, np.nan) if self.lie == 1 else signs / float(1 - self.lie)
+        return (
+            np.full(signs.shape, np.nan)
+            if self.lie == 1
+            else signs / float(1 - self.lie)
+        )
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
         if self.lie == 1:
@@ -200,7 +221,9 @@ class HadamardResponse(FrequencyOracle):
         same, other = self.square_means
         block = np.arange(self.k) // (self.block_size - 1)
         # Sum first, then clip: the errors of estimates cancel.
-        together = np.clip(np.bincount(block, weights=np.asarray(counts, float))[block], inside, n)
+        together = np.clip(
+            np.bincount(block, weights=np.asarray(counts, float))[block], inside, n
+        )
         return same * together + other * (n - together) - inside
 
     def second_moments(self) -> NDArray[np.float64]:

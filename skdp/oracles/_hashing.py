@@ -87,13 +87,19 @@ class AffineHash:
         seeds |= uniform_integers(source, self.prime, n)
         return seeds
 
-    def __call__(self, seeds: NDArray[np.uint64], codes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
+    def __call__(
+        self, seeds: NDArray[np.uint64], codes: NDArray[Any]
+    ) -> NDArray[np.unsignedinteger]:
         factor, summand = self._parts(seeds)
         residues = (factor * codes.astype(np.uint64) + summand) % np.uint64(self.prime)
         return (residues % np.uint64(self.g)).astype(np.min_scalar_type(self.g - 1))
 
-    def _parts(self, seeds: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        return seeds >> np.uint64(self._shift), seeds & np.uint64((1 << self._shift) - 1)
+    def _parts(
+        self, seeds: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        return seeds >> np.uint64(self._shift), seeds & np.uint64(
+            (1 << self._shift) - 1
+        )
 
     def valid(self, seeds: NDArray[np.uint64]) -> bool:
         """Return whether `draw` can return all of the seeds.
@@ -110,7 +116,9 @@ class AffineHash:
         """
         return all(part.max(initial=0) < self.prime for part in self._parts(seeds))
 
-    def count_matches(self, seeds: NDArray[np.uint64], buckets: NDArray[Any]) -> NDArray[np.int64]:
+    def count_matches(
+        self, seeds: NDArray[np.uint64], buckets: NDArray[Any]
+    ) -> NDArray[np.int64]:
         """Count, for each value, the reports whose bucket is that of the value.
 
         Parameters
@@ -126,14 +134,19 @@ class AffineHash:
             The counts. From one value to the next each residue increases by a: a hash costs one addition.
         """
         counts = np.zeros(self.k, np.int64)
-        if seeds.size * (1_000 + self.k) < 1_000 * self.k:  # few reports of many values: report by report
+        if (
+            seeds.size * (1_000 + self.k) < 1_000 * self.k
+        ):  # few reports of many values: report by report
             for seed, bucket in zip(seeds, buckets, strict=True):
                 counts += self(seed, np.arange(self.k)) == bucket
             return counts
         prime, g = self._word(self.prime), self._word(self.g)
         step = BLOCK // 2
         for start in range(0, seeds.size, step):
-            factor, residue = (part.astype(self._word) for part in self._parts(seeds[start : start + step]))
+            factor, residue = (
+                part.astype(self._word)
+                for part in self._parts(seeds[start : start + step])
+            )
             wanted = buckets[start : start + step].astype(self._word)
             for value in range(self.k):
                 quotient = residue // g
@@ -198,11 +211,19 @@ class QuadraticHash:
         ndarray of shape (n, 3), dtype uint64
             Residues.
         """
-        return uniform_integers(source, _LARGE_PRIME, 3 * n).astype(np.uint64).reshape(n, 3)
+        return (
+            uniform_integers(source, _LARGE_PRIME, 3 * n)
+            .astype(np.uint64)
+            .reshape(n, 3)
+        )
 
-    def __call__(self, functions: NDArray[Any], codes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
+    def __call__(
+        self, functions: NDArray[Any], codes: NDArray[Any]
+    ) -> NDArray[np.unsignedinteger]:
         values = codes.astype(np.uint64)
-        square, linear, constant = (self.coefficients[functions, place] for place in range(3))
+        square, linear, constant = (
+            self.coefficients[functions, place] for place in range(3)
+        )
         residues = _residues(_residues(square * values + linear) * values + constant)
         # Compute the remainder from the quotient: NumPy vectorises division by a scalar, but not the remainder.
         buckets = residues - residues // np.uint64(self.g) * np.uint64(self.g)
@@ -260,10 +281,14 @@ class LinearHash:
         ndarray of shape (n, r), dtype int64
             Seeds, which may be public.
         """
-        words = source.bytes(8 * n * self.r).view("<u8") & np.uint64((1 << self.n_bits) - 1)
+        words = source.bytes(8 * n * self.r).view("<u8") & np.uint64(
+            (1 << self.n_bits) - 1
+        )
         return words.astype(np.int64).reshape(n, self.r)
 
-    def __call__(self, seeds: NDArray[np.int64], values: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    def __call__(
+        self, seeds: NDArray[np.int64], values: NDArray[np.int64] | int
+    ) -> NDArray[np.int64]:
         buckets = np.zeros(len(seeds), np.int64)
         for place in range(self.r):
             parity = np.bitwise_count(seeds[:, place] & values).astype(np.int64) & 1
@@ -271,7 +296,11 @@ class LinearHash:
         return buckets
 
     def count_matches(
-        self, seeds: NDArray[np.int64], buckets: NDArray[np.int64], head: int, n_tail: int
+        self,
+        seeds: NDArray[np.int64],
+        buckets: NDArray[np.int64],
+        head: int,
+        n_tail: int,
     ) -> NDArray[np.int64]:
         """Count, for each value that differs from a head in its last bits only, the reports of the value's bucket.
 
@@ -302,7 +331,9 @@ class LinearHash:
         step = max(1, _TERMS >> self.r)
         for start in range(0, len(seeds), step):
             part = tail_words[start : start + step]
-            words = np.zeros((self.g, len(part)), np.int64)  # the sum of the words in each u, for each report
+            words = np.zeros(
+                (self.g, len(part)), np.int64
+            )  # the sum of the words in each u, for each report
             for place, word in enumerate(part.T):
                 half = 1 << place
                 words[half : 2 * half] = words[:half] ^ word
@@ -316,5 +347,7 @@ def _residues(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Reduce words below 2**62 + 2**31 modulo 2**31 - 1, where 2**31 is 1."""
     prime = np.uint64(_LARGE_PRIME)
     folded = (words & prime) + (words >> np.uint64(31))  # below 2**32 + 1
-    folded = (folded & prime) + (folded >> np.uint64(31))  # at most 2**31, below twice the prime
+    folded = (folded & prime) + (
+        folded >> np.uint64(31)
+    )  # at most 2**31, below twice the prime
     return folded - prime * (folded >= prime)

@@ -57,7 +57,9 @@ def extrapolate(start: Floats, once: Floats, twice: Floats) -> Floats:
     return further / further.sum()
 
 
-def _slopes(likelihoods: Floats, repeats: NDArray[Any], mixture: Floats) -> tuple[Floats, float]:
+def _slopes(
+    likelihoods: Floats, repeats: NDArray[Any], mixture: Floats
+) -> tuple[Floats, float]:
     """Return the slopes, whose mean under the frequencies is 1, and the bound of the distance."""
     n = float(repeats.sum())
     slopes = (repeats / mixture) @ likelihoods / n
@@ -68,7 +70,9 @@ def _score(repeats: NDArray[Any], mixture: Floats) -> float:
     return float(repeats @ np.log(mixture)) if mixture.min() > 0 else -math.inf
 
 
-def _update(likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats, rounds: int) -> tuple[Floats, float]:
+def _update(
+    likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats, rounds: int
+) -> tuple[Floats, float]:
     """Repeat extrapolated updates up to the tolerance; also return the bound of the distance."""
     for _ in range(rounds):
         mixture = likelihoods @ frequencies
@@ -85,7 +89,9 @@ def _update(likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats, rou
     return frequencies, _slopes(likelihoods, repeats, likelihoods @ frequencies)[1]
 
 
-def _climb(likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats) -> tuple[Floats, float]:
+def _climb(
+    likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats
+) -> tuple[Floats, float]:
     """Take Newton steps within the simplex up to the tolerance; also return the bound of the distance."""
     roots = np.sqrt(repeats)[:, np.newaxis]
     for _ in range(_NEWTON_STEPS):
@@ -96,11 +102,22 @@ def _climb(likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats) -> t
         # -log(x / m) is (x / m - 2)**2 / 2 to second order; on the simplex, 2 is 2 times the sum of the frequencies.
         design = roots * (likelihoods / mixture[:, np.newaxis] - 2)
         target = _smallest(design)
-        step, gain = target - frequencies, float(repeats.sum()) * float(slopes @ (target - frequencies))
+        step, gain = (
+            target - frequencies,
+            float(repeats.sum()) * float(slopes @ (target - frequencies)),
+        )
         before, reach = _score(repeats, mixture), 1.0
-        while reach > 1e-6 and _score(repeats, mixture + reach * (likelihoods @ step)) < before + reach * gain / 1000:
+        while (
+            reach > 1e-6
+            and _score(repeats, mixture + reach * (likelihoods @ step))
+            < before + reach * gain / 1000
+        ):
             reach /= 2
-        frequencies = frequencies + reach * step if gain > 0 and reach > 1e-6 else frequencies * slopes
+        frequencies = (
+            frequencies + reach * step
+            if gain > 0 and reach > 1e-6
+            else frequencies * slopes
+        )
         frequencies = np.maximum(frequencies, 0)
         frequencies /= frequencies.sum()
     return frequencies, _slopes(likelihoods, repeats, likelihoods @ frequencies)[1]

@@ -72,7 +72,9 @@ class LocalHashing(FrequencyOracle):
     shows_hash = True
     has_second_round = True
 
-    def __init__(self, k: int, epsilon: float | Fraction, *, n_buckets: int | None = None) -> None:
+    def __init__(
+        self, k: int, epsilon: float | Fraction, *, n_buckets: int | None = None
+    ) -> None:
         self.k = check_size(k, most=(1 << 31) - 2)
         wanted = capped_epsilon(epsilon)
         if n_buckets is None:
@@ -81,12 +83,22 @@ class LocalHashing(FrequencyOracle):
             excess = math.expm1(min(max(float(wanted), 1e-9), 50))
             gain = excess * (sizes - 1) / (sizes * (excess + sizes))
             p, q = 1 / sizes + gain, 1 / sizes
-            best = int(np.argmin(((self.k - 1) * q * (1 - q) + p * (1 - p)) / gain**2)) + 2
-            choices = {min(max(2, best + step), max(2, self.k), MOST_BUCKETS) for step in (-1, 0, 1)}
+            best = (
+                int(np.argmin(((self.k - 1) * q * (1 - q) + p * (1 - p)) / gain**2)) + 2
+            )
+            choices = {
+                min(max(2, best + step), max(2, self.k), MOST_BUCKETS)
+                for step in (-1, 0, 1)
+            }
         else:
             choices = {check_size(n_buckets, most=MOST_BUCKETS, name="n_buckets")}
-        candidates = [(RandomizedResponse(g, wanted), AffineHash(self.k, g)) for g in sorted(choices)]
-        self._inner, self.hash_family = min(candidates, key=lambda pair: pure_error(self.k, *hashed_support(*pair)))
+        candidates = [
+            (RandomizedResponse(g, wanted), AffineHash(self.k, g))
+            for g in sorted(choices)
+        ]
+        self._inner, self.hash_family = min(
+            candidates, key=lambda pair: pure_error(self.k, *hashed_support(*pair))
+        )
         self.n_buckets = self._inner.k
         self.p, self.q = hashed_support(self._inner, self.hash_family)
 
@@ -96,7 +108,11 @@ class LocalHashing(FrequencyOracle):
 
     def shuffle_pair(self) -> ReportPair:
         # The values fall into two buckets, or with the same probability for every pair into one.
-        inner, meet, g = self._inner, Fraction(self.hash_family.collision), self.n_buckets
+        inner, meet, g = (
+            self._inner,
+            Fraction(self.hash_family.collision),
+            self.n_buckets,
+        )
         apart = ReportPair.of_support(inner.p, inner.q, (1, 1, 0, g - 2))
         together = ReportPair.of_support(inner.p, inner.q, (0, 0, 1, g - 1))
         return ReportPair.mixed(((1 - meet, apart), (meet, together)))
@@ -120,18 +136,29 @@ class LocalHashing(FrequencyOracle):
         return -(-self.hash_family.seed_bits // 8) + self._inner.report_bytes
 
     def sampler(self) -> dict[str, Any]:
-        numbers = {"k": self.k, "n_buckets": self.n_buckets, "prime": self.hash_family.prime}
+        numbers = {
+            "k": self.k,
+            "n_buckets": self.n_buckets,
+            "prime": self.hash_family.prime,
+        }
         return {"kind": "hashing"} | numbers | {"inner": self._inner.sampler()}
 
     def parameters(self) -> dict[str, Any]:
-        return super().parameters() | {"n_buckets": self.n_buckets, "prime": self.hash_family.prime}
+        return super().parameters() | {
+            "n_buckets": self.n_buckets,
+            "prime": self.hash_family.prime,
+        }
 
-    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint64]:
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint64]:
         self._check_codes(codes)
         self._check_size(codes.size, np.dtype(np.uint64).itemsize)
         reports = np.empty((codes.size, 2), np.uint64)
         reports[:, 0] = self.hash_family.draw(source, codes.size)
-        reports[:, 1] = self._inner.report(self.hash_family(reports[:, 0], codes), source)
+        reports[:, 1] = self._inner.report(
+            self.hash_family(reports[:, 0], codes), source
+        )
         return reports
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
@@ -143,7 +170,10 @@ class LocalHashing(FrequencyOracle):
         return self.hash_family.count_matches(reports[:, 0], reports[:, 1])
 
     def report_keyed(
-        self, codes: NDArray[np.unsignedinteger], values: NDArray[np.uint8], digests: Callable[..., NDArray[np.uint8]]
+        self,
+        codes: NDArray[np.unsignedinteger],
+        values: NDArray[np.uint8],
+        digests: Callable[..., NDArray[np.uint8]],
     ) -> NDArray[np.uint64]:
         # The seed depends on the record, the report on the record and the bucket of its value.
         reports = np.empty((codes.size, 2), np.uint64)
@@ -164,8 +194,12 @@ class LocalHashing(FrequencyOracle):
 
     def _check_reports(self, reports: NDArray[Any]) -> None:
         if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype != np.uint64:
-            raise ValueError(f"reports must be unsigned integers of shape (n, 2), got {reports.dtype} {reports.shape}")
-        if reports[:, 1].max(initial=0) >= self.n_buckets or not self.hash_family.valid(reports[:, 0]):
+            raise ValueError(
+                f"reports must be unsigned integers of shape (n, 2), got {reports.dtype} {reports.shape}"
+            )
+        if reports[:, 1].max(initial=0) >= self.n_buckets or not self.hash_family.valid(
+            reports[:, 0]
+        ):
             raise ValueError("the seeds or buckets are not those of this oracle")
 
     def channel(self, seed: int = 0) -> list[list[Fraction]]:
@@ -186,5 +220,7 @@ class LocalHashing(FrequencyOracle):
         return [inner[bucket] for bucket in buckets]
 
     def channels(self) -> Iterator[list[list[Fraction]]]:
-        for seed in self.hash_family.draw(SeededSource(0), 16):  # public, so they need not be secret
+        for seed in self.hash_family.draw(
+            SeededSource(0), 16
+        ):  # public, so they need not be secret
             yield self.channel(int(seed))

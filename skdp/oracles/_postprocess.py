@@ -57,7 +57,11 @@ class Postprocessor(Protocol):
     """Protocol of a function that estimates counts from a tally."""
 
     def __call__(
-        self, oracle: FrequencyOracle, support: NDArray[np.int64], n: int, reports: NDArray[Any] | None = None
+        self,
+        oracle: FrequencyOracle,
+        support: NDArray[np.int64],
+        n: int,
+        reports: NDArray[Any] | None = None,
     ) -> NDArray[np.float64]: ...
 
 
@@ -112,13 +116,17 @@ def cut_to_total(counts: ArrayLike, total: float) -> NDArray[np.float64]:
     if not np.isfinite(counts).all():
         return counts
     levels, repeats = np.unique(np.maximum(counts, 0), return_counts=True)
-    sums = np.cumsum((levels * repeats)[::-1])[::-1]  # of all counts at a level and above
+    sums = np.cumsum((levels * repeats)[::-1])[
+        ::-1
+    ]  # of all counts at a level and above
     # Tolerate a rounding error.
     lowest = levels[sums <= total * (1 + 1e-6)].min(initial=np.inf)
     return np.where(counts >= lowest, np.maximum(counts, 0), 0)
 
 
-def shrink_by_power_law(counts: ArrayLike, std_error: ArrayLike, total: int) -> NDArray[np.float64]:
+def shrink_by_power_law(
+    counts: ArrayLike, std_error: ArrayLike, total: int
+) -> NDArray[np.float64]:
     """Return the mean of each count given its estimate, if counts follow a power law."""
     # The prior density at a count s is proportional to ``(s + 1)**-a`` on ``[0, total]``; a is such that its mean is
     # the mean of the estimates. Integrals are sums over 256 points within 8 standard errors, even in ``log(s + 1)``.
@@ -132,7 +140,9 @@ def shrink_by_power_law(counts: ArrayLike, std_error: ArrayLike, total: int) -> 
     middles = (np.arange(256) + 0.5) / 256
     shrunk = np.empty_like(counts)
     for start in range(0, counts.size, 4096):
-        estimate = np.clip(counts[start : start + 4096, np.newaxis], -1e3 * total, 1e3 * total)
+        estimate = np.clip(
+            counts[start : start + 4096, np.newaxis], -1e3 * total, 1e3 * total
+        )
         error = spread[start : start + 4096, np.newaxis]
         low = np.log1p(np.clip(estimate - 8 * error, 0, total))
         high = np.log1p(np.clip(np.maximum(estimate, 0) + 8 * error, 0, total))
@@ -140,7 +150,9 @@ def shrink_by_power_law(counts: ArrayLike, std_error: ArrayLike, total: int) -> 
         candidates = np.expm1(places)
         logs = (1 - exponent) * places - ((candidates - estimate) / error) ** 2 / 2
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        shrunk[start : start + 4096] = (weights * candidates).sum(axis=1) / weights.sum(axis=1)
+        shrunk[start : start + 4096] = (weights * candidates).sum(axis=1) / weights.sum(
+            axis=1
+        )
     return np.minimum(shrunk, total)
 
 
@@ -152,33 +164,48 @@ def _fit_power_law(mean: float, end: float) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    return _STEEPEST if excess(_STEEPEST) >= 0 else float(brentq(excess, 0.0, _STEEPEST))
+    return (
+        _STEEPEST if excess(_STEEPEST) >= 0 else float(brentq(excess, 0.0, _STEEPEST))
+    )
 
 
 def _growth(exponent: float) -> float:
     return math.expm1(exponent) / exponent if exponent else 1.0
 
 
-def _keep_significant(estimates: NDArray[np.float64], oracle: FrequencyOracle, n: int) -> NDArray[np.float64]:
+def _keep_significant(
+    estimates: NDArray[np.float64], oracle: FrequencyOracle, n: int
+) -> NDArray[np.float64]:
     level = NormalDist().inv_cdf(1 - _SIGNIFICANCE / oracle.k)
     threshold = level * np.sqrt(oracle.variance(np.zeros(oracle.k), n))
     return np.where(estimates <= threshold, 0, estimates)  # keeps nan
 
 
-def _shrink(estimates: NDArray[np.float64], oracle: FrequencyOracle, n: int) -> NDArray[np.float64]:
-    return shrink_by_power_law(estimates, np.sqrt(oracle.variance(np.nan_to_num(estimates), n)), n)
+def _shrink(
+    estimates: NDArray[np.float64], oracle: FrequencyOracle, n: int
+) -> NDArray[np.float64]:
+    return shrink_by_power_law(
+        estimates, np.sqrt(oracle.variance(np.nan_to_num(estimates), n)), n
+    )
 
 
-def _repair(change: Callable[[NDArray[np.float64], FrequencyOracle, int], NDArray[np.float64]]) -> Postprocessor:
+def _repair(
+    change: Callable[[NDArray[np.float64], FrequencyOracle, int], NDArray[np.float64]],
+) -> Postprocessor:
     def postprocess(
-        oracle: FrequencyOracle, support: NDArray[np.int64], n: int, reports: NDArray[Any] | None = None
+        oracle: FrequencyOracle,
+        support: NDArray[np.int64],
+        n: int,
+        reports: NDArray[Any] | None = None,
     ) -> NDArray[np.float64]:
         return change(oracle.estimate(support, n), oracle, n)
 
     return postprocess
 
 
-Postprocess = Literal["none", "clip", "simplex", "norm_mul", "norm_cut", "base_cut", "power", "mle"]
+Postprocess = Literal[
+    "none", "clip", "simplex", "norm_mul", "norm_cut", "base_cut", "power", "mle"
+]
 """The values of ``postprocess=``."""
 
 POSTPROCESSORS: dict[str, Postprocessor] = {
@@ -189,6 +216,8 @@ POSTPROCESSORS: dict[str, Postprocessor] = {
     "norm_cut": _repair(lambda estimates, oracle, n: cut_to_total(estimates, n)),
     "base_cut": _repair(_keep_significant),
     "power": _repair(_shrink),
-    "mle": lambda oracle, support, n, reports=None: oracle.maximum_likelihood(support, n, reports),
+    "mle": lambda oracle, support, n, reports=None: oracle.maximum_likelihood(
+        support, n, reports
+    ),
 }
 """The function of each postprocess."""

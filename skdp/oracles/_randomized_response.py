@@ -14,7 +14,14 @@ from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._support import capped_epsilon, check_size, count_bytes
 from skdp.oracles.sums import group_tails
 from skdp.privacy import ReportPair
-from skdp.randomness import BLOCK, ONE, ByteSource, DigestSource, bernoulli, uniform_integers
+from skdp.randomness import (
+    BLOCK,
+    ONE,
+    ByteSource,
+    DigestSource,
+    bernoulli,
+    uniform_integers,
+)
 
 
 class RandomizedResponse(FrequencyOracle):
@@ -72,7 +79,12 @@ class RandomizedResponse(FrequencyOracle):
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
         self.k = check_size(k)
         # The lower bound of e^eps makes a lie more likely: rounded toward more noise.
-        self._set_lie(min(Fraction(1), self.k / (exp_bounds(capped_epsilon(epsilon))[0] + self.k - 1)))
+        self._set_lie(
+            min(
+                Fraction(1),
+                self.k / (exp_bounds(capped_epsilon(epsilon))[0] + self.k - 1),
+            )
+        )
 
     @classmethod
     def from_lie(cls, k: int, lie: Fraction) -> Self:
@@ -102,12 +114,19 @@ class RandomizedResponse(FrequencyOracle):
         tied = min(self.k, words - self._bound * self.k)
         rest = (wanted * words - self._bound * self.k) / tied if tied else Fraction(0)
         self._threshold = math.ceil(rest * ONE)
-        self.lie = (self._bound * self.k + tied * Fraction(self._threshold, ONE)) / words
+        self.lie = (
+            self._bound * self.k + tied * Fraction(self._threshold, ONE)
+        ) / words
         self.p = 1 - self.lie * (self.k - 1) / self.k
         self.q = self.lie / self.k
 
     def sampler(self) -> dict[str, Any]:
-        numbers = {"k": self.k, "word_bits": self._bits, "bound": self._bound, "threshold": str(self._threshold)}
+        numbers = {
+            "k": self.k,
+            "word_bits": self._bits,
+            "bound": self._bound,
+            "threshold": str(self._threshold),
+        }
         return {"kind": "response"} | numbers
 
     @property
@@ -119,9 +138,13 @@ class RandomizedResponse(FrequencyOracle):
         return self.p - self.q
 
     def shuffle_pair(self) -> ReportPair:
-        return ReportPair.of_support(self.p, self.q, (1, 1, 0, self.k - 2), two_valued=self.k == 2)
+        return ReportPair.of_support(
+            self.p, self.q, (1, 1, 0, self.k - 2), two_valued=self.k == 2
+        )
 
-    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.unsignedinteger]:
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.unsignedinteger]:
         self._check_codes(codes)
         reports = np.empty_like(codes)
         step = BLOCK // self.word.itemsize
@@ -168,7 +191,9 @@ class RandomizedResponse(FrequencyOracle):
         change *= quotient < self._bound
         return np.bitwise_xor(codes, change), np.flatnonzero(quotient == self._bound)
 
-    def _draw_keyed(self, codes: NDArray[Any], digests: NDArray[np.uint8]) -> NDArray[Any]:
+    def _draw_keyed(
+        self, codes: NDArray[Any], digests: NDArray[np.uint8]
+    ) -> NDArray[Any]:
         # Many records at a time, with the same reports as one by one. A word is the beginning of a digest: to hash the
         # digest again would take as long as the digest did.
         word = self.word
@@ -190,7 +215,10 @@ class RandomizedResponse(FrequencyOracle):
         support = np.zeros(self.k, np.int64)
         step = max(BLOCK, self.k)
         for start in range(0, reports.size, step):
-            support += np.bincount(reports[start : start + step].astype(np.intp, copy=False), minlength=self.k)
+            support += np.bincount(
+                reports[start : start + step].astype(np.intp, copy=False),
+                minlength=self.k,
+            )
         return support
 
     def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
@@ -198,14 +226,21 @@ class RandomizedResponse(FrequencyOracle):
         return group_tails(support, n, self.q, exclusive=True)
 
     def channel(self) -> list[list[Fraction]]:
-        return [[self.p if value == report else self.q for report in range(self.k)] for value in range(self.k)]
+        return [
+            [self.p if value == report else self.q for report in range(self.k)]
+            for value in range(self.k)
+        ]
 
-    def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float:
+    def _guess_accuracy(
+        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
+    ) -> float:
         """Guess the group of the reported value, or the most frequent one."""
         groups = np.arange(self.k) if groups is None else groups
         p, q, totals = float(self.p), float(self.q), np.bincount(groups, prior)
         # A reported value supports its own group, and all other groups equally little.
-        first, second = np.sort(totals)[::-1][:2] if totals.size > 1 else (totals[0], 0.0)
+        first, second = (
+            np.sort(totals)[::-1][:2] if totals.size > 1 else (totals[0], 0.0)
+        )
         other = np.where(groups == totals.argmax(), second, first)
         return float(np.maximum(q * totals[groups] + (p - q) * prior, q * other).sum())
 
@@ -229,5 +264,7 @@ class RandomizedResponse(FrequencyOracle):
         kept = int(np.flatnonzero(positive)[-1]) + 1
         total = totals[kept - 1]
         frequencies = (counts + (kept * counts - total) * (q / gain)) / total
-        frequencies = np.where(counts >= descending[kept - 1], np.maximum(frequencies, 0), 0)
+        frequencies = np.where(
+            counts >= descending[kept - 1], np.maximum(frequencies, 0), 0
+        )
         return n * frequencies / frequencies.sum()

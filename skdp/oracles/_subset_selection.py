@@ -13,10 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._support import capped_epsilon, check_bits, check_size, lie_threshold, pure_error
+from skdp.oracles._support import (
+    capped_epsilon,
+    check_bits,
+    check_size,
+    lie_threshold,
+    pure_error,
+)
 from skdp.oracles.sums import group_tails
 from skdp.privacy import ReportPair
-from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, bernoulli_ratio, subsets, uniform_integers
+from skdp.randomness import (
+    BLOCK,
+    ONE,
+    ByteSource,
+    bernoulli,
+    bernoulli_ratio,
+    subsets,
+    uniform_integers,
+)
 
 _TABLE_BYTES = 1 << 18
 """The size of the largest table of sets, which stays in the cache."""
@@ -76,16 +90,26 @@ class SubsetSelection(FrequencyOracle):
     has_bits = True
     is_encodable = True
 
-    def __init__(self, k: int, epsilon: float | Fraction, *, subset_size: int | None = None) -> None:
+    def __init__(
+        self, k: int, epsilon: float | Fraction, *, subset_size: int | None = None
+    ) -> None:
         self.k = check_size(k)
         wanted = capped_epsilon(epsilon)
         if subset_size is not None:
-            sizes = [check_size(subset_size, least=1, most=self.k - 1, name="subset_size")]
+            sizes = [
+                check_size(subset_size, least=1, most=self.k - 1, name="subset_size")
+            ]
         else:
             centre = math.floor(self.k / (math.exp(min(float(wanted), 50)) + 1))
-            sizes = sorted({min(max(1, centre + step), self.k - 1) for step in (-1, 0, 1, 2)})
-        choices = [(size, lie_threshold(wanted, Fraction(self.k, size))) for size in sizes]
-        self.subset_size, self._lie = min(choices, key=lambda choice: pure_error(self.k, *self._shares(*choice)))
+            sizes = sorted(
+                {min(max(1, centre + step), self.k - 1) for step in (-1, 0, 1, 2)}
+            )
+        choices = [
+            (size, lie_threshold(wanted, Fraction(self.k, size))) for size in sizes
+        ]
+        self.subset_size, self._lie = min(
+            choices, key=lambda choice: pure_error(self.k, *self._shares(*choice))
+        )
         self.lie = Fraction(self._lie, ONE)
         self.p, self.q = self._shares(self.subset_size, self._lie)
 
@@ -95,7 +119,12 @@ class SubsetSelection(FrequencyOracle):
         return p, (size - p) / (self.k - 1)
 
     def sampler(self) -> dict[str, Any]:
-        return {"kind": "subset", "k": self.k, "size": self.subset_size, "lie": str(self._lie)}
+        return {
+            "kind": "subset",
+            "k": self.k,
+            "size": self.subset_size,
+            "lie": str(self._lie),
+        }
 
     @property
     def worst_ratio(self) -> Fraction:
@@ -103,9 +132,15 @@ class SubsetSelection(FrequencyOracle):
 
     def shuffle_pair(self) -> ReportPair:
         k, w = self.k, self.subset_size
-        one, both, none = math.comb(k - 2, w - 1), math.comb(k - 2, w - 2) if w > 1 else 0, math.comb(k - 2, w)
+        one, both, none = (
+            math.comb(k - 2, w - 1),
+            math.comb(k - 2, w - 2) if w > 1 else 0,
+            math.comb(k - 2, w),
+        )
         high, low = self.p / math.comb(k - 1, w - 1), (1 - self.p) / math.comb(k - 1, w)
-        return ReportPair.of_support(high, low, (one, one, both, none), two_valued=k == 2)
+        return ReportPair.of_support(
+            high, low, (one, one, both, none), two_valued=k == 2
+        )
 
     @property
     def variation(self) -> Fraction:
@@ -126,7 +161,9 @@ class SubsetSelection(FrequencyOracle):
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"subset_size": self.subset_size}
 
-    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
         self._check_codes(codes)
         self._check_size(codes.size)
         n_sets = self.n_reports
@@ -134,7 +171,9 @@ class SubsetSelection(FrequencyOracle):
             return self._look_up(codes, source)
         return self._build(codes, source)
 
-    def _look_up(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+    def _look_up(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
         """Draw the sets from the table of all sets."""
         # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a uniform integer below w N gives,
         # divided by w, one of all the sets, and divided by k, one of those that contain the true value.
@@ -144,14 +183,30 @@ class SubsetSelection(FrequencyOracle):
         step = max(1, _CELLS // self.k)
         for start in range(0, codes.size, step):
             some = codes[start : start + step]
-            drawn = uniform_integers(source, n_sets * self.subset_size, some.size).astype(np.uint32)
-            index = some.astype(np.uint32) * np.uint32(n_own) + np.uint32(n_sets) + drawn // np.uint32(self.k)
+            drawn = uniform_integers(
+                source, n_sets * self.subset_size, some.size
+            ).astype(np.uint32)
+            index = (
+                some.astype(np.uint32) * np.uint32(n_own)
+                + np.uint32(n_sets)
+                + drawn // np.uint32(self.k)
+            )
             # where(lies, drawn // w, index), but by arithmetic: a branch on random bits is several times slower.
-            index ^= (index ^ drawn // np.uint32(self.subset_size)) * bernoulli(source, self._lie, some.size)
-            np.take(_table(self.k, self.subset_size), index, axis=0, out=bits[start : start + step], mode="clip")
+            index ^= (index ^ drawn // np.uint32(self.subset_size)) * bernoulli(
+                source, self._lie, some.size
+            )
+            np.take(
+                _table(self.k, self.subset_size),
+                index,
+                axis=0,
+                out=bits[start : start + step],
+                mode="clip",
+            )
         return bits
 
-    def _build(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+    def _build(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
         """Draw the sets without a table."""
         # The true value's bit is a coin, and the rest of the set is uniform among the sets of the k - 1 other values.
         # It is drawn from 0 .. k - 2, where the last value, k - 1, replaces the true one.
@@ -159,16 +214,22 @@ class SubsetSelection(FrequencyOracle):
         packed = subsets(source, self.k - 1, self.subset_size - 1, ~own)
         step = max(1, _CELLS // self.k)
         for start in range(0, codes.size, step):
-            rows, some, mine = (array[start : start + step] for array in (packed, codes, own))
+            rows, some, mine = (
+                array[start : start + step] for array in (packed, codes, own)
+            )
             cells, places = rows.reshape(-1), np.arange(0, rows.size, rows.shape[1])
             places += (some >> 3).astype(np.intp, copy=False)
             bit = np.right_shift(128, some & 7, dtype=np.uint8, casting="unsafe")
             drawn = cells[places]
             cells[places] = drawn & ~bit | bit * mine
-            rows[:, (self.k - 1) // 8] |= (drawn & bit != 0).view(np.uint8) << (-self.k) % 8
+            rows[:, (self.k - 1) // 8] |= (drawn & bit != 0).view(np.uint8) << (
+                -self.k
+            ) % 8
         return np.unpackbits(packed, axis=1, count=self.k)
 
-    def _draw_keyed(self, codes: NDArray[Any], digests: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def _draw_keyed(
+        self, codes: NDArray[Any], digests: NDArray[np.uint8]
+    ) -> NDArray[np.uint8]:
         """Draw the sets of many records at a time."""
         # A coin decides whether the set is uniform among all, or among those that contain the true value. Each value
         # has a random real number, known to 32 bits, and the set consists of the values with the smallest numbers: all
@@ -180,7 +241,9 @@ class SubsetSelection(FrequencyOracle):
         step = max(1, BLOCK // k)
         for start in range(0, len(digests), step):
             part, true = digests[start : start + step], codes[start : start + step]
-            stream = b"".join([hashlib.shake_256(digest).digest(_COIN + _WORD * k) for digest in part])
+            stream = b"".join(
+                [hashlib.shake_256(digest).digest(_COIN + _WORD * k) for digest in part]
+            )
             drawn = np.frombuffer(stream, np.uint8).reshape(len(part), -1)
             lies = np.ascontiguousarray(drawn[:, :_COIN]).view(">u8")[:, 0] <= last_lie
             words = np.ascontiguousarray(drawn[:, _COIN:]).view(">u4").astype(np.uint32)
@@ -188,7 +251,9 @@ class SubsetSelection(FrequencyOracle):
             words[honest, true[honest]] = 0
             bits = words <= np.partition(words, size - 1, axis=1)[:, size - 1 : size]
             for row in np.flatnonzero(np.count_nonzero(bits, axis=1) > size).tolist():
-                bits[row] = _untied(part[row], k, size, None if lies[row] else int(true[row]))
+                bits[row] = _untied(
+                    part[row], k, size, None if lies[row] else int(true[row])
+                )
             sets[start : start + step] = bits
         return sets
 
@@ -207,15 +272,27 @@ class SubsetSelection(FrequencyOracle):
         holding = self.p / math.comb(self.k - 1, self.subset_size - 1)
         other = (1 - self.p) / math.comb(self.k - 1, self.subset_size)
         sets = list(combinations(range(self.k), self.subset_size))
-        return [[holding if value in members else other for members in sets] for value in range(self.k)]
+        return [
+            [holding if value in members else other for members in sets]
+            for value in range(self.k)
+        ]
 
-    def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float | None:
+    def _guess_accuracy(
+        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
+    ) -> float | None:
         """Guess the most frequent value of the set, or the most frequent one."""
         if groups is not None:
             return None
-        shares, p, k, size = np.sort(prior)[::-1], float(self.p), self.k, self.subset_size
+        shares, p, k, size = (
+            np.sort(prior)[::-1],
+            float(self.p),
+            self.k,
+            self.subset_size,
+        )
         total = shares[0] * p
-        for place in range(1, k - size + 1):  # the rank of the most frequent value of the set
+        for place in range(
+            1, k - size + 1
+        ):  # the rank of the most frequent value of the set
             sets = math.comb(k - 1 - place, size - 1)
             guess = shares[place] * p * (sets / math.comb(k - 1, size - 1))
             total += max(guess, shares[0] * (1 - p) * (sets / math.comb(k - 1, size)))

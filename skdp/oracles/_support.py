@@ -196,8 +196,15 @@ class SupportCounts(ABC):
         # A report supports any value with a probability between q and p.
         if self.p < self.q or self.is_signed:
             return []
-        low, high, choices = float(support.min()), float(support.max()), math.log(self.k)
-        return [(lower_tail(low, n, float(self.q)), choices), (upper_tail(high, n, float(self.p)), choices)]
+        low, high, choices = (
+            float(support.min()),
+            float(support.max()),
+            math.log(self.k),
+        )
+        return [
+            (lower_tail(low, n, float(self.q)), choices),
+            (upper_tail(high, n, float(self.p)), choices),
+        ]
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
@@ -248,7 +255,11 @@ class SupportCounts(ABC):
             If the shape is wrong, or a number is not one that `report` can return.
         """
         block = np.asarray(block)
-        if block.ndim != 2 or block.shape[1] != self.width or block.dtype.kind not in "iub":
+        if (
+            block.ndim != 2
+            or block.shape[1] != self.width
+            or block.dtype.kind not in "iub"
+        ):
             raise ValueError(
                 f"reports must be whole numbers of shape (n, {self.width}), got {block.dtype} {block.shape}"
             )
@@ -260,12 +271,20 @@ class SupportCounts(ABC):
         if self.has_bits:
             return check_bits(columns, self.k).view(np.uint8)
         if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.n_reports:
-            raise ValueError("the reports hold numbers that are not ones of this encoder")
+            raise ValueError(
+                "the reports hold numbers that are not ones of this encoder"
+            )
         return columns.astype(np.min_scalar_type(self.n_reports))
 
     def _check_codes(self, codes: NDArray[Any]) -> None:
-        if codes.ndim != 1 or codes.dtype.kind not in "iu" or np.iinfo(codes.dtype).max < self.k - 1:
-            raise ValueError(f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}")
+        if (
+            codes.ndim != 1
+            or codes.dtype.kind not in "iu"
+            or np.iinfo(codes.dtype).max < self.k - 1
+        ):
+            raise ValueError(
+                f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}"
+            )
         if codes.size and (codes.max() >= self.k or codes.min() < 0):
             raise ValueError(f"codes must be between 0 and {self.k - 1}")
 
@@ -282,10 +301,14 @@ def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None
         )
 
 
-MOST_EPSILON = Fraction(1000)  # larger requests are treated as this one: 2**-64 achieves at most 100
+MOST_EPSILON = Fraction(
+    1000
+)  # larger requests are treated as this one: 2**-64 achieves at most 100
 
 
-def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str = "k") -> int:
+def check_size(
+    k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str = "k"
+) -> int:
     """Check a number of values.
 
     Parameters
@@ -330,7 +353,10 @@ def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     # With probability l ("a lie") a protocol reports uniformly from all reports, otherwise uniformly from those that
     # support the true value, a share 1 / w of all. One of these is ``1 + w (1 - l) / l`` times likelier than any other,
     # which is at most e^eps for ``l >= w / (e^eps - 1 + w)``.
-    return min(ONE, math.ceil(ONE * weight / (exp_bounds(capped_epsilon(epsilon))[0] - 1 + weight)))
+    return min(
+        ONE,
+        math.ceil(ONE * weight / (exp_bounds(capped_epsilon(epsilon))[0] - 1 + weight)),
+    )
 
 
 def capped_epsilon(epsilon: Any) -> Fraction:
@@ -342,21 +368,33 @@ def capped_epsilon(epsilon: Any) -> Fraction:
 
 def check_share(value: Any, name: str) -> Fraction:
     """Check a probability."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, float | int | Fraction | np.number):
-        raise TypeError(f"{name} must be a number between 0 and 1, got {type(value).__name__}")
+    if isinstance(value, bool | np.bool_) or not isinstance(
+        value, float | int | Fraction | np.number
+    ):
+        raise TypeError(
+            f"{name} must be a number between 0 and 1, got {type(value).__name__}"
+        )
     if not 0 <= value <= 1:
         raise ValueError(f"{name} must be a number between 0 and 1, got {value}")
     return value if isinstance(value, Fraction) else Fraction(float(value))
 
 
-def support_estimate(p: Fraction, q: Fraction, support: ArrayLike, n: int) -> NDArray[np.float64]:
+def support_estimate(
+    p: Fraction, q: Fraction, support: ArrayLike, n: int
+) -> NDArray[np.float64]:
     """Compute unbiased counts of what is supported with probability p, or else q."""
     found = np.asarray(support, float)
     # A single rounding: n q is subtracted before the division.
-    return np.full(found.shape, np.nan) if p == q else (found - float(n * q)) / float(p - q)
+    return (
+        np.full(found.shape, np.nan)
+        if p == q
+        else (found - float(n * q)) / float(p - q)
+    )
 
 
-def support_variance(p: Fraction, q: Fraction, counts: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
+def support_variance(
+    p: Fraction, q: Fraction, counts: ArrayLike, n: ArrayLike
+) -> NDArray[np.float64]:
     """Return the variance of the estimates of true counts."""
     n, gain = np.asarray(n, float), p - q
     inside = np.clip(np.asarray(counts, float), 0, n)
@@ -378,14 +416,21 @@ def pure_error(k: int, p: Fraction, q: Fraction) -> float:
     return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
 
 
-def channel_of_bits(rows: Iterable[Iterable[int]], k: int, heads: tuple[Fraction, Fraction]) -> list[list[Fraction]]:
+def channel_of_bits(
+    rows: Iterable[Iterable[int]], k: int, heads: tuple[Fraction, Fraction]
+) -> list[list[Fraction]]:
     """Return the probability of each vector of k bits, given bits and the probabilities of a 1 for a 0 and for a 1."""
     if k > 16:
-        raise ValueError(f"the channel has 2**{k} reports; it is available up to 16 bits")
+        raise ValueError(
+            f"the channel has 2**{k} reports; it is available up to 16 bits"
+        )
     vectors = list(product((0, 1), repeat=k))
     coins = [(1 - share, share) for share in heads]
 
     def probability(bits: Iterable[int], vector: tuple[int, ...]) -> Fraction:
-        return math.prod((coins[bit][seen] for bit, seen in zip(bits, vector, strict=True)), start=Fraction(1))
+        return math.prod(
+            (coins[bit][seen] for bit, seen in zip(bits, vector, strict=True)),
+            start=Fraction(1),
+        )
 
     return [[probability(bits, vector) for vector in vectors] for bits in rows]

@@ -28,7 +28,9 @@ class TwoRoundResponse(RandomizedResponse):
     # Two replacements by uniform draws, with probabilities l1 and l2, are one with probability
     # ``l = 1 - (1 - l1) (1 - l2)``: both rounds together are randomised response again.
 
-    def __init__(self, permanent: RandomizedResponse, epsilon: float | Fraction) -> None:
+    def __init__(
+        self, permanent: RandomizedResponse, epsilon: float | Fraction
+    ) -> None:
         self.k = k = permanent.k
         self.permanent = permanent
         wanted = k / (exp_bounds(capped_epsilon(epsilon))[0] + k - 1)
@@ -39,7 +41,9 @@ class TwoRoundResponse(RandomizedResponse):
         self.p = 1 - self.lie * (k - 1) / k
         self.q = self.lie / k
 
-    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.unsignedinteger]:
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.unsignedinteger]:
         return self.report_again(self.permanent.report(codes, source), source)
 
     def report_again(self, reports: NDArray[Any], source: ByteSource) -> NDArray[Any]:
@@ -63,20 +67,31 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         while low < high:
             middle = (low + high) // 2
             self._set_flip(middle)
-            low, high = (low, middle) if self.worst_ratio <= bound else (middle + 1, high)
+            low, high = (
+                (low, middle) if self.worst_ratio <= bound else (middle + 1, high)
+            )
         self._set_flip(low)
 
     def _set_flip(self, heads: int) -> None:
         self._flip, self.flip = heads, Fraction(heads, ONE)
-        self.p, self.q = (share + self.flip * (1 - 2 * share) for share in (self.permanent.p, self.permanent.q))
+        self.p, self.q = (
+            share + self.flip * (1 - 2 * share)
+            for share in (self.permanent.p, self.permanent.q)
+        )
 
-    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
         return self.report_again(self.permanent.report(codes, source), source)
 
-    def report_again(self, reports: NDArray[Any], source: ByteSource) -> NDArray[np.uint8]:
+    def report_again(
+        self, reports: NDArray[Any], source: ByteSource
+    ) -> NDArray[np.uint8]:
         """Add the noise of the second round."""
         bits = check_bits(reports, self.k)
-        return (bits ^ bernoulli(source, self._flip, bits.size).reshape(bits.shape)).view(np.uint8)
+        return (
+            bits ^ bernoulli(source, self._flip, bits.size).reshape(bits.shape)
+        ).view(np.uint8)
 
 
 class TwoRoundHashing(LocalHashing):
@@ -86,19 +101,29 @@ class TwoRoundHashing(LocalHashing):
     #    differential privacy. EDBT.
 
     def __init__(self, permanent: LocalHashing, epsilon: float | Fraction) -> None:
-        self.k, self.n_buckets, self.hash_family = permanent.k, permanent.n_buckets, permanent.hash_family
+        self.k, self.n_buckets, self.hash_family = (
+            permanent.k,
+            permanent.n_buckets,
+            permanent.hash_family,
+        )
         self.permanent = permanent
         self._rounds = TwoRoundResponse(permanent._inner, epsilon)
         self._inner = self._rounds
         self.p, self.q = hashed_support(self._inner, self.hash_family)
 
-    def report_again(self, reports: NDArray[Any], source: ByteSource) -> NDArray[np.uint64]:
+    def report_again(
+        self, reports: NDArray[Any], source: ByteSource
+    ) -> NDArray[np.uint64]:
         """Add the noise of the second round."""
         self._check_reports(reports)
-        return np.column_stack([reports[:, 0], self._rounds.report_again(reports[:, 1], source)])
+        return np.column_stack(
+            [reports[:, 0], self._rounds.report_again(reports[:, 1], source)]
+        )
 
 
-def hashing_for_two_rounds(k: int, epsilon: float | Fraction, again: float | Fraction) -> LocalHashing:
+def hashing_for_two_rounds(
+    k: int, epsilon: float | Fraction, again: float | Fraction
+) -> LocalHashing:
     """Return the local hashing with the least error after a second round."""
     # Both rounds together are randomised response over the buckets with the epsilon of a single report, for any first
     # round. The number of buckets with the least error is that of one round with this epsilon: near e^again + 1, less

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._support import capped_epsilon, channel_of_bits, check_bits, check_share, check_size
+from skdp.oracles._support import (
+    capped_epsilon,
+    channel_of_bits,
+    check_bits,
+    check_share,
+    check_size,
+)
 from skdp.oracles.sums import group_tails, mixed_tail
 from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
@@ -83,19 +89,31 @@ class UnaryEncoding(FrequencyOracle):
     ) -> None:
         self.k = check_size(k)
         if variant not in tuple(_HEADS):
-            raise ValueError(f"variant must be one of {', '.join(map(repr, _HEADS))}, got {variant!r}")
+            raise ValueError(
+                f"variant must be one of {', '.join(map(repr, _HEADS))}, got {variant!r}"
+            )
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
             raise ValueError("give either epsilon, or p and q (and epsilon=None)")
         if epsilon is None:
-            self._heads = [math.floor(check_share(p, "p") * ONE), math.ceil(check_share(q, "q") * ONE)]
+            self._heads = [
+                math.floor(check_share(p, "p") * ONE),
+                math.ceil(check_share(q, "q") * ONE),
+            ]
             if not 0 < self._heads[1] < self._heads[0] < ONE:
-                raise ValueError(f"p and q must satisfy 0 < q < p < 1 (by at least 2**-64), got p={p}, q={q}")
+                raise ValueError(
+                    f"p and q must satisfy 0 < q < p < 1 (by at least 2**-64), got p={p}, q={q}"
+                )
         else:
             self._heads = _HEADS[variant](capped_epsilon(epsilon))
         self.p, self.q = (Fraction(heads, ONE) for heads in self._heads)
 
     def sampler(self) -> dict[str, Any]:
-        return {"kind": "bits", "k": self.k, "p": str(self._heads[0]), "q": str(self._heads[1])}
+        return {
+            "kind": "bits",
+            "k": self.k,
+            "p": str(self._heads[0]),
+            "q": str(self._heads[1]),
+        }
 
     @property
     def worst_ratio(self) -> Fraction:
@@ -104,7 +122,9 @@ class UnaryEncoding(FrequencyOracle):
     def shuffle_pair(self) -> ReportPair:
         # By the bits of the two values. The least likely value is one whose bit is 0, unless all bits are 1.
         p, q = self.p, self.q
-        ones = q ** (self.k - 2) if self.k < 64 else Fraction(0)  # the other bits; a blanket may be smaller
+        ones = (
+            q ** (self.k - 2) if self.k < 64 else Fraction(0)
+        )  # the other bits; a blanket may be smaller
         own, neither, both = (1 - p) * q, (1 - p) * (1 - q), p * q
         rest = (1 - p) / (1 - q) * q * q * (1 - ones)
         return ReportPair(
@@ -125,7 +145,9 @@ class UnaryEncoding(FrequencyOracle):
     def pair_supports(self) -> tuple[float, float]:
         return float(self.p) * float(self.q), float(self.q) ** 2
 
-    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
         self._check_codes(codes)
         self._check_size(codes.size)
         if self.k in _WORDS and codes.size >= _MANY:
@@ -136,12 +158,16 @@ class UnaryEncoding(FrequencyOracle):
         bits[places] = bernoulli(source, self._heads[0], codes.size)
         return bits.view(np.uint8).reshape(codes.size, self.k)
 
-    def _turn(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+    def _turn(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
         """Draw records of the first value, and rotate each so that its first bit is that of the true value."""
         # The order of the other coins does not matter: they have the same probability.
         own, other = self._heads
         together = 8 // self.k
-        drawn = eight_coins((own, *[other] * (self.k - 1)) * together).draw(source, -(-codes.size // together))
+        drawn = eight_coins((own, *[other] * (self.k - 1)) * together).draw(
+            source, -(-codes.size // together)
+        )
         padded = np.zeros(drawn.size * together, np.uint8)
         padded[: codes.size] = codes
         # The codes of the records of a byte become one number, the first one its lowest digit to the base k. The digits
@@ -152,7 +178,11 @@ class UnaryEncoding(FrequencyOracle):
             joined = joined | groups >> place * (8 - (self.k - 1).bit_length())
         turns = joined.astype(np.uint16) << 8
         turns |= drawn
-        return _turned(self.k).take(turns, axis=0, mode="wrap").reshape(-1, self.k)[: codes.size]
+        return (
+            _turned(self.k)
+            .take(turns, axis=0, mode="wrap")
+            .reshape(-1, self.k)[: codes.size]
+        )
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return check_bits(reports, self.k)
@@ -162,14 +192,25 @@ class UnaryEncoding(FrequencyOracle):
         total, cells = float(support.sum()), n * self.k
         ones = [(n, float(self.p)), (cells - n, float(self.q))]
         zeros = [(number, 1 - share) for number, share in ones]
-        whole = [(mixed_tail(total, ones), 0.0), (mixed_tail(cells - total, zeros), 0.0)]
-        return [*super().tails(support, n), *group_tails(support, n, self.q, exclusive=False), *whole]
+        whole = [
+            (mixed_tail(total, ones), 0.0),
+            (mixed_tail(cells - total, zeros), 0.0),
+        ]
+        return [
+            *super().tails(support, n),
+            *group_tails(support, n, self.q, exclusive=False),
+            *whole,
+        ]
 
     def channel(self) -> list[list[Fraction]]:
-        one_hot = ([int(place == value) for place in range(self.k)] for value in range(self.k))
+        one_hot = (
+            [int(place == value) for place in range(self.k)] for value in range(self.k)
+        )
         return channel_of_bits(one_hot, self.k, (self.q, self.p))
 
-    def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float | None:
+    def _guess_accuracy(
+        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
+    ) -> float | None:
         """Guess the most frequent value whose bit is 1, or the most frequent one."""
         if groups is not None:
             return None
@@ -178,7 +219,11 @@ class UnaryEncoding(FrequencyOracle):
         # others: the probability of the bits if all of them lie, times how much likelier they are under either guess.
         first = (1 - q) ** np.arange(1, k) * q
         guess = np.maximum(shares[1:] * p / q, shares[0] * (1 - p) / (1 - q))
-        return float(shares[0] * p + (first * guess).sum() + (1 - q) ** (k - 1) * (1 - p) * shares[0])
+        return float(
+            shares[0] * p
+            + (first * guess).sum()
+            + (1 - q) ** (k - 1) * (1 - p) * shares[0]
+        )
 
 
 @lru_cache
@@ -186,7 +231,13 @@ def _turned(k: int) -> NDArray[np.uint8]:
     """Return the bits of every byte, as records of k bits, rotated by every combination of codes."""
     records = np.unpackbits(np.arange(256, dtype=np.uint8)).reshape(256, -1, k)
     codes = list(product(range(k), repeat=8 // k))
-    turned = [[np.roll(records[:, place], turn[-1 - place], axis=1) for place in range(8 // k)] for turn in codes]
+    turned = [
+        [
+            np.roll(records[:, place], turn[-1 - place], axis=1)
+            for place in range(8 // k)
+        ]
+        for turn in codes
+    ]
     return np.concatenate([np.concatenate(turn, axis=1) for turn in turned])
 
 
@@ -204,8 +255,13 @@ def _threshold(epsilon: Fraction) -> list[int]:
     grid, scale = np.arange(512, 1025), max(float(epsilon) / 2, 1e-100)
     q = np.exp(-scale * grid / 1024) / 2
     gain = -(np.expm1(scale * (grid / 1024 - 1)) + np.expm1(-scale * grid / 1024)) / 2
-    threshold = Fraction(int(grid[np.argmin(np.log(q) + np.log1p(-q) - 2 * np.log(gain))]), 1024)
-    lower = exp_bounds(epsilon / 2 * (1 - threshold))[0], exp_bounds(epsilon / 2 * threshold)[0]
+    threshold = Fraction(
+        int(grid[np.argmin(np.log(q) + np.log1p(-q) - 2 * np.log(gain))]), 1024
+    )
+    lower = (
+        exp_bounds(epsilon / 2 * (1 - threshold))[0],
+        exp_bounds(epsilon / 2 * threshold)[0],
+    )
     return [ONE - math.ceil(ONE / (2 * lower[0])), math.ceil(ONE / (2 * lower[1]))]
 
 

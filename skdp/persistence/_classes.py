@@ -28,7 +28,9 @@ class SavedClass:
 
     def find(self) -> type[Any]:
         """Import the class."""
-        found: type[Any] = getattr(import_module(self.module), self.name.rpartition(".")[2])
+        found: type[Any] = getattr(
+            import_module(self.module), self.name.rpartition(".")[2]
+        )
         return found
 
     def is_that_of(self, kind: type[Any]) -> bool:
@@ -38,7 +40,12 @@ class SavedClass:
 
     def holds(self, kind: type[Any], attribute: str) -> bool:
         """Whether files may hold an attribute."""
-        public = attribute.isidentifier() and attribute[0] != "_" and attribute[-1] == "_" and attribute[-2:] != "__"
+        public = (
+            attribute.isidentifier()
+            and attribute[0] != "_"
+            and attribute[-1] == "_"
+            and attribute[-2:] != "__"
+        )
         return attribute in self.attributes or (public and not hasattr(kind, attribute))
 
 
@@ -64,7 +71,11 @@ _OURS = (
     "RandomizedResponseEncoder RapporEncoder SetValuedEncoder SubsetSelectionEncoder "
     "SyntheticResampler UnaryEncodingTransformer "
 )
-_PRIVATE = {"DPGroupBy": "_library", "DPHistogram": "_library", "PosteriorFeatures": "_privatize"}
+_PRIVATE = {
+    "DPGroupBy": "_library",
+    "DPHistogram": "_library",
+    "PosteriorFeatures": "_privatize",
+}
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
 _OF_OTHERS = {
     "sklearn.compose": {
@@ -119,12 +130,16 @@ _OF_OTHERS = {
 
 def _known() -> Iterator[SavedClass]:
     for name in _OURS.split():
-        yield SavedClass(f"skdp.{name}", "skdp", frozenset(_PRIVATE.get(name, "").split()))
+        yield SavedClass(
+            f"skdp.{name}", "skdp", frozenset(_PRIVATE.get(name, "").split())
+        )
     for module, names in _OF_OTHERS.items():
         for name, private in names.items():
             # joblib would read pickles from the folder that `memory` names.
             fixed = ("memory",) if name == "Pipeline" else ()
-            yield SavedClass(f"{module}.{name}", module, frozenset(private.split()), fixed)
+            yield SavedClass(
+                f"{module}.{name}", module, frozenset(private.split()), fixed
+            )
 
 
 _CLASSES = {saved.name: saved for saved in _known()}
@@ -183,7 +198,9 @@ def register(kind: Class, *, attributes: Sequence[str] = ()) -> Class:
     ...         return self
     """
     if not isinstance(kind, type) or not issubclass(kind, BaseEstimator):
-        raise TypeError(f"kind must be a class derived from BaseEstimator, got {kind!r}")
+        raise TypeError(
+            f"kind must be a class derived from BaseEstimator, got {kind!r}"
+        )
     name = f"{kind.__module__}.{kind.__qualname__}"
     _CLASSES[name] = _Registered(name, kind.__module__, frozenset(attributes), (), kind)
     return kind

@@ -41,23 +41,43 @@ def write_estimator(estimator: Any, writer: Writer) -> dict[str, Any]:
     _check_fixed(saved, parameters)
     content = {
         "class": saved.name,
-        "parameters": {name: writer.parameter(estimator, name, value) for name, value in parameters.items()},
+        "parameters": {
+            name: writer.parameter(estimator, name, value)
+            for name, value in parameters.items()
+        },
     }
-    attributes = {name: value for name, value in vars(estimator).items() if name not in parameters}
+    attributes = {
+        name: value for name, value in vars(estimator).items() if name not in parameters
+    }
     if _OUTPUT in attributes:
         content["output"] = attributes.pop(_OUTPUT)
     if _ROUTING in attributes:
         content["routing"] = _requests(attributes.pop(_ROUTING))
     part = _part_of(kind)
     if part == "protocol":
-        return content | ({part: _protocol(estimator, writer)} if hasattr(estimator, "protocol_") else {})
+        return content | (
+            {part: _protocol(estimator, writer)}
+            if hasattr(estimator, "protocol_")
+            else {}
+        )
     if part == "model":
-        return content | ({part: _model(estimator, writer)} if hasattr(estimator, "model_") else {})
-    attributes = {name: value for name, value in attributes.items() if name not in _RESTARTS}
+        return content | (
+            {part: _model(estimator, writer)} if hasattr(estimator, "model_") else {}
+        )
+    attributes = {
+        name: value for name, value in attributes.items() if name not in _RESTARTS
+    }
     for name in attributes:
         if not saved.holds(kind, name):
-            raise TypeError(f"{kind.__name__}.{name} is an attribute that skdp.save does not know")
-    return content | {part: {name: writer.parameter(estimator, name, value) for name, value in attributes.items()}}
+            raise TypeError(
+                f"{kind.__name__}.{name} is an attribute that skdp.save does not know"
+            )
+    return content | {
+        part: {
+            name: writer.parameter(estimator, name, value)
+            for name, value in attributes.items()
+        }
+    }
 
 
 def _part_of(kind: type[Any]) -> str:
@@ -72,11 +92,21 @@ def read_estimator(content: Any, reader: Reader) -> Any:
     """Make the estimator that `write_estimator` wrote."""
     saved = by_name(content["class"])
     kind = saved.find()
-    if unknown := content.keys() - {"class", "parameters", "output", "routing", _part_of(kind)}:
+    if unknown := content.keys() - {
+        "class",
+        "parameters",
+        "output",
+        "routing",
+        _part_of(kind),
+    }:
         raise ValueError(f"{saved.name} has no part {min(unknown)[:50]!r}")
-    parameters = {name: reader.read(value) for name, value in content["parameters"].items()}
+    parameters = {
+        name: reader.read(value) for name, value in content["parameters"].items()
+    }
     if unknown := parameters.keys() - set(kind._get_param_names()):
-        raise ValueError(f"{saved.name} has no parameter {min(unknown)[:50]!r} in this version")
+        raise ValueError(
+            f"{saved.name} has no parameter {min(unknown)[:50]!r} in this version"
+        )
     _check_fixed(saved, parameters)
     if "protocol" in content:
         estimator = _refit(kind, parameters, content["protocol"], reader)
@@ -90,7 +120,10 @@ def read_estimator(content: Any, reader: Reader) -> Any:
         setattr(estimator, name, reader.read(value))
     _check_common(estimator)
     if "output" in content:
-        if content["output"].keys() - {"transform"} or content["output"].get("transform") not in _FRAMES:
+        if (
+            content["output"].keys() - {"transform"}
+            or content["output"].get("transform") not in _FRAMES
+        ):
             raise ValueError("the output is of an unknown kind")
         setattr(estimator, _OUTPUT, content["output"])
     if "routing" in content:
@@ -115,9 +148,13 @@ def _check_common(estimator: Any) -> None:
     width, names = fitted.get("n_features_in_", 0), fitted.get("feature_names_in_")
     if isinstance(width, bool) or not isinstance(width, Integral) or width < 0:
         raise ValueError("the number of features is none")
-    if names is not None and (not isinstance(names, np.ndarray) or names.shape != (width,)):
+    if names is not None and (
+        not isinstance(names, np.ndarray) or names.shape != (width,)
+    ):
         raise ValueError("the names of the features do not fit their number")
-    if "guarantee_" in fitted and not isinstance(fitted["guarantee_"], PrivacyGuarantee):
+    if "guarantee_" in fitted and not isinstance(
+        fitted["guarantee_"], PrivacyGuarantee
+    ):
         raise ValueError("the guarantee is none")
 
 
@@ -133,8 +170,14 @@ def _protocol(transformer: Any, writer: Writer) -> dict[str, Any]:
     content = {
         "columns": writer.write(list(protocol.columns)),
         "named": hasattr(transformer, "feature_names_in_"),
-        "declared": {name: writer.write(value) for name, value in protocol.declared.items()},
-        "observed": [place for place, name in enumerate(protocol.columns) if domain and domain[name].observed],
+        "declared": {
+            name: writer.write(value) for name, value in protocol.declared.items()
+        },
+        "observed": [
+            place
+            for place, name in enumerate(protocol.columns)
+            if domain and domain[name].observed
+        ],
         "parameters": json.loads(json.dumps(comparable(protocol), allow_nan=False)),
     }
     again = type(transformer)(**transformer.get_params(deep=False) | protocol.declared)
@@ -146,16 +189,24 @@ def _protocol(transformer: Any, writer: Writer) -> dict[str, Any]:
     except ValueError:
         same = False
     if not same:
-        raise ValueError(f"{type(transformer).__name__}: {_CHANGED}, or its domain is larger than skdp.load accepts")
+        raise ValueError(
+            f"{type(transformer).__name__}: {_CHANGED}, or its domain is larger than skdp.load accepts"
+        )
     return content
 
 
-def _refit(kind: type[Any], parameters: Mapping[str, Any], content: Any, reader: Reader) -> Any:
+def _refit(
+    kind: type[Any], parameters: Mapping[str, Any], content: Any, reader: Reader
+) -> Any:
     """Fit a local transformer to what is declared: its random bits and its guarantee follow from its parameters."""
     declared = {name: reader.read(value) for name, value in content["declared"].items()}
     transformer = kind(**{**parameters, **declared})
-    if not refitted(transformer, reader.read(content["columns"]), content["parameters"]):
-        raise ValueError(f"this version of skdp makes another protocol of the parameters of {kind.__name__}")
+    if not refitted(
+        transformer, reader.read(content["columns"]), content["parameters"]
+    ):
+        raise ValueError(
+            f"this version of skdp makes another protocol of the parameters of {kind.__name__}"
+        )
     if declared.keys() != transformer.protocol_.declared.keys():
         raise ValueError("the parameters by column are not those of the protocol")
     if not content["named"]:
@@ -170,20 +221,29 @@ def _refit(kind: type[Any], parameters: Mapping[str, Any], content: Any, reader:
 def _model(synthesizer: Any, writer: Writer) -> dict[str, Any]:
     described, arrays = describe_fit(synthesizer)
     redraw = writer.parameter(synthesizer, "redraw", synthesizer._redraw_at_fit)
-    return described | {"redraw": redraw, "arrays": {name: writer.write(array) for name, array in arrays.items()}}
+    return described | {
+        "redraw": redraw,
+        "arrays": {name: writer.write(array) for name, array in arrays.items()},
+    }
 
 
 def _restore_model(synthesizer: Any, content: Any, reader: Reader) -> None:
     places = content["arrays"]
     restore_fit(
-        synthesizer, content, read_domain(content), lambda name, shape: reader.array(places[name]["array"], shape)
+        synthesizer,
+        content,
+        read_domain(content),
+        lambda name, shape: reader.array(places[name]["array"], shape),
     )
     synthesizer._redraw_at_fit = reader.read(content["redraw"])
 
 
 def _requests(routing: MetadataRequest) -> dict[str, Any]:
     """List the metadata that each method asks for."""
-    methods = {name: getattr(request, "requests", None) for name, request in vars(routing).items()}
+    methods = {
+        name: getattr(request, "requests", None)
+        for name, request in vars(routing).items()
+    }
     return {name: dict(asked) for name, asked in methods.items() if asked}
 
 

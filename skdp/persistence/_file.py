@@ -32,7 +32,9 @@ _LONGEST_PROTOCOL = 1 << 26
 """Bytes of a protocol of at most 2**24 characters, which its reader counts."""
 
 
-def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool = False) -> None:
+def save(
+    estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool = False
+) -> None:
     """Write an estimator, or a pipeline of estimators, to a file without code.
 
     Parameters
@@ -87,18 +89,31 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool =
     epsilon = 1, local model, replacing one record's values of: smokes
     """
     if not isinstance(estimator, BaseEstimator):
-        raise TypeError(f"estimator must be an estimator or a pipeline, got {type(estimator).__name__}")
+        raise TypeError(
+            f"estimator must be an estimator or a pipeline, got {type(estimator).__name__}"
+        )
     writer = Writer(write_estimator, secrets=secrets)
     try:
         content = write_estimator(estimator, writer)
-        header = {"format": _FORMAT, "version": _VERSION, "scikit-learn": sklearn.__version__, "estimator": content}
+        header = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "scikit-learn": sklearn.__version__,
+            "estimator": content,
+        }
         text = json.dumps(header, allow_nan=False)
     except RecursionError:
         raise ValueError("the estimators are nested too deeply") from None
     if parse_json(text, "what describes the estimators", _MOST_ITEMS) is None:
-        raise ValueError("the estimators are nested too deeply, or have numbers that are too long")
+        raise ValueError(
+            "the estimators are nested too deeply, or have numbers that are too long"
+        )
     with ExitStack() as stack:
-        file = stack.enter_context(_open_private(path)) if secrets and not hasattr(path, "write") else path
+        file = (
+            stack.enter_context(_open_private(path))
+            if secrets and not hasattr(path, "write")
+            else path
+        )
         write_archive(file, {_HEADER: text, **writer.arrays}, sums=True)
 
 
@@ -173,7 +188,9 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
             if not isinstance(header, dict) or header.get("format") != _FORMAT:
                 raise ValueError("this is no file that skdp.save wrote")
         if header.get("version") != _VERSION:
-            raise ValueError(f"the file has version {header.get('version')!r}; this skdp reads version {_VERSION}")
+            raise ValueError(
+                f"the file has version {header.get('version')!r}; this skdp reads version {_VERSION}"
+            )
         with reading("list of digests"):
             file.check_sums()
         reader = Reader(file.array, read_estimator, ledger)
@@ -182,7 +199,9 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
             if file.names != reader.names | {_HEADER, SUMS}:
                 raise ValueError("the file has a part that nothing refers to")
     if ledger is not None and not reader.has_ledger:
-        raise ValueError("ledger is given, but no estimator of the file had one when it was saved")
+        raise ValueError(
+            "ledger is given, but no estimator of the file had one when it was saved"
+        )
     made_with = header.get("scikit-learn")
     if made_with != sklearn.__version__:
         warnings.warn(

@@ -14,7 +14,14 @@ from sklearn.base import BaseEstimator
 
 from skdp.domain import Domain, Interval, pack, unpack
 from skdp.local import SecretKey
-from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, Shuffled, closed_ledger
+from skdp.privacy import (
+    Mu,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    Rho,
+    Shuffled,
+    closed_ledger,
+)
 
 _PLAIN, _SCALARS = "biufSUmM", "biufSU"
 _BUDGET = "epsilon", "delta", "filter_delta", "rho", "mu"
@@ -22,14 +29,17 @@ _MOST_RANGED = 1 << 16
 """Values of all ranges of a file together: a range takes no space in the file, but its values take memory."""
 
 _ABSENT = (
-    "this estimator was loaded without its ledger, and nothing was released; give it with skdp.load(path, ledger=...)"
+    "this estimator was loaded without its ledger, and nothing was released; "
+    "give it with skdp.load(path, ledger=...)"
 )
 
 
 class Writer:
     """Writes values as JSON, and keeps the arrays and the ledger that it meets."""
 
-    def __init__(self, write_estimator: Callable[[Any, Writer], Any], *, secrets: bool) -> None:
+    def __init__(
+        self, write_estimator: Callable[[Any, Writer], Any], *, secrets: bool
+    ) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
         self.ledger: PrivacyLedger | None = None
         self._write_estimator, self._secrets, self._ranged = write_estimator, secrets, 0
@@ -58,17 +68,38 @@ class Writer:
         if isinstance(value, Domain):
             return {"domain": self._domain(value)}
         if isinstance(value, Mapping):
-            return {"mapping": [[self.write(key), self.write(item)] for key, item in value.items()]}
+            return {
+                "mapping": [
+                    [self.write(key), self.write(item)] for key, item in value.items()
+                ]
+            }
         if isinstance(value, slice):
-            return {"slice": [self.write(part) for part in (value.start, value.stop, value.step)]}
+            return {
+                "slice": [
+                    self.write(part) for part in (value.start, value.stop, value.step)
+                ]
+            }
         if isinstance(value, range):
             self._ranged += len(value)
             ends = (value.start, value.stop, value.step)
-            return {"range": ends} if self._ranged <= _MOST_RANGED else self.write(list(value))
+            return (
+                {"range": ends}
+                if self._ranged <= _MOST_RANGED
+                else self.write(list(value))
+            )
         if isinstance(value, PrivacyGuarantee):
-            return {"guarantee": {name: self.write(item) for name, item in value._packed().items()}}
+            return {
+                "guarantee": {
+                    name: self.write(item) for name, item in value._packed().items()
+                }
+            }
         if isinstance(value, Shuffled):
-            return {"shuffled": {one.name: self.write(getattr(value, one.name)) for one in fields(value)}}
+            return {
+                "shuffled": {
+                    one.name: self.write(getattr(value, one.name))
+                    for one in fields(value)
+                }
+            }
         if isinstance(value, Rho | Mu):
             return {value.name: [getattr(value, value.name), value.delta]}
         if isinstance(value, PrivacyLedger):
@@ -87,22 +118,34 @@ class Writer:
         if type(array) is not np.ndarray or array.dtype.kind not in f"{_PLAIN}O":
             raise TypeError(f"an array of {array.dtype} cannot be saved")
         if array.dtype.kind == "O":
-            return {"objects": [list(array.shape), [self.write(item) for item in array.ravel().tolist()]]}
+            return {
+                "objects": [
+                    list(array.shape),
+                    [self.write(item) for item in array.ravel().tolist()],
+                ]
+            }
         name = f"array_{len(self.arrays)}.npy"
         self.arrays[name] = array
         return {"array": name}
 
     def _domain(self, domain: Domain) -> Any:
         columns = [(name, domain[name]) for name in domain.columns]
-        packed = [(name, one if isinstance(one, Interval) else list(one.values)) for name, one in columns]
+        packed = [
+            (name, one if isinstance(one, Interval) else list(one.values))
+            for name, one in columns
+        ]
         return {
             "columns": [[pack(name), pack(values)] for name, values in packed],
-            "observed": [place for place, (_, one) in enumerate(columns) if one.observed],
+            "observed": [
+                place for place, (_, one) in enumerate(columns) if one.observed
+            ],
         }
 
     def _its_ledger(self, ledger: PrivacyLedger) -> dict[str, float]:
         if self.ledger not in (None, ledger):
-            raise ValueError("the estimators have different ledgers; save them one by one")
+            raise ValueError(
+                "the estimators have different ledgers; save them one by one"
+            )
         self.ledger = ledger
         return ledger._book.budget.numbers()
 
@@ -115,7 +158,10 @@ class Writer:
         return bytes(key).hex()
 
     def _frame(self, frame: pd.DataFrame) -> Any:
-        if not frame.index.equals(pd.RangeIndex(len(frame))) or frame.columns.nlevels > 1:
+        if (
+            not frame.index.equals(pd.RangeIndex(len(frame)))
+            or frame.columns.nlevels > 1
+        ):
             raise TypeError("a DataFrame with an index cannot be saved")
         return [[pack(name), *self._column(frame[name])] for name in frame.columns]
 
@@ -124,7 +170,9 @@ class Writer:
             about = [column.dtype.storage, column.dtype.na_value is not pd.NA]
             return [self._array(column.to_numpy(object)), about]
         if not isinstance(column.dtype, np.dtype):
-            raise TypeError(f"a DataFrame with a column of {column.dtype} cannot be saved")
+            raise TypeError(
+                f"a DataFrame with a column of {column.dtype} cannot be saved"
+            )
         return [self._array(column.to_numpy()), None]
 
 
@@ -132,7 +180,12 @@ def _scalar(value: np.generic) -> Any:
     if value.dtype.kind not in _SCALARS:
         raise TypeError(f"a number of {value.dtype} cannot be saved")
     item = value.item()
-    return {"numpy": [value.dtype.str, repr(item) if isinstance(item, float) else pack(item)]}
+    return {
+        "numpy": [
+            value.dtype.str,
+            repr(item) if isinstance(item, float) else pack(item),
+        ]
+    }
 
 
 class Reader:
@@ -144,7 +197,11 @@ class Reader:
         read_estimator: Callable[[Any, Reader], Any],
         ledger: PrivacyLedger | None,
     ) -> None:
-        self._read_array, self._read_estimator, self._ledger = read_array, read_estimator, ledger
+        self._read_array, self._read_estimator, self._ledger = (
+            read_array,
+            read_estimator,
+            ledger,
+        )
         self.names: set[str] = set()
         self.has_ledger = False
         self._ranged = 0
@@ -186,18 +243,25 @@ class Reader:
         return made
 
     def _domain(self, value: Any) -> Domain:
-        domain = Domain({unpack(name): unpack(values) for name, values in value["columns"]})
+        domain = Domain(
+            {unpack(name): unpack(values) for name, values in value["columns"]}
+        )
         mark_observed(domain, value["observed"])
         return domain
 
     def _absent_ledger(self, value: Any) -> PrivacyLedger:
         self.has_ledger = True
         if self._ledger is None:
-            self._ledger = closed_ledger(_ABSENT, **{name: value[name] for name in _BUDGET if name in value})
+            self._ledger = closed_ledger(
+                _ABSENT, **{name: value[name] for name in _BUDGET if name in value}
+            )
         return self._ledger
 
     def _frame(self, value: Any) -> pd.DataFrame:
-        columns = {unpack(name): _column(self.read(array), about) for name, array, about in value}
+        columns = {
+            unpack(name): _column(self.read(array), about)
+            for name, array, about in value
+        }
         return pd.DataFrame(columns)
 
 
@@ -210,9 +274,13 @@ _READ: dict[str, Callable[[Reader, Any], Any]] = {
     "guarantee": lambda reader, parts: PrivacyGuarantee._unpacked(
         {key: reader.read(one) for key, one in parts.items()}
     ),
-    "shuffled": lambda reader, parts: Shuffled(**{name: reader.read(part) for name, part in parts.items()}),
+    "shuffled": lambda reader, parts: Shuffled(
+        **{name: reader.read(part) for name, part in parts.items()}
+    ),
     "ledger": Reader._absent_ledger,
-    "mapping": lambda reader, pairs: {reader.read(key): reader.read(item) for key, item in pairs},
+    "mapping": lambda reader, pairs: {
+        reader.read(key): reader.read(item) for key, item in pairs
+    },
     "mu": lambda _, numbers: Mu(*numbers),
     "rho": lambda _, numbers: Rho(*numbers),
     "numpy": Reader._numpy,
@@ -229,7 +297,9 @@ def _column(values: NDArray[Any], about: Any) -> pd.Series:
     if about is None:
         return pd.Series(values, dtype=values.dtype)
     storage, nan = about
-    return pd.Series(values, dtype=pd.StringDtype(storage, **({"na_value": np.nan} if nan else {})))
+    return pd.Series(
+        values, dtype=pd.StringDtype(storage, **({"na_value": np.nan} if nan else {}))
+    )
 
 
 def _dtype(text: Any, kinds: str) -> np.dtype[Any]:

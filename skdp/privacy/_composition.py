@@ -14,13 +14,21 @@ from skdp.exact import round_up
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import check_delta
 from skdp.privacy._zcdp import zcdp_epsilon
-from skdp.privacy.accounting import GaussianLoss, Loss, StatedLoss, joint_failure, smallest_epsilon
+from skdp.privacy.accounting import (
+    GaussianLoss,
+    Loss,
+    StatedLoss,
+    joint_failure,
+    smallest_epsilon,
+)
 
 _SHARES = Fraction(1, 2), Fraction(9, 10), Fraction(1)
 """Shares of the remaining delta to try for the releases with a rho; with all of it, the other epsilons add."""
 
 
-def compose(guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction | None = None) -> PrivacyGuarantee:
+def compose(
+    guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction | None = None
+) -> PrivacyGuarantee:
     """Bound the total privacy loss of a fixed list of releases about the same persons.
 
     Returns the smallest of three bounds: the sum of the epsilons and, with a failure probability, the distribution of
@@ -84,11 +92,15 @@ def compose(guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction |
     if any(by_rho):
         bounds += [
             _bound(losses, by_rho, allowed),
-            _bound(losses, [loss._concentrated is not None for loss in losses], allowed),
+            _bound(
+                losses, [loss._concentrated is not None for loss in losses], allowed
+            ),
         ]
     possible = [bound for bound in bounds if bound is not None]
     if not possible:
-        raise ValueError(f"delta must be larger than {float(allowed):g}: these releases fail more often together")
+        raise ValueError(
+            f"delta must be larger than {float(allowed):g}: these releases fail more often together"
+        )
     epsilon = min(possible)
     if total.epsilon <= epsilon and total.delta <= allowed:
         return total
@@ -98,13 +110,17 @@ def compose(guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction |
 def read_releases(guarantees: Any) -> list[PrivacyGuarantee]:
     """Check the guarantees of releases."""
     if not isinstance(guarantees, Iterable):
-        raise TypeError(f"guarantees must be an iterable of PrivacyGuarantees, got {type(guarantees).__name__}")
+        raise TypeError(
+            f"guarantees must be an iterable of PrivacyGuarantees, got {type(guarantees).__name__}"
+        )
     releases = list(guarantees)
     if not releases:
         raise ValueError("guarantees must hold at least one PrivacyGuarantee")
     for release in releases:
         if not isinstance(release, PrivacyGuarantee):
-            raise TypeError(f"guarantees must be PrivacyGuarantees, got {type(release).__name__}")
+            raise TypeError(
+                f"guarantees must be PrivacyGuarantees, got {type(release).__name__}"
+            )
     return releases
 
 
@@ -116,24 +132,46 @@ def repeated(guarantee: PrivacyGuarantee, times: int) -> PrivacyGuarantee:
 def _sum(counts: Counter[PrivacyGuarantee]) -> PrivacyGuarantee:
     """Add up guarantees, each a number of times; sums are rounded once."""
     # One loss stands for all of each, as theirs are listed below.
-    total = reduce(operator.add, (replace(one, losses=(GaussianLoss(0.0),)) for one in counts))
+    total = reduce(
+        operator.add, (replace(one, losses=(GaussianLoss(0.0),)) for one in counts)
+    )
     parts = [(one.to(total.relation), count) for one, count in counts.items()]
     numbers: dict[str, Any] = {
-        name: round_up(sum((count * Fraction(getattr(one, name)) for one, count in parts), Fraction(0)))
+        name: round_up(
+            sum(
+                (count * Fraction(getattr(one, name)) for one, count in parts),
+                Fraction(0),
+            )
+        )
         for name in ("epsilon", "delta")
     }
-    losses = [replace(loss, count=count * loss.count) for one, count in parts for loss in one._all_losses()]
+    losses = [
+        replace(loss, count=count * loss.count)
+        for one, count in parts
+        for loss in one._all_losses()
+    ]
     if total.rho is not None:
-        numbers["rho"] = round_up(sum((count * (one._any_rho or Fraction(0)) for one, count in parts), Fraction(0)))
+        numbers["rho"] = round_up(
+            sum(
+                (count * (one._any_rho or Fraction(0)) for one, count in parts),
+                Fraction(0),
+            )
+        )
     return replace(total, losses=tuple(losses), **numbers)
 
 
-def _bound(losses: Sequence[Loss], by_rho: Sequence[bool], delta: Fraction) -> float | None:
+def _bound(
+    losses: Sequence[Loss], by_rho: Sequence[bool], delta: Fraction
+) -> float | None:
     """Bound epsilon, adding the rhos of some losses; None if the others need more than delta."""
     if not any(by_rho):
         return smallest_epsilon(losses, delta)
     others = [loss for loss, chosen in zip(losses, by_rho, strict=True) if not chosen]
-    rhos = [loss.count * (loss._concentrated or 0) for loss, chosen in zip(losses, by_rho, strict=True) if chosen]
+    rhos = [
+        loss.count * (loss._concentrated or 0)
+        for loss, chosen in zip(losses, by_rho, strict=True)
+        if chosen
+    ]
     rho = sum(rhos, Fraction(0))
     failure = joint_failure(others)
     room = (delta - failure) / (1 - failure)
@@ -142,6 +180,8 @@ def _bound(losses: Sequence[Loss], by_rho: Sequence[bool], delta: Fraction) -> f
     if not others:
         return zcdp_epsilon(rho, room)
     parts = [Fraction(-round_up(-room * share)) for share in _SHARES]
-    converted = (StatedLoss(zcdp_epsilon(rho, part), float(part)) for part in parts if part)
+    converted = (
+        StatedLoss(zcdp_epsilon(rho, part), float(part)) for part in parts if part
+    )
     bounds = (smallest_epsilon([*others, part], delta) for part in converted)
     return min((bound for bound in bounds if bound is not None), default=None)

@@ -20,8 +20,12 @@ def mills_ratio_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     # of ``t**n / n! * e**(-x * t - t**2 / 2)`` over t > 0 satisfy J_(n-1) / J_n = x + (n + 1) / (J_n / J_(n+1)), so
     # each of its tails is above x. Computed in integers, rounded outwards.
     # .. [1] M. Abramowitz, I. A. Stegun (1964). Handbook of mathematical functions. Chapter 26, M. Zelen, N. C. Severo.
-    if x < 4 or 8 * x * x < bits:  # beyond, the continued fraction is shorter than the series
-        guard = _GUARD + math.ceil(x * x)  # the series is subtracted from a number of nearly its size
+    if (
+        x < 4 or 8 * x * x < bits
+    ):  # beyond, the continued fraction is shorter than the series
+        guard = _GUARD + math.ceil(
+            x * x
+        )  # the series is subtracted from a number of nearly its size
         lower, upper = _by_series(x, bits + guard)
     else:
         guard = _GUARD
@@ -35,7 +39,9 @@ def root_two_pi_bounds(bits: int) -> tuple[int, int]:
     precision = 2 * bits + _GUARD
     pi = 16 * _arctan_of_inverse(5, precision) - 4 * _arctan_of_inverse(239, precision)
     error = 20 * precision  # fewer terms than bits, each rounded by less than 1
-    return math.isqrt(2 * (pi - error) >> _GUARD), math.isqrt(2 * (pi + error) >> _GUARD) + 1
+    return math.isqrt(2 * (pi - error) >> _GUARD), math.isqrt(
+        2 * (pi + error) >> _GUARD
+    ) + 1
 
 
 def _arctan_of_inverse(number: int, precision: int) -> int:
@@ -53,7 +59,10 @@ def _by_series(x: Fraction, bits: int) -> tuple[int, int]:
     """Bound Mills' ratio as half of the mass minus the mass between 0 and x, over the density."""
     root_low, root_high = root_two_pi_bounds(bits)
     power_low, power_high = exp_bounds(x * x / 2, precision=bits)
-    half_low, half_high = math.floor(power_low * root_low / 2), math.ceil(power_high * root_high / 2)
+    half_low, half_high = (
+        math.floor(power_low * root_low / 2),
+        math.ceil(power_high * root_high / 2),
+    )
     low_sum, high_sum = _odd_series(abs(x), bits)
     if x < 0:
         return half_low + low_sum, half_high + high_sum
@@ -72,7 +81,10 @@ def _odd_series(x: Fraction, bits: int) -> tuple[int, int]:
         high_term = high_term * high_square // (odd << bits) + 1
         low_sum += low_term
         high_sum += high_term
-    return low_sum, high_sum + 1  # each later term is less than half of the previous one
+    return (
+        low_sum,
+        high_sum + 1,
+    )  # each later term is less than half of the previous one
 
 
 def _by_continued_fraction(x: Fraction, bits: int) -> tuple[int, int]:
@@ -83,7 +95,10 @@ def _by_continued_fraction(x: Fraction, bits: int) -> tuple[int, int]:
     while True:
         bottom, top = low, high + depth * one // low + 1
         for numerator in range(depth - 1, 0, -1):
-            bottom, top = low + numerator * one // top, high + numerator * one // bottom + 1
+            bottom, top = (
+                low + numerator * one // top,
+                high + numerator * one // bottom + 1,
+            )
         lower, upper = one // top, one // bottom + 1
         if upper - lower < 1 << _GUARD // 2:
             return lower, upper
@@ -182,7 +197,10 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
     >>> round(gaussian_epsilon(1, 1e-6), 3), round(zcdp_epsilon(0.5, 1e-6), 3)
     (4.887, 5.222)
     """
-    exact_mu, exact_delta = check_epsilon(mu, name="mu", zero=True), _round_down(check_delta(delta))
+    exact_mu, exact_delta = (
+        check_epsilon(mu, name="mu", zero=True),
+        _round_down(check_delta(delta)),
+    )
     if exact_mu > 2**500:
         raise ValueError(f"mu must be at most 2**500, got {mu}")
     if exact_mu == 0:
@@ -191,7 +209,9 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
     if _curve(exact_mu, Fraction(0))[0] <= exact_delta:
         return 0.0
     # From delta <= Phi(-a) <= e**(-a**2 / 2).
-    start = float(exact_mu) ** 2 / 2 + float(exact_mu) * math.sqrt(-2 * _log(exact_delta))
+    start = float(exact_mu) ** 2 / 2 + float(exact_mu) * math.sqrt(
+        -2 * _log(exact_delta)
+    )
     return _nearest_safe(start, 1, partial(_epsilon_on_tangent, exact_mu, exact_delta))
 
 
@@ -231,11 +251,16 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     >>> round(mu, 4), gaussian_delta(mu, 1) <= 1e-9
     (0.182, True)
     """
-    exact_epsilon, exact_delta = check_epsilon(epsilon, zero=True), _round_down(check_delta(delta))
+    exact_epsilon, exact_delta = (
+        check_epsilon(epsilon, zero=True),
+        _round_down(check_delta(delta)),
+    )
     _check_failure(exact_delta)
     # From delta <= Phi(-a) <= e**(-a**2 / 2), and from delta <= mu * phi(0).
     half = math.sqrt(-_log(exact_delta) / 2)
-    start = float(exact_epsilon) / (math.sqrt(half**2 + float(exact_epsilon) / 2) + half)
+    start = float(exact_epsilon) / (
+        math.sqrt(half**2 + float(exact_epsilon) / 2) + half
+    )
     start = max(start, 2.5 * float(exact_delta))
     return _nearest_safe(start, -1, partial(_mu_on_tangent, exact_epsilon, exact_delta))
 
@@ -247,7 +272,9 @@ def _round_down(delta: Fraction) -> Fraction:
 
 def _check_failure(delta: Fraction) -> None:
     if delta == 0:
-        raise ValueError("Gaussian noise has delta > 0, got delta = 0; with 0, take discrete Laplace noise")
+        raise ValueError(
+            "Gaussian noise has delta > 0, got delta = 0; with 0, take discrete Laplace noise"
+        )
 
 
 def _curve(mu: Fraction, epsilon: Fraction) -> tuple[Fraction, Fraction, Fraction]:
@@ -272,7 +299,11 @@ def _curve(mu: Fraction, epsilon: Fraction) -> tuple[Fraction, Fraction, Fractio
 def _epsilon_on_tangent(mu: Fraction, delta: Fraction, epsilon: float) -> float | None:
     """Return where the tangent at an epsilon reaches log(delta); None if the curve is above it at epsilon."""
     reached, gap, far = _curve(mu, Fraction(epsilon))
-    return max(0.0, epsilon - _log(delta / reached) * float(gap / far)) if reached <= delta else None
+    return (
+        max(0.0, epsilon - _log(delta / reached) * float(gap / far))
+        if reached <= delta
+        else None
+    )
 
 
 def _mu_on_tangent(epsilon: Fraction, delta: Fraction, mu: float) -> float | None:
@@ -281,7 +312,9 @@ def _mu_on_tangent(epsilon: Fraction, delta: Fraction, mu: float) -> float | Non
     return mu + _log(delta / reached) * float(gap) if reached <= delta else None
 
 
-def _nearest_safe(start: float, outwards: int, on_tangent: Callable[[float], float | None]) -> float:
+def _nearest_safe(
+    start: float, outwards: int, on_tangent: Callable[[float], float | None]
+) -> float:
     """Find where delta is reached by Newton's method from the safe side; `on_tangent` returns None beyond it."""
     # Only rounding errors can make the start, or the end of a tangent, unsafe; it is then moved outwards.
     safe, step = start, math.ulp(start)

@@ -141,19 +141,27 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         numbers = {
             "epsilon": _float_above(partial(check_epsilon, zero=True), self.epsilon),
             "delta": _float_above(check_delta, self.delta),
-            "rho": None if self.rho is None else _float_above(partial(check_epsilon, name="rho", zero=True), self.rho),
+            "rho": None
+            if self.rho is None
+            else _float_above(partial(check_epsilon, name="rho", zero=True), self.rho),
         }
         for name, number in numbers.items():
             object.__setattr__(self, name, number)
         check_relation(self.relation)
         if self.trust not in TRUSTS:
-            raise ValueError(f"trust must be one of {', '.join(map(repr, TRUSTS))}, got {self.trust!r}")
+            raise ValueError(
+                f"trust must be one of {', '.join(map(repr, TRUSTS))}, got {self.trust!r}"
+            )
         rows = self.max_rows_per_person
         if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
-            raise ValueError(f"max_rows_per_person must be a whole number >= 1, got {rows!r}")
+            raise ValueError(
+                f"max_rows_per_person must be a whole number >= 1, got {rows!r}"
+            )
         object.__setattr__(self, "max_rows_per_person", int(rows))
         if isinstance(self.scope, str):
-            raise TypeError(f"scope must be a tuple of names, got {type(self.scope).__name__}")
+            raise TypeError(
+                f"scope must be a tuple of names, got {type(self.scope).__name__}"
+            )
         losses = merged(check_losses(self.losses))
         least = total_epsilon(losses)
         if losses and least is not None and self.epsilon > least * (1 + _ROUNDING):
@@ -161,7 +169,11 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
                 f"losses add up to epsilon {round_up(least)}, less than the stated {self.epsilon}: give those of all "
                 "that is stated, or none"
             )
-        object.__setattr__(self, "losses", () if losses and losses == (self._stated_loss(),) else losses)
+        object.__setattr__(
+            self,
+            "losses",
+            () if losses and losses == (self._stated_loss(),) else losses,
+        )
 
     def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
         if not isinstance(other, PrivacyGuarantee):
@@ -180,7 +192,13 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             return NotImplemented
         left, right = self._in_one_relation(other)
         losses = either(left._all_losses(), right._all_losses())
-        return left._merged(right, max(left.epsilon, right.epsilon), max(left.delta, right.delta), max, losses)
+        return left._merged(
+            right,
+            max(left.epsilon, right.epsilon),
+            max(left.delta, right.delta),
+            max,
+            losses,
+        )
 
     def to(self, relation: Relation) -> PrivacyGuarantee:
         """Convert the guarantee to another neighbouring relation.
@@ -208,7 +226,9 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         if relation == self.relation:
             return self
         if relation == "add_remove":
-            raise ValueError("a guarantee for replacing a record says nothing about adding or removing one")
+            raise ValueError(
+                "a guarantee for replacing a record says nothing about adding or removing one"
+            )
         losses = doubled(self.losses)
         try:
             loss = self._stated_loss()._doubled()
@@ -218,9 +238,18 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
                 raise
             rho = None if self.rho is None else 4 * self.rho
             loss = StatedLoss(epsilon, self.delta, rho)
-        return replace(self, relation=relation, epsilon=loss.epsilon, delta=loss.delta, rho=loss.rho, losses=losses)
+        return replace(
+            self,
+            relation=relation,
+            epsilon=loss.epsilon,
+            delta=loss.delta,
+            rho=loss.rho,
+            losses=losses,
+        )
 
-    def _in_one_relation(self, other: PrivacyGuarantee) -> tuple[PrivacyGuarantee, PrivacyGuarantee]:
+    def _in_one_relation(
+        self, other: PrivacyGuarantee
+    ) -> tuple[PrivacyGuarantee, PrivacyGuarantee]:
         if self.relation == other.relation:
             return self, other
         return self.to("replace"), other.to("replace")
@@ -255,7 +284,12 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         all other records, and is right about 50 times in 100 when guessing which of two values a record has, is right
         at most 74 times in 100 after seeing what is released.
         """
-        return in_odds(self.epsilon, self.delta, self.relation, "record" if self.max_rows_per_person == 1 else "person")
+        return in_odds(
+            self.epsilon,
+            self.delta,
+            self.relation,
+            "record" if self.max_rows_per_person == 1 else "person",
+        )
 
     def _content(self) -> dict[str, Any]:
         return {
@@ -289,8 +323,12 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
 
     def _packed(self) -> dict[str, Any]:
         """Return the fields as they are, but the losses as JSON text."""
-        packed = {field.name: getattr(self, field.name) for field in dataclass_fields(self)}
-        return packed | {"losses": json.dumps([loss._content() for loss in self.losses])}
+        packed = {
+            field.name: getattr(self, field.name) for field in dataclass_fields(self)
+        }
+        return packed | {
+            "losses": json.dumps([loss._content() for loss in self.losses])
+        }
 
     @classmethod
     def _unpacked(cls, stated: Mapping[str, Any]) -> Self:
@@ -309,7 +347,11 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         """The stated rho, or the one implied by delta = 0."""
         if self.rho is not None:
             return Fraction(self.rho)
-        return Fraction(self.epsilon) ** 2 / 2 if self.delta == 0 and self.epsilon < 1e150 else None
+        return (
+            Fraction(self.epsilon) ** 2 / 2
+            if self.delta == 0 and self.epsilon < 1e150
+            else None
+        )
 
     def _merged(
         self,
@@ -321,8 +363,15 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     ) -> PrivacyGuarantee:
         ours, theirs = self._any_rho, other._any_rho
         stated = self.rho is not None or other.rho is not None
-        rho = round_up(merge(ours, theirs)) if stated and ours is not None and theirs is not None else None
-        limited = [one for one in (self, other) if one.epsilon or one.delta] or [self, other]
+        rho = (
+            round_up(merge(ours, theirs))
+            if stated and ours is not None and theirs is not None
+            else None
+        )
+        limited = [one for one in (self, other) if one.epsilon or one.delta] or [
+            self,
+            other,
+        ]
         return PrivacyGuarantee(
             epsilon,
             delta,
@@ -352,7 +401,11 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
                 else f"{verb} one person with up to {rows} records"
             )
         else:
-            parts.append(f"{verb} one record's values of: {columns}" if columns else f"{verb} one record")
+            parts.append(
+                f"{verb} one record's values of: {columns}"
+                if columns
+                else f"{verb} one record"
+            )
         if not self.secure:
             parts.append("NOT SECURE: the randomness comes from a seed")
         return ", ".join(parts)
@@ -365,7 +418,12 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             ("delta", shown(self.delta)),
             ("rho", None if self.rho is None else shown(self.rho)),
             ("model", _TRUSTED[self.trust]),
-            ("neighbours", f"one {one} replaced" if self.relation == "replace" else f"one {one} added or removed"),
+            (
+                "neighbours",
+                f"one {one} replaced"
+                if self.relation == "replace"
+                else f"one {one} added or removed",
+            ),
             ("columns", ", ".join(map(str, self.scope))),
             ("mechanism", self.mechanism),
             ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
@@ -376,12 +434,16 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
 def check_relation(relation: Any) -> None:
     """Check a neighbouring relation."""
     if relation not in RELATIONS:
-        raise ValueError(f"relation must be 'replace' or 'add_remove', got {relation!r}")
+        raise ValueError(
+            f"relation must be 'replace' or 'add_remove', got {relation!r}"
+        )
 
 
 def _read_losses(fields: Fields) -> tuple[Loss, ...]:
     if len(fields.array("losses", keep=True)) > MOST_LOSSES:
-        raise ValueError(f"{fields.at('losses')} must have at most {MOST_LOSSES:,} items")
+        raise ValueError(
+            f"{fields.at('losses')} must have at most {MOST_LOSSES:,} items"
+        )
     return tuple(fields.parts("losses", read_loss))
 
 

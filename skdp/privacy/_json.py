@@ -17,7 +17,13 @@ _MOST_CHARACTERS = 1 << 26
 _LARGEST_NAME = 1 << 53
 """Larger whole numbers are not exact in JavaScript and others; names of columns beyond are written as text."""
 
-_KINDS = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
+_KINDS = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "true or false",
+    type(None): "null",
+}
 
 
 class JsonRecord(ABC):
@@ -112,7 +118,9 @@ class JsonRecord(ABC):
         fields.one_of("format", [cls._format])
         version = fields.take("version")
         if isinstance(version, bool) or version != VERSION:
-            raise ValueError(f"version must be {VERSION}: this version of skdp reads no other, got {_short(version)}")
+            raise ValueError(
+                f"version must be {VERSION}: this version of skdp reads no other, got {_short(version)}"
+            )
         made = cls._of(fields)
         fields.close()
         return made
@@ -122,7 +130,9 @@ def _parsed(text: Any) -> Any:
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, got {type(text).__name__}")
     if len(text) > _MOST_CHARACTERS:
-        raise ValueError(f"text must have at most {_MOST_CHARACTERS:,} characters, got {len(text):,}")
+        raise ValueError(
+            f"text must have at most {_MOST_CHARACTERS:,} characters, got {len(text):,}"
+        )
     try:
         return json.loads(text, parse_int=_whole, object_pairs_hook=_once)
     except (json.JSONDecodeError, RecursionError):
@@ -145,7 +155,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _short(value: Any) -> str:
     """Show a value of a file, unless it is large."""
     return (
-        repr(value) if isinstance(value, int | float) else repr(value[:40]) if isinstance(value, str) else kind(value)
+        repr(value)
+        if isinstance(value, int | float)
+        else repr(value[:40])
+        if isinstance(value, str)
+        else kind(value)
     )
 
 
@@ -159,7 +173,9 @@ class Fields:
 
     def __init__(self, content: Any, place: str = "") -> None:
         if not isinstance(content, dict):
-            raise ValueError(f"{place or 'the record'} must be an object, got {kind(content)}")
+            raise ValueError(
+                f"{place or 'the record'} must be an object, got {kind(content)}"
+            )
         self._left = dict(content)
         self._place = place
 
@@ -181,7 +197,9 @@ class Fields:
         """Refuse fields that were not taken."""
         if self._left:
             unknown = ", ".join(map(_short, list(self._left)[:5]))
-            raise ValueError(f"unknown fields{f' of {self._place}' if self._place else ''}: {unknown}")
+            raise ValueError(
+                f"unknown fields{f' of {self._place}' if self._place else ''}: {unknown}"
+            )
 
     def number(self, name: str, check: Callable[..., Any]) -> float:
         """Return a float that passes a check, which gets the name too."""
@@ -210,7 +228,9 @@ class Fields:
     def flag(self, name: str) -> bool:
         value = self.take(name)
         if not isinstance(value, bool):
-            raise ValueError(f"{self.at(name)} must be true or false, got {kind(value)}")
+            raise ValueError(
+                f"{self.at(name)} must be true or false, got {kind(value)}"
+            )
         return value
 
     def column(self, name: str) -> str | int:
@@ -225,10 +245,16 @@ class Fields:
         return value
 
     def columns(self, name: str) -> tuple[str | int, ...]:
-        return tuple(_column(value, f"{self.at(name)}[{i}]") for i, value in enumerate(self.array(name)))
+        return tuple(
+            _column(value, f"{self.at(name)}[{i}]")
+            for i, value in enumerate(self.array(name))
+        )
 
     def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(_text(value, f"{self.at(name)}[{i}]") for i, value in enumerate(self.array(name)))
+        return tuple(
+            _text(value, f"{self.at(name)}[{i}]")
+            for i, value in enumerate(self.array(name))
+        )
 
     def part(self, name: str, read: Callable[[Fields], Any]) -> Any:
         """Read an object within this one."""
@@ -236,7 +262,10 @@ class Fields:
 
     def parts(self, name: str, read: Callable[[Fields], Any]) -> list[Any]:
         """Read an array of objects."""
-        return [_read(value, f"{self.at(name)}[{i}]", read) for i, value in enumerate(self.array(name))]
+        return [
+            _read(value, f"{self.at(name)}[{i}]", read)
+            for i, value in enumerate(self.array(name))
+        ]
 
     def named_texts(self, name: str) -> dict[str, str]:
         """Return an object of texts."""
@@ -244,7 +273,10 @@ class Fields:
         if not isinstance(content, dict):
             raise ValueError(f"{self.at(name)} must be an object, got {kind(content)}")
         at = self.at(name)
-        return {_text(key, f"a name of {at}"): _text(value, f"{at}.{key[:40]}") for key, value in content.items()}
+        return {
+            _text(key, f"a name of {at}"): _text(value, f"{at}.{key[:40]}")
+            for key, value in content.items()
+        }
 
 
 def _read(value: Any, place: str, read: Callable[[Fields], Any]) -> Any:
@@ -257,8 +289,12 @@ def _read(value: Any, place: str, read: Callable[[Fields], Any]) -> Any:
 def _text(value: Any, place: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{place} must be a string, got {kind(value)}")
-    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        raise ValueError(f"{place} must be a string of Unicode characters, got half of one")
+    if not value.isascii() and any(
+        "\ud800" <= character <= "\udfff" for character in value
+    ):
+        raise ValueError(
+            f"{place} must be a string of Unicode characters, got half of one"
+        )
     return value
 
 
@@ -266,12 +302,18 @@ def _column(value: Any, place: str) -> str | int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"{place} must be a string or a whole number, got {kind(value)}")
+        raise ValueError(
+            f"{place} must be a string or a whole number, got {kind(value)}"
+        )
     return _text(value, place)
 
 
 def written_name(name: Any) -> str | int:
     """Return the name of a column as it is written: text, unless it is a whole number."""
-    if isinstance(name, Integral) and not isinstance(name, bool) and abs(int(name)) < _LARGEST_NAME:
+    if (
+        isinstance(name, Integral)
+        and not isinstance(name, bool)
+        and abs(int(name)) < _LARGEST_NAME
+    ):
         return int(name)
     return written_text(name)

@@ -33,7 +33,11 @@ def _exact(number: Any, name: str, wanted: str) -> Fraction | None:
     if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
         raise TypeError(f"{name} must be {wanted}, got {type(number).__name__}")
     try:
-        if isinstance(number, Rational) and not isinstance(number, np.generic) and math.isfinite(float(number)):
+        if (
+            isinstance(number, Rational)
+            and not isinstance(number, np.generic)
+            and math.isfinite(float(number))
+        ):
             return Fraction(number)
         return Fraction(float(number))
     except (OverflowError, ValueError):

@@ -38,7 +38,9 @@ def shown_ratio(epsilon: float) -> str:
 def shown_guess(epsilon: float, delta: float) -> str:
     """Write the guesses out of 100 that are right, rounded up; not as 100 if they are fewer."""
     guess = best_guess(epsilon, delta)
-    digits = next((digits for digits in (0, 1, 2) if _up(100 * guess, digits) < 100), None)
+    digits = next(
+        (digits for digits in (0, 1, 2) if _up(100 * guess, digits) < 100), None
+    )
     if digits is None:
         return "nearly 100" if guess < 1 else "possibly 100"
     return f"at most {_up(100 * guess, digits)}"
@@ -59,9 +61,15 @@ def in_odds(epsilon: float, delta: float, relation: str, who: str = "record") ->
         question = f"whether a {who} is in the data"
         compared = f"the data with a {who} as for the same data without, and the other way round"
     ratio = largest_ratio(epsilon)
-    bound = f"at most {shown_ratio(epsilon)}" if ratio <= _MOST_SHOWN else f"possibly {shown_ratio(epsilon)}"
+    bound = (
+        f"at most {shown_ratio(epsilon)}"
+        if ratio <= _MOST_SHOWN
+        else f"possibly {shown_ratio(epsilon)}"
+    )
     beyond = (
-        f" (or its probability is larger by up to delta, {_up(delta, _places(delta)).normalize():f})" if delta else ""
+        f" (or its probability is larger by up to delta, {_up(delta, _places(delta)).normalize():f})"
+        if delta
+        else ""
     )
     return (
         f"Any result is {bound} times as likely for {compared}{beyond}. An attacker who knows all other "

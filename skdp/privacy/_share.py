@@ -15,7 +15,14 @@ from skdp.exact import exp_bounds, round_up
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy._shares import Mu, Rho
 from skdp.privacy._zcdp import zcdp_epsilon
-from skdp.privacy.accounting import GaussianLoss, Loss, PureLoss, StatedLoss, pure_epsilon, smallest_epsilon
+from skdp.privacy.accounting import (
+    GaussianLoss,
+    Loss,
+    PureLoss,
+    StatedLoss,
+    pure_epsilon,
+    smallest_epsilon,
+)
 
 _MOST_SQUARE = 4000.0
 """Of mu**2, for the epsilon that it buys, which is then about 500."""
@@ -41,7 +48,9 @@ class Share:
     @property
     def mu_squared(self) -> Fraction:
         """The square of mu of Gaussian noise; of an epsilon, which buys none, 0."""
-        return {"epsilon": Fraction(0), "rho": 2 * self.amount, "mu": self.amount}[self.kind]
+        return {"epsilon": Fraction(0), "rho": 2 * self.amount, "mu": self.amount}[
+            self.kind
+        ]
 
     @property
     def of_a_row(self) -> Share:
@@ -71,7 +80,9 @@ class Share:
         epsilon = round_up(self.amount)
         return StatedLoss(epsilon, round_up(delta)) if delta else PureLoss(epsilon)
 
-    def stated(self, losses: Sequence[Loss], delta: Fraction, rho: Fraction | None) -> dict[str, Any]:
+    def stated(
+        self, losses: Sequence[Loss], delta: Fraction, rho: Fraction | None
+    ) -> dict[str, Any]:
         """Return epsilon, delta, rho and losses of a guarantee, from the losses of the parts if they are known."""
         if self.given is None:
             return {
@@ -83,7 +94,9 @@ class Share:
         own = check_delta(self.given.delta)
         if isinstance(self.given, Mu):
             losses = (GaussianLoss(self.given.mu),)
-        epsilon = _epsilon(None if isinstance(self.given, Mu) else self.amount, tuple(losses), own)
+        epsilon = _epsilon(
+            None if isinstance(self.given, Mu) else self.amount, tuple(losses), own
+        )
         return {
             "epsilon": epsilon,
             "delta": round_up(own),
@@ -112,9 +125,13 @@ def read_share(epsilon: Any) -> Share:
 
 def _root(square: Fraction) -> Fraction:
     """Return a square root, rounded down."""
-    shift = max(0, square.denominator.bit_length() - square.numerator.bit_length()) + 160
+    shift = (
+        max(0, square.denominator.bit_length() - square.numerator.bit_length()) + 160
+    )
     shift += shift % 2
-    return Fraction(math.isqrt((square.numerator << shift) // square.denominator), 1 << shift // 2)
+    return Fraction(
+        math.isqrt((square.numerator << shift) // square.denominator), 1 << shift // 2
+    )
 
 
 def _pure_of_rho(rho: Fraction) -> Fraction:
@@ -124,7 +141,14 @@ def _pure_of_rho(rho: Fraction) -> Fraction:
     if rho > 64:
         return rho
     wanted = float(rho)
-    found = float(brentq(lambda one: one * math.tanh(one / 2) - wanted, 0.0, 2 + 2 * wanted, xtol=1e-13))
+    found = float(
+        brentq(
+            lambda one: one * math.tanh(one / 2) - wanted,
+            0.0,
+            2 + 2 * wanted,
+            xtol=1e-13,
+        )
+    )
     while Fraction(found) * (1 - 2 / (exp_bounds(found)[1] + 1)) > rho:
         found *= 1 - 2.0**-40
     return Fraction(found)

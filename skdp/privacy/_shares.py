@@ -31,10 +31,17 @@ class _Composed(ABC):
         exact = {self.name: check_epsilon(getattr(self, self.name), name=self.name)}
         exact["delta"] = check_delta(getattr(self, "delta", None))
         if not _LEAST <= self._amount(exact[self.name]) <= _MOST:
-            least, most = self._from_amount(Fraction(_LEAST)), self._from_amount(Fraction(_MOST))
-            raise ValueError(f"{self.name} must be from {least:g} to {most:g}, got {getattr(self, self.name)}")
+            least, most = (
+                self._from_amount(Fraction(_LEAST)),
+                self._from_amount(Fraction(_MOST)),
+            )
+            raise ValueError(
+                f"{self.name} must be from {least:g} to {most:g}, got {getattr(self, self.name)}"
+            )
         if exact["delta"] == 0:
-            raise ValueError(f"delta must be a number in (0, 1), got 0: {self.name} gives no epsilon without it")
+            raise ValueError(
+                f"delta must be a number in (0, 1), got 0: {self.name} gives no epsilon without it"
+            )
         for name, number in exact.items():
             object.__setattr__(self, name, -round_up(-number))
 
@@ -70,7 +77,9 @@ class _Composed(ABC):
             The share.
         """
         check_epsilon(epsilon)
-        number = cls._largest(epsilon, delta) if check_delta(delta) else 1.0  # without a delta it is refused
+        number = (
+            cls._largest(epsilon, delta) if check_delta(delta) else 1.0
+        )  # without a delta it is refused
         most = cls._from_amount(Fraction(_MOST))
         return cls(**{cls.name: min(number, most), "delta": delta})
 

@@ -45,11 +45,16 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
     >>> round(zcdp_epsilon(0.5, 1e-6), 2)
     5.22
     """
-    exact_rho, exact_delta = check_epsilon(rho, name="rho", zero=True), check_delta(delta)
+    exact_rho, exact_delta = (
+        check_epsilon(rho, name="rho", zero=True),
+        check_delta(delta),
+    )
     if exact_rho == 0:
         return 0.0
     if exact_delta == 0:
-        raise ValueError("a release that is zero-concentrated only has delta > 0, got delta = 0")
+        raise ValueError(
+            "a release that is zero-concentrated only has delta > 0, got delta = 0"
+        )
     log_delta = math.log(exact_delta.numerator) - math.log(exact_delta.denominator)
     excess = Fraction(_best_excess(float(exact_rho), log_delta))
     order = 1 + excess

@@ -5,7 +5,11 @@ probability. Nothing here depends on privacy or on columns, and no code compares
 """
 
 from skdp.randomness._cube import cube_noise as cube_noise
-from skdp.randomness._discrete_noise import discrete_gaussian, discrete_laplace, geometric
+from skdp.randomness._discrete_noise import (
+    discrete_gaussian,
+    discrete_laplace,
+    geometric,
+)
 from skdp.randomness._draws import bernoulli, categorical, uniform_integers
 from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
 from skdp.randomness._draws import eight_coins as eight_coins

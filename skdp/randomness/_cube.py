@@ -11,12 +11,19 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_minus_bounds
 from skdp.randomness._discrete_noise import geometric
-from skdp.randomness._draws import check_positive_int, check_rational, seen, uniform_below
+from skdp.randomness._draws import (
+    check_positive_int,
+    check_rational,
+    seen,
+    uniform_below,
+)
 from skdp.randomness._real import real_categories
 from skdp.randomness._sources import ByteSource
 
 
-def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: int = 1) -> NDArray:
+def cube_noise(
+    source: ByteSource, scale: Fraction | int, dimension: int, size: int = 1
+) -> NDArray:
     """Draw integer vectors z with probability exactly proportional to ``e**(-max(abs(z)) / scale)``.
 
     This is the K-norm mechanism ([1]_) of the maximum norm ([2]_): where a row changes each of several integers by at
@@ -63,10 +70,16 @@ def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: 
     """
     scale = check_rational("scale", scale)
     dimension = check_positive_int("dimension", dimension)
-    radii = geometric(source, scale, size * (dimension + 1)).reshape(size, dimension + 1)
-    if (dimension + 1) * scale > 1 << 52 or radii.max(initial=0) > (1 << 61) // (dimension + 1):
+    radii = geometric(source, scale, size * (dimension + 1)).reshape(
+        size, dimension + 1
+    )
+    if (dimension + 1) * scale > 1 << 52 or radii.max(initial=0) > (1 << 61) // (
+        dimension + 1
+    ):
         radii = radii.astype(object)
-    radius = radii.sum(axis=1) + real_categories(source, partial(_shares, 1 / scale, dimension), size)
+    radius = radii.sum(axis=1) + real_categories(
+        source, partial(_shares, 1 / scale, dimension), size
+    )
     radius = np.repeat(radius, dimension)
     vectors = (uniform_below(source, 2 * radius + 1) - radius).reshape(size, dimension)
     return seen("cube_noise", vectors, scale=scale)
@@ -88,7 +101,10 @@ def _shares(exponent: Fraction, dimension: int, bits: int) -> list[tuple[int, in
     lowest, highest = sum(low), sum(high)
     # A share is smallest if its weights are at their lower bounds and the others at their upper ones, and vice versa.
     return [
-        ((part << bits) // (part + highest - larger), -(-(larger << bits) // (larger + lowest - part)))
+        (
+            (part << bits) // (part + highest - larger),
+            -(-(larger << bits) // (larger + lowest - part)),
+        )
         for part, larger in zip(accumulate(low), accumulate(high), strict=True)
     ]
 
@@ -100,5 +116,7 @@ def _eulerian_numbers(dimension: int) -> tuple[int, ...]:
     numbers = [1]
     for d in range(1, dimension + 1):
         left, right = [*numbers, 0], [0, *numbers]
-        numbers = [(2 * k + 1) * left[k] + (2 * (d - k) + 1) * right[k] for k in range(d + 1)]
+        numbers = [
+            (2 * k + 1) * left[k] + (2 * (d - k) + 1) * right[k] for k in range(d + 1)
+        ]
     return tuple(numbers)

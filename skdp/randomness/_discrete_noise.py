@@ -14,7 +14,9 @@ from skdp.randomness._draws import check_rational, seen
 from skdp.randomness._real import RealCoin, exp_coins
 from skdp.randomness._sources import BLOCK, ByteSource
 
-_LARGEST = 1 << 52  # largest scale of numbers in int64; above it, they are Python integers
+_LARGEST = (
+    1 << 52
+)  # largest scale of numbers in int64; above it, they are Python integers
 
 
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
@@ -96,7 +98,11 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
     (0.46, 1.8)
     """
     scale = check_rational("scale", scale)
-    return seen("discrete_laplace", geometric_digits(scale).draw(source, size, signed=True), scale=scale)
+    return seen(
+        "discrete_laplace",
+        geometric_digits(scale).draw(source, size, signed=True),
+        scale=scale,
+    )
 
 
 class GeometricDigits:
@@ -105,8 +111,13 @@ class GeometricDigits:
     def __init__(self, scale: Fraction) -> None:
         # The number continues, with probability a**(2**m), less than once in 2**20: 2**m >= 14 scale > 20 log(2) scale.
         n_digits = (math.ceil(14 * scale) - 1).bit_length()
-        self._coins = [RealCoin(partial(_share_bounds, 2**digit / scale)) for digit in range(n_digits)]
-        self._sign = self._coins[0] if n_digits else RealCoin(partial(_share_bounds, 1 / scale))
+        self._coins = [
+            RealCoin(partial(_share_bounds, 2**digit / scale))
+            for digit in range(n_digits)
+        ]
+        self._sign = (
+            self._coins[0] if n_digits else RealCoin(partial(_share_bounds, 1 / scale))
+        )
         self._more = RealCoin(partial(exp_minus_bounds, 2**n_digits / scale))
         self.dtype: type = np.int64 if scale <= _LARGEST else object
 
@@ -123,7 +134,9 @@ class GeometricDigits:
                     out, block = out.astype(object), block.astype(object)
                 block[more] += 1 << len(self._coins)
             if signed:
-                block ^= -self._sign.draw(source, stop - start).astype(np.int64)  # -1 - g is ~g
+                block ^= -self._sign.draw(source, stop - start).astype(
+                    np.int64
+                )  # -1 - g is ~g
             out[start:stop] = block
         return out
 
@@ -156,7 +169,9 @@ def _share_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
 _BLOCK = 1 << 14
 
 
-def discrete_gaussian(source: ByteSource, variance: Fraction | int, size: int) -> NDArray:
+def discrete_gaussian(
+    source: ByteSource, variance: Fraction | int, size: int
+) -> NDArray:
     """Draw independent integers z with probability exactly proportional to ``e**(-z**2 / (2 * variance))``.
 
     Added to an integer of sensitivity s, the number gives s^2 / (2 variance)-concentrated differential privacy; its
@@ -203,17 +218,23 @@ def discrete_gaussian(source: ByteSource, variance: Fraction | int, size: int) -
     out: NDArray = np.empty(size, laplace.dtype)
     filled = 0
     while filled < size:
-        drawn = laplace.draw(source, min(_BLOCK, (size - filled) * 3 // 2 + 8), signed=True)
+        drawn = laplace.draw(
+            source, min(_BLOCK, (size - filled) * 3 // 2 + 8), signed=True
+        )
         distance = np.abs(drawn)
         # The exponent is (r - s)**2 / (2 s), with r = |y| / t and s = variance / t**2 of relative error about 2**-53.
         ratio = (distance / scale.numerator).astype(np.float64) * scale.denominator
         rounded = (ratio - share) ** 2 * (0.5 / share)
-        accepted = exp_coins(source, rounded, partial(_exponent, distance, center, variance))
+        accepted = exp_coins(
+            source, rounded, partial(_exponent, distance, center, variance)
+        )
         kept = drawn[accepted][: size - filled]
         out[filled : filled + kept.size] = kept
         filled += kept.size
     return seen("discrete_gaussian", out, variance=variance)
 
 
-def _exponent(distance: NDArray, center: Fraction, variance: Fraction, index: int) -> Fraction:
+def _exponent(
+    distance: NDArray, center: Fraction, variance: Fraction, index: int
+) -> Fraction:
     return (int(distance[index]) - center) ** 2 / (2 * variance)

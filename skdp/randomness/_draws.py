@@ -41,7 +41,11 @@ def seen(sampler: str, drawn: Drawn, **parameters: Any) -> Drawn:
     if watcher is None:
         return drawn
     # What takes time to compute is given as a function.
-    return watcher(sampler, drawn, {name: one() if callable(one) else one for name, one in parameters.items()})
+    return watcher(
+        sampler,
+        drawn,
+        {name: one() if callable(one) else one for name, one in parameters.items()},
+    )
 
 
 def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
@@ -78,13 +82,21 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     if size >= _MANY:
         n_bytes = -(-size // 8)
         fair = threshold == ONE // 2  # then the random bits are the coins
-        packed = source.bytes(n_bytes) if fair else eight_coins((threshold,) * 8).draw(source, n_bytes)
+        packed = (
+            source.bytes(n_bytes)
+            if fair
+            else eight_coins((threshold,) * 8).draw(source, n_bytes)
+        )
         return np.unpackbits(packed, count=size).view(bool)
     digits = threshold.to_bytes(8, "big")
-    return coins_of_digits(source, lambda place: digits[place] if place < 8 else None, size)
+    return coins_of_digits(
+        source, lambda place: digits[place] if place < 8 else None, size
+    )
 
 
-def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: int) -> NDArray[np.bool_]:
+def bernoulli_ratio(
+    source: ByteSource, numerator: int, denominator: int, size: int
+) -> NDArray[np.bool_]:
     """Draw independent coins that are True with probability exactly numerator / denominator.
 
     The bytes of a coin are compared with the probability's digits to the base 256, of which as many are computed as
@@ -116,9 +128,14 @@ def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: 
     >>> round(float(coins.mean()), 2)
     0.33
     """
-    numerator, denominator = _check_int("numerator", numerator), _check_int("denominator", denominator)
+    numerator, denominator = (
+        _check_int("numerator", numerator),
+        _check_int("denominator", denominator),
+    )
     if not 0 <= numerator <= denominator or denominator == 0:
-        raise ValueError("a probability needs 0 <= numerator <= denominator and denominator > 0")
+        raise ValueError(
+            "a probability needs 0 <= numerator <= denominator and denominator > 0"
+        )
     if numerator == denominator:
         return np.ones(size, bool)
     digits: list[int] = []
@@ -133,10 +150,17 @@ def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: 
             digits.append(found)
         return digits[place]
 
-    return seen("bernoulli_ratio", coins_of_digits(source, digit, size), numerator=numerator, denominator=denominator)
+    return seen(
+        "bernoulli_ratio",
+        coins_of_digits(source, digit, size),
+        numerator=numerator,
+        denominator=denominator,
+    )
 
 
-def coins_of_digits(source: ByteSource, digit: Callable[[int], int | None], size: int) -> NDArray[np.bool_]:
+def coins_of_digits(
+    source: ByteSource, digit: Callable[[int], int | None], size: int
+) -> NDArray[np.bool_]:
     """Draw coins by comparing bytes with the digits of their probability to the base 256; None follows its last one."""
     out = np.empty(size, bool)
     first: Any = digit(0)
@@ -177,11 +201,15 @@ def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
     """
     weights = [1]
     for threshold in thresholds:
-        weights = [weight * side for weight in weights for side in (ONE - threshold, threshold)]
+        weights = [
+            weight * side for weight in weights for side in (ONE - threshold, threshold)
+        ]
     return WordTable([weights], np.arange(256, dtype=np.uint8))
 
 
-def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.unsignedinteger]:
+def uniform_integers(
+    source: ByteSource, high: int, size: int
+) -> NDArray[np.unsignedinteger]:
     """Draw independent integers, each value of ``0, ..., high - 1`` with probability exactly ``1 / high``.
 
     A word x of w bits gives the integer ``x * high >> w``; words whose low half falls into the ``2**w mod high``
@@ -241,7 +269,9 @@ def multiply_words(
     words = source.bytes(out.size * (bits // 8)).view(f"<u{bits // 8}")
     product = np.multiply(words, wide(high), dtype=wide)
     np.right_shift(product, wide(bits), out=out, casting="unsafe")
-    low: NDArray[np.unsignedinteger] = product.astype(np.uint16 if bits == 16 else np.uint32)
+    low: NDArray[np.unsignedinteger] = product.astype(
+        np.uint16 if bits == 16 else np.uint32
+    )
     return low
 
 
@@ -265,12 +295,16 @@ def _below(source: ByteSource, bound: int) -> int:
     bits = (bound - 1).bit_length()
     n_bytes = -(-bits // 8)
     while True:
-        drawn = int.from_bytes(source.bytes(n_bytes).tobytes(), "big") >> (8 * n_bytes - bits)
+        drawn = int.from_bytes(source.bytes(n_bytes).tobytes(), "big") >> (
+            8 * n_bytes - bits
+        )
         if drawn < bound:
             return drawn
 
 
-def categorical(source: ByteSource, weights: Sequence[int], size: int) -> NDArray[np.intp]:
+def categorical(
+    source: ByteSource, weights: Sequence[int], size: int
+) -> NDArray[np.intp]:
     """Draw independent categories, category i with probability exactly ``weights[i] / 2**64``.
 
     Parameters
@@ -319,7 +353,9 @@ def categorical(source: ByteSource, weights: Sequence[int], size: int) -> NDArra
 def check_rational(name: str, value: Any, *, zero: bool = False) -> Fraction:
     """Check a rational parameter and return it as a fraction."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Rational):
-        raise TypeError(f"{name} must be a Fraction or an int, got {type(value).__name__}")
+        raise TypeError(
+            f"{name} must be a Fraction or an int, got {type(value).__name__}"
+        )
     # NumPy integers would remain inside the fraction, and overflow.
     exact = Fraction(int(value.numerator), int(value.denominator))
     if exact < 0 or (exact == 0 and not zero):
@@ -356,9 +392,14 @@ def check_integers(name: str, values: ArrayLike) -> NDArray:
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     if array.dtype == object or array.size == 0:
-        if not all(isinstance(value, Integral) and not isinstance(value, bool) for value in array):
+        if not all(
+            isinstance(value, Integral) and not isinstance(value, bool)
+            for value in array
+        ):
             raise TypeError(f"{name} must be integers")
-        return np.array([int(value) for value in array], object if array.size else np.int64)
+        return np.array(
+            [int(value) for value in array], object if array.size else np.int64
+        )
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got {array.dtype}")
     return array.astype(object if array.dtype == np.uint64 else np.int64, copy=False)

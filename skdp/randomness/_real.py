@@ -22,11 +22,15 @@ _PLACES = 8  # number of digits kept; after a tie of all of them, once in 2**64 
 _BITS = 62  # length of the words that are looked up among the bounds of categories
 _BLOCK = 1 << 13  # floats that stay in the cache
 _UNDECIDED = 2.0**-31
-_LARGE = Fraction(1 << 10)  # larger exponents are rounded to this: the first 32 bits of a coin are the same
+_LARGE = Fraction(
+    1 << 10
+)  # larger exponents are rounded to this: the first 32 bits of a coin are the same
 _STEPS, _TABLED = 64, 32  # e^-x is tabled in steps of 1/64, up to x = 32
 
 
-def bernoulli_exp(source: ByteSource, exponents: ArrayLike, rate: Fraction | int = 1) -> NDArray[np.bool_]:
+def bernoulli_exp(
+    source: ByteSource, exponents: ArrayLike, rate: Fraction | int = 1
+) -> NDArray[np.bool_]:
     """Draw independent coins, the i-th True with probability exactly ``e**(-exponents[i] * rate)``.
 
     Parameters
@@ -60,16 +64,22 @@ def bernoulli_exp(source: ByteSource, exponents: ArrayLike, rate: Fraction | int
     if exponents.size and exponents.min() < 0:
         raise ValueError("exponents must be at least 0")
     if exponents.dtype == object:
-        rounded = np.array([float(min(int(exponent) * rate, _LARGE)) for exponent in exponents])
+        rounded = np.array(
+            [float(min(int(exponent) * rate, _LARGE)) for exponent in exponents]
+        )
     else:
         # Three roundings, each of less than 2**-52 of the product.
         rounded = exponents.astype(np.float64) * float(min(rate, _LARGE))
     return exp_coins(source, rounded, lambda index: int(exponents[index]) * rate)
 
 
-def exp_coins(source: ByteSource, rounded: NDArray[np.float64], exact: Callable[[int], Fraction]) -> NDArray[np.bool_]:
+def exp_coins(
+    source: ByteSource, rounded: NDArray[np.float64], exact: Callable[[int], Fraction]
+) -> NDArray[np.bool_]:
     """Draw coins of probability ``e**-x`` for rational exponents, given rounded, and exactly on demand."""
-    return settled_coins(source, rounded, lambda index: partial(exp_minus_bounds, exact(index)))
+    return settled_coins(
+        source, rounded, lambda index: partial(exp_minus_bounds, exact(index))
+    )
 
 
 def settled_coins(
@@ -86,7 +96,9 @@ def settled_coins(
         block = out[start : start + _BLOCK]
         np.greater(gap, 0, out=block)
         for index in np.flatnonzero(np.abs(gap) <= _UNDECIDED):
-            block[index] = Uniform(source, int(words[index]), 32).is_below(bounds(start + int(index)))
+            block[index] = Uniform(source, int(words[index]), 32).is_below(
+                bounds(start + int(index))
+            )
     return out
 
 
@@ -98,7 +110,9 @@ def _exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
     x = np.minimum(x, _TABLED)
     place = (x * _STEPS).astype(np.intp)
     rest = x - place * (1 / _STEPS)
-    return _table()[place] * (1 - rest * (1 - rest * (1 / 2) * (1 - rest * (1 / 3) * (1 - rest * (1 / 4)))))
+    return _table()[place] * (
+        1 - rest * (1 - rest * (1 / 2) * (1 - rest * (1 / 3) * (1 - rest * (1 / 4))))
+    )
 
 
 @lru_cache
@@ -106,7 +120,9 @@ def _table() -> NDArray[np.float64]:
     factor = exp_minus_bounds(Fraction(1, _STEPS), 192)[0]
     powers = [1 << 192]
     for _ in range(_STEPS * _TABLED):
-        powers.append(powers[-1] * factor >> 192)  # errors of at most 2 units add up to less than 2**-180
+        powers.append(
+            powers[-1] * factor >> 192
+        )  # errors of at most 2 units add up to less than 2**-180
     return np.array([math.ldexp(power, -192) for power in powers])
 
 
@@ -120,7 +136,9 @@ class Uniform:
 
     def extend(self) -> None:
         """Draw 64 more bits."""
-        self.value = (self.value << 64) + int.from_bytes(self._source.bytes(8).tobytes(), "big")
+        self.value = (self.value << 64) + int.from_bytes(
+            self._source.bytes(8).tobytes(), "big"
+        )
         self.bits += 64
 
     def is_below(self, bounds: Bounds) -> bool:
@@ -163,7 +181,9 @@ class RealCoin:
             more *= 2
 
 
-def real_categories(source: ByteSource, shares: Callable[[int], list[tuple[int, int]]], size: int) -> NDArray[np.int64]:
+def real_categories(
+    source: ByteSource, shares: Callable[[int], list[tuple[int, int]]], size: int
+) -> NDArray[np.int64]:
     """Draw independent categories of real probabilities, exactly."""
     # A word of 62 bits is looked up among bounds of the cumulated probabilities. Where it is between the lower and the
     # upper bound of one, more bits are compared with tighter bounds.
@@ -179,4 +199,6 @@ def _settle(uniform: Uniform, shares: Callable[[int], list[tuple[int, int]]]) ->
     def bounds(category: int, bits: int) -> tuple[int, int]:
         return shares(bits)[category]
 
-    return next(category for category in count() if uniform.is_below(partial(bounds, category)))
+    return next(
+        category for category in count() if uniform.is_below(partial(bounds, category))
+    )

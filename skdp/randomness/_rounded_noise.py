@@ -16,11 +16,15 @@ from skdp.randomness._real import Bounds, Uniform, settled_coins
 from skdp.randomness._sources import ByteSource
 
 _BLOCK = 1 << 13
-_FINENESS = 1 << 8  # least variance in cells, so that uniform places in them are nearly always accepted
+_FINENESS = (
+    1 << 8
+)  # least variance in cells, so that uniform places in them are nearly always accepted
 _PLACE_BITS = 63
 
 
-def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) -> NDArray:
+def rounded_gaussian(
+    source: ByteSource, variance: Fraction | int, size: int
+) -> NDArray:
     """Draw independent integers ``round(X)``, where X is a real number of the normal law of mean 0.
 
     The integer z has exactly the probability of the real event ``-1/2 <= X - z < 1/2``. An integer plus ``round(X)`` is
@@ -93,7 +97,9 @@ def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) ->
         cells = geometric.draw(source, tries)
         words = source.bytes(8 * tries).view("<i8")  # a place in the cell, and a sign
         places = words & (1 << _PLACE_BITS) - 1
-        kept = np.flatnonzero(_accepted(source, cells, places, in_cells, scale))[: size - filled]
+        kept = np.flatnonzero(_accepted(source, cells, places, in_cells, scale))[
+            : size - filled
+        ]
         # A cell has length 1 / 2**halvings; an integer is in the middle of the cells that round to it.
         nearest = (cells[kept] >> halvings - 1) + 1 >> 1
         out[filled : filled + kept.size] = np.where(words[kept] < 0, -nearest, nearest)
@@ -102,7 +108,11 @@ def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) ->
 
 
 def _accepted(
-    source: ByteSource, cells: NDArray, places: NDArray[np.int64], variance: Fraction, scale: int
+    source: ByteSource,
+    cells: NDArray,
+    places: NDArray[np.int64],
+    variance: Fraction,
+    scale: int,
 ) -> NDArray[np.bool_]:
     """Toss coins of probability e^-f."""
     # The float exponent is wrong by less than ``2**-42 * max(1, f)``: its terms are products and sums of positive
@@ -112,16 +122,24 @@ def _accepted(
     share = float(variance / scale**2)
     place = places * 2.0**-_PLACE_BITS
     steps = (ratio - share) ** 2
-    curve = place * (2 * ratio + place * float(Fraction(1, scale))) * float(Fraction(1, scale))
+    curve = (
+        place
+        * (2 * ratio + place * float(Fraction(1, scale)))
+        * float(Fraction(1, scale))
+    )
 
     def bounds(index: int) -> Bounds:
         place_in_cell = Uniform(source, int(places[index]), _PLACE_BITS)
-        return partial(_acceptance_bounds, int(cells[index]), place_in_cell, variance, scale)
+        return partial(
+            _acceptance_bounds, int(cells[index]), place_in_cell, variance, scale
+        )
 
     return settled_coins(source, (steps + curve) * (0.5 / share), bounds)
 
 
-def _acceptance_bounds(cell: int, place: Uniform, variance: Fraction, scale: int, bits: int) -> tuple[int, int]:
+def _acceptance_bounds(
+    cell: int, place: Uniform, variance: Fraction, scale: int, bits: int
+) -> tuple[int, int]:
     """Enclose ``2**bits * e**-f``, with at least `bits` bits of the place."""
     while place.bits < bits:
         place.extend()
@@ -131,4 +149,6 @@ def _acceptance_bounds(cell: int, place: Uniform, variance: Fraction, scale: int
 
 
 def _exponent(cell: int, place: Fraction, variance: Fraction, scale: int) -> Fraction:
-    return ((cell - variance / scale) ** 2 + place * (2 * cell + place)) / (2 * variance)
+    return ((cell - variance / scale) ** 2 + place * (2 * cell + place)) / (
+        2 * variance
+    )

@@ -29,7 +29,9 @@ _FIRST_TRIES = 1 << 10
 _MOST_TRIES = 1 << 20
 
 
-def permute_and_flip(source: ByteSource, scores: ArrayLike, rate: Fraction | int) -> int:
+def permute_and_flip(
+    source: ByteSource, scores: ArrayLike, rate: Fraction | int
+) -> int:
     """Choose a candidate of a high score by permute-and-flip.
 
     The mechanism goes through the candidates in random order, and stops at the first one whose coin, of probability
@@ -75,7 +77,9 @@ def permute_and_flip(source: ByteSource, scores: ArrayLike, rate: Fraction | int
     return seen("permute_and_flip", choice, scores=scores, rate=rate)
 
 
-def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction | int) -> int:
+def exponential_mechanism(
+    source: ByteSource, scores: ArrayLike, rate: Fraction | int
+) -> int:
     """Choose a candidate with probability exactly proportional to ``e**(rate * score)``.
 
     A candidate is drawn uniformly and accepted with probability ``e**(-rate * (best - score))``, until one is accepted.
@@ -115,7 +119,9 @@ def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction 
             drawn = uniform_integers(source, gaps.size, tries)
         taken = np.flatnonzero(bernoulli_exp(source, gaps[drawn], rate))
         if taken.size:
-            return seen("exponential_mechanism", int(drawn[taken[0]]), scores=scores, rate=rate)
+            return seen(
+                "exponential_mechanism", int(drawn[taken[0]]), scores=scores, rate=rate
+            )
         tries = min(2 * tries, _MOST_TRIES)
 
 
@@ -189,9 +195,16 @@ def unimodal_choice(
         ranges.append((0, size))
     # A band is what its range has on both sides of the one before.
     inner = [(ranges[0][0],) * 2, *ranges]
-    sizes = [stop - start - (end - begin) for (start, stop), (begin, end) in zip(ranges, inner, strict=False)]
+    sizes = [
+        stop - start - (end - begin)
+        for (start, stop), (begin, end) in zip(ranges, inner, strict=False)
+    ]
     last = len(sizes) - 1
-    ends = list(accumulate((count << last - band for band, count in enumerate(sizes)), initial=0))
+    ends = list(
+        accumulate(
+            (count << last - band for band, count in enumerate(sizes)), initial=0
+        )
+    )
     while True:
         with watched(None):
             place = int(uniform_below(source, np.array([ends[-1]], object))[0])
@@ -199,7 +212,9 @@ def unimodal_choice(
         index = ranges[band][0] + (place - ends[band] >> last - band)
         begin, end = inner[band]
         index += end - begin if index >= begin else 0
-        if Uniform(source, 0, band).is_below(partial(exp_minus_bounds, gap(index) * rate)):
+        if Uniform(source, 0, band).is_below(
+            partial(exp_minus_bounds, gap(index) * rate)
+        ):
             return seen("exponential_mechanism", index, scores=scores, rate=rate)
 
 

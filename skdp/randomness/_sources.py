@@ -118,14 +118,20 @@ class DigestSource(ByteSource):
     # As unpredictable as the bytes of the digest that are not in the stream: of 32, at least half.
 
     def __init__(self, digest: bytes | NDArray[np.uint8], *, head: int = 0) -> None:
-        self._shake, self._head, self._used = hashlib.shake_256(bytes(digest)), bytes(digest[:head]), 0
+        self._shake, self._head, self._used = (
+            hashlib.shake_256(bytes(digest)),
+            bytes(digest[:head]),
+            0,
+        )
         self._stream = self._head
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
         start, self._used = self._used, self._used + size
         if self._used > len(self._stream) or not self._stream:
             # A longer digest begins with the shorter one; twice as much as needed keeps the work linear.
-            self._stream = self._head + self._shake.digest(_RATE * (1 + 2 * self._used // _RATE))
+            self._stream = self._head + self._shake.digest(
+                _RATE * (1 + 2 * self._used // _RATE)
+            )
         return np.frombuffer(self._stream, np.uint8, size, start)
 
 
@@ -157,9 +163,13 @@ class RowStreams(ByteSource):
     np.True_
     """
 
-    def __init__(self, seeds: Sequence[bytes] | NDArray[np.uint8], *, head: int = 0) -> None:
+    def __init__(
+        self, seeds: Sequence[bytes] | NDArray[np.uint8], *, head: int = 0
+    ) -> None:
         if len(seeds) > MOST_ROWS:
-            raise ValueError(f"there must be at most {MOST_ROWS} rows, got {len(seeds)}")
+            raise ValueError(
+                f"there must be at most {MOST_ROWS} rows, got {len(seeds)}"
+            )
         self._state = _State(seeds, head)
         self._rows = np.arange(len(seeds))
 
@@ -168,7 +178,9 @@ class RowStreams(ByteSource):
             return np.empty(0, np.uint8)
         width, rest = divmod(size, self._rows.size) if self._rows.size else (0, size)
         if rest:
-            raise ValueError(f"{size} bytes are not the same number for each of {self._rows.size} rows")
+            raise ValueError(
+                f"{size} bytes are not the same number for each of {self._rows.size} rows"
+            )
         return self._state.read(self._rows, width)
 
     def of(self, rows: NDArray[np.intp]) -> Self:
@@ -197,25 +209,41 @@ class _State:
         joined = seeds if isinstance(seeds, np.ndarray) else b"".join(seeds)
         whole = np.frombuffer(joined if head else b"", np.uint8)
         self._streams = whole.reshape(len(seeds), -1 if whole.size else 0)[:, :head]
-        self._known, self._used = np.full(len(seeds), head), np.zeros(len(seeds), np.intp)
+        self._known, self._used = (
+            np.full(len(seeds), head),
+            np.zeros(len(seeds), np.intp),
+        )
 
     def read(self, rows: NDArray[np.intp], width: int) -> NDArray[np.uint8]:
         start = self._used[rows]
         self._stretch(rows[start + width > self._known[rows]], int(start.max()) + width)
         self._used[rows] += width
-        if (first := int(start.min())) == start.max():  # mostly; it takes a third of the time
+        if (
+            first := int(start.min())
+        ) == start.max():  # mostly; it takes a third of the time
             return self._streams[:, first : first + width][rows].ravel()
-        return self._streams[rows[:, np.newaxis], start[:, np.newaxis] + np.arange(width)].ravel()
+        return self._streams[
+            rows[:, np.newaxis], start[:, np.newaxis] + np.arange(width)
+        ].ravel()
 
     def _stretch(self, rows: NDArray[np.intp], least: int) -> None:
         """Hash the seeds of rows whose streams are too short, which takes longer than all the rest."""
         if not rows.size:
             return
-        length = _RATE * (1 + 2 * least // _RATE)  # a longer digest begins with the shorter one
+        length = _RATE * (
+            1 + 2 * least // _RATE
+        )  # a longer digest begins with the shorter one
         if (missing := self._head + length - self._streams.shape[1]) > 0:
             self._streams = np.pad(self._streams, ((0, 0), (0, missing)))
-        stream = b"".join([hashlib.shake_256(self._seeds[row]).digest(length) for row in rows.tolist()])
-        self._streams[rows, self._head : self._head + length] = np.frombuffer(stream, np.uint8).reshape(-1, length)
+        stream = b"".join(
+            [
+                hashlib.shake_256(self._seeds[row]).digest(length)
+                for row in rows.tolist()
+            ]
+        )
+        self._streams[rows, self._head : self._head + length] = np.frombuffer(
+            stream, np.uint8
+        ).reshape(-1, length)
         self._known[rows] = self._head + length
 
 

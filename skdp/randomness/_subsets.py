@@ -22,7 +22,9 @@ _TOGETHER = 1 << 15
 """Sets made of coins at a time: enough to hide NumPy's cost per step, few enough for the cache."""
 
 
-def subsets(source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_]) -> NDArray[np.uint8]:
+def subsets(
+    source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_]
+) -> NDArray[np.uint8]:
     """Draw independent sets of cells, each uniform among all sets of its size.
 
     Parameters
@@ -62,7 +64,13 @@ def subsets(source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_
     draw, step = (_by_patterns, BLOCK) if tabled else (_from_coins, _TOGETHER)
     words = np.empty((more.size, n_cells // 64 + 1), np.uint64)
     for start in range(0, more.size, step):
-        draw(source, n_cells, least, more[start : start + step], words[start : start + step])
+        draw(
+            source,
+            n_cells,
+            least,
+            more[start : start + step],
+            words[start : start + step],
+        )
     return words.view(np.uint8)
 
 
@@ -71,7 +79,11 @@ def _all(n_cells: int, n_bytes: int) -> NDArray[np.uint8]:
 
 
 def _by_patterns(
-    source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_], words: NDArray[np.uint64]
+    source: ByteSource,
+    n_cells: int,
+    least: int,
+    more: NDArray[np.bool_],
+    words: NDArray[np.uint64],
 ) -> None:
     """Draw sets 16 cells at a time: the number of their members, then a uniform pattern with this number."""
     patterns = words.view("<u2")
@@ -92,7 +104,10 @@ def _counts(n_cells: int, least: int) -> list[WordTable]:
 
     def weights(cells: int, missing: int) -> list[int]:
         most = min(missing, 16)
-        ways = [math.comb(16, count) * math.comb(cells - 16, missing - count) for count in range(most + 1)]
+        ways = [
+            math.comb(16, count) * math.comb(cells - 16, missing - count)
+            for count in range(most + 1)
+        ]
         return ways + [0] * (16 - most)
 
     def table(cells: int) -> WordTable:
@@ -102,12 +117,16 @@ def _counts(n_cells: int, least: int) -> list[WordTable]:
     return [table(cells) for cells in range(n_cells, 15, -16)]
 
 
-def _draw_patterns(source: ByteSource, n_cells: int, members: NDArray[np.uint8]) -> NDArray[np.uint16]:
+def _draw_patterns(
+    source: ByteSource, n_cells: int, members: NDArray[np.uint8]
+) -> NDArray[np.uint16]:
     """Draw sets of up to 16 cells, uniform among those of the same number of members."""
     table, patterns = _patterns(n_cells), np.empty(members.size, np.uint16)
     for start in range(0, members.size, BLOCK):
         block, row = patterns[start : start + BLOCK], members[start : start + BLOCK]
-        table.take(_index(source, row), out=block, mode="wrap")  # none is out of range; "wrap" is the fastest
+        table.take(
+            _index(source, row), out=block, mode="wrap"
+        )  # none is out of range; "wrap" is the fastest
         again = (np.bitwise_count(block) != row).nonzero()[0]
         while again.size:
             block[again] = table[_index(source, row[again])]
@@ -127,7 +146,11 @@ def _patterns(n_cells: int) -> NDArray[np.uint16]:
     """Return, for each number of members, the patterns of the 2**16 words: every pattern equally often."""
     # The words left over get a pattern of another number of members, which marks them to be drawn again.
     # The first cell is the highest bit of the first byte.
-    patterns = (np.arange(1 << n_cells, dtype=np.uint16) << 16 - n_cells).astype(">u2").view("<u2")
+    patterns = (
+        (np.arange(1 << n_cells, dtype=np.uint16) << 16 - n_cells)
+        .astype(">u2")
+        .view("<u2")
+    )
     table = np.full((n_cells + 1, 1 << 16), (1 << 16) - 1, np.uint16)
     for members, row in enumerate(table):
         fitting = patterns[np.bitwise_count(patterns) == members]
@@ -136,22 +159,35 @@ def _patterns(n_cells: int) -> NDArray[np.uint16]:
 
 
 def _from_coins(
-    source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_], words: NDArray[np.uint64]
+    source: ByteSource,
+    n_cells: int,
+    least: int,
+    more: NDArray[np.bool_],
+    words: NDArray[np.uint64],
 ) -> None:
     """Draw sets from coins."""
     # Independent coins make all sets of the same size equally likely, also when too large sets are tossed again. Adding
     # uniform cells that are not in the set, until the size is right, keeps them so.
-    sizes = np.full(more.size, least, np.min_scalar_type(-n_cells - 1))  # the smallest integers are the fastest
+    sizes = np.full(
+        more.size, least, np.min_scalar_type(-n_cells - 1)
+    )  # the smallest integers are the fastest
     sizes += more
     _toss(source, n_cells, least, words)
     missing = sizes - _count(words, sizes.dtype)
     while (again := (missing < 0).nonzero()[0]).size:
-        words[again] = _toss(source, n_cells, least, np.empty((again.size, words.shape[1]), np.uint64))
+        words[again] = _toss(
+            source, n_cells, least, np.empty((again.size, words.shape[1]), np.uint64)
+        )
         missing[again] = sizes[again] - _count(words[again], sizes.dtype)
     _add(source, n_cells, words, missing)
 
 
-def _add(source: ByteSource, n_cells: int, words: NDArray[np.uint64], missing: NDArray[np.signedinteger]) -> None:
+def _add(
+    source: ByteSource,
+    n_cells: int,
+    words: NDArray[np.uint64],
+    missing: NDArray[np.signedinteger],
+) -> None:
     """Add the missing cells to each set, each uniform among those that are not in it."""
     cells = words.view(np.uint8).reshape(-1)
     rows = np.arange(0, cells.size, 8 * words.shape[1])
@@ -160,7 +196,10 @@ def _add(source: ByteSource, n_cells: int, words: NDArray[np.uint64], missing: N
         # More turns at a time take fewer steps, but waste more draws on sets that are already complete.
         turns = max(1, min(int(missing.max()), 8, 4 * _TOGETHER // rows.size))
         drawn = np.empty((turns, rows.size), np.min_scalar_type(n_cells - 1))
-        fair = multiply_words(source, n_cells, width, drawn.reshape(-1)) >= (1 << width) % n_cells
+        fair = (
+            multiply_words(source, n_cells, width, drawn.reshape(-1))
+            >= (1 << width) % n_cells
+        )
         # A cell that is rejected, or is in the set already, adds nothing: the set waits for its next turn.
         bits = fair.view(np.uint8).reshape(drawn.shape) << (~drawn & 7).astype(np.uint8)
         drawn >>= 3
@@ -171,12 +210,16 @@ def _add(source: ByteSource, n_cells: int, words: NDArray[np.uint64], missing: N
             bit |= before
             cells[places] = bit
             missing -= bit != before
-        if np.count_nonzero(missing) < 0.85 * missing.size:  # drop complete sets, many at a time
+        if (
+            np.count_nonzero(missing) < 0.85 * missing.size
+        ):  # drop complete sets, many at a time
             left = missing.nonzero()[0]
             rows, missing = rows[left], missing[left]
 
 
-def _toss(source: ByteSource, n_cells: int, least: int, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _toss(
+    source: ByteSource, n_cells: int, least: int, words: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
     """Toss a coin for each cell, and write the heads as ones."""
     numerator, digits = _share(n_cells, least)
     last = _all(n_cells % 64, 8).view(np.uint64)
@@ -187,7 +230,9 @@ def _toss(source: ByteSource, n_cells: int, least: int, words: NDArray[np.uint64
         for digit in range(digits):
             tossed = source.bytes(8 * block.size).view(np.uint64).reshape(block.shape)
             # From the last digit of the share on: a 1 turns a probability q into (1 + q) / 2, a 0 into q / 2.
-            (np.bitwise_or if numerator >> digit & 1 else np.bitwise_and)(block, tossed, out=block)
+            (np.bitwise_or if numerator >> digit & 1 else np.bitwise_and)(
+                block, tossed, out=block
+            )
         block[:, -1] &= last
     return words
 
@@ -199,8 +244,12 @@ def _share(n_cells: int, least: int) -> tuple[int, int]:
     # digit for 150 cells takes about as long as adding one.
     mean = least - math.sqrt(least * (n_cells - least) / n_cells)
     choices = [(math.floor(mean / n_cells * 2**digits), digits) for digits in range(9)]
-    return min(choices, key=lambda c: least - n_cells * c[0] / 2 ** c[1] + c[1] * n_cells / 150)
+    return min(
+        choices, key=lambda c: least - n_cells * c[0] / 2 ** c[1] + c[1] * n_cells / 150
+    )
 
 
 def _count(words: NDArray[np.uint64], dtype: np.dtype) -> NDArray[np.signedinteger]:
-    return np.einsum("ij->i", np.bitwise_count(words).astype(dtype))  # on short rows much faster than a sum
+    return np.einsum(
+        "ij->i", np.bitwise_count(words).astype(dtype)
+    )  # on short rows much faster than a sum

@@ -51,13 +51,17 @@ class WordTable:
         # The same number of words is settled in each row, so that the run time does not distinguish the rows.
         self._settled = int(first.sum(axis=1).min())
         kept = np.diff(np.minimum(first.cumsum(axis=1), self._settled), prepend=0)
-        table = np.zeros((len(weights), 1 << self.bits, *values.shape[1:]), values.dtype)
+        table = np.zeros(
+            (len(weights), 1 << self.bits, *values.shape[1:]), values.dtype
+        )
         for row, counts in zip(table, kept, strict=True):
             row[: self._settled] = np.repeat(values, counts, axis=0)
         self._table = table.reshape(-1, *values.shape[1:])
         # Beyond the settled words, pairs of words have a number of values for each outcome. The bounds of each row are
         # above those of the row before, so that one search serves all rows.
-        bounds = (self.digits(1) + (first - kept << 16)).cumsum(axis=1) + (self._settled << 16)
+        bounds = (self.digits(1) + (first - kept << 16)).cumsum(axis=1) + (
+            self._settled << 16
+        )
         self._ends = bounds[:, -1]
         self._bounds = (bounds + (np.arange(len(weights)) << 32)[:, np.newaxis]).ravel()
         self._index = np.uint16 if len(self._table) <= 1 << 16 else np.uint32
@@ -78,10 +82,15 @@ class WordTable:
         """
         shift, mask = self.bits + 16 * place, 0xFFFF if place else -1
         totals = [sum(row) for row in self._weights]
-        digits = [[(w << shift) // total & mask for w in row] for row, total in zip(self._weights, totals, strict=True)]
+        digits = [
+            [(w << shift) // total & mask for w in row]
+            for row, total in zip(self._weights, totals, strict=True)
+        ]
         return np.array(digits, np.int64)
 
-    def draw(self, source: ByteSource, size: int, rows: NDArray[np.integer] | None = None) -> NDArray[Any]:
+    def draw(
+        self, source: ByteSource, size: int, rows: NDArray[np.integer] | None = None
+    ) -> NDArray[Any]:
         """Draw outcomes.
 
         Parameters
@@ -109,27 +118,42 @@ class WordTable:
                 index = row.astype(self._index)
                 index <<= self.bits
                 index |= words
-            self._table.take(index, axis=0, out=block, mode="wrap")  # none is out of range; "wrap" is the fastest
+            self._table.take(
+                index, axis=0, out=block, mode="wrap"
+            )  # none is out of range; "wrap" is the fastest
             tied = (words >= self._settled).nonzero()[0]
             if tied.size:
                 left = words[tied].astype(np.int64) << 16
                 left += source.bytes(2 * tied.size).view("<u2")
-                block[tied] = self._values[self._settle(source, left, None if row is None else row[tied])]
+                block[tied] = self._values[
+                    self._settle(source, left, None if row is None else row[tied])
+                ]
         return out
 
     def _settle(
-        self, source: ByteSource, left: NDArray[np.int64], rows: NDArray[np.integer] | None
+        self,
+        source: ByteSource,
+        left: NDArray[np.int64],
+        rows: NDArray[np.integer] | None,
     ) -> NDArray[np.int64]:
         """Return the indices of the outcomes of pairs of words, drawing further words where needed."""
         if rows is None:
-            outcomes, ends = self._bounds.searchsorted(left, side="right"), self._ends[0]
+            outcomes, ends = (
+                self._bounds.searchsorted(left, side="right"),
+                self._ends[0],
+            )
         else:
             rows = rows.astype(np.int64)
-            outcomes, ends = self._bounds.searchsorted(left + (rows << 32), side="right"), self._ends[rows]
+            outcomes, ends = (
+                self._bounds.searchsorted(left + (rows << 32), side="right"),
+                self._ends[rows],
+            )
             outcomes -= rows * len(self._values)
         for place in (left >= ends).nonzero()[0].tolist():
             row = 0 if rows is None else int(rows[place])
-            outcomes[place] = self._follow(source, row, int(left[place] - self._ends[row]))
+            outcomes[place] = self._follow(
+                source, row, int(left[place] - self._ends[row])
+            )
         return outcomes
 
     def _follow(self, source: ByteSource, row: int, left: int) -> int:

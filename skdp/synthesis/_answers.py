@@ -19,7 +19,13 @@ from skdp.frames import Table
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._classifier import MarginalClassifier, classifier_of
 from skdp.synthesis._count_errors import CountErrors, Quantile, Query, errors_of_counts
-from skdp.synthesis._queries import find_column, find_columns, of_columns, range_weights, read_conditions
+from skdp.synthesis._queries import (
+    find_column,
+    find_columns,
+    of_columns,
+    range_weights,
+    read_conditions,
+)
 from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge
 from skdp.synthesis.tables import Shapes, find_codes, undeclared_in, with_target
 from skdp.typing import ColumnLike, ColumnName, TableLike
@@ -101,7 +107,9 @@ class ModelAnswers(OnSite, BaseEstimator):
             scales[names] = min(marginal.std_error, scales.get(names, math.inf))
         return scales
 
-    def marginal(self, columns: str | Sequence[ColumnName], *, confidence_level: float = 0.95) -> pd.DataFrame:
+    def marginal(
+        self, columns: str | Sequence[ColumnName], *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
         """Estimate the counts of all combinations of the values of some columns.
 
         Parameters
@@ -127,23 +135,42 @@ class ModelAnswers(OnSite, BaseEstimator):
         names = [columns] if isinstance(columns, str) else list(columns)
         places = find_columns(self.domain_, names)
         if lost := set(_ESTIMATES) & set(names):
-            raise ValueError(f"a column called {min(lost)!r} would be lost beside the estimates; use `count`")
+            raise ValueError(
+                f"a column called {min(lost)!r} would be lost beside the estimates; use `count`"
+            )
         domain = self.domain_.select(names)
         if domain.size > MOST_CELLS:
-            raise ValueError(f"the marginal has {domain.size:,} cells; at most {MOST_CELLS:,} are computed")
+            raise ValueError(
+                f"the marginal has {domain.size:,} cells; at most {MOST_CELLS:,} are computed"
+            )
         level = check_confidence_level(confidence_level)
         counts = self.n_rows_ * self.model_.marginal(places)
         errors = self._errors(dict.fromkeys(places), counts, level)
-        estimates = (counts, errors.std_error, errors.lower, errors.upper, errors.supported)
-        columns_of = {name: estimate.ravel() for name, estimate in zip(_ESTIMATES, estimates, strict=True)}
+        estimates = (
+            counts,
+            errors.std_error,
+            errors.lower,
+            errors.upper,
+            errors.supported,
+        )
+        columns_of = {
+            name: estimate.ravel()
+            for name, estimate in zip(_ESTIMATES, estimates, strict=True)
+        }
         return domain.cells().to_frame(index=False).assign(**columns_of)
 
-    def _errors(self, query: Query, counts: NDArray[np.float64], level: float) -> CountErrors:
+    def _errors(
+        self, query: Query, counts: NDArray[np.float64], level: float
+    ) -> CountErrors:
         """Return the errors of counts by the model."""
         quantile = Quantile(level, gaussian=self.guarantee_.rho is not None)
-        return errors_of_counts(self.marginals_, query, self.domain_.sizes, counts, quantile)
+        return errors_of_counts(
+            self.marginals_, query, self.domain_.sizes, counts, quantile
+        )
 
-    def range_count(self, column: ColumnName, low: Any = None, high: Any = None) -> float:
+    def range_count(
+        self, column: ColumnName, low: Any = None, high: Any = None
+    ) -> float:
         """Estimate the number of records whose value is in a range.
 
         Parameters
@@ -172,7 +199,12 @@ class ModelAnswers(OnSite, BaseEstimator):
         return self._count(self._in_range(column, low, high))
 
     def range_estimate(
-        self, column: ColumnName, low: Any = None, high: Any = None, *, confidence_level: float = 0.95
+        self,
+        column: ColumnName,
+        low: Any = None,
+        high: Any = None,
+        *,
+        confidence_level: float = 0.95,
     ) -> ModelCount:
         """Return `range_count` with its error.
 
@@ -196,7 +228,9 @@ class ModelAnswers(OnSite, BaseEstimator):
             As for `range_count`; if the confidence level is out of range.
         """
         check_is_fitted(self)
-        return self._estimate(self._in_range(column, low, high), check_confidence_level(confidence_level))
+        return self._estimate(
+            self._in_range(column, low, high), check_confidence_level(confidence_level)
+        )
 
     def count(self, conditions: Mapping[Any, Any]) -> float:
         """Estimate the number of records that fulfil conditions on several columns.
@@ -223,7 +257,9 @@ class ModelAnswers(OnSite, BaseEstimator):
         check_is_fitted(self)
         return self._count(self._read(conditions))
 
-    def count_estimate(self, conditions: Mapping[Any, Any], *, confidence_level: float = 0.95) -> ModelCount:
+    def count_estimate(
+        self, conditions: Mapping[Any, Any], *, confidence_level: float = 0.95
+    ) -> ModelCount:
         """Return `count` with its error.
 
         Parameters
@@ -257,26 +293,42 @@ class ModelAnswers(OnSite, BaseEstimator):
         **Privacy.** Post-processing of noisy counts: free.
         """
         check_is_fitted(self)
-        return self._estimate(self._read(conditions), check_confidence_level(confidence_level))
+        return self._estimate(
+            self._read(conditions), check_confidence_level(confidence_level)
+        )
 
-    def _in_range(self, column: ColumnName, low: Any, high: Any) -> dict[int, NDArray[np.float64]]:
+    def _in_range(
+        self, column: ColumnName, low: Any, high: Any
+    ) -> dict[int, NDArray[np.float64]]:
         place = find_column(self.domain_, column)
         shapes = self._shapes.columns if self._shapes else {}
-        return {place: range_weights(column, self.domain_[column], low, high, shapes.get(column))}
+        return {
+            place: range_weights(
+                column, self.domain_[column], low, high, shapes.get(column)
+            )
+        }
 
     def _read(self, conditions: Any) -> dict[int, NDArray[np.float64]]:
-        return read_conditions(self.domain_, conditions, self._shapes.columns if self._shapes else None)
+        return read_conditions(
+            self.domain_, conditions, self._shapes.columns if self._shapes else None
+        )
 
     def _count(self, weights: Mapping[int, NDArray[np.float64]]) -> float:
-        return float(self.n_rows_ * (self.model_.expectation(weights) if weights else 1))
+        return float(
+            self.n_rows_ * (self.model_.expectation(weights) if weights else 1)
+        )
 
-    def _estimate(self, weights: Mapping[int, NDArray[np.float64]], level: float) -> ModelCount:
+    def _estimate(
+        self, weights: Mapping[int, NDArray[np.float64]], level: float
+    ) -> ModelCount:
         count = self._count(weights)
         errors = self._errors(weights, np.array(count), level)
         ends = int(errors.lower), int(errors.upper)
         return ModelCount(count, float(errors.std_error), *ends, bool(errors.supported))
 
-    def score_samples(self, X: TableLike, y: ColumnLike | None = None) -> NDArray[np.float64]:
+    def score_samples(
+        self, X: TableLike, y: ColumnLike | None = None
+    ) -> NDArray[np.float64]:
         """Return the logarithm of the probability of each row by the model.
 
         Parameters
@@ -301,19 +353,28 @@ class ModelAnswers(OnSite, BaseEstimator):
         check_names(self, table, self.domain_.columns[: self.n_features_in_])
         targets = self.domain_.columns[self.n_features_in_ :]
         if targets and y is not None:
-            table = Table((*table.names, *targets), with_target(table, y).columns, table.native)
+            table = Table(
+                (*table.names, *targets), with_target(table, y).columns, table.native
+            )
         rows = self._codes_of(table)
         if len(table.names) == len(self.domain_.columns):
             return self.model_.log_probability(rows)
         values = np.arange(self.domain_.sizes[-1])[:, np.newaxis, np.newaxis]
-        whole = (np.vstack([rows, np.full((1, rows.shape[1]), value)]) for value in values)
+        whole = (
+            np.vstack([rows, np.full((1, rows.shape[1]), value)]) for value in values
+        )
         return np.logaddexp.reduce([self.model_.log_probability(one) for one in whole])
 
     def _codes_of(self, table: Table) -> NDArray[np.int64]:
         """Code some columns of rows, all of them."""
-        policy = of_columns("error" if self.handle_unknown == "ignore" else self.handle_unknown, table.names)
+        policy = of_columns(
+            "error" if self.handle_unknown == "ignore" else self.handle_unknown,
+            table.names,
+        )
         others = of_columns(self._others, table.names)
-        codes, undeclared = find_codes(table, self.domain_.select(table.names), policy, others)
+        codes, undeclared = find_codes(
+            table, self.domain_.select(table.names), policy, others
+        )
         if undeclared:
             advice = (
                 "Every row is answered, and none left out; before `fit`, handle_unknown can put another value in its "

@@ -10,7 +10,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import OnSite, ProbabilisticClassifier, all_or_nothing, check_names, read_input
+from skdp.base import (
+    OnSite,
+    ProbabilisticClassifier,
+    all_or_nothing,
+    check_names,
+    read_input,
+)
 from skdp.central import CentralEstimator
 from skdp.domain import Categories, Domain
 from skdp.frames import Table
@@ -81,7 +87,9 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
         self.synthesizer = synthesizer
 
     @all_or_nothing
-    def fit(self, X: TableLike, y: ColumnLike, *, groups: ColumnLike | None = None) -> Self:
+    def fit(
+        self, X: TableLike, y: ColumnLike, *, groups: ColumnLike | None = None
+    ) -> Self:
         """Fit a clone of the synthesizer.
 
         Parameters
@@ -106,12 +114,21 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
         BudgetExceeded
             If the synthesizer's ledger does not cover it.
         """
-        if not (isinstance(self.synthesizer, CentralEstimator) and hasattr(self.synthesizer, "classifier")):
+        if not (
+            isinstance(self.synthesizer, CentralEstimator)
+            and hasattr(self.synthesizer, "classifier")
+        ):
             given = self.synthesizer
-            kind = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+            kind = (
+                f"the class {given.__name__}"
+                if isinstance(given, type)
+                else type(given).__name__
+            )
             raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {kind}")
         if y is None:
-            raise ValueError("MarginalClassifier requires y to be passed, but the target y is None")
+            raise ValueError(
+                "MarginalClassifier requires y to be passed, but the target y is None"
+            )
         synthesizer = clone(self.synthesizer)
         table = with_target(read_input(synthesizer, X, reset=True, least=0), y)
         target = table.names[-1]
@@ -120,8 +137,14 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
             names = declared.columns if isinstance(declared, Domain) else declared or ()
             declared = {target: declared[target]} if target in names else {}
             every = Table(table.names[-1:], table.columns[-1:], table.native)
-        _check_target(read_declared(every, declared), target)  # before anything is charged
-        if synthesizer.target is None and isinstance(synthesizer.marginals, str) and synthesizer.marginals == "auto":
+        _check_target(
+            read_declared(every, declared), target
+        )  # before anything is charged
+        if (
+            synthesizer.target is None
+            and isinstance(synthesizer.marginals, str)
+            and synthesizer.marginals == "auto"
+        ):
             synthesizer.set_params(target=target)
         synthesizer.fit(X, y, groups=groups)
         self.synthesizer_, self.target_ = synthesizer, target
@@ -172,12 +195,16 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
         if not all(isinstance(name, str) for name in self._features) or not hasattr(
             self.synthesizer_, "feature_names_in_"
         ):
-            raise AttributeError("the columns of X have no names, or others than strings")
+            raise AttributeError(
+                "the columns of X have no names, or others than strings"
+            )
         return np.array(self._features, object)
 
     @property
     def _features(self) -> tuple[Any, ...]:
-        return tuple(name for name in self.synthesizer_.domain_.columns if name != self.target_)
+        return tuple(
+            name for name in self.synthesizer_.domain_.columns if name != self.target_
+        )
 
     @property
     def _place(self) -> int:
@@ -215,8 +242,14 @@ def _check_target(domain: Domain, target: Any) -> None:
     find_column(domain, target)
     values = domain[target]
     if not isinstance(values, Categories):
-        raise ValueError(f"the target {target!r} is an Interval: declare values, or predict another column")
+        raise ValueError(
+            f"the target {target!r} is an Interval: declare values, or predict another column"
+        )
     if None in values.values:
-        raise ValueError(f"the target {target!r} must not declare a missing value (None)")
+        raise ValueError(
+            f"the target {target!r} must not declare a missing value (None)"
+        )
     if len(values) < 2:
-        raise ValueError(f"the target {target!r} must have at least 2 classes, got {len(values)} class")
+        raise ValueError(
+            f"the target {target!r} must have at least 2 classes, got {len(values)} class"
+        )

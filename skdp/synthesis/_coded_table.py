@@ -22,7 +22,15 @@ from skdp.synthesis.tables import (
     read_declared,
 )
 
-_OF_THE_PLAN = ("marginals", "workload", "target", "structural_zeros", "max_cells", "max_iter", "tol")
+_OF_THE_PLAN = (
+    "marginals",
+    "workload",
+    "target",
+    "structural_zeros",
+    "max_cells",
+    "max_iter",
+    "tol",
+)
 
 
 class CodedTable(NamedTuple):
@@ -43,19 +51,25 @@ class CodedTable(NamedTuple):
         return first_cliques(self.plan, self.strategy)
 
 
-def code_table(synthesizer: Any, table: Table, keep: NDArray[np.bool_], found: dict[Any, list[Any]]) -> CodedTable:
+def code_table(
+    synthesizer: Any, table: Table, keep: NDArray[np.bool_], found: dict[Any, list[Any]]
+) -> CodedTable:
     """Complete the domain, and code the rows that are kept and declared."""
     domain = read_declared(table, synthesizer.domain, found)
     if synthesizer.bins == "private":
         why = "whose bins bins='private' is to find; use bins='declared'"
         check_not_named(_intervals(domain), None, synthesizer.structural_zeros, why=why)
     options = {name: getattr(synthesizer, name) for name in _OF_THE_PLAN}
-    plan, strategy = read_plan(domain, ordered=declared_orders(table, domain), **options)
+    plan, strategy = read_plan(
+        domain, ordered=declared_orders(table, domain), **options
+    )
     check_decodable(public_template(table, domain), domain)
     others = {name: values[-1] for name, values in found.items()}
     cells = _cut(domain, fine_grid if synthesizer.bins == "private" else cells_within)
     codes = read_codes(table, cells, synthesizer.handle_unknown, others)
-    declared = np.logical_and.reduce([keep, *(code < n for code, n in zip(codes, cells.sizes, strict=True))])
+    declared = np.logical_and.reduce(
+        [keep, *(code < n for code, n in zip(codes, cells.sizes, strict=True))]
+    )
     codes = codes if declared.all() else [code[declared] for code in codes]
     return CodedTable(domain, cells, plan, strategy, codes, others)
 

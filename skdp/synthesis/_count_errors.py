@@ -44,17 +44,25 @@ class Quantile:
         tail = 0.0 if self.gaussian else -math.log(1 - level) / math.sqrt(2)
         return max(NormalDist().inv_cdf((1 + level) / 2), tail)
 
-    def ends(self, counts: Counts, noise: Counts | float, level: float | None = None) -> tuple[Counts, Counts]:
+    def ends(
+        self, counts: Counts, noise: Counts | float, level: float | None = None
+    ) -> tuple[Counts, Counts]:
         """Return the ends of the intervals of estimates."""
         # A count with whole noise reaches half further: so the whole numbers inside have the probability, also where
         # the noise has few. Means of several counts are not whole.
         whole = np.abs(counts - np.rint(counts)) < _FUZZ
-        reach = self.at(self.level if level is None else level) * noise + np.where(whole, 0.5, 0.0)
+        reach = self.at(self.level if level is None else level) * noise + np.where(
+            whole, 0.5, 0.0
+        )
         return np.ceil(counts - reach), np.floor(counts + reach)
 
 
 def errors_of_counts(
-    marginals: Sequence[Marginal], query: Query, sizes: Sequence[int], counts: Counts, quantile: Quantile
+    marginals: Sequence[Marginal],
+    query: Query,
+    sizes: Sequence[int],
+    counts: Counts,
+    quantile: Quantile,
 ) -> CountErrors:
     """Find how far counts by a model may be from the true ones."""
     # Where a measured marginal holds all columns, sums of its counts are unbiased, with known noise: their interval
@@ -69,20 +77,33 @@ def errors_of_counts(
         known = piece.onto(piece.exact, query) / piece.variance
         precision += known
         weighted += known * piece.onto(piece.most, query)
-    noise = np.divide(1, np.sqrt(precision), out=np.full(shape, np.nan), where=precision > 0)
+    noise = np.divide(
+        1, np.sqrt(precision), out=np.full(shape, np.nan), where=precision > 0
+    )
     estimates = np.divide(weighted, precision, out=np.zeros(shape), where=precision > 0)
-    bounds = None if (precision > 0).all() else _bounds(estimate_total(merged), pieces, query, shape, quantile)
+    bounds = (
+        None
+        if (precision > 0).all()
+        else _bounds(estimate_total(merged), pieces, query, shape, quantile)
+    )
     return errors_of_estimates(estimates, noise, counts, quantile, bounds)
 
 
 def errors_of_estimates(
-    estimates: Counts, noise: Counts, counts: Counts, quantile: Quantile, bounds: tuple[Counts, Counts] | None = None
+    estimates: Counts,
+    noise: Counts,
+    counts: Counts,
+    quantile: Quantile,
+    bounds: tuple[Counts, Counts] | None = None,
 ) -> CountErrors:
     """Return the intervals of unbiased estimates, and bounds where the standard deviation of the noise is nan."""
     supported = ~np.isnan(noise)
     lower, upper = quantile.ends(estimates, np.where(supported, noise, 0))
     if bounds is not None:
-        lower, upper = np.where(supported, lower, bounds[0]), np.where(supported, upper, bounds[1])
+        lower, upper = (
+            np.where(supported, lower, bounds[0]),
+            np.where(supported, upper, bounds[1]),
+        )
     lower = np.minimum(np.maximum(lower, 0), np.floor(counts + _FUZZ))
     upper = np.maximum(upper, np.ceil(counts - _FUZZ))
     reach = np.maximum(upper - counts, counts - lower) / quantile.at(quantile.level)
@@ -109,12 +130,22 @@ class _Piece:
         wanted = [column for column, weights in query.items() if weights is None]
         held = [column for column in wanted if column in self.order]
         table = np.transpose(table, [self.order.index(column) for column in held])
-        return table.reshape([table.shape[held.index(column)] if column in held else 1 for column in wanted])
+        return table.reshape(
+            [
+                table.shape[held.index(column)] if column in held else 1
+                for column in wanted
+            ]
+        )
 
 
 def _read(marginal: Marginal, query: Query, wanted: frozenset[int]) -> _Piece:
     """Sum a marginal to the columns that are asked for."""
-    found = _Axes(marginal.counts, marginal.counts, np.ones(marginal.shape, bool), marginal.std_error**2)
+    found = _Axes(
+        marginal.counts,
+        marginal.counts,
+        np.ones(marginal.shape, bool),
+        marginal.std_error**2,
+    )
     groups = marginal.groups or (None,) * len(marginal.clique)
     for axis in reversed(range(len(marginal.clique))):
         column = marginal.clique[axis]
@@ -126,7 +157,11 @@ def _read(marginal: Marginal, query: Query, wanted: frozenset[int]) -> _Piece:
         elif (members := groups[axis]) is not None:
             found = found.take(axis, members)
     columns = wanted & frozenset(marginal.clique)
-    order = tuple(column for column in marginal.clique if column in columns and query[column] is None)
+    order = tuple(
+        column
+        for column in marginal.clique
+        if column in columns and query[column] is None
+    )
     return _Piece(columns, order, found.least, found.most, found.exact, found.variance)
 
 
@@ -151,13 +186,19 @@ class _Axes:
     def take(self, axis: int, members: NDArray[np.intp]) -> _Axes:
         """Give each value what its group has, but nothing for certain to values that are counted together."""
         alone = np.expand_dims(
-            np.bincount(members)[members] == 1, [other for other in range(self.most.ndim) if other != axis]
+            np.bincount(members)[members] == 1,
+            [other for other in range(self.most.ndim) if other != axis],
         )
-        least, most, exact = (np.take(table, members, axis) for table in (self.least, self.most, self.exact))
+        least, most, exact = (
+            np.take(table, members, axis)
+            for table in (self.least, self.most, self.exact)
+        )
         return _Axes(np.where(alone, least, 0.0), most, exact & alone, self.variance)
 
 
-def _of_groups(weights: Counts, members: NDArray[np.intp] | None) -> tuple[Counts, Counts]:
+def _of_groups(
+    weights: Counts, members: NDArray[np.intp] | None
+) -> tuple[Counts, Counts]:
     """Return the share of each group that is counted at least and at most."""
     # How many records are in a part of a bin was not measured.
     least, most = np.floor(weights + _ROUNDING), np.ceil(weights - _ROUNDING)
@@ -170,7 +211,11 @@ def _of_groups(weights: Counts, members: NDArray[np.intp] | None) -> tuple[Count
 
 
 def _bounds(
-    total: tuple[float, float], pieces: Iterable[_Piece], query: Query, shape: tuple[int, ...], quantile: Quantile
+    total: tuple[float, float],
+    pieces: Iterable[_Piece],
+    query: Query,
+    shape: tuple[int, ...],
+    quantile: Quantile,
 ) -> tuple[Counts, Counts]:
     """Bound counts of columns that were not measured together by what was."""
     # Of the records that fulfil all conditions there are no more than fulfil some of them, and no fewer than are left
@@ -178,17 +223,25 @@ def _bounds(
     # .. [1] M. Fréchet (1935). Généralisation du théorème des probabilités totales. Fundamenta Mathematicae 25.
     best: dict[frozenset[int], _Piece] = {}
     for piece in pieces:
-        if piece.columns and (piece.columns not in best or piece.variance < best[piece.columns].variance):
+        if piece.columns and (
+            piece.columns not in best or piece.variance < best[piece.columns].variance
+        ):
             best[piece.columns] = piece
     level = 1 - 2 * (1 - quantile.level) / max(3, len(best) + len(query) + 1)
     _, n = quantile.ends(np.array(total[0]), total[1], level)
     upper = np.full(shape, float(n))
     for piece in best.values():
-        _, most = quantile.ends(piece.onto(piece.most, query), math.sqrt(piece.variance), level)
+        _, most = quantile.ends(
+            piece.onto(piece.most, query), math.sqrt(piece.variance), level
+        )
         upper = np.minimum(upper, most)
     lower, left = np.full(shape, float(n)), frozenset(query)
-    for piece in sorted(best.values(), key=lambda piece: (-len(piece.columns), piece.variance)):
+    for piece in sorted(
+        best.values(), key=lambda piece: (-len(piece.columns), piece.variance)
+    ):
         if piece.columns <= left:
-            least, _ = quantile.ends(piece.onto(piece.least, query), math.sqrt(piece.variance), level)
+            least, _ = quantile.ends(
+                piece.onto(piece.least, query), math.sqrt(piece.variance), level
+            )
             lower, left = lower - (n - least), left - piece.columns
     return np.zeros(shape) if left else np.maximum(lower, 0), np.maximum(upper, 0)

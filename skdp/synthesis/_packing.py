@@ -14,7 +14,17 @@ from skdp.domain import pack, unpack
 from skdp.frames import Table
 
 _POLARS = frozenset(
-    {"Boolean", "String", "Binary", "Date", "Time", "Null", "Float32", "Float64", "Categorical"}
+    {
+        "Boolean",
+        "String",
+        "Binary",
+        "Date",
+        "Time",
+        "Null",
+        "Float32",
+        "Float64",
+        "Categorical",
+    }
     | {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64, 128)}
 )
 _POLARS_OPTIONS = {
@@ -34,7 +44,11 @@ def pack_template(template: Table) -> dict[str, Any]:
         except TypeError as error:
             raise TypeError(f"column {name!r}: {error}") from None
     native = template.native
-    library = "numpy" if isinstance(native, np.ndarray) else nw.from_native(native).implementation.name.lower()
+    library = (
+        "numpy"
+        if isinstance(native, np.ndarray)
+        else nw.from_native(native).implementation.name.lower()
+    )
     packed: dict[str, Any] = {"library": library, "columns": columns}
     if library == "pandas":
         packed["levels"] = pack(list(native.columns.names))
@@ -75,8 +89,13 @@ def _pack_column(column: Any) -> dict[str, Any]:
     name = dtype.base_type().__name__
     if name not in _POLARS and name not in _POLARS_OPTIONS:
         raise TypeError(f"the dtype {name} cannot be saved")
-    options = {option: getattr(dtype, option) for option in _POLARS_OPTIONS.get(name, ())}
-    return {"polars": name} | {key: list(value) if key == "categories" else value for key, value in options.items()}
+    options = {
+        option: getattr(dtype, option) for option in _POLARS_OPTIONS.get(name, ())
+    }
+    return {"polars": name} | {
+        key: list(value) if key == "categories" else value
+        for key, value in options.items()
+    }
 
 
 def _unpack_column(packed: Any) -> Any:
@@ -102,7 +121,10 @@ def _pack_pandas(dtype: Any) -> dict[str, Any]:
         return {"numpy": _pack_numpy(dtype)}
     if isinstance(dtype, pd.CategoricalDtype):
         kind = object if dtype.categories is None else dtype.categories.dtype
-        return {"category": _pack_pandas(pd.api.types.pandas_dtype(kind)), "ordered": bool(dtype.ordered)}
+        return {
+            "category": _pack_pandas(pd.api.types.pandas_dtype(kind)),
+            "ordered": bool(dtype.ordered),
+        }
     if isinstance(dtype, pd.StringDtype):
         return {"string": dtype.storage, "nan": dtype.na_value is not pd.NA}
     if isinstance(dtype, pd.ArrowDtype):
@@ -117,9 +139,13 @@ def _unpack_pandas(packed: Any) -> Any:
         return _unpack_numpy(packed["numpy"])
     if "category" in packed:
         kind = _unpack_pandas(packed["category"])
-        return pd.CategoricalDtype(pd.Index([], dtype=kind), ordered=bool(packed["ordered"]))
+        return pd.CategoricalDtype(
+            pd.Index([], dtype=kind), ordered=bool(packed["ordered"])
+        )
     if "string" in packed:
-        nan = {"na_value": np.nan} if packed["nan"] else {}  # pandas 2.2 has pd.NA only, and no such parameter
+        nan = (
+            {"na_value": np.nan} if packed["nan"] else {}
+        )  # pandas 2.2 has pd.NA only, and no such parameter
         return pd.StringDtype(packed["string"], **nan)
     if "arrow" in packed:
         return pd.ArrowDtype(_unpack_arrow(packed["arrow"]))
@@ -149,4 +175,10 @@ def _pack_arrow(dtype: Any) -> str:
 def _unpack_arrow(text: str) -> Any:
     import pyarrow
 
-    return pyarrow.ipc.read_schema(pyarrow.py_buffer(base64.b64decode(text, validate=True))).field(0).type
+    return (
+        pyarrow.ipc.read_schema(
+            pyarrow.py_buffer(base64.b64decode(text, validate=True))
+        )
+        .field(0)
+        .type
+    )

@@ -85,13 +85,19 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     # As scikit-learn's splitters have it: where metadata are routed, groups are asked for.
     __metadata_request__fit_resample = {"groups": True}  # noqa: RUF012
 
-    def __init__(self, synthesizer: DPMarginalSynthesizer, *, n_samples: int | None = None) -> None:
+    def __init__(
+        self, synthesizer: DPMarginalSynthesizer, *, n_samples: int | None = None
+    ) -> None:
         self.synthesizer = synthesizer
         self.n_samples = n_samples
 
     @all_or_nothing
     def fit_resample(
-        self, X: TableLike, y: ColumnLike | None = None, *, groups: ColumnLike | None = None
+        self,
+        X: TableLike,
+        y: ColumnLike | None = None,
+        *,
+        groups: ColumnLike | None = None,
     ) -> tuple[Any, Any]:
         """Fit a clone of the synthesizer to a table, and draw synthetic rows.
 
@@ -120,7 +126,11 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
             If the synthesizer's ledger does not cover it.
         """
         if not isinstance(self.synthesizer, DPMarginalSynthesizer):
-            kind = self.synthesizer.__name__ if isinstance(self.synthesizer, type) else type(self.synthesizer).__name__
+            kind = (
+                self.synthesizer.__name__
+                if isinstance(self.synthesizer, type)
+                else type(self.synthesizer).__name__
+            )
             raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {kind}")
         check_n_samples(self.n_samples)
         synthesizer = clone(self.synthesizer)
@@ -153,21 +163,31 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         return tags
 
 
-def _sampled(synthesizer: DPMarginalSynthesizer, n_samples: int | None, y: Any) -> tuple[Any, Any]:
+def _sampled(
+    synthesizer: DPMarginalSynthesizer, n_samples: int | None, y: Any
+) -> tuple[Any, Any]:
     """Draw synthetic rows, and write the target in the library of y, which may be another one than that of X."""
     rows, rng = synthesizer._sample_codes(n_samples)
-    width, domain, template = synthesizer.n_features_in_, synthesizer.domain_, synthesizer._template
+    width, domain, template = (
+        synthesizer.n_features_in_,
+        synthesizer.domain_,
+        synthesizer._template,
+    )
     names = domain.columns[:width]
     table = Table(names, template.columns[:width], template.native)
     order = read_order(synthesizer.structural_zeros, domain)
     if y is None:
-        return assemble(table, decode(table, domain, rows, rng, order, synthesizer._shapes), names), None
+        return assemble(
+            table, decode(table, domain, rows, rng, order, synthesizer._shapes), names
+        ), None
     column, name = target_column(y)
     frame = y if is_frame(y) else np.empty((0, 1), object)
     one = public_template(Table((name,), (column,), frame), domain.select([name]))
     both = Table(domain.columns, (*table.columns, *one.columns), template.native)
     *made, target = decode(both, domain, rows, rng, order, synthesizer._shapes)
-    return assemble(table, made, names), assemble(one, [target], [name]) if is_frame(y) else _like(target, column, y)
+    return assemble(table, made, names), assemble(one, [target], [name]) if is_frame(
+        y
+    ) else _like(target, column, y)
 
 
 def _like(made: Any, column: Any, y: Any) -> Any:
@@ -179,5 +199,9 @@ def _like(made: Any, column: Any, y: Any) -> Any:
     if type(column).__module__.startswith("pyarrow"):
         import pyarrow
 
-        return made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made])
+        return (
+            made
+            if isinstance(made, pyarrow.ChunkedArray)
+            else pyarrow.chunked_array([made])
+        )
     return made.alias(column.name)

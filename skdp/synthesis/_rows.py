@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import CallCounter, as_asked, check_names, read_input, refuse_protected_levels
+from skdp.base import (
+    CallCounter,
+    as_asked,
+    check_names,
+    read_input,
+    refuse_protected_levels,
+)
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.oracles import check_size
@@ -24,7 +30,15 @@ from skdp.synthesis._queries import of_columns
 from skdp.synthesis._rules import read_order
 from skdp.synthesis.model import GraphicalModel, redraw, sample
 from skdp.synthesis.selection import UNLIKELY, fit_table, read_zeros, without_bins
-from skdp.synthesis.tables import Order, Shapes, assemble, decode, public_template, read_codes, values_of
+from skdp.synthesis.tables import (
+    Order,
+    Shapes,
+    assemble,
+    decode,
+    public_template,
+    read_codes,
+    values_of,
+)
 from skdp.typing import ColumnName, PathType, TableLike
 
 _MOST_SAMPLES = 10**9
@@ -45,7 +59,9 @@ class ModelRows(ModelAnswers):
         words = [ord(letter) for letter in repr(key)]
         return np.random.default_rng([int(self.random_state), *words])
 
-    def sample(self, n_samples: int | None = None, *, n_tables: int | None = None) -> Any:
+    def sample(
+        self, n_samples: int | None = None, *, n_tables: int | None = None
+    ) -> Any:
         """Draw synthetic rows, for exploring and training.
 
         Parameters
@@ -85,7 +101,10 @@ class ModelRows(ModelAnswers):
             n, rng = self._start_sample(n_samples)
             found = [self._fit_again(rng) for _ in range(n_tables)]
             totals = [round(total) if n_samples is None else n for _, total in found]
-            drawn = [list(sample(model, own, rng)) for (model, _), own in zip(found, totals, strict=True)]
+            drawn = [
+                list(sample(model, own, rng))
+                for (model, _), own in zip(found, totals, strict=True)
+            ]
         else:
             rows, rng = self._sample_codes(n_samples)
             drawn = [rows]
@@ -102,9 +121,13 @@ class ModelRows(ModelAnswers):
 
     def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
         """Fit a model to the noisy counts with noise again; return the number of records too."""
-        raise TypeError("n_tables needs the noisy counts of a curator: reports have been combined")
+        raise TypeError(
+            "n_tables needs the noisy counts of a curator: reports have been combined"
+        )
 
-    def sample_batches(self, n_samples: int | None = None, *, batch_size: int = 1 << 18) -> Iterator[Any]:
+    def sample_batches(
+        self, n_samples: int | None = None, *, batch_size: int = 1 << 18
+    ) -> Iterator[Any]:
         """Draw synthetic rows, a batch at a time, in the memory of one batch.
 
         Parameters
@@ -159,9 +182,13 @@ class ModelRows(ModelAnswers):
         size = check_size(batch_size, name="batch_size", least=1)
         n, rng = self._start_sample(n_samples)
         order = read_order(self.structural_zeros, self.domain_)
-        return _batches(self.model_, self._template, self.domain_, n, size, rng, order, self._shapes)
+        return _batches(
+            self.model_, self._template, self.domain_, n, size, rng, order, self._shapes
+        )
 
-    def _sample_codes(self, n_samples: int | None) -> tuple[list[NDArray[np.int32]], np.random.Generator]:
+    def _sample_codes(
+        self, n_samples: int | None
+    ) -> tuple[list[NDArray[np.int32]], np.random.Generator]:
         """Draw synthetic rows as codes; also return the generator that draws numbers within their bins."""
         n, rng = self._start_sample(n_samples)
         return list(sample(self.model_, n, rng)), rng
@@ -190,12 +217,24 @@ class RowTransformer(TransformerMixin, ModelRows):
     def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
         zeros = read_zeros(self.structural_zeros, self.domain_)
         moved = [
-            replace(one, counts=one.counts + rng.normal(0, one.std_error, one.counts.shape)) for one in self.marginals_
+            replace(
+                one, counts=one.counts + rng.normal(0, one.std_error, one.counts.shape)
+            )
+            for one in self.marginals_
         ]
-        fitted = fit_table(self.domain_.sizes, moved, zeros=zeros, max_iter=int(self.max_iter), tol=float(self.tol))
+        fitted = fit_table(
+            self.domain_.sizes,
+            moved,
+            zeros=zeros,
+            max_iter=int(self.max_iter),
+            tol=float(self.tol),
+        )
         if self._shapes is not None:  # bins that are far from all records stay so
             places = list(map(self.domain_.columns.index, self._shapes.columns))
-            fitted = without_bins(fitted, {place: self.model_.marginal((place,)) <= UNLIKELY for place in places})
+            fitted = without_bins(
+                fitted,
+                {place: self.model_.marginal((place,)) <= UNLIKELY for place in places},
+            )
         return fitted.model, fitted.total
 
     def transform(self, X: TableLike) -> Any:
@@ -231,10 +270,17 @@ class RowTransformer(TransformerMixin, ModelRows):
         drawn = self._redrawn(features)
         if drawn is not None:
             refuse_protected_levels(X, [features[place] for place in drawn])
-        domain, order = self.domain_.select(features), read_order(self.structural_zeros, self.domain_)
+        domain, order = (
+            self.domain_.select(features),
+            read_order(self.structural_zeros, self.domain_),
+        )
         if drawn is None:
-            rows = list(sample(self.model_, len(table.columns[0]), rng)[: len(features)])
-            made = decode(public_template(table, domain), domain, rows, rng, order, self._shapes)
+            rows = list(
+                sample(self.model_, len(table.columns[0]), rng)[: len(features)]
+            )
+            made = decode(
+                public_template(table, domain), domain, rows, rng, order, self._shapes
+            )
             return as_asked(self, assemble(table, made, features))
         codes = list(self._redraw(table, domain, drawn, rng))
         columns = dict(zip(features, table.columns, strict=True))
@@ -245,8 +291,15 @@ class RowTransformer(TransformerMixin, ModelRows):
             for name in dict.fromkeys(itertools.chain(*order))
             if name in columns and name not in names
         }
-        template = public_template(Table(tuple(names), tuple(columns[name] for name in names), table.native), others)
-        columns |= zip(names, decode(template, others, codes, rng, order, self._shapes, given), strict=True)
+        template = public_template(
+            Table(tuple(names), tuple(columns[name] for name in names), table.native),
+            others,
+        )
+        columns |= zip(
+            names,
+            decode(template, others, codes, rng, order, self._shapes, given),
+            strict=True,
+        )
         return as_asked(self, table.rebuild(list(columns.values()), features))
 
     def _redrawn(self, features: Sequence[Any]) -> list[int] | None:
@@ -254,15 +307,23 @@ class RowTransformer(TransformerMixin, ModelRows):
         if self.redraw is None:
             return None
         if isinstance(self.redraw, str) or not isinstance(self.redraw, Iterable):
-            raise TypeError(f"redraw must be a list of column names, got {type(self.redraw).__name__}")
+            raise TypeError(
+                f"redraw must be a list of column names, got {type(self.redraw).__name__}"
+            )
         names = list(self.redraw)
         unknown = [name for name in names if name not in features]
         if unknown or len(set(names)) < len(names) or not names:
-            raise ValueError(f"redraw must name columns of X, each once, got {names}; X has {list(features)}")
+            raise ValueError(
+                f"redraw must name columns of X, each once, got {names}; X has {list(features)}"
+            )
         return [list(features).index(name) for name in names]
 
     def _redraw(
-        self, table: Table, domain: Domain, drawn: Sequence[int], rng: np.random.Generator
+        self,
+        table: Table,
+        domain: Domain,
+        drawn: Sequence[int],
+        rng: np.random.Generator,
     ) -> NDArray[np.int32]:
         """Draw columns of rows again; the target is not known, and is drawn and dropped with them."""
         n = len(table.columns[0])
@@ -275,14 +336,27 @@ class RowTransformer(TransformerMixin, ModelRows):
                 table.native,
             )
             names = others.names
-            policy, rest = of_columns(self.handle_unknown, names), of_columns(self._others, names)
-            for place, code in zip(kept, read_codes(others, domain.select(names), policy, rest), strict=True):
+            policy, rest = (
+                of_columns(self.handle_unknown, names),
+                of_columns(self._others, names),
+            )
+            for place, code in zip(
+                kept,
+                read_codes(others, domain.select(names), policy, rest),
+                strict=True,
+            ):
                 # What is ignored in `fit` is given the likeliest value here: a row must have one.
-                rows[place] = np.where(code < domain.sizes[place], code, self.model_.marginal([place]).argmax())
+                rows[place] = np.where(
+                    code < domain.sizes[place],
+                    code,
+                    self.model_.marginal([place]).argmax(),
+                )
         hidden = range(len(domain.columns), len(self.domain_.columns))
         return redraw(self.model_, rows, [*drawn, *hidden], rng)[: len(drawn)]
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
         """Return the names of the columns that `transform` returns: those of X.
 
         Parameters
@@ -306,9 +380,13 @@ class RowTransformer(TransformerMixin, ModelRows):
             return np.array(names, object)
         given = np.array(input_features, object)
         if hasattr(self, "feature_names_in_") and tuple(given) != names:
-            raise ValueError(f"input_features is not equal to feature_names_in_: {list(names)}")
+            raise ValueError(
+                f"input_features is not equal to feature_names_in_: {list(names)}"
+            )
         if len(given) != len(names):
-            raise ValueError(f"input_features should have length equal to number of features ({len(names)})")
+            raise ValueError(
+                f"input_features should have length equal to number of features ({len(names)})"
+            )
         return given
 
     def save(self, path: PathType | BinaryIO) -> None:
@@ -370,7 +448,11 @@ def _batches(
 ) -> Iterator[Any]:
     for start in range(0, n, size):
         codes = list(sample(model, min(size, n - start), rng))
-        yield assemble(template, decode(template, domain, codes, rng, order, shapes), domain.columns)
+        yield assemble(
+            template,
+            decode(template, domain, codes, rng, order, shapes),
+            domain.columns,
+        )
 
 
 def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:

@@ -21,7 +21,9 @@ _ORDERED = {"number", "date", "datetime"}
 _LISTED = "listed"
 
 
-def read_rule(rule: tuple[Any, ...], domain: Domain) -> tuple[Clique, NDArray[np.bool_]]:
+def read_rule(
+    rule: tuple[Any, ...], domain: Domain
+) -> tuple[Clique, NDArray[np.bool_]]:
     """Return the columns of a rule, and which of their cells it excludes."""
     if len(rule) != 3 or rule[1] not in (_ORDER, _MISSING):
         raise ValueError(
@@ -30,7 +32,9 @@ def read_rule(rule: tuple[Any, ...], domain: Domain) -> tuple[Clique, NDArray[np
         )
     first, kind, second = rule
     if first == second:
-        raise ValueError(f"a rule of structural_zeros must have two columns, got {rule!r}")
+        raise ValueError(
+            f"a rule of structural_zeros must have two columns, got {rule!r}"
+        )
     clique = tuple(find_columns(domain, (first, second)))
     cells = math.prod(domain.sizes[column] for column in clique)
     if cells > MOST_CELLS:
@@ -45,7 +49,9 @@ def read_rule(rule: tuple[Any, ...], domain: Domain) -> tuple[Clique, NDArray[np
     else:
         for name, missing in ((first, one), (second, other)):
             if not missing.any():
-                raise ValueError(f"the rule {rule!r} of structural_zeros: column {name!r} does not declare missing")
+                raise ValueError(
+                    f"the rule {rule!r} of structural_zeros: column {name!r} does not declare missing"
+                )
         excluded = one[:, np.newaxis] != other
     return (clique, excluded) if clique[0] < clique[1] else (clique[::-1], excluded.T)
 
@@ -54,14 +60,23 @@ def read_order(zeros: Any, domain: Domain) -> tuple[tuple[Any, Any], ...]:
     """List the pairs of columns of which the first is never above the second; what is below comes first."""
     # A pair may have further elements in front of it only if they are below it: then bounds move up in one pass.
     rules = zeros if isinstance(zeros, Iterable) else ()
-    order = {(rule[0], rule[2]): None for rule in rules if isinstance(rule, tuple) and rule[1] == _ORDER}
+    order = {
+        (rule[0], rule[2]): None
+        for rule in rules
+        if isinstance(rule, tuple) and rule[1] == _ORDER
+    }
     below: dict[Any, list[Any]] = {}
     for first, second in order:
         below.setdefault(second, []).append(first)
     try:
-        ranks = {name: rank for rank, name in enumerate(TopologicalSorter(below).static_order())}
+        ranks = {
+            name: rank
+            for rank, name in enumerate(TopologicalSorter(below).static_order())
+        }
     except CycleError as error:
-        raise ValueError(f"the rules of structural_zeros go round in a circle: {error.args[1]}") from None
+        raise ValueError(
+            f"the rules of structural_zeros go round in a circle: {error.args[1]}"
+        ) from None
     return tuple(sorted(order, key=lambda pair: ranks[pair[0]]))
 
 
@@ -73,8 +88,16 @@ def check_chains(zeros: Any, domain: Domain) -> None:
     allowed = {pair: _possible(domain, *pair) for pair in order}
     for middle in dict.fromkeys(name for pair in order for name in pair):
         for first in [one for one, other in allowed if other == middle]:
-            for second in [other for one, other in allowed if one == middle and (first, other) not in allowed]:
-                paths = allowed[first, middle].astype(np.float32) @ allowed[middle, second].astype(np.float32) > 0
+            for second in [
+                other
+                for one, other in allowed
+                if one == middle and (first, other) not in allowed
+            ]:
+                paths = (
+                    allowed[first, middle].astype(np.float32)
+                    @ allowed[middle, second].astype(np.float32)
+                    > 0
+                )
                 if (paths & ~_possible(domain, first, second)).any():
                     raise ValueError(
                         f"the rules of structural_zeros do not keep {first!r} below {second!r} where {middle!r} is "
@@ -109,7 +132,9 @@ def _kind(name: Any, values: Categories | Interval) -> tuple[str, int | str | No
     if any(getattr(value, "tzinfo", None) is not None for value in known):
         found = {"time with a zone"}
     if not found <= _ORDERED:
-        raise ValueError(f"column {name!r} cannot be compared: it must have numbers or dates, not {found.pop()}s")
+        raise ValueError(
+            f"column {name!r} cannot be compared: it must have numbers or dates, not {found.pop()}s"
+        )
     return found.pop(), _LISTED
 
 

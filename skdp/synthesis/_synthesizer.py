@@ -12,7 +12,14 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils import Tags
 
-from skdp.base import CallCounter, all_or_nothing, check_choice, declares_missing, one_thread, warn_of_released_size
+from skdp.base import (
+    CallCounter,
+    all_or_nothing,
+    check_choice,
+    declares_missing,
+    one_thread,
+    warn_of_released_size,
+)
 from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within
 from skdp.domain import Domain, DomainLike
@@ -261,19 +268,31 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     def protects_rows(self) -> Any:  # type: ignore[override] # numpydoc ignore=RT01
         """True, as `transform` returns synthetic rows; with `redraw`, the columns that are protected in its rows."""
         # `redraw` may be set after fit: what `fit_transform` gave to later steps was by the one before.
-        redraws = [named for named in (self.redraw, getattr(self, "_redraw_at_fit", self.redraw)) if named is not None]
+        redraws = [
+            named
+            for named in (self.redraw, getattr(self, "_redraw_at_fit", self.redraw))
+            if named is not None
+        ]
         return [name for name in redraws[0] if name in redraws[-1]] if redraws else True
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = True
         declared = isinstance(self.domain, Domain) and declares_missing(self.domain)
-        handled = not isinstance(self.handle_unknown, str) or self.handle_unknown == "ignore"
+        handled = (
+            not isinstance(self.handle_unknown, str) or self.handle_unknown == "ignore"
+        )
         tags.input_tags.allow_nan = declared or handled
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def fit(self, X: Any, y: ColumnLike | None = None, *, groups: ColumnLike | ColumnName | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ColumnLike | None = None,
+        *,
+        groups: ColumnLike | ColumnName | None = None,
+    ) -> Self:
         """Measure a table, and fit a model to it.
 
         Parameters
@@ -302,7 +321,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         BudgetExceeded
             If the ledger does not cover it.
         """
-        for warn in self._fit(X, y, groups):  # outside of what is undone if warnings are errors
+        for warn in self._fit(
+            X, y, groups
+        ):  # outside of what is undone if warnings are errors
             warn()
         return self
 
@@ -311,42 +332,68 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         """Fit; return the warnings to give."""
         self._forget()
         promise, delta = self._check_promise(), check_delta(self.delta)
-        reach = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
+        reach = check_size(
+            self.max_rows_per_person, name="max_rows_per_person", least=1
+        )
         check_policy(self.handle_unknown)
         check_marginals(self.marginals)
         check_choice("bins", self.bins, list(BINS))
         large = open_large(X)
         if large is not None:
             rng = self._generator("contribution")
-            large, X = open_rows(large, y=y, discover=self.discover, groups=groups, most=reach, rng=rng)
+            large, X = open_rows(
+                large, y=y, discover=self.discover, groups=groups, most=reach, rng=rng
+            )
         table = self._read_table(X)
         self._redrawn(table.names)
         if y is not None:
             table = with_target(table, y)
         check_width(len(table.names))
         if promise.given is not None and self.discover is not None:
-            raise ValueError(f"discover needs an epsilon and a delta, got epsilon={self.epsilon}")
+            raise ValueError(
+                f"discover needs an epsilon and a delta, got epsilon={self.epsilon}"
+            )
         share = check_share(self.discover, delta)
         names = table.names
         n_rows = None if large is not None else len(table.columns[0])
         keep = np.ones(len(table.columns[0]), bool)
         if large is None and groups is not None:
-            keep = rows_within(read_persons(groups, table), reach, self._generator("contribution"))
-        counts = count_open_columns(table, undeclared(table, self.domain), keep) if share else {}
+            keep = rows_within(
+                read_persons(groups, table), reach, self._generator("contribution")
+            )
+        counts = (
+            count_open_columns(table, undeclared(table, self.domain), keep)
+            if share
+            else {}
+        )
         share = share if counts else Fraction(0)
         budget, rho = open_budget(promise * (1 - share), delta * (1 - share), reach)
         # All that can be checked before the values are known, is: as if none were found, and the most that fit.
         check_not_named(counts, self.handle_unknown, self.structural_zeros)
         coded = code_table(self, table, keep, {name: [None] for name in counts})
         left_out = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
-        measured = "bins and marginals" if self.bins == "private" and coded.cells is not coded.domain else "marginals"
+        measured = (
+            "bins and marginals"
+            if self.bins == "private" and coded.cells is not coded.domain
+            else "marginals"
+        )
         mechanism = f"{budget.name} noise on {measured}{f', up to {reach} rows a person' if reach > 1 else ''}"
         whole = replace(promise, rows=reach)
         mixed: set[Any] = set()
         if counts:
-            most = largest_sizes(coded.plan, coded.strategy, {names.index(name) for name in counts})
-            source = self._spend(whole, names, f"{mechanism}, thresholds on values", delta=delta, n_rows=n_rows)
-            found, mixed = find_values(source, counts, promise.amount * share, delta * share, reach, most)
+            most = largest_sizes(
+                coded.plan, coded.strategy, {names.index(name) for name in counts}
+            )
+            source = self._spend(
+                whole,
+                names,
+                f"{mechanism}, thresholds on values",
+                delta=delta,
+                n_rows=n_rows,
+            )
+            found, mixed = find_values(
+                source, counts, promise.amount * share, delta * share, reach, most
+            )
             coded = code_table(self, table, keep, found)
         records: Records = CodedRecords(coded.codes, coded.cells.sizes)
         if large is not None:
@@ -354,29 +401,60 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             # What is not declared shows in the first pass: before the charge, as in memory.
             records.prepare(coded.first)
         if not counts:
-            source = self._spend(whole, names, mechanism, delta=delta, rho=rho, losses=budget.losses, n_rows=n_rows)
-        say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None
+            source = self._spend(
+                whole,
+                names,
+                mechanism,
+                delta=delta,
+                rho=rho,
+                losses=budget.losses,
+                n_rows=n_rows,
+            )
+        say = (
+            partial(print, f"[{type(self).__name__}]", file=sys.stderr)
+            if self.verbose
+            else None
+        )
         private = PrivateTable(records, coded.cells.sizes, budget, source, say)
         found_cells = find_cells(private, coded.cells, coded.domain, self.bins)
-        private, domain, strategy = found_cells.table, found_cells.domain, coded.strategy
+        private, domain, strategy = (
+            found_cells.table,
+            found_cells.domain,
+            coded.strategy,
+        )
         plan = replace(coded.plan, sizes=domain.sizes)
         private.prepare(first_cliques(plan, strategy))
         with one_thread():
-            fitted, self._shapes = found_cells.place(strategy.measure(private, plan), self._generator("shapes"))
+            fitted, self._shapes = found_cells.place(
+                strategy.measure(private, plan), self._generator("shapes")
+            )
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_, self._others = domain, coded.others
         self.marginals_ = private.marginals
-        self._scores = {clique: score for clique, score in private.scores.items() if len(clique) == 2}
+        self._scores = {
+            clique: score
+            for clique, score in private.scores.items()
+            if len(clique) == 2
+        }
         self.model_ = fitted.model
         self.n_rows_ = fitted.total
         self.n_rows_std_error_ = fitted.std_error
-        self.undiscovered_ = count_others(fitted.model, domain, self.n_rows_, self._others)
+        self.undiscovered_ = count_others(
+            fitted.model, domain, self.n_rows_, self._others
+        )
         self.n_iter_ = len(fitted.losses)
         self._template = public_template(table, domain)
         self._calls = CallCounter()
         self._redraw_at_fit = None if self.redraw is None else list(self.redraw)
         return [
-            partial(warn_not_chosen, plan, strategy, domain.columns, [m.clique for m in self.marginals_], left_out),
+            partial(
+                warn_not_chosen,
+                plan,
+                strategy,
+                domain.columns,
+                [m.clique for m in self.marginals_],
+                left_out,
+            ),
             partial(warn_unknown, plan, strategy, domain.columns, fitted.unknown),
             partial(warn_undiscovered, domain, self.undiscovered_, self.n_rows_, mixed),
             partial(warn_of_released_size, self.guarantee_, self.n_rows_),
@@ -384,5 +462,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
     def _forget(self) -> None:
         hidden = ("_others", "_template", "_calls", "_scores", "_shapes")
-        for name in [name for name in vars(self) if name.endswith("_") or name in hidden]:
+        for name in [
+            name for name in vars(self) if name.endswith("_") or name in hidden
+        ]:
             delattr(self, name)

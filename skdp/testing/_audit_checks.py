@@ -21,14 +21,26 @@ def _check_reports_keep_the_guarantee(subject: Subject) -> None:
     fitted = subject.fit(random_state=SEED, **subject.epsilon_between(*_USUAL_EPSILON))
     n_records = min(_MOST_RECORDS, max(map(len, subject.values.values())))
     # The first record again where each column has one value only, of which nothing can be learned.
-    records = [subject.frame(subject.equal_rows(1, code)) for code in range(max(2, n_records))]
+    records = [
+        subject.frame(subject.equal_rows(1, code)) for code in range(max(2, n_records))
+    ]
     width = len(columns_of(fitted.transform(records[0])))
     n_draws = min(max(_AUDITED_CELLS // max(width, 1), _LEAST_AUDITED), _MOST_AUDITED)
     guarantee = fitted.guarantee_
-    audit = bound_by_rows(fitted, records, delta=float(guarantee.delta), confidence=1 - FALSE_ALARM, n_draws=n_draws)
+    audit = bound_by_rows(
+        fitted,
+        records,
+        delta=float(guarantee.delta),
+        confidence=1 - FALSE_ALARM,
+        n_draws=n_draws,
+    )
     if audit is None:
-        fitted.transform(subject.frame(subject.equal_rows(1000)))  # raises the error, if it is one
-        raise AssertionError("transform does not return one readable row for each of many equal rows")
+        fitted.transform(
+            subject.frame(subject.equal_rows(1000))
+        )  # raises the error, if it is one
+        raise AssertionError(
+            "transform does not return one readable row for each of many equal rows"
+        )
     lower, event = audit
     require(
         lower <= guarantee.epsilon,

@@ -23,13 +23,17 @@ def check_form(release: Callable[[Any], Any], X: pd.DataFrame) -> list[str]:
     # The distinct values of each column, in ascending order without the last one, and in descending order without the
     # first one, as frames of every kind. Each has a secret beside its rows: in categories that do not occur, under
     # missing values, in metadata, in the rows of a larger frame of which it is a slice.
-    values = {name: list(dict.fromkeys(column)) for name, column in columns_of(X).items()}
+    values = {
+        name: list(dict.fromkeys(column)) for name, column in columns_of(X).items()
+    }
     tried = compare_forms(lambda _, table: release(table), opposite_frames(values))
     require(tried, "the release refuses frames of every kind")
     return tried
 
 
-def compare_forms(release: Callable[[str, Any], Any], frames: Iterable[tuple[str, Any, Any]]) -> list[str]:
+def compare_forms(
+    release: Callable[[str, Any], Any], frames: Iterable[tuple[str, Any, Any]]
+) -> list[str]:
     """Compare the releases of two tables of every kind."""
     tried = []
     for kind, *tables in frames:
@@ -45,38 +49,72 @@ def compare_forms(release: Callable[[str, Any], Any], frames: Iterable[tuple[str
 def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None:
     """Fail if the releases of two tables differ in more than values, or contain hidden data."""
     for table, output in zip(tables, released, strict=True):
-        require(not signs(pickle.dumps(output)), f"{kind}: what the frame holds beside its rows is released")
-        shared = any(mine is theirs for mine in memory_of(table) for theirs in memory_of(output))
-        require(not shared, f"{kind}: the output is a view of the memory of the true rows")
-        require(not objects_of(table) & objects_of(output), f"{kind}: the output holds objects of the true rows")
+        require(
+            not signs(pickle.dumps(output)),
+            f"{kind}: what the frame holds beside its rows is released",
+        )
+        shared = any(
+            mine is theirs for mine in memory_of(table) for theirs in memory_of(output)
+        )
+        require(
+            not shared, f"{kind}: the output is a view of the memory of the true rows"
+        )
+        require(
+            not objects_of(table) & objects_of(output),
+            f"{kind}: the output holds objects of the true rows",
+        )
     found = differences(*map(facts_of, released))
-    require(not found, f"{kind}: something else than the values depends on the rows: {', '.join(found)}")
+    require(
+        not found,
+        f"{kind}: something else than the values depends on the rows: {', '.join(found)}",
+    )
 
 
 def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, Any]]:
     """Build two tables of each kind, whose columns have opposite orders and different values."""
     orders = {
-        name: sorted(column, key=lambda value: (value is None, 0 if value is None else value))
+        name: sorted(
+            column, key=lambda value: (value is None, 0 if value is None else value)
+        )
         for name, column in values.items()
     }
-    one = dict(burdened_frames({name: _spread(order[:-1] or order) for name, order in orders.items()}))
-    other = dict(burdened_frames({name: _spread(order[:0:-1] or order) for name, order in orders.items()}))
+    one = dict(
+        burdened_frames(
+            {name: _spread(order[:-1] or order) for name, order in orders.items()}
+        )
+    )
+    other = dict(
+        burdened_frames(
+            {name: _spread(order[:0:-1] or order) for name, order in orders.items()}
+        )
+    )
     for kind in one:
         if kind in other:
             yield kind, one[kind], other[kind]
 
 
 def _spread(column: list[Any]) -> list[Any]:
-    return [column[place] for place in np.linspace(0, len(column) - 1, _ROWS).round().astype(int)]
+    return [
+        column[place]
+        for place in np.linspace(0, len(column) - 1, _ROWS).round().astype(int)
+    ]
 
 
-def _fitted_on_opposite_frames(subject: Subject) -> list[tuple[str, list[Any], list[Any]]]:
+def _fitted_on_opposite_frames(
+    subject: Subject,
+) -> list[tuple[str, list[Any], list[Any]]]:
     """Fit a clone on two tables of each kind that the transformer takes."""
     fits = []
     for kind, *tables in opposite_frames(subject.values):
         declared_as = "array" if kind.startswith("array") else "pandas"
         try:
-            fits.append((kind, tables, [subject.unfitted(kind=declared_as).fit(table) for table in tables]))
+            fits.append(
+                (
+                    kind,
+                    tables,
+                    [subject.unfitted(kind=declared_as).fit(table) for table in tables],
+                )
+            )
         except (TypeError, ValueError):
             continue
     return fits
@@ -84,15 +122,25 @@ def _fitted_on_opposite_frames(subject: Subject) -> list[tuple[str, list[Any], l
 
 def _check_nothing_else_is_carried_over(subject: Subject) -> None:
     """Check that the output depends on the rows by its values only, for frames of every kind."""
-    libraries = ("default", "pandas", "polars") if hasattr(subject.estimator, "set_output") else ("default",)
+    libraries = (
+        ("default", "pandas", "polars")
+        if hasattr(subject.estimator, "set_output")
+        else ("default",)
+    )
     for kind, tables, fits in subject.once(_fitted_on_opposite_frames):
         for library in libraries:
-            if library != "default" and kind.split(",")[0].split(" ")[0] in ("array", library):
+            if library != "default" and kind.split(",")[0].split(" ")[0] in (
+                "array",
+                library,
+            ):
                 continue  # scikit-learn converts arrays, and no one converts frames of the same library
             for fitted in fits if len(libraries) > 1 else ():
                 fitted.set_output(transform=library)
             try:
-                released = [fitted.transform(table) for fitted, table in zip(fits, tables, strict=True)]
+                released = [
+                    fitted.transform(table)
+                    for fitted, table in zip(fits, tables, strict=True)
+                ]
             except (TypeError, ValueError):
                 continue
             require_same_form(kind, tables, released)
@@ -101,19 +149,29 @@ def _check_nothing_else_is_carried_over(subject: Subject) -> None:
 def _check_nothing_else_is_stored(subject: Subject) -> None:
     """Check that a fitted transformer does not depend on the rows, for frames of every kind."""
     for kind, _, fits in subject.once(_fitted_on_opposite_frames):
-        require(not signs(pickle.dumps(fits[0])), f"{kind}: what the frame holds beside its rows is stored")
+        require(
+            not signs(pickle.dumps(fits[0])),
+            f"{kind}: what the frame holds beside its rows is stored",
+        )
         require_same_tables(kind, *fits)
 
 
 def require_same_tables(kind: str, one: Any, other: Any) -> None:
     """Fail if the tables in two fitted estimators differ in more than values."""
     first, second = (
-        {path: value for path, value in walk(fitted) if is_table(value) or isinstance(value, np.ndarray)}
+        {
+            path: value
+            for path, value in walk(fitted)
+            if is_table(value) or isinstance(value, np.ndarray)
+        }
         for fitted in (one, other)
     )
     for path in first.keys() & second.keys():
         found = differences(facts_of(first[path]), facts_of(second[path]))
-        require(not found, f"{kind}: the attribute {path} depends on the rows: {', '.join(found)}")
+        require(
+            not found,
+            f"{kind}: the attribute {path} depends on the rows: {', '.join(found)}",
+        )
 
 
 CHECKS = (_check_nothing_else_is_carried_over, _check_nothing_else_is_stored)
@@ -131,7 +189,10 @@ def facts_of(output: Any) -> Facts:
             "flags": output.flags.allows_duplicate_labels,
             "columns": _labels(output.columns),
         }
-        return facts | _of_columns({place: output.iloc[:, place] for place in range(output.shape[1])}, _of_pandas)
+        return facts | _of_columns(
+            {place: output.iloc[:, place] for place in range(output.shape[1])},
+            _of_pandas,
+        )
     if isinstance(output, pd.Series | pd.Index):
         return _of_pandas(output)
     if isinstance(output, np.ndarray):
@@ -145,17 +206,27 @@ def facts_of(output: Any) -> Facts:
             dict(zip(output.column_names, output.columns, strict=True)), _of_arrow
         )
     if hasattr(output, "get_columns"):
-        return _of_columns({column.name: column for column in output.get_columns()}, _of_polars)
+        return _of_columns(
+            {column.name: column for column in output.get_columns()}, _of_polars
+        )
     return _of_polars(output)
 
 
 def _of_columns(columns: Mapping[Any, Any], describe: Any) -> Facts:
-    return {f"{name!r}: {fact}": what for name, column in columns.items() for fact, what in describe(column).items()}
+    return {
+        f"{name!r}: {fact}": what
+        for name, column in columns.items()
+        for fact, what in describe(column).items()
+    }
 
 
 def _labels(index: pd.Index) -> Any:
     if isinstance(index, pd.MultiIndex):
-        return index.tolist(), list(index.names), [_labels(level) for level in index.levels]
+        return (
+            index.tolist(),
+            list(index.names),
+            [_labels(level) for level in index.levels],
+        )
     return index.tolist(), index.name, _dtype(index.dtype)
 
 
@@ -174,18 +245,30 @@ def _of_pandas(series: Any) -> Facts:
 
 def _of_arrow(column: Any) -> Facts:
     chunks = column.chunks if hasattr(column, "chunks") else [column]
-    dictionaries = [chunk.dictionary.to_pylist() for chunk in chunks if hasattr(chunk, "dictionary")]
-    return {"type": str(column.type), "chunks": [len(chunk) for chunk in chunks[:-1]], "dictionaries": dictionaries}
+    dictionaries = [
+        chunk.dictionary.to_pylist() for chunk in chunks if hasattr(chunk, "dictionary")
+    ]
+    return {
+        "type": str(column.type),
+        "chunks": [len(chunk) for chunk in chunks[:-1]],
+        "dictionaries": dictionaries,
+    }
 
 
 def _of_polars(series: Any) -> Facts:
-    facts = {"dtype": repr(series.dtype), "flags": series.flags, "chunks": series.chunk_lengths()[:-1]}
+    facts = {
+        "dtype": repr(series.dtype),
+        "flags": series.flags,
+        "chunks": series.chunk_lengths()[:-1],
+    }
     categories: Any = getattr(series.dtype, "categories", None)
     if categories is not None and hasattr(categories, "to_list"):
         return facts | {"categories": categories.to_list()}
     if type(series.dtype).__name__ == "Categorical":
         # `unique` and `sort` follow the codes of the table of categories.
-        facts["codes"] = dict(zip(series.to_list(), series.to_physical().to_list(), strict=True))
+        facts["codes"] = dict(
+            zip(series.to_list(), series.to_physical().to_list(), strict=True)
+        )
         if getattr(categories, "is_global", lambda: True)():
             # It depends on all data that the process reads. NaN is unequal to itself: always a difference.
             facts["process-wide categories"] = float("nan")
@@ -220,4 +303,9 @@ def memory_of(table: Any) -> Iterator[NDArray[Any]]:
 def objects_of(table: Any) -> set[int]:
     """Return the identities of the texts in columns of Python objects."""
     columns = [array for array in memory_of(table) if array.dtype == object]
-    return {id(item) for array in columns for item in array.ravel() if isinstance(item, str) and len(item) > 1}
+    return {
+        id(item)
+        for array in columns
+        for item in array.ravel()
+        if isinstance(item, str) and len(item) > 1
+    }

@@ -20,23 +20,52 @@ from sklearn.base import BaseEstimator, clone
 
 from skdp.base import rows_and_target
 from skdp.exact import round_up
-from skdp.privacy import BudgetExceeded, Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_epsilon, read_share
+from skdp.privacy import (
+    BudgetExceeded,
+    Mu,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    Rho,
+    check_epsilon,
+    read_share,
+)
 from skdp.testing._burdened_frames import signs
-from skdp.testing._carry_checks import opposite_frames, require_same_form, require_same_tables
+from skdp.testing._carry_checks import (
+    opposite_frames,
+    require_same_form,
+    require_same_tables,
+)
 from skdp.testing._error_checks import texts_of
 from skdp.testing._frame_checks import REPRESENTATION_CHECKS
 from skdp.testing._leak_checks import EXACT_CHECKS
-from skdp.testing._tools import RecordingLedger, columns_of, counted_draws, named, recorded_bytes, require, transformed
+from skdp.testing._tools import (
+    RecordingLedger,
+    columns_of,
+    counted_draws,
+    named,
+    recorded_bytes,
+    require,
+    transformed,
+)
 from skdp.testing._tools import fitted as _fitted
 from skdp.testing._tools import released_attributes as _released
 from skdp.testing._tools import released_text as _text
 from skdp.testing.replay import replay_release
 
 _SECRET = "hunter2"
-_KINDS = ("pandas", "pandas, category", "pyarrow", "pyarrow, dictionary", "polars", "polars, Categorical")
+_KINDS = (
+    "pandas",
+    "pandas, category",
+    "pyarrow",
+    "pyarrow, dictionary",
+    "polars",
+    "polars, Categorical",
+)
 
 
-def curator_checks(estimator: BaseEstimator, X: pd.DataFrame) -> Iterator[tuple[str, Callable[[], None]]]:
+def curator_checks(
+    estimator: BaseEstimator, X: pd.DataFrame
+) -> Iterator[tuple[str, Callable[[], None]]]:
     """List the checks of `check_curator` by name, to be run separately by a test runner."""
     if not isinstance(X, pd.DataFrame):
         raise TypeError(f"X must be a pandas.DataFrame, got {type(X).__name__}")
@@ -91,23 +120,44 @@ def check_curator(estimator: BaseEstimator, X: pd.DataFrame) -> None:
 def _check_guarantee_is_stated(estimator: Any, X: Any) -> None:
     """Check that `guarantee_` states epsilon, the columns, and whether the random bits are secure."""
     guarantee = getattr(_fitted(estimator, X, random_state=None), "guarantee_", None)
-    require(isinstance(guarantee, PrivacyGuarantee), "after fit, guarantee_ must be a PrivacyGuarantee")
+    require(
+        isinstance(guarantee, PrivacyGuarantee),
+        "after fit, guarantee_ must be a PrivacyGuarantee",
+    )
     assert isinstance(guarantee, PrivacyGuarantee)
     require(guarantee.mechanism, "guarantee_ must name the mechanism")
-    require(guarantee.scope == tuple(X.columns), f"the scope of guarantee_ is {guarantee.scope}, not the columns of X")
+    require(
+        guarantee.scope == tuple(X.columns),
+        f"the scope of guarantee_ is {guarantee.scope}, not the columns of X",
+    )
     require(guarantee.secure, "guarantee_ says secure=False without a seed")
     if isinstance(estimator.epsilon, Rho | Mu):
         rho = guarantee.rho
         wanted = Fraction(round_up(read_share(estimator.epsilon).mu_squared / 2))
-        require(guarantee.epsilon == 0 or rho is not None, f"guarantee_ has no rho, with epsilon={estimator.epsilon}")
-        require(rho is None or rho <= wanted, f"guarantee_ has rho {rho}, more than {estimator.epsilon}")
+        require(
+            guarantee.epsilon == 0 or rho is not None,
+            f"guarantee_ has no rho, with epsilon={estimator.epsilon}",
+        )
+        require(
+            rho is None or rho <= wanted,
+            f"guarantee_ has rho {rho}, more than {estimator.epsilon}",
+        )
     else:
         wanted = check_epsilon(estimator.epsilon)
-        require(guarantee.epsilon <= wanted, f"guarantee_ has epsilon {guarantee.epsilon}, more than {float(wanted)}")
+        require(
+            guarantee.epsilon <= wanted,
+            f"guarantee_ has epsilon {guarantee.epsilon}, more than {float(wanted)}",
+        )
     if guarantee.epsilon > 0:
-        require(guarantee.trust == "central", "a statistic of the table needs a trusted curator: trust='central'")
+        require(
+            guarantee.trust == "central",
+            "a statistic of the table needs a trusted curator: trust='central'",
+        )
         seeded = _fitted(estimator, X, random_state=0).guarantee_
-        require(not seeded.secure, "guarantee_ says secure=True although the randomness comes from a seed")
+        require(
+            not seeded.secure,
+            "guarantee_ says secure=True although the randomness comes from a seed",
+        )
 
 
 def _spends(estimator: Any, X: Any) -> PrivacyGuarantee:
@@ -121,17 +171,34 @@ def _check_each_fit_is_charged_once_and_first(estimator: Any, X: Any) -> None:
     """Check that `fit` charges its guarantee before it draws, and that clones and copies share the ledger."""
     guarantee = _spends(estimator, X)
     with counted_draws() as counter:
-        ledger = RecordingLedger(counter, epsilon=10 * guarantee.epsilon, delta=min(0.5, 10 * guarantee.delta))
+        ledger = RecordingLedger(
+            counter,
+            epsilon=10 * guarantee.epsilon,
+            delta=min(0.5, 10 * guarantee.delta),
+        )
         one = clone(estimator).set_params(ledger=ledger)
-        for time, fitting in enumerate((one, clone(one), copy.deepcopy(one), one), start=1):
+        for time, fitting in enumerate(
+            (one, clone(one), copy.deepcopy(one), one), start=1
+        ):
             before = counter[0]
             _fitted(fitting, X)
-            require(len(ledger.log) == time, f"fit charged the ledger {len(ledger.log)} times in {time} fits")
-            require(ledger.log[-1][1] == before, "fit drew coins before it charged the ledger")
-            require(counter[0] > before, "fit released something without drawing a coin")
+            require(
+                len(ledger.log) == time,
+                f"fit charged the ledger {len(ledger.log)} times in {time} fits",
+            )
+            require(
+                ledger.log[-1][1] == before,
+                "fit drew coins before it charged the ledger",
+            )
+            require(
+                counter[0] > before, "fit released something without drawing a coin"
+            )
     spent = 4 * guarantee.epsilon, 4 * guarantee.delta
     require(
-        all(math.isclose(got, wanted) for got, wanted in zip(ledger.spent, spent, strict=True)),
+        all(
+            math.isclose(got, wanted)
+            for got, wanted in zip(ledger.spent, spent, strict=True)
+        ),
         f"four fits were charged {ledger.spent}, not {spent}",
     )
 
@@ -149,23 +216,42 @@ def _check_over_the_budget_nothing_is_released(estimator: Any, X: Any) -> None:
         else:
             raise AssertionError("fit released more than the ledger covers")
     require(counter[0] == 0, "fit drew coins although the ledger did not cover it")
-    left = {name for name in _released(refused) if name not in ("n_features_in_", "feature_names_in_")}
-    require(not any(name.endswith("_") for name in left), f"a refused fit set {sorted(left)}")
+    left = {
+        name
+        for name in _released(refused)
+        if name not in ("n_features_in_", "feature_names_in_")
+    }
+    require(
+        not any(name.endswith("_") for name in left),
+        f"a refused fit set {sorted(left)}",
+    )
 
 
 def _check_mistakes_cost_nothing_and_show_nothing(estimator: Any, X: Any) -> None:
     """Check that invalid rows and parameters raise TypeError or ValueError, without a charge, a draw or a value."""
     ledger = PrivacyLedger(epsilon=1e6, delta=0.5)
-    cases: list[tuple[dict[str, Any], Any]] = [({}, X.to_numpy()[:, 0]), ({"epsilon": -1}, X)]
-    cases += [({"epsilon": math.nan}, X), ({"epsilon": True}, X), ({"random_state": np.random.default_rng(0)}, X)]
+    cases: list[tuple[dict[str, Any], Any]] = [
+        ({}, X.to_numpy()[:, 0]),
+        ({"epsilon": -1}, X),
+    ]
+    cases += [
+        ({"epsilon": math.nan}, X),
+        ({"epsilon": True}, X),
+        ({"random_state": np.random.default_rng(0)}, X),
+    ]
     with counted_draws() as counter:
         for parameters, rows in cases:
             try:
                 _fitted(estimator, rows, ledger=ledger, **parameters)
             except (TypeError, ValueError) as error:
-                require(not any(_SECRET in text for text in texts_of(error)), "an error shows a value of the table")
+                require(
+                    not any(_SECRET in text for text in texts_of(error)),
+                    "an error shows a value of the table",
+                )
             else:
-                raise AssertionError(f"fit accepts {parameters or 'rows that it should not'}")
+                raise AssertionError(
+                    f"fit accepts {parameters or 'rows that it should not'}"
+                )
     require(counter[0] == 0, "a fit that failed drew coins")
     require(ledger.spent == (0, 0), "a fit that failed was charged")
 
@@ -181,9 +267,14 @@ def _check_an_object_among_the_values_is_not_shown(estimator: Any, X: Any) -> No
         except (TypeError, ValueError) as error:
             texts, accepting = texts_of(error), None
     if accepting is not None:  # it is not among the values that are found
-        require(_SECRET not in _text(accepting), "a release shows an object of the table")
+        require(
+            _SECRET not in _text(accepting), "a release shows an object of the table"
+        )
         return
-    require(not any(_SECRET in text for text in texts), "an error shows a value of the table")
+    require(
+        not any(_SECRET in text for text in texts),
+        "an error shows a value of the table",
+    )
     require(counter[0] == 0, "a fit that failed drew coins")
     require(ledger.spent == (0, 0), "a fit that failed was charged")
 
@@ -200,7 +291,13 @@ def _check_every_fit_draws_coins_of_its_own(estimator: Any, X: Any) -> None:
     """Check that fits, copies and pickles draw different bytes without a seed, for any seed of NumPy."""
     _spends(estimator, X)
     original = clone(estimator).set_params(random_state=None, ledger=None)
-    copies = [original, original, clone(original), pickle.loads(pickle.dumps(original)), copy.deepcopy(original)]
+    copies = [
+        original,
+        original,
+        clone(original),
+        pickle.loads(pickle.dumps(original)),
+        copy.deepcopy(original),
+    ]
     drawn = []
     for one in copies:
         np.random.seed(0)  # noqa: NPY002
@@ -215,11 +312,20 @@ def _check_a_seed_repeats(estimator: Any, X: Any) -> None:
     """Check that an int seed gives the same release, from a copy and from a second fit."""
     first = _fitted(estimator, X, random_state=3)
     once = _text(first)
-    require(once == _text(_fitted(estimator, X, random_state=3)), "two fits with one seed differ")
+    require(
+        once == _text(_fitted(estimator, X, random_state=3)),
+        "two fits with one seed differ",
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        require(once == _text(first.fit(*rows_and_target(first, X))), "a second fit with one seed differs")
-    require(once == _text(pickle.loads(pickle.dumps(first))), "a pickle releases something else")
+        require(
+            once == _text(first.fit(*rows_and_target(first, X))),
+            "a second fit with one seed differs",
+        )
+    require(
+        once == _text(pickle.loads(pickle.dumps(first))),
+        "a pickle releases something else",
+    )
 
 
 def _check_nothing_of_the_table_stays(estimator: Any, X: Any) -> None:
@@ -229,11 +335,16 @@ def _check_nothing_of_the_table_stays(estimator: Any, X: Any) -> None:
     fitted = _fitted(estimator, X.iloc[:rows])
     for name, value in _released(fitted).items():
         for part in _parts(value):
-            require(not isinstance(part, pd.DataFrame | pd.Series), f"{name} holds a dataframe")
+            require(
+                not isinstance(part, pd.DataFrame | pd.Series),
+                f"{name} holds a dataframe",
+            )
             shape = np.shape(part) if isinstance(part, np.ndarray) else ()
             require(rows not in shape, f"{name} has an entry for each row")
             number = isinstance(part, int | np.integer) and not isinstance(part, bool)
-            require(not (number and part == rows), f"{name} is the exact number of rows")
+            require(
+                not (number and part == rows), f"{name} is the exact number of rows"
+            )
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -246,7 +357,9 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _lists(X: Any) -> dict[Any, list[Any]]:
-    return {name: X[name].astype(object).where(X[name].notna(), None).tolist() for name in X}
+    return {
+        name: X[name].astype(object).where(X[name].notna(), None).tolist() for name in X
+    }
 
 
 def _check_frames_of_all_kinds_give_the_same(estimator: Any, X: Any) -> None:
@@ -258,12 +371,23 @@ def _check_frames_of_all_kinds_give_the_same(estimator: Any, X: Any) -> None:
         except ImportError:
             continue
         fitted = _fitted(estimator, table, random_state=5)
-        require(_text(fitted) == _text(wanted), f"{library} gives something else than pandas")
+        require(
+            _text(fitted) == _text(wanted),
+            f"{library} gives something else than pandas",
+        )
         if hasattr(fitted, "transform"):
             output = transformed(fitted, table)
-            require(type(output) is type(table), f"transform makes a {type(output).__name__} of a {library} table")
-            same = columns_of(output) == columns_of(transformed(_fitted(estimator, X, random_state=5), X))
-            require(same, f"transform of a {library} table gives something else than of a pandas table")
+            require(
+                type(output) is type(table),
+                f"transform makes a {type(output).__name__} of a {library} table",
+            )
+            same = columns_of(output) == columns_of(
+                transformed(_fitted(estimator, X, random_state=5), X)
+            )
+            require(
+                same,
+                f"transform of a {library} table gives something else than of a pandas table",
+            )
 
 
 def _check_lazy_frames_are_refused_or_counted(estimator: Any, X: Any) -> None:
@@ -276,10 +400,16 @@ def _check_lazy_frames_are_refused_or_counted(estimator: Any, X: Any) -> None:
     try:
         fitted = _fitted(estimator, frame.lazy())
     except TypeError as error:
-        require("skdp.engines" in str(error), "the error for a lazy frame does not name skdp.engines")
+        require(
+            "skdp.engines" in str(error),
+            "the error for a lazy frame does not name skdp.engines",
+        )
     else:
         promise = _fitted(estimator, frame).guarantee_
-        require(fitted.guarantee_ == promise, "the promise for a lazy frame is another one than for its rows")
+        require(
+            fitted.guarantee_ == promise,
+            "the promise for a lazy frame is another one than for its rows",
+        )
 
 
 def _check_nothing_else_is_carried_over(estimator: Any, X: Any) -> None:
@@ -292,10 +422,16 @@ def _check_nothing_else_is_carried_over(estimator: Any, X: Any) -> None:
             fitted = [_fitted(estimator, table, random_state=0) for table in tables]
         except (TypeError, ValueError):
             continue
-        require(not signs(pickle.dumps(fitted[0])), f"{kind}: what the frame holds beside its rows is stored")
+        require(
+            not signs(pickle.dumps(fitted[0])),
+            f"{kind}: what the frame holds beside its rows is stored",
+        )
         require_same_tables(kind, *fitted)
         if getattr(estimator, "protects_rows", None) is True:
-            released = [transformed(one, table) for one, table in zip(fitted, tables, strict=True)]
+            released = [
+                transformed(one, table)
+                for one, table in zip(fitted, tables, strict=True)
+            ]
             require_same_form(kind, tables, released)
         if hasattr(estimator, "sample"):
             require_same_form(kind, tables, [one.sample(20) for one in fitted])
@@ -315,7 +451,10 @@ def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
         half = columns_of(transformed(fitted, X.iloc[: len(X) // 2]))
     require(counter[0] == 0, "transform draws coins")
     require(ledger.spent == spent, "transform is charged")
-    halves = all(repr(column[: len(X) // 2]) == repr(half[name]) for name, column in whole.items())
+    halves = all(
+        repr(column[: len(X) // 2]) == repr(half[name])
+        for name, column in whole.items()
+    )
     require(halves, "a row becomes something else when other rows are left out")
 
 

@@ -33,13 +33,22 @@ def _check_errors_hide_values(subject: Subject) -> None:
             unpicklable = {"ledger": None} if subject.accepts("ledger") else {}
             stored = pickle.dumps(odd.set_params(**unpicklable)).decode("latin-1")
             require(not shows(stored), f"fit with {label} stores the value")
-        require(worked or ledger.spent == (0, 0), f"fit with {label} charges the ledger, and releases nothing")
+        require(
+            worked or ledger.spent == (0, 0),
+            f"fit with {label} charges the ledger, and releases nothing",
+        )
     for label, X in odd_tables:
         spent = ledger.spent
         worked, output = _call(fitted, "transform", X, label)
         if worked:
-            require(not shows(repr(columns_of(output))), f"transform with {label} returns the value")
-        require(worked or ledger.spent == spent, f"transform with {label} charges the ledger, and releases nothing")
+            require(
+                not shows(repr(columns_of(output))),
+                f"transform with {label} returns the value",
+            )
+        require(
+            worked or ledger.spent == spent,
+            f"transform with {label} charges the ledger, and releases nothing",
+        )
 
 
 def _check_report_errors_hide_values(subject: Subject) -> None:
@@ -47,7 +56,10 @@ def _check_report_errors_hide_values(subject: Subject) -> None:
     fitted = subject.fit()
     for method in ("tally", "estimate_counts", "estimate_mean"):
         if hasattr(fitted, method):
-            for label, reports in (*_odd_tables(subject), *_odd_reports(fitted, subject)):
+            for label, reports in (
+                *_odd_tables(subject),
+                *_odd_reports(fitted, subject),
+            ):
                 _call(fitted, method, reports, label)
 
 
@@ -61,7 +73,10 @@ def _call(fitted: Any, method: str, X: Any, label: str) -> tuple[bool, Any]:
         except Exception as error:
             worked, output = False, None
             for shown in texts_of(error):
-                require(not shows(shown), f"{what} raises {type(error).__name__}, which shows the value")
+                require(
+                    not shows(shown),
+                    f"{what} raises {type(error).__name__}, which shows the value",
+                )
             require(
                 isinstance(error, TypeError | ValueError),
                 f"{what} raises {type(error).__name__}, not ValueError or TypeError",
@@ -86,8 +101,17 @@ def texts_of(error: BaseException | None) -> Iterator[str]:
         if error is None or any(error is other for other in seen):
             continue
         seen.append(error)
-        held = [*vars(error).values(), *(getattr(error, name, None) for name in ("object", "obj", "name", "doc"))]
-        yield from (str(error), repr(error), repr(error.args), *getattr(error, "__notes__", ()), *map(repr, held))
+        held = [
+            *vars(error).values(),
+            *(getattr(error, name, None) for name in ("object", "obj", "name", "doc")),
+        ]
+        yield from (
+            str(error),
+            repr(error),
+            repr(error.args),
+            *getattr(error, "__notes__", ()),
+            *map(repr, held),
+        )
         todo += [error.__cause__, error.__context__]
 
 
@@ -159,14 +183,31 @@ def _odd_tables(subject: Subject) -> Iterator[tuple[str, Any]]:
                 except (SkipTest, Exception):  # a library may refuse such a mixture
                     continue
                 yield f"an undeclared {type(bad).__name__} in {name!r} of {kind}", made
-        whole = {other: ([SECRET_TEXT] * 4 if other == name else column) for other, column in rows.items()}
-        yield f"undeclared categories in {name!r}", _object_frame(whole).astype({name: "category"})
-        for value in (float("inf"), 10**400, SECRET_NUMBER * 1e300, pd.Timestamp("2072-06-19")):
-            yield f"{type(value).__name__} in {name!r}", _object_frame(rows | {name: [value] * 4})
+        whole = {
+            other: ([SECRET_TEXT] * 4 if other == name else column)
+            for other, column in rows.items()
+        }
+        yield (
+            f"undeclared categories in {name!r}",
+            _object_frame(whole).astype({name: "category"}),
+        )
+        for value in (
+            float("inf"),
+            10**400,
+            SECRET_NUMBER * 1e300,
+            pd.Timestamp("2072-06-19"),
+        ):
+            yield (
+                f"{type(value).__name__} in {name!r}",
+                _object_frame(rows | {name: [value] * 4}),
+            )
     hidden: Rows = {name: [SECRET_TEXT] * 4 for name in names}
     yield "a column less", _object_frame(dict(list(hidden.items())[:-1]))
     yield "a column more", _object_frame(hidden | {"another": [SECRET_TEXT] * 4})
-    yield "other column names", _object_frame({f"{name}_": column for name, column in hidden.items()})
+    yield (
+        "other column names",
+        _object_frame({f"{name}_": column for name, column in hidden.items()}),
+    )
     yield "no column", pd.DataFrame(index=[SECRET_TEXT])
     yield "no row", _object_frame(hidden).iloc[:0]
     doubled = _object_frame(hidden | {"another": [SECRET_TEXT] * 4})
@@ -182,7 +223,10 @@ def _odd_tables(subject: Subject) -> Iterator[tuple[str, Any]]:
     yield "text as an array", np.full((3, len(names)), SECRET_TEXT)
     yield "numbers as an array", np.full((3, len(names)), SECRET_NUMBER)
     yield "a sparse array", csr_array(np.full((3, len(names)), SECRET_NUMBER))
-    yield "a masked array", np.ma.masked_array(np.full((3, len(names)), SECRET_NUMBER), mask=True)
+    yield (
+        "a masked array",
+        np.ma.masked_array(np.full((3, len(names)), SECRET_NUMBER), mask=True),
+    )
 
 
 def _object_frame(rows: Rows) -> pd.DataFrame:
@@ -191,7 +235,9 @@ def _object_frame(rows: Rows) -> pd.DataFrame:
     for name, values in rows.items():
         for place, value in enumerate(values):
             columns[name][place] = value
-    return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in columns.items()})
+    return pd.DataFrame(
+        {name: pd.Series(column, dtype=object) for name, column in columns.items()}
+    )
 
 
 def _odd_reports(fitted: Any, subject: Subject) -> Iterator[tuple[str, Any]]:
@@ -199,13 +245,25 @@ def _odd_reports(fitted: Any, subject: Subject) -> Iterator[tuple[str, Any]]:
     for name, column in reports.items():
         for bad in (*_undeclared(), None, float("nan"), float("inf"), -1, 0.5, 10**400):
             odd = [*column[:-1], bad]
-            yield f"{type(bad).__name__} as a report of {name!r}", _object_frame(reports | {name: odd})
-            listed = [list(row) for row in zip(*(reports | {name: odd}).values(), strict=True)]
+            yield (
+                f"{type(bad).__name__} as a report of {name!r}",
+                _object_frame(reports | {name: odd}),
+            )
+            listed = [
+                list(row) for row in zip(*(reports | {name: odd}).values(), strict=True)
+            ]
             yield f"{type(bad).__name__} as a report of {name!r} in a list", listed
 
 
 def _undeclared() -> tuple[Any, ...]:
-    return SECRET_TEXT, SECRET_NUMBER, int(SECRET_NUMBER), [SECRET_TEXT], SECRET_TEXT.encode(), _Opaque()
+    return (
+        SECRET_TEXT,
+        SECRET_NUMBER,
+        int(SECRET_NUMBER),
+        [SECRET_TEXT],
+        SECRET_TEXT.encode(),
+        _Opaque(),
+    )
 
 
 def _odd_objects() -> tuple[Any, ...]:

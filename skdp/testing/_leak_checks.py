@@ -20,7 +20,14 @@ from skdp.base import heard, rows_and_target
 from skdp.domain import Domain
 from skdp.privacy import BudgetExceeded, Mu, PrivacyLedger, Rho, read_share
 from skdp.testing._subject import Subject
-from skdp.testing._tools import RecordingLedger, counted_draws, is_table, released_attributes, require, walk
+from skdp.testing._tools import (
+    RecordingLedger,
+    counted_draws,
+    is_table,
+    released_attributes,
+    require,
+    walk,
+)
 
 _NUMBERING = r"sk-[\w-]*\d+|x[0-9a-f]{6,}"
 """The parts that differ between two displays of the same object: ids and addresses."""
@@ -32,16 +39,26 @@ _ROWS = 1237
 def _check_nothing_private_is_stored(subject: Subject) -> None:
     """Check that a fitted transformer depends neither on the rows nor on their number."""
     for seed in (None, 0):
-        fitted, other = (subject.fit(subject.rows(size, size), random_state=seed) for size in (_ROWS, 411))
+        fitted, other = (
+            subject.fit(subject.rows(size, size), random_state=seed)
+            for size in (_ROWS, 411)
+        )
         fitted.transform(subject.frame(subject.rows(_ROWS)))
         other.transform(subject.frame(subject.rows(411, 1)))
         differing = [
             name
             for name in sorted(vars(fitted).keys() | vars(other).keys())
-            if pickle.dumps(vars(fitted).get(name)) != pickle.dumps(vars(other).get(name))
+            if pickle.dumps(vars(fitted).get(name))
+            != pickle.dumps(vars(other).get(name))
         ]
-        require(not differing, f"the attributes {differing} depend on the rows of fit and transform")
-        require(pickle.dumps(fitted) == pickle.dumps(other), "the pickle depends on the rows of fit and transform")
+        require(
+            not differing,
+            f"the attributes {differing} depend on the rows of fit and transform",
+        )
+        require(
+            pickle.dumps(fitted) == pickle.dumps(other),
+            "the pickle depends on the rows of fit and transform",
+        )
         for path, what in _stored(fitted):
             raise AssertionError(f"the attribute {path} holds {what}")
     frame = subject.frame(subject.rows(_ROWS))
@@ -51,7 +68,10 @@ def _check_nothing_private_is_stored(subject: Subject) -> None:
     kept.fit_transform(frame)
     del frame
     gc.collect()
-    require(watched() is None, "the rows are still held by something after fit and transform")
+    require(
+        watched() is None,
+        "the rows are still held by something after fit and transform",
+    )
 
 
 def _stored(root: Any) -> Iterator[tuple[str, str]]:
@@ -73,12 +93,20 @@ def _stored(root: Any) -> Iterator[tuple[str, str]]:
 
 def _check_displays_hide_values(subject: Subject) -> None:
     """Check that `repr`, the HTML display and `get_params` do not depend on the rows."""
-    one, two = (subject.fit(subject.equal_rows(size, code)) for size, code in ((_ROWS, 0), (411, 1)))
+    one, two = (
+        subject.fit(subject.equal_rows(size, code))
+        for size, code in ((_ROWS, 0), (411, 1))
+    )
     unfitted = subject.unfitted()
     require(repr(one) == repr(unfitted), "repr changes with fit")
-    require(repr(one.get_params()) == repr(unfitted.get_params()), "get_params changes with fit")
+    require(
+        repr(one.get_params()) == repr(unfitted.get_params()),
+        "get_params changes with fit",
+    )
     if hasattr(one, "_repr_html_"):
-        html = [re.sub(_NUMBERING, "", estimator._repr_html_()) for estimator in (one, two)]
+        html = [
+            re.sub(_NUMBERING, "", estimator._repr_html_()) for estimator in (one, two)
+        ]
         require(html[0] == html[1], "the HTML display depends on the rows")
 
 
@@ -92,7 +120,10 @@ def _check_warnings_hide_values(subject: Subject) -> None:
             with heard() as texts:
                 getattr(estimator, method)(frame)
             said.append(texts)
-        require(said[0] == said[1], f"a warning, a log record or the output of {method} depends on the rows")
+        require(
+            said[0] == said[1],
+            f"a warning, a log record or the output of {method} depends on the rows",
+        )
 
 
 def _check_ledger_is_charged_once_and_first(subject: Subject) -> None:
@@ -106,12 +137,21 @@ def _check_ledger_is_charged_once_and_first(subject: Subject) -> None:
         for number in (1, 2):
             before = draws[0]
             fitted.transform(frame)
-            require(len(ledger.log) == number, f"{number} calls of transform charge {len(ledger.log)} times")
+            require(
+                len(ledger.log) == number,
+                f"{number} calls of transform charge {len(ledger.log)} times",
+            )
             guarantee, drawn = ledger.log[-1]
-            require(guarantee == fitted.guarantee_, "the ledger is charged with something else than guarantee_")
+            require(
+                guarantee == fitted.guarantee_,
+                "the ledger is charged with something else than guarantee_",
+            )
             require(drawn == before, "coins are drawn before the ledger is charged")
         fitted.set_params(ledger=None).transform(frame)
-        require(len(ledger.log) == 3, "a ledger that is taken away after fit is not charged any more")
+        require(
+            len(ledger.log) == 3,
+            "a ledger that is taken away after fit is not charged any more",
+        )
 
 
 def _check_budget_is_kept(subject: Subject) -> None:
@@ -132,9 +172,14 @@ def _check_budget_is_kept(subject: Subject) -> None:
             try:
                 release(frame)
             except BudgetExceeded:
-                require(draws[0] == public, "coins are drawn although the budget is exceeded")
+                require(
+                    draws[0] == public,
+                    "coins are drawn although the budget is exceeded",
+                )
             else:
-                raise AssertionError("something is released although the budget is exceeded")
+                raise AssertionError(
+                    "something is released although the budget is exceeded"
+                )
         require(ledger.spent == spent, "a refused release is charged")
 
 
@@ -150,7 +195,9 @@ def _check_use_before_fit(subject: Subject) -> None:
         except NotFittedError:
             continue
         except Exception as error:
-            raise AssertionError(f"{method} before fit raises {type(error).__name__}, not NotFittedError") from error
+            raise AssertionError(
+                f"{method} before fit raises {type(error).__name__}, not NotFittedError"
+            ) from error
         raise AssertionError(f"{method} works before fit")
 
 
@@ -181,7 +228,13 @@ def _check_nothing_exact_is_shown(estimator: Any, X: Any) -> None:
         rows[-1:].repeat(4),
     ):  # other numbers, values and extremes
         shown = [dict(_shown(estimator, X.iloc[places], seed)) for seed in _SEEDS]
-        agreed.append({path: text for path, text in shown[0].items() if all(one.get(path) == text for one in shown)})
+        agreed.append(
+            {
+                path: text
+                for path, text in shown[0].items()
+                if all(one.get(path) == text for one in shown)
+            }
+        )
     common = set.intersection(*map(set, agreed))
     exact = sorted(path for path in common if len({one[path] for one in agreed}) > 1)
     require(not exact, f"{', '.join(exact[:3])} follow from the rows without noise")
@@ -190,7 +243,9 @@ def _check_nothing_exact_is_shown(estimator: Any, X: Any) -> None:
 def _shown(estimator: Any, table: Any, seed: int) -> Iterator[tuple[str, str]]:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        one = clone(estimator).set_params(random_state=seed, epsilon=_small(estimator.epsilon))
+        one = clone(estimator).set_params(
+            random_state=seed, epsilon=_small(estimator.epsilon)
+        )
         one.fit(*rows_and_target(one, table))
     yield "warnings", repr(sorted(str(warning.message) for warning in found))
     yield from leaves("", released_attributes(one), ())
@@ -198,7 +253,9 @@ def _shown(estimator: Any, table: Any, seed: int) -> Iterator[tuple[str, str]]:
 
 def _small(epsilon: Any) -> Any:
     if isinstance(epsilon, Rho | Mu):
-        least = type(epsilon)(_EPSILON**2 if isinstance(epsilon, Rho) else _EPSILON, epsilon.delta)
+        least = type(epsilon)(
+            _EPSILON**2 if isinstance(epsilon, Rho) else _EPSILON, epsilon.delta
+        )
         return min(least, epsilon, key=lambda share: read_share(share).amount)
     return min(_EPSILON, float(epsilon))
 
@@ -219,7 +276,9 @@ def leaves(path: str, value: Any, within: tuple[int, ...]) -> Iterator[tuple[str
     if isinstance(value, Mapping):
         for name, part in value.items():
             yield from leaves(f"{path}[{name!r}]" if path else str(name), part, within)
-    elif repr(value) == object.__repr__(value) or hasattr(type(value), "__dataclass_fields__"):
+    elif repr(value) == object.__repr__(value) or hasattr(
+        type(value), "__dataclass_fields__"
+    ):
         yield from leaves(f"{path}.", dict(getattr(value, "__dict__", {})), within)
     elif isinstance(value, pd.DataFrame | pd.Series):
         yield path, repr((value.to_dict(), value.index.tolist()))

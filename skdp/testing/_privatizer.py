@@ -45,11 +45,16 @@ _ALL = _named(
 _OF_MEMORY = _named(*_randomness_checks.MEMORY_CHECKS)
 
 
-def privatizer_checks(estimator: BaseEstimator, X: TableLike | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
+def privatizer_checks(
+    estimator: BaseEstimator, X: TableLike | None = None
+) -> Iterator[tuple[str, Callable[[], None]]]:
     """List the checks of `check_privatizer` by name, to be run separately by a test runner."""
     subject = Subject.of(estimator, X)
     for name, check in (_ALL | _OF_MEMORY if subject.memoised else _ALL).items():
-        yield name, partial(named, type(estimator).__name__, name, partial(check, subject))
+        yield (
+            name,
+            partial(named, type(estimator).__name__, name, partial(check, subject)),
+        )
 
 
 def check_privatizer(
@@ -152,7 +157,9 @@ def check_privatizer(
     known = [*_ALL, *_OF_MEMORY]
     unknown = [name for name in expected if name not in known]
     if unknown:
-        raise ValueError(f"expected_failed_checks names no checks: {unknown}; there are {known}")
+        raise ValueError(
+            f"expected_failed_checks names no checks: {unknown}; there are {known}"
+        )
     if on_fail not in ("raise", None):
         raise ValueError(f"on_fail must be 'raise' or None, got {on_fail!r}")
     results = []
@@ -161,7 +168,9 @@ def check_privatizer(
         status, reason = _outcome(check)
         if name in expected and status != "skipped":
             status, reason = (
-                ("xfail", expected[name]) if status == "failed" else ("failed", f"{name}: passes after all")
+                ("xfail", expected[name])
+                if status == "failed"
+                else ("failed", f"{name}: passes after all")
             )
         if status == "failed" and on_fail == "raise":
             raise AssertionError(reason)

@@ -31,18 +31,28 @@ def _check_guarantee_is_stated(subject: Subject) -> None:
         try:
             fitted = subject.fit(random_state=None)
         except PrivacyLeakWarning:
-            raise AssertionError("fit reads the data although the columns are declared") from None
+            raise AssertionError(
+                "fit reads the data although the columns are declared"
+            ) from None
     guarantee = getattr(fitted, "guarantee_", None)
-    require(isinstance(guarantee, PrivacyGuarantee), "after fit, guarantee_ must be a PrivacyGuarantee")
+    require(
+        isinstance(guarantee, PrivacyGuarantee),
+        "after fit, guarantee_ must be a PrivacyGuarantee",
+    )
     assert isinstance(guarantee, PrivacyGuarantee)
-    require(math.isfinite(guarantee.epsilon) and guarantee.epsilon >= 0, "the epsilon of guarantee_ must be finite")
+    require(
+        math.isfinite(guarantee.epsilon) and guarantee.epsilon >= 0,
+        "the epsilon of guarantee_ must be finite",
+    )
     require(guarantee.mechanism, "guarantee_ must name the mechanism")
     require(
         guarantee.scope == tuple(subject.values),
         f"the scope of guarantee_ is {guarantee.scope}, not the fitted columns {tuple(subject.values)}",
     )
     require(guarantee.secure, "guarantee_ says secure=False without a seed")
-    if subject.accepts("random_state") and not subject.memoised:  # permanent random bits come from the key
+    if (
+        subject.accepts("random_state") and not subject.memoised
+    ):  # permanent random bits come from the key
         require(
             not subject.fit(random_state=0).guarantee_.secure,
             "guarantee_ says secure=True although the randomness comes from a seed",
@@ -60,7 +70,10 @@ def _worst_ratio(table: list[list[Fraction]]) -> Fraction:
     for report in zip(*table, strict=True):
         if not any(report):
             continue  # never reported under any value
-        require(all(report), "channel() has a report that is possible under one value only: it proves that value")
+        require(
+            all(report),
+            "channel() has a report that is possible under one value only: it proves that value",
+        )
         worst = max(worst, max(report) / min(report))
     return worst
 
@@ -70,13 +83,22 @@ def _check_channel_keeps_the_guarantee(subject: Subject) -> None:
     fitted = subject.fit()
     tables = _channel(fitted)
     for table in tables:
-        require(all(len(row) == len(table[0]) for row in table), "channel() has rows of different lengths")
+        require(
+            all(len(row) == len(table[0]) for row in table),
+            "channel() has rows of different lengths",
+        )
         require(
             all(isinstance(share, Fraction | int) for row in table for share in row),
             "channel() must hold exact Fractions",
         )
-        require(all(share >= 0 for row in table for share in row), "channel() holds a negative probability")
-        require(all(sum(row) == 1 for row in table), "a row of channel() does not add up to 1")
+        require(
+            all(share >= 0 for row in table for share in row),
+            "channel() holds a negative probability",
+        )
+        require(
+            all(sum(row) == 1 for row in table),
+            "a row of channel() does not add up to 1",
+        )
     ratios = [_worst_ratio(table) for table in tables]
     # Where one attribute of a record is sampled, only that one is reported.
     sampled = subject.parameters.get("strategy") == "sample"
@@ -102,21 +124,35 @@ def _check_reports_follow_the_channel(subject: Subject) -> None:
     names, values = list(subject.values), list(subject.values.values())
     sizes = [len(column) for column in values]
     if not looks_like_the_original(fitted, subject):
-        raise SkipTest("the output is not one column of declared values for each input column")
+        raise SkipTest(
+            "the output is not one column of declared values for each input column"
+        )
     joint = len(tables) == 1
-    groups = [list(range(len(names)))] if joint else [[place] for place in range(len(names))]
+    groups = (
+        [list(range(len(names)))] if joint else [[place] for place in range(len(names))]
+    )
     rounds = min(40, max(map(len, tables)))
     size = max(4000, _CHANNEL_DRAWS // rounds)
     for turn in range(rounds):
         # In a joint table the last column runs fastest.
-        cells = [int(c) for c in np.unravel_index(turn, sizes)] if joint else [turn % k for k in sizes]
-        rows = {name: [column[code]] * size for name, column, code in zip(names, values, cells, strict=True)}
+        cells = (
+            [int(c) for c in np.unravel_index(turn, sizes)]
+            if joint
+            else [turn % k for k in sizes]
+        )
+        rows = {
+            name: [column[code]] * size
+            for name, column, code in zip(names, values, cells, strict=True)
+        }
         codes = codes_of(columns_of(fitted.transform(subject.frame(rows))), subject)
         for group, table in zip(groups, tables, strict=True):
             shape = [sizes[place] for place in group]
             true = int(np.ravel_multi_index([cells[place] for place in group], shape))
             seen = np.ravel_multi_index([codes[place] for place in group], shape)
-            pvalue = _goodness(np.bincount(seen, minlength=math.prod(shape)), [float(share) for share in table[true]])
+            pvalue = _goodness(
+                np.bincount(seen, minlength=math.prod(shape)),
+                [float(share) for share in table[true]],
+            )
             require(
                 pvalue > FALSE_ALARM,
                 f"the reports of {', '.join(map(str, (names[place] for place in group)))} do not follow channel() "
@@ -132,14 +168,22 @@ def _check_reports_follow_the_channel(subject: Subject) -> None:
                 )
 
 
-def require_ratio(chosen_by: list[Counter[Any]], tested: list[Counter[Any]], epsilon: float, what: str) -> None:
+def require_ratio(
+    chosen_by: list[Counter[Any]], tested: list[Counter[Any]], epsilon: float, what: str
+) -> None:
     """Fail if some outcomes are more than e^epsilon times as frequent under one truth as under another."""
     ratio = math.exp(min(epsilon, 700.0))
-    event = [outcome for outcome, count in chosen_by[0].items() if count > ratio * chosen_by[1][outcome]]
+    event = [
+        outcome
+        for outcome, count in chosen_by[0].items()
+        if count > ratio * chosen_by[1][outcome]
+    ]
     one, other = (sum(counts[outcome] for outcome in event) for counts in tested)
     if one + other == 0:
         return
-    pvalue = binomtest(one, one + other, ratio / (1 + ratio), alternative="greater").pvalue
+    pvalue = binomtest(
+        one, one + other, ratio / (1 + ratio), alternative="greater"
+    ).pvalue
     require(
         pvalue > FALSE_ALARM,
         f"some {what} are {one / max(other, 1):.3g} times as frequent under one record as under another, but e^epsilon "
@@ -154,9 +198,16 @@ def looks_like_the_original(fitted: Any, subject: Subject) -> bool:
     rows = subject.rows(20)
     frame = subject.frame(rows)
     sizes = [len(values) for values in subject.values.values()]
-    shapes = [(len(table), len(table[0])) for table in fitted.channel()] if hasattr(fitted, "channel") else []
+    shapes = (
+        [(len(table), len(table[0])) for table in fitted.channel()]
+        if hasattr(fitted, "channel")
+        else []
+    )
     square = [[(size, size) for size in sizes], [(math.prod(sizes),) * 2]]
-    if list(columns_of(fitted.transform(frame))) != list(subject.values) or shapes not in square:
+    if (
+        list(columns_of(fitted.transform(frame))) != list(subject.values)
+        or shapes not in square
+    ):
         return False
     return not hasattr(fitted, "encode") or columns_of(fitted.encode(frame)) == rows
 
@@ -166,7 +217,10 @@ def codes_of(columns: Rows, subject: Subject) -> list[NDArray[np.intp]]:
     codes = []
     for name, values in subject.values.items():
         places = {value: code for code, value in enumerate(values)}
-        require(set(columns[name]) <= set(places), f"the output of {name} holds values that are not declared")
+        require(
+            set(columns[name]) <= set(places),
+            f"the output of {name} holds values that are not declared",
+        )
         codes.append(np.array([places[value] for value in columns[name]], np.intp))
     return codes
 
@@ -175,11 +229,17 @@ def _goodness(observed: NDArray[np.intp], shares: list[float]) -> float:
     """Test counts against probabilities, with rare cells combined."""
     expected = np.array(shares) * observed.sum()
     rare = expected < _LEAST_EXPECTED
-    pooled = np.append(observed[~rare], observed[rare].sum()), np.append(expected[~rare], expected[rare].sum())
+    pooled = (
+        np.append(observed[~rare], observed[rare].sum()),
+        np.append(expected[~rare], expected[rare].sum()),
+    )
     if pooled[1][-1] < _LEAST_EXPECTED:
         # Too rare for the approximation: use the Chernoff bound for a Poisson number.
         count, mean = float(pooled[0][-1]), float(pooled[1][-1])
-        if count > mean and math.exp(count - mean) * (mean / count) ** count < FALSE_ALARM:
+        if (
+            count > mean
+            and math.exp(count - mean) * (mean / count) ** count < FALSE_ALARM
+        ):
             return 0.0
         pooled = pooled[0][:-1], pooled[1][:-1]
         if len(pooled[0]) == 0 or pooled[0].sum() == 0:
@@ -205,14 +265,24 @@ def _check_missing_values_are_hidden(subject: Subject) -> None:
         where = np.random.default_rng(SEED).random(size) < 0.5
         present = next(value for value in values if value is not None)
         column = [None if gone else present for gone in where]
-        gapped = {other: (column if other == name else kept) for other, kept in rows.items()}
-        frame = pd.DataFrame({other: pd.Series(kept, dtype=object) for other, kept in gapped.items()})
+        gapped = {
+            other: (column if other == name else kept) for other, kept in rows.items()
+        }
+        frame = pd.DataFrame(
+            {other: pd.Series(kept, dtype=object) for other, kept in gapped.items()}
+        )
         fitted = subject.fit_noisy(random_state=SEED)
-        gaps = {label for label, output in columns_of(fitted.transform(whole)).items() if None in output}
+        gaps = {
+            label
+            for label, output in columns_of(fitted.transform(whole)).items()
+            if None in output
+        }
         try:
             reports = columns_of(fitted.transform(frame))
         except (TypeError, ValueError):
-            require(None not in values, f"column {name!r} declares missing, and refuses it")
+            require(
+                None not in values, f"column {name!r} declares missing, and refuses it"
+            )
             continue
         for label, output in reports.items():
             empty = np.array([value is None for value in output])
@@ -233,8 +303,14 @@ def _check_no_column_passes_through(subject: Subject) -> None:
     fitted = subject.fit_noisy(random_state=None)
     first, second = (columns_of(fitted.transform(frame)) for _ in range(2))
     for label, output in first.items():
-        require(output not in rows.values(), f"column {label!r} of the output is a true column")
-        require(output != second[label], f"column {label!r} of the output is the same at each call")
+        require(
+            output not in rows.values(),
+            f"column {label!r} of the output is a true column",
+        )
+        require(
+            output != second[label],
+            f"column {label!r} of the output is the same at each call",
+        )
 
 
 def _check_later_parameters_wait_for_fit(subject: Subject) -> None:
@@ -242,9 +318,20 @@ def _check_later_parameters_wait_for_fit(subject: Subject) -> None:
     frame = subject.frame(subject.equal_rows(600))
     fitted, changed = (subject.fit_noisy(random_state=SEED) for _ in range(2))
     promised = changed.guarantee_
-    later = {"epsilon": 300.0, "random_state": None, "p": 0.999, "q": 0.001, "handle_unknown": "uniform"}
-    changed.set_params(**{name: value for name, value in later.items() if subject.accepts(name)})
-    require(changed.guarantee_ == promised, "guarantee_ changed with a parameter that was set after fit")
+    later = {
+        "epsilon": 300.0,
+        "random_state": None,
+        "p": 0.999,
+        "q": 0.001,
+        "handle_unknown": "uniform",
+    }
+    changed.set_params(
+        **{name: value for name, value in later.items() if subject.accepts(name)}
+    )
+    require(
+        changed.guarantee_ == promised,
+        "guarantee_ changed with a parameter that was set after fit",
+    )
     require(
         release(changed, frame) == release(fitted, frame),
         "a parameter that was set after fit changes the release, but not guarantee_",
@@ -252,7 +339,8 @@ def _check_later_parameters_wait_for_fit(subject: Subject) -> None:
     if subject.accepts("random_state"):
         secure = subject.fit_noisy(random_state=None).set_params(random_state=SEED)
         require(
-            not secure.guarantee_.secure or len({release(secure, frame), release(fitted, frame)}) == 2,
+            not secure.guarantee_.secure
+            or len({release(secure, frame), release(fitted, frame)}) == 2,
             "a seed that was set after fit is used, and guarantee_ still says secure=True",
         )
 
@@ -261,54 +349,82 @@ _STANDARD_ERRORS = 5
 _REPEATS, _CALLS = 200, 4
 
 
-def _estimate(fitted: Any, reports: Any, rows: Rows, subject: Subject) -> tuple[pd.DataFrame, NDArray[Any], str]:
+def _estimate(
+    fitted: Any, reports: Any, rows: Rows, subject: Subject
+) -> tuple[pd.DataFrame, NDArray[Any], str]:
     """Estimate from reports known quantities of the rows."""
     if hasattr(fitted, "estimate_counts"):
         table = fitted.estimate_counts(reports)
         return table, _true_counts(rows, subject, table), "count"
     if hasattr(fitted, "estimate_mean") and subject.numeric:
-        return fitted.estimate_mean(reports), np.array([np.mean(column) for column in rows.values()]), "mean"
+        return (
+            fitted.estimate_mean(reports),
+            np.array([np.mean(column) for column in rows.values()]),
+            "mean",
+        )
     raise SkipTest("no estimates")
 
 
 def _estimates(subject: Subject) -> tuple[list[pd.DataFrame], NDArray[Any], str]:
     """Estimate many times from fresh reports of the same rows, with a known truth."""
-    fitted = subject.fit(random_state=SEED, **subject.epsilon_at_most(2.0 * len(subject.values)))
+    fitted = subject.fit(
+        random_state=SEED, **subject.epsilon_at_most(2.0 * len(subject.values))
+    )
     size, times = 400, _REPEATS // _CALLS
     rows = subject.rows(size)
     frame = subject.frame({name: column * times for name, column in rows.items()})
     calls = [fitted.transform(frame) for _ in range(_CALLS)]
-    parts = [reports[start * size : (start + 1) * size] for reports in calls for start in range(times)]
+    parts = [
+        reports[start * size : (start + 1) * size]
+        for reports in calls
+        for start in range(times)
+    ]
     results = [_estimate(fitted, reports, rows, subject) for reports in parts]
     return [table for table, _, _ in results], *results[0][1:]
 
 
-def _true_counts(rows: Rows, subject: Subject, table: pd.DataFrame) -> NDArray[np.float64]:
+def _true_counts(
+    rows: Rows, subject: Subject, table: pd.DataFrame
+) -> NDArray[np.float64]:
     if any(isinstance(cell, tuple) for column in rows.values() for cell in column):
         # Cells of values, or of pairs of a key and a value.
         held = {
             name: Counter(
-                value for cell in column for value in {part[0] if isinstance(part, tuple) else part for part in cell}
+                value
+                for cell in column
+                for value in {
+                    part[0] if isinstance(part, tuple) else part for part in cell
+                }
             )
             for name, column in rows.items()
         }
         keys = (
-            table.index if isinstance(table.index, pd.MultiIndex) else [(next(iter(rows)), key) for key in table.index]
+            table.index
+            if isinstance(table.index, pd.MultiIndex)
+            else [(next(iter(rows)), key) for key in table.index]
         )
         return np.array([held[name][value] for name, value in keys], float)
     codes = codes_of(rows, subject)
     sizes = [len(values) for values in subject.values.values()]
     if len(sizes) == 1 or list(table.index.names) == ["column", "category"]:
-        counts = [np.bincount(column, minlength=size) for column, size in zip(codes, sizes, strict=True)]
+        counts = [
+            np.bincount(column, minlength=size)
+            for column, size in zip(codes, sizes, strict=True)
+        ]
         return np.concatenate(counts).astype(float)
-    return np.bincount(np.ravel_multi_index(codes, sizes), minlength=math.prod(sizes)).astype(float)
+    return np.bincount(
+        np.ravel_multi_index(codes, sizes), minlength=math.prod(sizes)
+    ).astype(float)
 
 
 def _check_estimates_are_unbiased(subject: Subject) -> None:
     """Check that the mean of the estimates over many releases is the truth."""
     tables, truth, what = subject.once(_estimates)
     estimates = np.array([table[what].to_numpy(float) for table in tables])
-    require(estimates.shape[1:] == truth.shape, f"{estimates.shape[1]} estimates for {truth.size} values")
+    require(
+        estimates.shape[1:] == truth.shape,
+        f"{estimates.shape[1]} estimates for {truth.size} values",
+    )
     std_error = estimates.std(axis=0, ddof=1) / math.sqrt(_REPEATS)
     distance = np.abs(estimates.mean(axis=0) - truth)
     require(
@@ -321,25 +437,42 @@ def _check_estimates_are_unbiased(subject: Subject) -> None:
 def _check_standard_errors_are_right(subject: Subject) -> None:
     """Check that the stated standard errors are those of the estimates."""
     tables, _, what = subject.once(_estimates)
-    actual = np.array([table[what].to_numpy(float) for table in tables]).std(axis=0, ddof=1)
-    ratio = np.mean([table["std_error"].to_numpy(float) for table in tables], axis=0) / actual
+    actual = np.array([table[what].to_numpy(float) for table in tables]).std(
+        axis=0, ddof=1
+    )
+    ratio = (
+        np.mean([table["std_error"].to_numpy(float) for table in tables], axis=0)
+        / actual
+    )
     # Of 200 values, the standard deviation is known to 5 %.
-    require((ratio > 0.75).all(), f"the estimates vary {1 / ratio.min():.2f} times as much as std_error says")
+    require(
+        (ratio > 0.75).all(),
+        f"the estimates vary {1 / ratio.min():.2f} times as much as std_error says",
+    )
     if what == "count":  # that of a mean may be one for the population
-        require((ratio < 1.33).all(), f"std_error is {ratio.max():.2f} times how much the estimates vary")
+        require(
+            (ratio < 1.33).all(),
+            f"std_error is {ratio.max():.2f} times how much the estimates vary",
+        )
 
 
 def _check_rows_stay_in_place(subject: Subject) -> None:
     """Check that report i is that of record i."""
     size = 3000
-    fitted = subject.fit(random_state=SEED, **subject.epsilon_at_most(4.0 * len(subject.values)))
+    fitted = subject.fit(
+        random_state=SEED, **subject.epsilon_at_most(4.0 * len(subject.values))
+    )
     marked = np.random.default_rng(SEED).random(size) < 0.5
-    rows = {name: [values[0 if first else -1] for first in marked] for name, values in subject.values.items()}
+    rows = {
+        name: [values[0 if first else -1] for first in marked]
+        for name, values in subject.values.items()
+    }
     reports = fitted.transform(subject.frame(rows))
     require(len(reports) == size, f"{size} records gave {len(reports)} reports")
     for chosen in (marked, ~marked):
         part = {
-            name: [value for value, use in zip(column, chosen, strict=True) if use] for name, column in rows.items()
+            name: [value for value, use in zip(column, chosen, strict=True) if use]
+            for name, column in rows.items()
         }
         table, truth, what = _estimate(fitted, reports[chosen], part, subject)
         bound = (_STANDARD_ERRORS + 2) * table["std_error"].to_numpy(float) + 1e-6
@@ -356,14 +489,21 @@ def _check_reports_can_be_read(subject: Subject) -> None:
     reports = fitted.transform(subject.frame(subject.rows(size)))
     if looks_like_the_original(fitted, subject):
         codes_of(columns_of(reports), subject)
-    read = [name for name in ("tally", "estimate_counts", "estimate_mean") if hasattr(fitted, name)]
+    read = [
+        name
+        for name in ("tally", "estimate_counts", "estimate_mean")
+        if hasattr(fitted, name)
+    ]
     if not read:
         raise SkipTest("nothing reads the reports")
     for name in read:
         getattr(fitted, name)(reports)
     if hasattr(fitted, "tally"):
         tally = fitted.tally(reports)
-        require(tally.n_reports == size, f"a tally of {size} reports counts {tally.n_reports}")
+        require(
+            tally.n_reports == size,
+            f"a tally of {size} reports counts {tally.n_reports}",
+        )
         require((tally + tally).n_reports == 2 * size, "two tallies do not add")
 
 

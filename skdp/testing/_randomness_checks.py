@@ -30,7 +30,10 @@ _PATIENCE = 120
 
 def _require_different(releases: Iterable[str], what: str) -> None:
     listed = list(releases)
-    require(len(set(listed)) == len(listed), f"{what} repeat each other's coins: their releases are equal")
+    require(
+        len(set(listed)) == len(listed),
+        f"{what} repeat each other's coins: their releases are equal",
+    )
 
 
 def _check_calls_draw_fresh_coins(subject: Subject) -> None:
@@ -38,9 +41,15 @@ def _check_calls_draw_fresh_coins(subject: Subject) -> None:
     frame = subject.frame(subject.equal_rows(_ROWS))
     for seed in (None, 0) if subject.accepts("random_state") else (None,):
         fitted = subject.fit_noisy(random_state=seed)
-        _require_different((release(fitted, frame) for _ in range(4)), f"calls of transform (random_state={seed})")
+        _require_different(
+            (release(fitted, frame) for _ in range(4)),
+            f"calls of transform (random_state={seed})",
+        )
     fitted = subject.fit_noisy(random_state=None)
-    _require_different((repr(columns_of(fitted.fit_transform(frame))) for _ in range(3)), "calls of fit_transform")
+    _require_different(
+        (repr(columns_of(fitted.fit_transform(frame))) for _ in range(3)),
+        "calls of fit_transform",
+    )
 
 
 def _check_columns_draw_their_own_coins(subject: Subject) -> None:
@@ -48,12 +57,20 @@ def _check_columns_draw_their_own_coins(subject: Subject) -> None:
     twin = subject.twin()
     frame = twin.frame(twin.equal_rows(_ROWS))
     for seed in (None, 0):
-        columns = list(columns_of(twin.fit_noisy(random_state=seed).transform(frame)).values())
+        columns = list(
+            columns_of(twin.fit_noisy(random_state=seed).transform(frame)).values()
+        )
         width, rest = divmod(len(columns), len(twin.values))
         if rest or not width:
-            raise SkipTest("the output does not have as many columns for each input column")
-        blocks = [columns[start : start + width] for start in range(0, len(columns), width)]
-        _require_different(map(repr, blocks), f"columns of equal values (random_state={seed})")
+            raise SkipTest(
+                "the output does not have as many columns for each input column"
+            )
+        blocks = [
+            columns[start : start + width] for start in range(0, len(columns), width)
+        ]
+        _require_different(
+            map(repr, blocks), f"columns of equal values (random_state={seed})"
+        )
 
 
 def _check_copies_draw_fresh_coins(subject: Subject) -> None:
@@ -61,7 +78,9 @@ def _check_copies_draw_fresh_coins(subject: Subject) -> None:
     frame = subject.frame(subject.equal_rows(_ROWS))
     fitted = subject.fit_noisy(random_state=None)
     copies = [pickle.loads(pickle.dumps(fitted)) for _ in range(2)]
-    _require_different((release(copy, frame) for copy in (fitted, *copies)), "pickled copies")
+    _require_different(
+        (release(copy, frame) for copy in (fitted, *copies)), "pickled copies"
+    )
     clones = [clone(fitted).fit(frame) for _ in range(2)]
     _require_different((release(copy, frame) for copy in (fitted, *clones)), "clones")
 
@@ -72,7 +91,10 @@ def _check_threads_draw_fresh_coins(subject: Subject) -> None:
     for seed in (None, 0):
         fitted = subject.fit_noisy(random_state=seed)
         with ThreadPoolExecutor(4) as pool:
-            _require_different(pool.map(release, [fitted] * 12, [frame] * 12), f"threads (random_state={seed})")
+            _require_different(
+                pool.map(release, [fitted] * 12, [frame] * 12),
+                f"threads (random_state={seed})",
+            )
 
 
 def _check_workers_draw_fresh_coins(subject: Subject) -> None:
@@ -104,7 +126,9 @@ def _check_forks_draw_fresh_coins(subject: Subject) -> None:
         children = []
         for _ in range(3):
             here, there = context.Pipe(duplex=False)
-            child = context.Process(target=_in_child, args=(there, fitted, frame), daemon=True)
+            child = context.Process(
+                target=_in_child, args=(there, fitted, frame), daemon=True
+            )
             child.start()
             children.append((child, here))
     for child, here in children:
@@ -133,7 +157,10 @@ def _check_global_seeds_change_nothing(subject: Subject) -> None:
         before = repr(np.random.get_state()), random.getstate()  # noqa: NPY002
         subject.fit_noisy(random_state=None).transform(frame)
         after = repr(np.random.get_state()), random.getstate()  # noqa: NPY002
-        require(before == after, "the state of a global random generator changed: coins were drawn from it")
+        require(
+            before == after,
+            "the state of a global random generator changed: coins were drawn from it",
+        )
     finally:
         np.random.set_state(numpy_state)  # noqa: NPY002
         random.setstate(python_state)
@@ -152,8 +179,14 @@ def _check_seeds_replay(subject: Subject) -> None:
         ("from a pickle", pickle.loads(stored)),
         ("on a clone", clone(fitted).fit(frame)),
     ):
-        require([release(copy, frame) for _ in range(3)] == run, f"random_state=7 does not replay {what}")
-    require(release(subject.fit_noisy(random_state=8), frame) != run[0], "random_state=7 and 8 give the same coins")
+        require(
+            [release(copy, frame) for _ in range(3)] == run,
+            f"random_state=7 does not replay {what}",
+        )
+    require(
+        release(subject.fit_noisy(random_state=8), frame) != run[0],
+        "random_state=7 and 8 give the same coins",
+    )
 
 
 _CALLS = 10
@@ -162,7 +195,12 @@ Report = tuple[Any, ...]
 
 
 def _reports(fitted: Any, frame: Any, ids: Sequence[str]) -> list[Report]:
-    return list(zip(*columns_of(fitted.transform(frame, record_id=list(ids))).values(), strict=True))
+    return list(
+        zip(
+            *columns_of(fitted.transform(frame, record_id=list(ids))).values(),
+            strict=True,
+        )
+    )
 
 
 def _ids(size: int, prefix: str = "record") -> list[str]:
@@ -183,29 +221,55 @@ def _check_records_repeat_themselves(subject: Subject) -> None:
         ("in a second call", _reports(fitted, frame, ids), first),
         ("in another order", _reports(fitted, backwards, ids[::-1]), first[::-1]),
         ("in another batch", _reports(fitted, some, ids[50:90]), first[50:90]),
-        ("from a pickle", _reports(pickle.loads(pickle.dumps(fitted)), frame, ids), first),
+        (
+            "from a pickle",
+            _reports(pickle.loads(pickle.dumps(fitted)), frame, ids),
+            first,
+        ),
         ("from a clone", _reports(clone(fitted).fit(some), frame, ids), first),
     ):
         require(again == expected, f"the same records report something else {what}")
-    require(_reports(fitted, frame, _ids(_ROWS, "another")) != first, "other records report the same")
-    other = subject.fit_noisy(ids=False, random_state=None, secret_key=b"another key of 32 bytes or so...")
-    require(_reports(other, frame, ids) != first, "with another key, the records report the same")
+    require(
+        _reports(fitted, frame, _ids(_ROWS, "another")) != first,
+        "other records report the same",
+    )
+    other = subject.fit_noisy(
+        ids=False, random_state=None, secret_key=b"another key of 32 bytes or so..."
+    )
+    require(
+        _reports(other, frame, ids) != first,
+        "with another key, the records report the same",
+    )
 
 
 def _check_repeated_reports_keep_the_guarantee(subject: Subject) -> None:
     """Check that many reports of a record together satisfy `guarantee_`."""
     fitted = subject.fit(ids=False, random_state=SEED, **subject.epsilon_at_most(1.0))
-    centres = [sum(ends) / 2 for ends in subject.declared.values()] if subject.numeric else []
+    centres = (
+        [sum(ends) / 2 for ends in subject.declared.values()] if subject.numeric else []
+    )
 
     def summary(reports: tuple[Report, ...]) -> Report:
         columns = list(zip(*reports, strict=True))
         if subject.numeric:
-            return tuple(np.mean(column) > centre for column, centre in zip(columns, centres, strict=True))
+            return tuple(
+                np.mean(column) > centre
+                for column, centre in zip(columns, centres, strict=True)
+            )
         return tuple(Counter(column).most_common(1)[0][0] for column in columns)
 
     for code in range(min(3, max(map(len, subject.values.values())))):
-        histories = [[subject.equal_rows(_ROWS, record)] * _CALLS for record in (code - 1, code)]
-        _require_ratio(subject, fitted, histories, summary, fitted.guarantee_.epsilon, f"{_CALLS} reports of a record")
+        histories = [
+            [subject.equal_rows(_ROWS, record)] * _CALLS for record in (code - 1, code)
+        ]
+        _require_ratio(
+            subject,
+            fitted,
+            histories,
+            summary,
+            fitted.guarantee_.epsilon,
+            f"{_CALLS} reports of a record",
+        )
 
 
 def _check_changing_values_keep_the_promise(subject: Subject) -> None:
@@ -216,7 +280,14 @@ def _check_changing_values_keep_the_promise(subject: Subject) -> None:
         epsilon = fitted.guarantee_for_changes(2).epsilon
     one, other = (subject.equal_rows(4 * _ROWS, code) for code in (-1, 0))
     histories = [[one, other], [other, one]]
-    _require_ratio(subject, fitted, histories, tuple, epsilon, "the reports of two values of a record")
+    _require_ratio(
+        subject,
+        fitted,
+        histories,
+        tuple,
+        epsilon,
+        "the reports of two values of a record",
+    )
 
 
 def _require_ratio(
@@ -235,7 +306,8 @@ def _require_ratio(
         return Counter(map(summary, zip(*calls, strict=True)))
 
     chosen_by, tested = (
-        [count(history, f"{use} {number}") for number, history in enumerate(histories)] for use in ("chosen", "tested")
+        [count(history, f"{use} {number}") for number, history in enumerate(histories)]
+        for use in ("chosen", "tested")
     )
     require_ratio(chosen_by, tested, epsilon, what)
 
@@ -259,11 +331,18 @@ def _check_record_ids_are_asked_for_and_hidden(subject: Subject) -> None:
         try:
             fitted.transform(frame, record_id=given)
         except (TypeError, ValueError) as error:
-            require(not any(map(shows, texts_of(error))), f"{what}: the error shows one")
-            require("record_id" in str(error), f"{what}: the error does not name record_id")
+            require(
+                not any(map(shows, texts_of(error))), f"{what}: the error shows one"
+            )
+            require(
+                "record_id" in str(error), f"{what}: the error does not name record_id"
+            )
         else:
             raise AssertionError(f"transform takes {what}")
-    require(ledger.spent == (0, 0), "the ledger is charged although the record ids are refused")
+    require(
+        ledger.spent == (0, 0),
+        "the ledger is charged although the record ids are refused",
+    )
     requests = fitted.get_metadata_routing().transform.requests
     require("record_id" in requests, "a Pipeline cannot route record_id to transform")
     fitted = subject.fit(ids=False)

@@ -34,16 +34,31 @@ def _check_calls_are_alike(subject: Subject) -> None:
                 try:
                     released = fitted.transform(X)
                 except Exception as error:
-                    raise AssertionError(f"some calls of transform raise {type(error).__name__}") from None
+                    raise AssertionError(
+                        f"some calls of transform raise {type(error).__name__}"
+                    ) from None
             said.add(tuple(texts))
             if comparable:
                 rows, reports = columns_of(X), columns_of(released)
                 codes_of(reports, subject)  # nothing but declared values
-                pairs = zip(zip(*rows.values(), strict=True), zip(*reports.values(), strict=True), strict=False)
-                lies.update(place for place, (row, report) in enumerate(pairs) if row != report)
-                require(size < max(_CALLS) or rows != reports, "some calls return the rows")
-        require(not comparable or len(lies) == size, f"a row of a table of {size} rows is never randomised")
-    require(len(said) == 1, "some calls of transform warn, log or print what others do not")
+                pairs = zip(
+                    zip(*rows.values(), strict=True),
+                    zip(*reports.values(), strict=True),
+                    strict=False,
+                )
+                lies.update(
+                    place for place, (row, report) in enumerate(pairs) if row != report
+                )
+                require(
+                    size < max(_CALLS) or rows != reports, "some calls return the rows"
+                )
+        require(
+            not comparable or len(lies) == size,
+            f"a row of a table of {size} rows is never randomised",
+        )
+    require(
+        len(said) == 1, "some calls of transform warn, log or print what others do not"
+    )
 
 
 def _check_rows_draw_their_own_coins(subject: Subject) -> None:
@@ -51,7 +66,9 @@ def _check_rows_draw_their_own_coins(subject: Subject) -> None:
     fitted = subject.fit_noisy(random_state=None)
     reports = columns_of(fitted.transform(subject.frame(subject.equal_rows(_ROWS))))
     _, codes, counts = np.unique(
-        list(map(repr, zip(*reports.values(), strict=True))), return_inverse=True, return_counts=True
+        list(map(repr, zip(*reports.values(), strict=True))),
+        return_inverse=True,
+        return_counts=True,
     )
     chance = float((counts * (counts - 1)).sum()) / (_ROWS * (_ROWS - 1))
     most = float(norm.isf(FALSE_ALARM / _ROWS))
@@ -60,7 +77,10 @@ def _check_rows_draw_their_own_coins(subject: Subject) -> None:
         equal = int(np.count_nonzero(codes[distance:] == codes[:-distance]))
         # Pairs that share a row are nearly independent; twice the variance and some pairs more allow for that.
         limit = pairs * chance + most * (math.sqrt(2 * pairs * chance) + 2)
-        require(equal <= limit, f"rows {distance} apart share coins: their reports are equal too often")
+        require(
+            equal <= limit,
+            f"rows {distance} apart share coins: their reports are equal too often",
+        )
 
 
 CHECKS = (_check_calls_are_alike, _check_rows_draw_their_own_coins)

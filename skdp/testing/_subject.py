@@ -20,7 +20,10 @@ from skdp.frames import is_frame
 from skdp.testing._tools import Rows, columns_of, make_frame
 
 SEED = 20
-DEFAULT_CATEGORIES: dict[Any, list[Any]] = {"colour": ["red", "green", "blue", None], "size": [1, 2, 3]}
+DEFAULT_CATEGORIES: dict[Any, list[Any]] = {
+    "colour": ["red", "green", "blue", None],
+    "size": [1, 2, 3],
+}
 DEFAULT_BOUNDS = {"age": (0.0, 100.0), "height": (-1.0, 1.0)}
 _NUMERIC_VALUES = 5
 
@@ -33,7 +36,9 @@ class Subject:
     values: dict[Any, list[Any]]
     declared: dict[Any, Any]
     parameter: str | None
-    _computed: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _computed: dict[Callable[..., Any], Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, estimator: Any, X: Any = None) -> Subject:
@@ -41,7 +46,9 @@ class Subject:
         if isinstance(estimator, type) or not all(
             hasattr(estimator, name) for name in ("get_params", "fit", "transform")
         ):
-            raise TypeError(f"estimator must be an instance with fit and transform, got {estimator!r}")
+            raise TypeError(
+                f"estimator must be an instance with fit and transform, got {estimator!r}"
+            )
         parameters = estimator.get_params(deep=False)
         seen = None if X is None else _distinct_values(X)
         if "categories" in parameters:
@@ -49,12 +56,17 @@ class Subject:
             values = {name: _values(attribute) for name, attribute in declared.items()}
             if seen is not None:  # lists of declared values
                 values |= {
-                    name: cells for name, cells in seen.items() if any(isinstance(cell, tuple) for cell in cells)
+                    name: cells
+                    for name, cells in seen.items()
+                    if any(isinstance(cell, tuple) for cell in cells)
                 }
             return cls(estimator, values, declared, "categories")
         if "bounds" in parameters:
             declared = _declared_bounds(parameters["bounds"], seen)
-            values = {name: np.linspace(*ends, _NUMERIC_VALUES).tolist() for name, ends in declared.items()}
+            values = {
+                name: np.linspace(*ends, _NUMERIC_VALUES).tolist()
+                for name, ends in declared.items()
+            }
             return cls(estimator, values, declared, "bounds")
         if seen is None:
             raise TypeError(
@@ -92,20 +104,39 @@ class Subject:
         if not self.accepts(name):
             raise SkipTest(f"{type(self.estimator).__name__} has no parameter {name!r}")
 
-    def unfitted(self, *, kind: str = "pandas", ids: bool = True, **parameters: Any) -> Any:
+    def unfitted(
+        self, *, kind: str = "pandas", ids: bool = True, **parameters: Any
+    ) -> Any:
         """Clone the estimator, with its columns declared."""
         # A transformer with memory treats every record without an id as a new one.
         if self.parameter is not None:
-            given: Any = list(self.declared.values()) if kind == "array" else dict(self.declared)
+            given: Any = (
+                list(self.declared.values()) if kind == "array" else dict(self.declared)
+            )
             parameters = {self.parameter: given} | parameters
-        known = {name: value for name, value in parameters.items() if self.accepts(name)}
-        made = give_fresh_records(self.estimator) if self.memoised and ids else clone(self.estimator)
+        known = {
+            name: value for name, value in parameters.items() if self.accepts(name)
+        }
+        made = (
+            give_fresh_records(self.estimator)
+            if self.memoised and ids
+            else clone(self.estimator)
+        )
         return made.set_params(**known)
 
-    def fit(self, rows: Rows | None = None, *, kind: str = "pandas", ids: bool = True, **parameters: Any) -> Any:
+    def fit(
+        self,
+        rows: Rows | None = None,
+        *,
+        kind: str = "pandas",
+        ids: bool = True,
+        **parameters: Any,
+    ) -> Any:
         """Fit a clone."""
         rows = self.rows(8) if rows is None else rows
-        return self.unfitted(kind=kind, ids=ids, **parameters).fit(self.frame(rows, kind))
+        return self.unfitted(kind=kind, ids=ids, **parameters).fit(
+            self.frame(rows, kind)
+        )
 
     def fit_noisy(self, **parameters: Any) -> Any:
         """Fit a clone with so little epsilon that two releases are never equal by chance."""
@@ -117,12 +148,18 @@ class Subject:
 
     def epsilon_between(self, least: float, most: float) -> dict[str, Any]:
         """Return the parameters that bring epsilon between two numbers, if it is a number outside."""
-        epsilon, single = (self.parameters.get(name) for name in ("epsilon", "instantaneous_epsilon"))
+        epsilon, single = (
+            self.parameters.get(name) for name in ("epsilon", "instantaneous_epsilon")
+        )
         if not isinstance(epsilon, Real) or least <= float(epsilon) <= most:
             return {}
         usual = min(max(float(epsilon), least), most)
         # The epsilon of a single report must remain below it.
-        rest = {"instantaneous_epsilon": usual * float(single) / float(epsilon)} if isinstance(single, Real) else {}
+        rest = (
+            {"instantaneous_epsilon": usual * float(single) / float(epsilon)}
+            if isinstance(single, Real)
+            else {}
+        )
         return {"epsilon": usual} | rest
 
     def rows(self, size: int, seed: int = SEED) -> Rows:
@@ -135,7 +172,10 @@ class Subject:
 
     def equal_rows(self, size: int, code: int = 0) -> Rows:
         """Generate equal rows."""
-        return {name: [values[code % len(values)]] * size for name, values in self.values.items()}
+        return {
+            name: [values[code % len(values)]] * size
+            for name, values in self.values.items()
+        }
 
     def frame(self, rows: Rows, kind: str = "pandas") -> Any:
         """Make a table of rows, whose dtypes depend on the legal values only."""
@@ -164,24 +204,41 @@ def _declared(categories: Any, seen: dict[Any, list[Any]] | None) -> dict[Any, A
         return {name: categories[name] for name in categories.columns}
     if isinstance(categories, Mapping):
         return {name: categories[name] for name in (seen or categories)}
-    if not isinstance(categories, str) and isinstance(categories, Sequence | np.ndarray):
+    if not isinstance(categories, str) and isinstance(
+        categories, Sequence | np.ndarray
+    ):
         names = seen or [f"x{index}" for index in range(len(categories))]
         return dict(zip(names, categories, strict=True))
     return dict(seen or DEFAULT_CATEGORIES)
 
 
 def _values(attribute: Any) -> list[Any]:
-    values = attribute.values if isinstance(attribute, Interval | Categories) else attribute
+    values = (
+        attribute.values if isinstance(attribute, Interval | Categories) else attribute
+    )
     return [None if is_missing(value) else value for value in values]
 
 
-def _declared_bounds(bounds: Any, seen: dict[Any, list[Any]] | None) -> dict[Any, tuple[float, float]]:
+def _declared_bounds(
+    bounds: Any, seen: dict[Any, list[Any]] | None
+) -> dict[Any, tuple[float, float]]:
     if bounds is None:
-        return {name: (min(values), max(values)) for name, values in seen.items()} if seen else dict(DEFAULT_BOUNDS)
+        return (
+            {name: (min(values), max(values)) for name, values in seen.items()}
+            if seen
+            else dict(DEFAULT_BOUNDS)
+        )
     if isinstance(bounds, Mapping):
         return {name: tuple(bounds[name]) for name in (seen or bounds)}
     pairs = np.asarray(bounds, float)
-    names = list(seen or (DEFAULT_BOUNDS if pairs.ndim == 1 else [f"x{index}" for index in range(len(pairs))]))
+    names = list(
+        seen
+        or (
+            DEFAULT_BOUNDS
+            if pairs.ndim == 1
+            else [f"x{index}" for index in range(len(pairs))]
+        )
+    )
     low, high = np.broadcast_to(pairs, (len(names), 2)).T.tolist()
     return dict(zip(names, zip(low, high, strict=True), strict=True))
 
@@ -197,13 +254,21 @@ class FreshRecords:
         return self
 
     def transform(self, X: Any, record_id: Any = None) -> Any:
-        return super().transform(X, record_id=self._new_ids(X) if record_id is None else record_id)  # type: ignore[misc]
+        return super().transform(  # type: ignore[misc]
+            X, record_id=self._new_ids(X) if record_id is None else record_id
+        )
 
     def _new_ids(self, X: Any) -> list[str]:
         if not hasattr(self, "_numbers"):
             return []  # not fitted: it raises the error
-        call = uuid4().hex if self._ids_of is None else f"seed {self._ids_of} call {self._numbers.advance()}"
-        rows = X.shape[0] if hasattr(X, "shape") else len(X) if isinstance(X, list) else 0
+        call = (
+            uuid4().hex
+            if self._ids_of is None
+            else f"seed {self._ids_of} call {self._numbers.advance()}"
+        )
+        rows = (
+            X.shape[0] if hasattr(X, "shape") else len(X) if isinstance(X, list) else 0
+        )
         return [f"{call} row {row}" for row in range(rows)]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -212,7 +277,11 @@ class FreshRecords:
 
 @lru_cache
 def _with_fresh_records(kind: type) -> type:
-    return type(kind.__name__, (FreshRecords, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+    return type(
+        kind.__name__,
+        (FreshRecords, kind),
+        {"__module__": kind.__module__, "__doc__": kind.__doc__},
+    )
 
 
 def _revive(kind: type) -> Any:

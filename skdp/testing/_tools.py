@@ -32,7 +32,10 @@ def require(condition: Any, reason: str) -> None:
 def as_lists(column: list[Any]) -> list[Any]:
     """Write cells of pairs as lists of structs, which polars and pyarrow need."""
     return [
-        [{"key": part[0], "value": part[1]} if isinstance(part, tuple) else part for part in cell]
+        [
+            {"key": part[0], "value": part[1]} if isinstance(part, tuple) else part
+            for part in cell
+        ]
         if isinstance(cell, tuple)
         else cell
         for cell in column
@@ -44,19 +47,32 @@ def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: str) -> Any:
     if kind == "array":
         return objects_of_rows(rows)
     if kind == "pandas":
-        return pd.DataFrame({name: pd.Series(column, dtype=_dtype(values[name])) for name, column in rows.items()})
+        return pd.DataFrame(
+            {
+                name: pd.Series(column, dtype=_dtype(values[name]))
+                for name, column in rows.items()
+            }
+        )
     try:
         if kind == "polars":
             import polars as pl
 
             dtypes = {name: pl.Series(as_lists(values[name])).dtype for name in rows}
             return pl.DataFrame(
-                {name: pl.Series(as_lists(column), dtype=dtypes[name]) for name, column in rows.items()}
+                {
+                    name: pl.Series(as_lists(column), dtype=dtypes[name])
+                    for name, column in rows.items()
+                }
             )
         import pyarrow as pa
 
         types = {name: pa.array(as_lists(values[name])).type for name in rows}
-        return pa.table({name: pa.array(as_lists(column), types[name]) for name, column in rows.items()})
+        return pa.table(
+            {
+                name: pa.array(as_lists(column), types[name])
+                for name, column in rows.items()
+            }
+        )
     except ImportError:
         raise SkipTest(f"{kind} is not installed") from None
 
@@ -78,7 +94,10 @@ def _dtype(values: list[Any]) -> Any:
 def columns_of(output: Any) -> Rows:
     """Read any output of a transformer as lists of Python values."""
     if isinstance(output, np.ndarray):
-        return {f"x{index}": _plain(column.tolist()) for index, column in enumerate(output.T)}
+        return {
+            f"x{index}": _plain(column.tolist())
+            for index, column in enumerate(output.T)
+        }
     if isinstance(output, pd.DataFrame):
         return {name: _plain(output[name].tolist()) for name in output.columns}
     frame = nw.from_native(output, eager_only=True)
@@ -90,7 +109,9 @@ def _plain(column: list[Any]) -> list[Any]:
     if kinds <= {bool, int, str, type(None)}:
         return column  # nothing is missing in another way
     if kinds <= {bool, int, str, type(None), float}:
-        return [value if value == value else None for value in column]  # NaN is unequal to itself
+        return [
+            value if value == value else None for value in column
+        ]  # NaN is unequal to itself
     return [None if is_missing(value) else value for value in column]
 
 
@@ -168,14 +189,22 @@ def named(kind: str, name: str, check: Callable[[], None]) -> None:
     except SkipTest as skipped:
         raise SkipTest(f"{name}: {skipped}") from None
     except Exception as error:
-        raise AssertionError(f"{kind}: {name}: {type(error).__name__}: {error}") from error
+        raise AssertionError(
+            f"{kind}: {name}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def fitted(estimator: Any, X: Any, **parameters: Any) -> Any:
     """Fit a clone to a table, whose last column is the target of one that needs it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a release may warn that it was refused, or lost in noise
-        return clone(estimator).set_params(**parameters).fit(*rows_and_target(estimator, X))
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # a release may warn that it was refused, or lost in noise
+        return (
+            clone(estimator)
+            .set_params(**parameters)
+            .fit(*rows_and_target(estimator, X))
+        )
 
 
 def transformed(fitted: Any, X: Any) -> Any:
@@ -186,14 +215,22 @@ def transformed(fitted: Any, X: Any) -> Any:
 def released_attributes(estimator: Any) -> dict[str, Any]:
     """Return the attributes set by a fit."""
     parameters = estimator.get_params(deep=False)
-    return {name: value for name, value in vars(estimator).items() if name not in parameters}
+    return {
+        name: value for name, value in vars(estimator).items() if name not in parameters
+    }
 
 
 def released_text(estimator: Any) -> str:
     """Write a release as text, to compare releases."""
-    released = {name: _comparable(value) for name, value in released_attributes(estimator).items() if name[0] != "_"}
+    released = {
+        name: _comparable(value)
+        for name, value in released_attributes(estimator).items()
+        if name[0] != "_"
+    }
     with np.printoptions(threshold=10**6, floatmode="unique"):
-        return repr({name: value for name, value in released.items() if name != "guarantee_"})
+        return repr(
+            {name: value for name, value in released.items() if name != "guarantee_"}
+        )
 
 
 def is_table(value: Any) -> bool:
@@ -202,7 +239,10 @@ def is_table(value: Any) -> bool:
         return True
     if type(value).__module__ in ("builtins", "numpy", "fractions"):
         return False  # without the tenth of a millisecond that narwhals takes
-    return isinstance(nw.from_native(value, allow_series=True, pass_through=True), nw.DataFrame | nw.Series)
+    return isinstance(
+        nw.from_native(value, allow_series=True, pass_through=True),
+        nw.DataFrame | nw.Series,
+    )
 
 
 def walk(root: Any) -> Iterator[tuple[str, Any]]:
@@ -220,10 +260,20 @@ def walk(root: Any) -> Iterator[tuple[str, Any]]:
         elif isinstance(value, list | tuple | set | frozenset):
             todo += [(path, item) for item in value]
         elif isinstance(value, np.ndarray):
-            todo += [(path, item) for item in value.ravel()] if value.dtype == object else []
+            todo += (
+                [(path, item) for item in value.ravel()]
+                if value.dtype == object
+                else []
+            )
         elif not is_table(value):
-            slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-            held = getattr(value, "__dict__", {}) | {name: getattr(value, name, None) for name in slots}
+            slots = [
+                name
+                for kind in type(value).__mro__
+                for name in getattr(kind, "__slots__", ())
+            ]
+            held = getattr(value, "__dict__", {}) | {
+                name: getattr(value, name, None) for name in slots
+            }
             todo += [(f"{path}.{name}", item) for name, item in held.items()]
 
 
@@ -234,5 +284,7 @@ def _comparable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_comparable(part) for part in value]
     if repr(value) == object.__repr__(value):
-        return type(value).__name__, {name: _comparable(part) for name, part in vars(value).items()}
+        return type(value).__name__, {
+            name: _comparable(part) for name, part in vars(value).items()
+        }
     return value

@@ -24,5 +24,7 @@ class LinearModel(SupervisedStatistic):
     def _respond(self, X: Any) -> Floats:
         """Return the linear function of rows that the coefficients are of."""
         table = self._read_rows(X)
-        response: Floats = np.stack(read_numbers(table), axis=1) @ self.coef_.T + self.intercept_
+        response: Floats = (
+            np.stack(read_numbers(table), axis=1) @ self.coef_.T + self.intercept_
+        )
         return response

@@ -49,7 +49,9 @@ class Loss(Protocol):
     curvature: float
     """The largest second derivative; of weighted rows, that expected."""
 
-    def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> NDArray[np.float64]:
+    def residuals(
+        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
         """Return the derivative of the loss by each logit, in units of `_CERTAIN`."""
 
 
@@ -63,13 +65,21 @@ class BinaryLoss:
     n_outputs, curvature = 1, 0.25
 
     def __init__(self, *, weighted: bool = False) -> None:
-        logits = (np.arange(-_MOST_LOGIT * _FINE, _MOST_LOGIT * _FINE + 1) + 0.5) / _FINE
+        logits = (
+            np.arange(-_MOST_LOGIT * _FINE, _MOST_LOGIT * _FINE + 1) + 0.5
+        ) / _FINE
         probabilities = 1 / (1 + np.exp(-logits))
-        weights = 0.5 / np.maximum(probabilities, 1 - probabilities) if weighted else 1.0
-        self._residuals = np.rint(_CERTAIN * weights * np.stack([probabilities, probabilities - 1]))
+        weights = (
+            0.5 / np.maximum(probabilities, 1 - probabilities) if weighted else 1.0
+        )
+        self._residuals = np.rint(
+            _CERTAIN * weights * np.stack([probabilities, probabilities - 1])
+        )
         self.square = int(np.abs(self._residuals).max()) ** 2
 
-    def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> NDArray[np.float64]:
+    def residuals(
+        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
         return self._residuals[codes[:, np.newaxis], logits + _MOST_LOGIT * _FINE]
 
 
@@ -80,24 +90,34 @@ class SoftmaxLoss:
 
     def __init__(self, n_classes: int, *, weighted: bool = False) -> None:
         self.n_outputs = n_classes
-        self._powers = np.rint(2.0**30 * np.exp(-np.arange(2 * _MOST_LOGIT * _FINE + 1) / _FINE)).astype(np.int64)
+        self._powers = np.rint(
+            2.0**30 * np.exp(-np.arange(2 * _MOST_LOGIT * _FINE + 1) / _FINE)
+        ).astype(np.int64)
         # The residuals of the other classes are probabilities, rounded down, which add up to at most that of the class.
         self._weighted = weighted
-        self.square = _CERTAIN**2 * (n_classes - 1) // n_classes if weighted else 2 * _CERTAIN**2
+        self.square = (
+            _CERTAIN**2 * (n_classes - 1) // n_classes if weighted else 2 * _CERTAIN**2
+        )
 
-    def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> NDArray[np.float64]:
+    def residuals(
+        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
         powers = self._powers[logits.max(axis=1, keepdims=True) - logits]
         residuals = powers * _CERTAIN // powers.sum(axis=1, keepdims=True)
         weights: float | NDArray[np.float64] = 1.0
         if self._weighted:  # by the residuals of the least probable class
             least = residuals.min(axis=1, keepdims=True)
-            squares = _CERTAIN * (_CERTAIN - 2 * least) + (residuals**2).sum(axis=1, keepdims=True)
+            squares = _CERTAIN * (_CERTAIN - 2 * least) + (residuals**2).sum(
+                axis=1, keepdims=True
+            )
             weights = np.sqrt(self.square / squares)
         residuals[np.arange(len(codes)), codes] -= _CERTAIN
         return np.trunc(residuals * weights)
 
 
-def gradient(rows: Rows, coefficients: NDArray[np.float64], loss: Loss) -> NDArray[np.int64]:
+def gradient(
+    rows: Rows, coefficients: NDArray[np.float64], loss: Loss
+) -> NDArray[np.int64]:
     """Return the exact sum of the gradients of all rows, which one row changes by at most `largest_change`."""
     # Logits, too, are sums of integers: otherwise, the place of a row in a block would show in its logit.
     largest = float(np.linalg.norm(coefficients)) * (math.isqrt(rows.square) + 1) + 1
@@ -110,7 +130,9 @@ def gradient(rows: Rows, coefficients: NDArray[np.float64], loss: Loss) -> NDArr
             logits += rows.constant * weights[-1]
         logits *= _FINE / UNIT * 2.0**-scale
         np.floor(logits, out=logits)
-        np.maximum(logits, -_MOST_LOGIT * _FINE, out=logits)  # np.clip takes several times as long on a block
+        np.maximum(
+            logits, -_MOST_LOGIT * _FINE, out=logits
+        )  # np.clip takes several times as long on a block
         np.minimum(logits, _MOST_LOGIT * _FINE, out=logits)
         residuals = loss.residuals(logits.astype(np.int64), rows.codes[block])
         total[:n_columns] += (part.T @ residuals).astype(np.int64)
@@ -129,19 +151,27 @@ def plain_step(rows: Rows, loss: Loss, n_rows: float) -> float:
     return PLAIN.rate / (loss.curvature * rows.reach**2 * n_rows)
 
 
-def scaled_step(rows: Rows, loss: Loss, moments: NDArray[np.float64], error: float, n_rows: float) -> NDArray[Any]:
+def scaled_step(
+    rows: Rows, loss: Loss, moments: NDArray[np.float64], error: float, n_rows: float
+) -> NDArray[Any]:
     """Return the matrix of a step that noisy moments scale: the inverse of a bound of the second derivatives."""
     values, vectors = np.linalg.eigh(moments / UNIT**2)
     ridge = _RIDGE * math.sqrt(len(values)) * error / UNIT**2
     step = np.zeros((rows.n_weights, rows.n_weights))
-    step[: len(values), : len(values)] = vectors / (np.maximum(values, 0) + ridge) @ vectors.T
+    step[: len(values), : len(values)] = (
+        vectors / (np.maximum(values, 0) + ridge) @ vectors.T
+    )
     if rows.constant:
         step[-1, -1] = 1 / ((rows.constant / UNIT) ** 2 * n_rows + ridge)
     return SCALED.rate / loss.curvature * step
 
 
 def descend(
-    rows: Rows, loss: Loss, noise: NDArray[np.object_], step: float | NDArray[np.float64], momentum: float
+    rows: Rows,
+    loss: Loss,
+    noise: NDArray[np.object_],
+    step: float | NDArray[np.float64],
+    momentum: float,
 ) -> NDArray[np.float64]:
     """Minimise the loss by its gradients plus noise, one per step; return the mean of the second half of the steps."""
     coefficients = velocity = mean = np.zeros(noise.shape[1:])

@@ -56,14 +56,24 @@ class _LinearRegression(RegressorMixin, LinearModel):
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         return split_all_bounds(self.bounds, self.target_bounds, names)
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
         penalty, ends = self._penalty(), read_bounds(bounds, table.names)
         # A constant makes up for a shift; without it, numbers are measured from 0.
-        starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2 if self.fit_intercept else np.zeros(len(ends))
+        starts = (
+            ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
+            if self.fit_intercept
+            else np.zeros(len(ends))
+        )
         if large is not None:
-            sum_columns(table, large, ends, missing=False)  # a missing value is an error before anything is charged
-        goal = partial(target_places, name=table.names[-1], ends=ends[-1:], start=starts[-1:])
+            sum_columns(
+                table, large, ends, missing=False
+            )  # a missing value is an error before anything is charged
+        goal = partial(
+            target_places, name=table.names[-1], ends=ends[-1:], start=starts[-1:]
+        )
         rows = read_rows(table, large, ends[:-1], starts[:-1], goal)
         noise: Noise = GaussianNoise(share.mu_squared)
         if share.kind == "epsilon":
@@ -75,15 +85,32 @@ class _LinearRegression(RegressorMixin, LinearModel):
         )
 
     def _release(
-        self, rows: Rows, scales: Floats, starts: Floats, penalty: float, share: Share, source: ByteSource
+        self,
+        rows: Rows,
+        scales: Floats,
+        starts: Floats,
+        penalty: float,
+        share: Share,
+        source: ByteSource,
     ) -> None:
-        n_columns, pure, centred = rows.n_columns, share.kind == "epsilon", bool(self.fit_intercept)
+        n_columns, pure, centred = (
+            rows.n_columns,
+            share.kind == "epsilon",
+            bool(self.fit_intercept),
+        )
         square, middle, largest, constant = rows.square, np.zeros(n_columns), UNIT, UNIT
         if not pure:
             found = find_limits(rows, share.of_a_row, _CUT, source, centred=centred)
-            rows, square, middle, largest = found.rows, found.square, found.middle / UNIT, 2 * UNIT
+            rows, square, middle, largest = (
+                found.rows,
+                found.square,
+                found.middle / UNIT,
+                2 * UNIT,
+            )
             share, constant = found.rest, max(math.isqrt(square) // 2, 1)
-        moments = ExactMoments.of(rows, square, constant, largest).release(share, source)
+        moments = ExactMoments.of(rows, square, constant, largest).release(
+            share, source
+        )
         unit = (constant / UNIT) ** 2
         n_rows = moments.products[-1, -1] / unit
         if pure and n_rows < 3 * moments.product_error / unit:
@@ -95,12 +122,19 @@ class _LinearRegression(RegressorMixin, LinearModel):
         errors = np.sqrt(np.diag(solved.covariance)[:n_columns])
         to_intercept = np.zeros(len(solved.coefficients))
         if centred:
-            to_intercept = np.append(-middle - starts[:-1] / scales[:-1], constant / UNIT)
+            to_intercept = np.append(
+                -middle - starts[:-1] / scales[:-1], constant / UNIT
+            )
         intercept = to_intercept @ solved.coefficients
-        error = math.sqrt(max(float(to_intercept @ solved.covariance @ to_intercept), 0.0))
+        error = math.sqrt(
+            max(float(to_intercept @ solved.covariance @ to_intercept), 0.0)
+        )
         with np.errstate(over="ignore"):  # a slope may be beyond all floats
             units = scales[-1] / scales[:-1]
-            self.coef_, self.coef_std_error_ = solved.coefficients[:n_columns] * units, errors * units
+            self.coef_, self.coef_std_error_ = (
+                solved.coefficients[:n_columns] * units,
+                errors * units,
+            )
         self.intercept_ = float(intercept * scales[-1] + starts[-1])
         self.intercept_std_error_ = float(error * scales[-1])
         self.ridge_ = solved.ridge

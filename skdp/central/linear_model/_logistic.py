@@ -27,7 +27,15 @@ from skdp.central.linear_model._descent import (
     plain_step,
     scaled_step,
 )
-from skdp.central.statistics import UNIT, GaussianNoise, Rows, find_limits, largest_moments, sum_columns, widths
+from skdp.central.statistics import (
+    UNIT,
+    GaussianNoise,
+    Rows,
+    find_limits,
+    largest_moments,
+    sum_columns,
+    widths,
+)
 from skdp.domain import Domain
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
@@ -201,7 +209,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     def _bounded(self, table: Table) -> Table:
         return features(table)
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
         if self.max_iter is not None:
             check_size(self.max_iter, least=1, most=_MOST_ITER, name="max_iter")
@@ -209,38 +219,72 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         ends = read_bounds(bounds, columns.names)
         classes = Classes.read(table, large, self.classes)
         if large is not None:
-            sum_columns(columns, large, ends, missing=False)  # a missing value is an error before anything is charged
+            sum_columns(
+                columns, large, ends, missing=False
+            )  # a missing value is an error before anything is charged
         # A constant makes up for a shift; without it, a column of large numbers would hide what differs between rows.
         starts = np.clip(0.0, *ends.T) if self.fit_intercept else np.zeros(len(ends))
         rows = read_rows(table, large, ends, starts, classes.codes)
         return Plan(
             "noisy gradient descent, rounded Gaussian",
             partial(self._release, rows, widths(ends, starts), starts, classes, share),
-            losses=(GaussianNoise(share.mu_squared).loss,) if share.kind == "rho" else (),
+            losses=(GaussianNoise(share.mu_squared).loss,)
+            if share.kind == "rho"
+            else (),
         )
 
     def _release(
-        self, rows: Rows, scales: Floats, starts: Floats, classes: Classes, share: Share, source: ByteSource
+        self,
+        rows: Rows,
+        scales: Floats,
+        starts: Floats,
+        classes: Classes,
+        share: Share,
+        source: ByteSource,
     ) -> None:
         share, centred = share.of_a_row, bool(self.fit_intercept)
         found = find_limits(rows, share, _CUT, source, centred=centred)
         rows = found.rows.map(partial(Rows.clipped, square=found.square))
         constant = math.isqrt(rows.square) // 2 if centred else 0
-        rows, rest = rows.map(partial(Rows.with_constant, constant=constant)), found.rest.mu_squared
-        strength, n_columns, n_classes = math.sqrt(rest) * found.n_rows, rows.n_columns, len(classes.values)
+        rows, rest = (
+            rows.map(partial(Rows.with_constant, constant=constant)),
+            found.rest.mu_squared,
+        )
+        strength, n_columns, n_classes = (
+            math.sqrt(rest) * found.n_rows,
+            rows.n_columns,
+            len(classes.values),
+        )
         scaled = strength > max(_SCALED_FROM, _PER_MOMENT * n_columns**1.5)
         # Weights halve the noise, but also the information of certain rows, which counts where there is little noise.
-        loss: Loss = BinaryLoss(weighted=not scaled) if n_classes == 2 else SoftmaxLoss(n_classes, weighted=not scaled)
-        n_rows = max(1.0, found.n_rows + 2 * found.error)  # too small a number would make the steps too long
+        loss: Loss = (
+            BinaryLoss(weighted=not scaled)
+            if n_classes == 2
+            else SoftmaxLoss(n_classes, weighted=not scaled)
+        )
+        n_rows = max(
+            1.0, found.n_rows + 2 * found.error
+        )  # too small a number would make the steps too long
         step: float | NDArray[np.float64] = plain_step(rows, loss, n_rows)
-        pace, n_steps = PLAIN, int(np.clip(strength / _PER_STEP, _FEWEST_STEPS, _MOST_STEPS))
+        pace, n_steps = (
+            PLAIN,
+            int(np.clip(strength / _PER_STEP, _FEWEST_STEPS, _MOST_STEPS)),
+        )
         if scaled:
-            noise = GaussianNoise(share.mu_squared * _MOMENT_PART, largest_moments(found.square, 2 * UNIT))
+            noise = GaussianNoise(
+                share.mu_squared * _MOMENT_PART, largest_moments(found.square, 2 * UNIT)
+            )
             rest -= noise.mu_squared
             pairs = np.triu_indices(n_columns)
             moments = np.zeros((n_columns, n_columns))
-            moments[pairs] = moments.T[pairs] = noise.add(source, rows.sum(Rows.moments)[pairs].tolist())
-            pace, step, n_steps = SCALED, scaled_step(rows, loss, moments, float(noise.error), n_rows), _SCALED_STEPS
+            moments[pairs] = moments.T[pairs] = noise.add(
+                source, rows.sum(Rows.moments)[pairs].tolist()
+            )
+            pace, step, n_steps = (
+                SCALED,
+                scaled_step(rows, loss, moments, float(noise.error), n_rows),
+                _SCALED_STEPS,
+            )
         n_steps = self.max_iter or n_steps
         gradients = GaussianNoise(rest / n_steps, largest_change(rows, loss))
         shape = n_steps, rows.n_weights, loss.n_outputs
@@ -248,8 +292,14 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         weights = descend(rows, loss, drawn, step, pace.momentum)
         slopes = weights[:n_columns]
         self.coef_ = (slopes / scales[:, np.newaxis]).T
-        self.intercept_ = (constant * weights[-1] - found.middle @ slopes) / UNIT - self.coef_ @ starts
-        self.classes_, self.domain_, self.n_iter_ = classes.values, classes.domain, int(n_steps)
+        self.intercept_ = (
+            constant * weights[-1] - found.middle @ slopes
+        ) / UNIT - self.coef_ @ starts
+        self.classes_, self.domain_, self.n_iter_ = (
+            classes.values,
+            classes.domain,
+            int(n_steps),
+        )
 
     def decision_function(self, X: TableLike) -> NDArray[np.float64]:
         """Return the logits of rows.
@@ -314,4 +364,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             As of `decision_function`.
         """
         logits = self.decision_function(X)
-        return self.classes_[logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.intp)]
+        return self.classes_[
+            logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.intp)
+        ]

@@ -11,7 +11,15 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics import UNIT, GaussianNoise, Noise, Rows, in_units, joint_noise, largest_moments
+from skdp.central.statistics import (
+    UNIT,
+    GaussianNoise,
+    Noise,
+    Rows,
+    in_units,
+    joint_noise,
+    largest_moments,
+)
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
@@ -57,7 +65,9 @@ class Moments:
     def solve(self, penalties: Floats, n_rows: float, *, constant: bool) -> Fit:
         """Find coefficients, with penalties of their squares and a ridge as the noise needs it."""
         n_columns = len(penalties)
-        whole = (self.products if constant else self.products[:n_columns, :n_columns]).copy()
+        whole = (
+            self.products if constant else self.products[:n_columns, :n_columns]
+        ).copy()
         with_target = self.with_target[: len(whole)]
         columns = np.arange(n_columns)
         whole[columns, columns] += penalties
@@ -81,7 +91,9 @@ class Moments:
         covariance = sample + known @ noise @ known + np.outer(bias, bias)
         return Fit(found, np.asarray(covariance, np.float64), ridge)
 
-    def _slopes(self, whole: Floats, with_target: Floats, n_columns: int) -> tuple[Floats, Floats, Floats]:
+    def _slopes(
+        self, whole: Floats, with_target: Floats, n_columns: int
+    ) -> tuple[Floats, Floats, Floats]:
         """Solve for the constant, if there is one; return eigenvalues and eigenvectors of the rest, and its target."""
         if len(whole) == n_columns:
             return *np.linalg.eigh(whole), with_target
@@ -95,8 +107,12 @@ class Moments:
         # The error on noisy moments, plus what the noise makes it look smaller by (Stein's identity, to first order):
         # the coefficients move by the inverse times the noise.
         # Where the noise is a tenth of the number of rows or more, little else can be learnt.
-        hidden = self.product_error / max(float(self.products[-1, -1]), self.product_error)
-        wanted = max(_LEAST * self.size * max(1.0, 10 * hidden), _SINGULAR * float(values[-1]))
+        hidden = self.product_error / max(
+            float(self.products[-1, -1]), self.product_error
+        )
+        wanted = max(
+            _LEAST * self.size * max(1.0, 10 * hidden), _SINGULAR * float(values[-1])
+        )
         least = max(0.0, wanted - float(values[0]))
         tries = least + self.size * np.append(0.0, 2.0 ** np.arange(-3, 12))
         risks = []
@@ -104,16 +120,26 @@ class Moments:
             inverses = 1 / (values + ridge)
             found = inverses * with_target
             squares = found**2
-            follows = inverses.sum() * (self.target_error**2 + self.product_error**2 * squares.sum())
+            follows = inverses.sum() * (
+                self.target_error**2 + self.product_error**2 * squares.sum()
+            )
             follows += self.product_error**2 * (squares * inverses).sum()
-            risks.append((squares * values).sum() - 2 * found @ with_target + 2 * follows)
+            risks.append(
+                (squares * values).sum() - 2 * found @ with_target + 2 * follows
+            )
         return float(tries[int(np.argmin(risks))])
 
     def _noise(self, coefficients: Floats) -> Floats:
         """Return the covariance of the noise of the products times the coefficients, and with the target."""
         squares = coefficients**2
-        spread = squares.sum() * np.eye(len(squares)) + np.outer(coefficients, coefficients) - np.diag(squares)
-        return self.target_error**2 * np.eye(len(squares)) + self.product_error**2 * spread
+        spread = (
+            squares.sum() * np.eye(len(squares))
+            + np.outer(coefficients, coefficients)
+            - np.diag(squares)
+        )
+        return (
+            self.target_error**2 * np.eye(len(squares)) + self.product_error**2 * spread
+        )
 
 
 def products_noise(share: Share, n_columns: int, largest: int) -> Noise:
@@ -137,29 +163,49 @@ class ExactMoments:
         """Add up rows that are made smaller if they are too long, with their constants and targets."""
         # A row, its constant and its target are multiplied with one factor, as in weighted least squares: which linear
         # model is true stays so.
-        sums = rows.sum(partial(Rows.shortened, square=square, constant=constant, codes=True))
+        sums = rows.sum(
+            partial(Rows.shortened, square=square, constant=constant, codes=True)
+        )
         return cls(sums, square + constant**2, max(largest, constant))
 
     def release(self, share: Share, source: ByteSource) -> Moments:
         """Add noise to all sums."""
         size = len(self.sums) - 1
         pairs = np.triu_indices(size)
-        parts = self.sums[pairs].tolist(), self.sums[:-1, -1].tolist(), [int(self.sums[-1, -1])]
+        parts = (
+            self.sums[pairs].tolist(),
+            self.sums[:-1, -1].tolist(),
+            [int(self.sums[-1, -1])],
+        )
         if share.kind == "epsilon":
             joint = products_noise(share, size, self.largest)
             noisy = joint.add(source, [number for part in parts for number in part])
             errors = [joint.error] * 3
             drawn = [noisy[: len(parts[0])], noisy[len(parts[0]) : -1], noisy[-1:]]
         else:
-            squares = largest_moments(self.square, self.largest), self.square * UNIT**2, UNIT**4
+            squares = (
+                largest_moments(self.square, self.largest),
+                self.square * UNIT**2,
+                UNIT**4,
+            )
             noises = [
                 GaussianNoise(share.mu_squared * part / sum(_PARTS), square)
                 for part, square in zip(_PARTS, squares, strict=True)
             ]
-            drawn = [noise.add(source, part) for noise, part in zip(noises, parts, strict=True)]
+            drawn = [
+                noise.add(source, part)
+                for noise, part in zip(noises, parts, strict=True)
+            ]
             errors = [noise.error for noise in noises]
-        found, with_target, (square,) = (np.array([*map(in_units, part)]) for part in drawn)
+        found, with_target, (square,) = (
+            np.array([*map(in_units, part)]) for part in drawn
+        )
         products = np.zeros((size, size))
         products[pairs] = products.T[pairs] = found
         # A value is placed on a grid, which is an error of up to a step.
-        return Moments(products, with_target, float(square), *(in_units(max(error, Fraction(1))) for error in errors))
+        return Moments(
+            products,
+            with_target,
+            float(square),
+            *(in_units(max(error, Fraction(1))) for error in errors),
+        )

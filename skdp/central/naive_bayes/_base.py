@@ -41,7 +41,10 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
 
     def _settled(self, share: Share, table: Table) -> Share:
         """Spend a number on pure noise, or with its delta on Gaussian noise: whichever is less."""
-        pure, n_columns = replace(read_share(self.epsilon), rows=share.rows), len(table.names) - 1
+        pure, n_columns = (
+            replace(read_share(self.epsilon), rows=share.rows),
+            len(table.names) - 1,
+        )
         if pure.given is not None:
             return share
         return min(pure, share, key=lambda one: self._noise(one, n_columns).error)
@@ -76,5 +79,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
             Before `fit`, or if X has other columns, or values that `fit` does not take.
         """
         table = self._read_rows(X)
-        found: Floats = log_softmax(np.log(self.class_prior_) + self._log_likelihood(table), axis=1)
+        found: Floats = log_softmax(
+            np.log(self.class_prior_) + self._log_likelihood(table), axis=1
+        )
         return found

@@ -153,34 +153,61 @@ class DPCategoricalNB(NaiveBayes):
     def _noise(self, share: Share, n_columns: int) -> Noise:
         return integer_noise(share, n_columns, n_columns)
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         columns = features(table)
         classes = Classes.read(table, large, self.classes)
         declared = declared_domain(columns, self.categories, "categories")
-        every = Domain({name: declared[name] for name in columns.names} | {table.names[-1]: classes.attribute})
+        every = Domain(
+            {name: declared[name] for name in columns.names}
+            | {table.names[-1]: classes.attribute}
+        )
         d = len(columns.names)
         pairs = [(place, d) for place in range(d)]
-        counts = count_cells(table, large, every, pairs, self.handle_unknown, "categories")
-        tables = [part.reshape(-1, len(classes.values))[:, classes.order].T for part in counts]
+        counts = count_cells(
+            table, large, every, pairs, self.handle_unknown, "categories"
+        )
+        tables = [
+            part.reshape(-1, len(classes.values))[:, classes.order].T for part in counts
+        ]
         noise = self._noise(share, d)
         release = partial(self._release, tables, every, classes, noise)
-        return Plan(f"{noise.name} on counts by class", release, losses=losses_of([noise]))
+        return Plan(
+            f"{noise.name} on counts by class", release, losses=losses_of([noise])
+        )
 
     def _release(
-        self, tables: list[NDArray[np.int64]], every: Domain, classes: Classes, noise: Noise, source: ByteSource
+        self,
+        tables: list[NDArray[np.int64]],
+        every: Domain,
+        classes: Classes,
+        noise: Noise,
+        source: ByteSource,
     ) -> None:
-        drawn = noise.add(source, np.concatenate([part.ravel() for part in tables]).tolist())
+        drawn = noise.add(
+            source, np.concatenate([part.ravel() for part in tables]).tolist()
+        )
         # As floats: with a tiny epsilon noise is larger than all of them.
         flat = np.clip(np.array(drawn, object), -LARGEST, LARGEST).astype(float)
         ends = np.cumsum([part.size for part in tables])[:-1]
-        noisy = [part.reshape(exact.shape) for part, exact in zip(np.split(flat, ends), tables, strict=True)]
+        noisy = [
+            part.reshape(exact.shape)
+            for part, exact in zip(np.split(flat, ends), tables, strict=True)
+        ]
         # Each table counts all rows: that of the fewest values with the least noise.
         sizes = np.array([part.shape[1] for part in tables])
-        counts = np.average([part.sum(axis=1) for part in noisy], axis=0, weights=1 / sizes)
-        self._set_classes(classes, counts, noise.error / Fraction(float(np.sqrt((1 / sizes).sum()))))
+        counts = np.average(
+            [part.sum(axis=1) for part in noisy], axis=0, weights=1 / sizes
+        )
+        self._set_classes(
+            classes, counts, noise.error / Fraction(float(np.sqrt((1 / sizes).sum())))
+        )
         variance = float(min(noise.error, Fraction(LARGEST))) ** 2
-        self.feature_log_prob_ = [_log_shares(part, self.class_prior_, variance) for part in noisy]
+        self.feature_log_prob_ = [
+            _log_shares(part, self.class_prior_, variance) for part in noisy
+        ]
         self.domain_ = every
 
     def _log_likelihood(self, table: Table) -> Floats:
@@ -190,7 +217,9 @@ class DPCategoricalNB(NaiveBayes):
             raise undeclared_error(undeclared[0], domain, "categories")
         # An undeclared value says nothing.
         known = [np.pad(shares, ((0, 0), (0, 1))) for shares in self.feature_log_prob_]
-        found: Floats = np.sum([shares.T[one] for shares, one in zip(known, codes, strict=True)], axis=0)
+        found: Floats = np.sum(
+            [shares.T[one] for shares, one in zip(known, codes, strict=True)], axis=0
+        )
         return found
 
 

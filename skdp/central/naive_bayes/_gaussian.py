@@ -157,30 +157,48 @@ class DPGaussianNB(NaiveBayes):
         return features(table)
 
     def _noise(self, share: Share, n_columns: int) -> Noise:
-        return joint_noise(share, GRID, n_numbers(n_columns, squares=True, shared_count=True))
+        return joint_noise(
+            share, GRID, n_numbers(n_columns, squares=True, shared_count=True)
+        )
 
-    def _plan(self, table: Table, large: LargeTable | None, share: Share, bounds: Any) -> Plan:
+    def _plan(
+        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
+    ) -> Plan:
         ends = read_bounds(bounds, table.names[:-1])
         classes = Classes.read(table, large, self.classes)
         sums = sums_by_class(table, large, classes, ends)
         noise = self._noise(share, len(ends))
         release = partial(self._release, sums, ends, classes, noise)
-        return Plan(f"{noise.name} on sums by class", release, losses=losses_of([noise]))
+        return Plan(
+            f"{noise.name} on sums by class", release, losses=losses_of([noise])
+        )
 
     def _release(
-        self, sums: list[list[ColumnSums]], ends: Floats, classes: Classes, noise: Noise, source: ByteSource
+        self,
+        sums: list[list[ColumnSums]],
+        ends: Floats,
+        classes: Classes,
+        noise: Noise,
+        source: ByteSource,
     ) -> None:
         counts, found = np.zeros(len(sums)), np.zeros((4, len(sums), len(ends)))
         for place, columns in enumerate(sums):
             # Each row is in one class: these are different rows, and their noise costs as much as that of one class.
-            count, *noisy = noise.add(source, query(columns, squares=True, shared_count=True))
+            count, *noisy = noise.add(
+                source, query(columns, squares=True, shared_count=True)
+            )
             counts[place] = float(min(max(count, -_MOST), _MOST)) / GRID
             found[:, place] = np.transpose(
-                [moments_of(count, noisy[i : i + 2], noise.error) for i in range(0, len(noisy), 2)]
+                [
+                    moments_of(count, noisy[i : i + 2], noise.error)
+                    for i in range(0, len(noisy), 2)
+                ]
             )
         self._set_classes(classes, counts, noise.error / GRID)
         self.domain_ = classes.domain
-        shares = (np.maximum(counts, 1.0) / np.maximum(counts, 1.0).sum())[:, np.newaxis]
+        shares = (np.maximum(counts, 1.0) / np.maximum(counts, 1.0).sum())[
+            :, np.newaxis
+        ]
         mean, unknown = _drawn_together(found[0], found[1], shares)
         variance, _ = _drawn_together(found[2], found[3], shares)
         low, width = ends[:, 0], ends[:, 1] - ends[:, 0]
@@ -191,8 +209,13 @@ class DPGaussianNB(NaiveBayes):
     def _log_likelihood(self, table: Table) -> Floats:
         numbers = np.clip(np.stack(read_numbers(table), axis=1), *self.bounds_.T)
         found = np.zeros((len(numbers), len(self.classes_)))
-        for place, (mean, deviation) in enumerate(zip(self.theta_, np.sqrt(self.var_), strict=True)):
-            found[:, place] = -(((numbers - mean) / deviation) ** 2).sum(axis=1) / 2 - np.log(deviation).sum()
+        for place, (mean, deviation) in enumerate(
+            zip(self.theta_, np.sqrt(self.var_), strict=True)
+        ):
+            found[:, place] = (
+                -(((numbers - mean) / deviation) ** 2).sum(axis=1) / 2
+                - np.log(deviation).sum()
+            )
         return found
 
 
@@ -200,7 +223,9 @@ _MOST = 1 << 90
 """Beyond all numbers of rows, times `GRID`. With a tiny epsilon noise is larger, also than all floats."""
 
 
-def _drawn_together(found: Floats, errors: Floats, shares: Floats) -> tuple[Floats, Floats]:
+def _drawn_together(
+    found: Floats, errors: Floats, shares: Floats
+) -> tuple[Floats, Floats]:
     """Draw the numbers of the classes towards their mean, as far as noise hides that they differ; and square errors."""
     squares = np.maximum(errors, 1 / GRID) ** 2
     middle = (found / squares).sum(axis=0) / (1 / squares).sum(axis=0)
@@ -219,7 +244,12 @@ class ClassSums:
     def zeros(self) -> list[NDArray[np.int64]]:
         return [total for _ in self.classes.values for total in self.tally.zeros()]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+    def add(
+        self,
+        sums: list[NDArray[np.int64]],
+        batch: Any,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
         self.add_rows(sums, read_table(batch))
 
     def add_rows(self, sums: list[NDArray[np.int64]], table: Table) -> None:
@@ -227,14 +257,18 @@ class ClassSums:
         codes = self.classes.codes(table.columns[-1])
         for place in range(len(self.classes.values)):
             rows = codes == place
-            self.tally.add_numbers(sums[n * place : n * (place + 1)], [column[rows] for column in columns])
+            self.tally.add_numbers(
+                sums[n * place : n * (place + 1)], [column[rows] for column in columns]
+            )
 
     def n_distinct(self, sample: Any) -> float:
         """Return infinity: all rows differ."""
         return math.inf
 
 
-def sums_by_class(table: Table, large: LargeTable | None, classes: Classes, ends: Floats) -> list[list[ColumnSums]]:
+def sums_by_class(
+    table: Table, large: LargeTable | None, classes: Classes, ends: Floats
+) -> list[list[ColumnSums]]:
     """Return the sums of each column in each class."""
     tally = ClassSums(SumTally([(low, high) for low, high in ends.tolist()]), classes)
     if large is None:
@@ -243,5 +277,7 @@ def sums_by_class(table: Table, large: LargeTable | None, classes: Classes, ends
     else:
         sums = large.add_up(table.names, tally)
     n, names = len(ends), table.names[:-1]
-    parts = [complete(names, sums[start : start + n]) for start in range(0, len(sums), n)]
+    parts = [
+        complete(names, sums[start : start + n]) for start in range(0, len(sums), n)
+    ]
     return [tally.tally.read(part) for part in parts]

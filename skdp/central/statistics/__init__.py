@@ -50,7 +50,9 @@ from skdp.central.statistics._persons import rows_within as rows_within
 from skdp.central.statistics._persons import without_column as without_column
 from skdp.central.statistics._private_bounds import LOOKS as LOOKS
 from skdp.central.statistics._private_bounds import NOWHERE as NOWHERE
-from skdp.central.statistics._private_bounds import check_bounds_share as check_bounds_share
+from skdp.central.statistics._private_bounds import (
+    check_bounds_share as check_bounds_share,
+)
 from skdp.central.statistics._private_bounds import count_values as count_values
 from skdp.central.statistics._private_bounds import place_bounds as place_bounds
 from skdp.central.statistics._private_bounds import split_bounds as split_bounds

@@ -38,17 +38,27 @@ class CellTally:
     refused: bool = False
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        sizes = [len(self.domain.columns), *(part_of(self.domain, clique).size for clique in self.cliques)]
+        sizes = [
+            len(self.domain.columns),
+            *(part_of(self.domain, clique).size for clique in self.cliques),
+        ]
         return [np.zeros(size, np.int64) for size in sizes]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+    def add(
+        self,
+        sums: list[NDArray[np.int64]],
+        batch: Any,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
         """Count the rows of a batch; those with an undeclared value are in no cell."""
         codes, undeclared = self.code(read_table(batch), self.domain)
         outside, *tables = sums
         outside += np.array([name in undeclared for name in self.domain.columns])
         codes, counts = _declared(self.domain, codes, counts)
         for clique, table in zip(self.cliques, tables, strict=True):
-            cells = part_of(self.domain, clique).join([codes[column] for column in clique])
+            cells = part_of(self.domain, clique).join(
+                [codes[column] for column in clique]
+            )
             np.add.at(table, cells, 1 if counts is None else counts)
 
     def n_distinct(self, sample: Any) -> float:
@@ -56,7 +66,9 @@ class CellTally:
         if not self.refused:
             return math.inf
         columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
-        return math.prod(most_declared(dtype, self.domain[name]) for dtype, name in columns)
+        return math.prod(
+            most_declared(dtype, self.domain[name]) for dtype, name in columns
+        )
 
     def grids(self, sample: Any) -> list[Grid | None]:
         """Return the grids of the columns of which only the bin matters."""
@@ -69,7 +81,9 @@ def part_of(domain: Domain, clique: Iterable[int]) -> Domain:
     return domain.select([domain.columns[place] for place in clique])
 
 
-def count_large(table: LargeTable, tally: CellTally, refuse: Callable[[Any], ValueError]) -> list[NDArray[np.int64]]:
+def count_large(
+    table: LargeTable, tally: CellTally, refuse: Callable[[Any], ValueError]
+) -> list[NDArray[np.int64]]:
     """Count some marginals of a large table, in one pass."""
     # A column that cannot be coded at all is an error before any row is read.
     sample = nw.from_native(table.sample, eager_only=True).select(*tally.domain.columns)
@@ -87,7 +101,9 @@ def declared_domain(table: Table, declared: Any, name: str) -> Domain:
     if declared is None:
         declared = {}
     if isinstance(declared, str):
-        raise ValueError(f"{name} must be declared; the values of the data would reveal somebody's")
+        raise ValueError(
+            f"{name} must be declared; the values of the data would reveal somebody's"
+        )
     return read_domain(table, declared, name=name)
 
 
@@ -114,7 +130,9 @@ def count_cells(
             declared, _ = _declared(part, [codes[place] for place in clique])
             counts.append(np.bincount(part.join(declared), minlength=part.size))
         else:
-            tally = CellTally(part, code, [tuple(range(len(clique)))], handle_unknown == "error")
+            tally = CellTally(
+                part, code, [tuple(range(len(clique)))], handle_unknown == "error"
+            )
             counts += count_large(large, tally, refuse)
     return counts
 
@@ -123,10 +141,14 @@ def _declared(
     domain: Domain, codes: list[Codes], counts: NDArray[np.int64] | None = None
 ) -> tuple[list[Codes], NDArray[np.int64] | None]:
     """Drop the rows with an undeclared value."""
-    declared = np.logical_and.reduce([column < size for column, size in zip(codes, domain.sizes, strict=True)])
+    declared = np.logical_and.reduce(
+        [column < size for column, size in zip(codes, domain.sizes, strict=True)]
+    )
     if declared.all():
         return codes, counts
-    return [column[declared] for column in codes], None if counts is None else counts[declared]
+    return [column[declared] for column in codes], None if counts is None else counts[
+        declared
+    ]
 
 
 def find_codes(
@@ -137,7 +159,9 @@ def find_codes(
     if handle_unknown == "ignore":
         return codes, []
     undeclared = []
-    for column, size, found, values in zip(domain.columns, domain.sizes, codes, table.columns, strict=True):
+    for column, size, found, values in zip(
+        domain.columns, domain.sizes, codes, table.columns, strict=True
+    ):
         outside = found == size
         if missing:
             outside &= ~find_missing(values)
@@ -147,12 +171,23 @@ def find_codes(
 
 
 def undeclared_error(
-    column: Any, domain: Domain, name: str, *, known: str = "declared", missing: bool = False
+    column: Any,
+    domain: Domain,
+    name: str,
+    *,
+    known: str = "declared",
+    missing: bool = False,
 ) -> ValueError:
     """Make the error of a value that is not declared; it shows no value."""
     what = "a value" if missing else "a value, or a NaN or inf,"
     where = f"{known} {name}"
-    return error_of_undeclared(column, domain[column], what=what, where=where, missing_is_undeclared=not missing)
+    return error_of_undeclared(
+        column,
+        domain[column],
+        what=what,
+        where=where,
+        missing_is_undeclared=not missing,
+    )
 
 
 def find_missing(column: Any) -> NDArray[np.bool_]:
@@ -162,24 +197,36 @@ def find_missing(column: Any) -> NDArray[np.bool_]:
     if isinstance(column, np.ndarray):
         if column.dtype != object:
             return np.asarray(pd.isna(column))
-        return np.fromiter(map(is_missing, column), bool, len(column))  # pandas stumbles over Decimal("sNaN")
+        return np.fromiter(
+            map(is_missing, column), bool, len(column)
+        )  # pandas stumbles over Decimal("sNaN")
     series = nw.from_native(column, series_only=True)
     missing = series.is_null().to_numpy().astype(bool)
-    return missing | series.is_nan().fill_null(True).to_numpy().astype(bool) if series.dtype.is_float() else missing
+    return (
+        missing | series.is_nan().fill_null(True).to_numpy().astype(bool)
+        if series.dtype.is_float()
+        else missing
+    )
 
 
 def most_declared(dtype: Any, attribute: Categories | Interval) -> float:
     """Return the number of declared values of a column."""
     if isinstance(attribute, Interval):
         if grid_of(dtype, attribute) is not None:
-            return len(attribute.edges) + 3  # below, above, the last bin twice, missing and nan
+            return (
+                len(attribute.edges) + 3
+            )  # below, above, the last bin twice, missing and nan
         return most_values(dtype, attribute.edges[0], attribute.edges[-1])
     return len(attribute)
 
 
 def grid_of(dtype: Any, attribute: Categories | Interval) -> Grid | None:
     """Return the grid by which a database finds the bins of a column of wide floats."""
-    if dtype == nw.Float64 and isinstance(attribute, Interval) and attribute.dtype.kind == "f":
+    if (
+        dtype == nw.Float64
+        and isinstance(attribute, Interval)
+        and attribute.dtype.kind == "f"
+    ):
         return Grid.of(np.array(attribute.edges))
     return None
 
@@ -189,4 +236,6 @@ def is_ordered(attribute: Categories | Interval) -> bool:
     if isinstance(attribute, Interval):
         return True
     known = [value for value in attribute.values if value is not None]
-    return all(kind_of(value) in ORDERED for value in known) and all(a < b for a, b in pairwise(known))
+    return all(kind_of(value) in ORDERED for value in known) and all(
+        a < b for a, b in pairwise(known)
+    )

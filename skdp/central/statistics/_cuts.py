@@ -39,7 +39,9 @@ class Cuts:
         """Return the mass of the values on the left of a cut."""
         place, part = divmod(cut, PARTS)
         here = int(self.before[place])
-        return PARTS * here + (part * (int(self.before[place + 1]) - here) if part else 0)
+        return PARTS * here + (
+            part * (int(self.before[place + 1]) - here) if part else 0
+        )
 
     def first(self, mass: int) -> int:
         """Return the first cut with at least this mass on its left; if there is none, the number of cuts."""
@@ -58,7 +60,10 @@ def n_halvings(probabilities: Sequence[Fraction]) -> int:
 
 
 def cut_positions(
-    counts: NDArray[np.int64], probabilities: Sequence[Fraction], share: Share, source: ByteSource
+    counts: NDArray[np.int64],
+    probabilities: Sequence[Fraction],
+    share: Share,
+    source: ByteSource,
 ) -> list[int]:
     """Choose where the quantiles of ascending probabilities are: each as a number of half cells on its left."""
     # The middle one is chosen among all cuts. Those below it are then quantiles of the values on its left, and those
@@ -86,7 +91,9 @@ def cut_positions(
     return [2 * cut // PARTS for cut in found[1:-1]]
 
 
-def _cut(cuts: Cuts, low: int, high: int, portion: Fraction, share: Share, source: ByteSource) -> int:
+def _cut(
+    cuts: Cuts, low: int, high: int, portion: Fraction, share: Share, source: ByteSource
+) -> int:
     """Choose the cut that has a portion of the values between two others on its left."""
     # The score of a cut is minus how far the mass on its left is from that portion, times the denominator. A value that
     # is added changes the mass on the left less the portion of all by minus the portion to 1 - portion.
@@ -103,12 +110,17 @@ def _cut(cuts: Cuts, low: int, high: int, portion: Fraction, share: Share, sourc
 
     nearest = min(first(0), high)
     best = min(missed(nearest), missed(max(nearest - 1, low)))
-    sensitivity = PARTS * max(portion.numerator, portion.denominator - portion.numerator)
+    sensitivity = PARTS * max(
+        portion.numerator, portion.denominator - portion.numerator
+    )
 
     def audited() -> list[int]:
         """Return the scores of some cuts: both ends, and between cells, in which they change linearly."""
         step = max((high - low) // (PARTS * _AUDITED), 1) * PARTS
-        return [-missed(cut) for cut in (low, *range(low - low % PARTS + PARTS, high, step), high)]
+        return [
+            -missed(cut)
+            for cut in (low, *range(low - low % PARTS + PARTS, high, step), high)
+        ]
 
     return low + unimodal_choice(
         source,

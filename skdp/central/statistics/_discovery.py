@@ -47,10 +47,18 @@ def code_values(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
     if kind == ANY:
         return _code_objects(column)
     if kind not in _KINDS:
-        raise ColumnError(f"is of dtype {name_of_dtype(column)}; only text, numbers, booleans and dates are discovered")
+        raise ColumnError(
+            f"is of dtype {name_of_dtype(column)}; only text, numbers, booleans and dates are discovered"
+        )
     # Equal values are written alike, whichever row comes first: 1 and 1.0 are 1.
     distinct, missing = distinct_values(column)
-    values = list(dict.fromkeys(_canonical(value) for value in distinct if kind != "number" or math.isfinite(value)))
+    values = list(
+        dict.fromkeys(
+            _canonical(value)
+            for value in distinct
+            if kind != "number" or math.isfinite(value)
+        )
+    )
     coder = ValueCoder([*values, None] if missing else values)
     return list(coder.values), coder.encode(column)
 
@@ -64,7 +72,9 @@ def _code_objects(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
         known.append(_MISSING)
         values.append(None)
     codes: dict[Any, int] = {key: code for code, key in enumerate(known)}
-    return values, np.array([codes.get(key, len(values)) for key in keys], np.min_scalar_type(len(values)))
+    return values, np.array(
+        [codes.get(key, len(values)) for key in keys], np.min_scalar_type(len(values))
+    )
 
 
 def _key_of(value: Any) -> tuple[str, Any] | None:
@@ -82,16 +92,20 @@ def _key_of(value: Any) -> tuple[str, Any] | None:
             known = _canonical(known) if math.isfinite(known) else None
         elif type(known) not in (str, bool):
             return None  # its class has the name of a kind
-    except Exception:  # objects that cannot be converted or compared, and numbers beyond all floats
+    except (
+        Exception
+    ):  # objects that cannot be converted or compared, and numbers beyond all floats
         return None
     return None if known is None else (kind, known)
 
 
-def count_codes(values: Sequence[Any], codes: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+def count_codes(
+    values: Sequence[Any], codes: NDArray[np.unsignedinteger]
+) -> NDArray[np.int64]:
     """Count the rows of each value."""
-    return np.bincount(codes.astype(np.intp, copy=False), minlength=len(values) + 1)[: len(values)].astype(
-        np.int64, copy=False
-    )
+    return np.bincount(codes.astype(np.intp, copy=False), minlength=len(values) + 1)[
+        : len(values)
+    ].astype(np.int64, copy=False)
 
 
 def count_distinct(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
@@ -119,7 +133,13 @@ def discover_values(
     # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks
     #    privately. WWW.
     published = publish(
-        source, values, counts, epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person, most=most
+        source,
+        values,
+        counts,
+        epsilon=epsilon,
+        delta=delta,
+        max_rows_per_person=max_rows_per_person,
+        most=most,
     )
     return [values[place] for place in published.places]
 
@@ -144,11 +164,21 @@ def publish(
     most: int | None = None,
 ) -> Published:
     """Draw for `discover_values`."""
-    threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person)
+    threshold = discovery_threshold(
+        epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person
+    )
     occurring = np.flatnonzero(counts)
-    noise = discrete_laplace(source, max_rows_per_person / check_epsilon(epsilon), len(occurring))
-    noisy_counts = dict(zip(occurring.tolist(), (counts[occurring] + noise).tolist(), strict=True))
-    above = {place: noisy_count for place, noisy_count in noisy_counts.items() if noisy_count >= threshold}
+    noise = discrete_laplace(
+        source, max_rows_per_person / check_epsilon(epsilon), len(occurring)
+    )
+    noisy_counts = dict(
+        zip(occurring.tolist(), (counts[occurring] + noise).tolist(), strict=True)
+    )
+    above = {
+        place: noisy_count
+        for place, noisy_count in noisy_counts.items()
+        if noisy_count >= threshold
+    }
     places, other_kinds = of_one_kind(values, above)
     if most is not None and len(places) > most:
         places = sorted(sorted(places, key=lambda place: -above[place])[:most])
@@ -165,7 +195,11 @@ def of_one_kind(values: Sequence[Any], noisy_counts: Mapping[int, int]) -> Publi
     columns = zip(*values, strict=True) if together else [values]
     other_kinds = []
     for column in columns:
-        kinds = {place: kind_of(column[place]) for place in places if column[place] is not None}
+        kinds = {
+            place: kind_of(column[place])
+            for place in places
+            if column[place] is not None
+        }
         totals = dict.fromkeys((kind for kind in _KINDS if kind in kinds.values()), 0)
         for place, kind in kinds.items():
             totals[kind] += noisy_counts[place]
@@ -187,7 +221,9 @@ def warn_of_kinds(other_kinds: Iterable[tuple[Any, list[str]]]) -> None:
             )
 
 
-def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, max_rows_per_person: int = 1) -> int:
+def discovery_threshold(
+    *, epsilon: Fraction | float, delta: Fraction | float, max_rows_per_person: int = 1
+) -> int:
     """Return the noisy count from which a value may be published."""
     # Let a table lack, and its neighbour have, a person with m_v rows of value v, k in all at most; let z be discrete
     # Laplace noise of scale b = k / epsilon and F(y) = P(z <= y). Values are published independently of each other.
@@ -211,10 +247,14 @@ def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, m
     # large one a single value.)
     # *Why t is above k.* For y >= 0, with a = exp(-1 / b), F(y) = 1 - a**(y + 1) / (1 + a). For y < 0, F(y) < 1/2: no
     # smaller threshold would do for any delta up to 1/2.
-    scale = check_size(max_rows_per_person, name="max_rows_per_person", least=1) / check_epsilon(epsilon)
+    scale = check_size(
+        max_rows_per_person, name="max_rows_per_person", least=1
+    ) / check_epsilon(epsilon)
     exact_delta = check_delta(delta)
     if exact_delta == 0:
-        raise ValueError("delta must be above 0: publishing a value that one person alone has cannot be ruled out")
+        raise ValueError(
+            "delta must be above 0: publishing a value that one person alone has cannot be ruled out"
+        )
     above = 1
     while not _is_safe(above, scale, exact_delta, max_rows_per_person):
         above *= 2
@@ -231,9 +271,15 @@ def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, m
 def _is_safe(above: int, scale: Fraction, delta: Fraction, max_rows: int) -> bool:
     """Bound by delta the probability that a value of one person alone passes ``max_rows + above``."""
     # Everything is a lower bound of a probability times 2**bits, and rounded down.
-    bits = 64 + 2 * max_rows.bit_length() + (delta.denominator // delta.numerator).bit_length()
+    bits = (
+        64
+        + 2 * max_rows.bit_length()
+        + (delta.denominator // delta.numerator).bit_length()
+    )
     one_value = _stays_below(above, scale, bits)
-    many_values = _power(_stays_below(above + max_rows - 1, scale, bits), max_rows, bits)
+    many_values = _power(
+        _stays_below(above + max_rows - 1, scale, bits), max_rows, bits
+    )
     return Fraction(min(one_value, many_values), 1 << bits) >= 1 - delta
 
 
@@ -258,4 +304,6 @@ def _canonical(value: Any) -> Any:
     """Write equal numbers alike, so that no row decides how a value is written; None for one that is no float."""
     if kind_of(value) != "number":
         return value
-    return next((written for written in (int(value), float(value)) if written == value), None)
+    return next(
+        (written for written in (int(value), float(value)) if written == value), None
+    )

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from skdp.central.statistics._cells import Coder, most_declared
 from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._ranges import LARGEST
-from skdp.central.statistics._sums import GRID, dtypes_of, most_rows, read_values, to_places
+from skdp.central.statistics._sums import (
+    GRID,
+    dtypes_of,
+    most_rows,
+    read_values,
+    to_places,
+)
 from skdp.domain import Domain
 from skdp.frames import Table, read_table
 
@@ -87,26 +93,45 @@ class GroupTally:
 
     def zeros(self) -> list[NDArray[np.int64]]:
         sums = GroupSums.zeros(self.domain.size, len(self.bounds))
-        return [np.zeros(len(self.domain.columns), np.int64), sums.rows, sums.parts, sums.odd]
+        return [
+            np.zeros(len(self.domain.columns), np.int64),
+            sums.rows,
+            sums.parts,
+            sums.odd,
+        ]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+    def add(
+        self,
+        sums: list[NDArray[np.int64]],
+        batch: Any,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
         outside, *rest = sums
         table = read_table(batch)
         halves = zip(self._split(table.names), self._split(table.columns), strict=True)
-        keys, others = (Table(tuple(names), tuple(columns), table.native) for names, columns in halves)
+        keys, others = (
+            Table(tuple(names), tuple(columns), table.native)
+            for names, columns in halves
+        )
         codes, undeclared = self.code(keys, self.domain)
         outside += np.array([name in undeclared for name in self.domain.columns])
         numbers = read_values(others)
-        GroupSums(*rest).add(join_codes(self.domain, codes), numbers, self.bounds, counts)
+        GroupSums(*rest).add(
+            join_codes(self.domain, codes), numbers, self.bounds, counts
+        )
 
     def n_distinct(self, sample: Any) -> float:
         """Return the number of different declared rows."""
         if not self.refused:
             return math.inf
         frame = nw.from_native(sample, eager_only=True)
-        keys, others = (frame.select(names).to_native() for names in self._split(frame.columns))
+        keys, others = (
+            frame.select(names).to_native() for names in self._split(frame.columns)
+        )
         declared = zip(dtypes_of(keys), self.domain.columns, strict=True)
-        n_groups = math.prod(most_declared(dtype, self.domain[name]) for dtype, name in declared)
+        n_groups = math.prod(
+            most_declared(dtype, self.domain[name]) for dtype, name in declared
+        )
         return n_groups * most_rows(others, self.bounds)
 
     def _split(self, columns: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -114,9 +139,13 @@ class GroupTally:
         return columns[: len(self.domain.columns)], columns[len(self.domain.columns) :]
 
 
-def join_codes(domain: Domain, codes: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+def join_codes(
+    domain: Domain, codes: Sequence[NDArray[np.integer]]
+) -> NDArray[np.int64]:
     """Combine the codes of several columns; a row with an undeclared value gets the number of combinations."""
-    declared = np.logical_and.reduce([column < size for column, size in zip(codes, domain.sizes, strict=True)])
+    declared = np.logical_and.reduce(
+        [column < size for column, size in zip(codes, domain.sizes, strict=True)]
+    )
     joint = np.full(len(declared), domain.size, np.int64)
     joint[declared] = domain.join([column[declared] for column in codes])
     return joint
@@ -143,11 +172,16 @@ def count_estimates(count: Floats, noise: Noise, level: float, unit: int) -> Flo
     reach = float(min(noise.reach(level) / unit, _MOST))
     value = np.clip(np.rint(count / unit), -LARGEST, LARGEST)
     error = np.full_like(count, float(min(noise.error / unit, _MOST)))
-    ends = (np.clip(end, -LARGEST, LARGEST) for end in (np.floor(value - reach), np.ceil(value + reach)))
+    ends = (
+        np.clip(end, -LARGEST, LARGEST)
+        for end in (np.floor(value - reach), np.ceil(value + reach))
+    )
     return np.column_stack([value, error, *ends])
 
 
-def sum_estimates(places: Floats, count: Floats, ends: tuple[float, float], noise: Noise, level: float) -> Floats:
+def sum_estimates(
+    places: Floats, count: Floats, ends: tuple[float, float], noise: Noise, level: float
+) -> Floats:
     """Estimate sums between bounds from noisy sums of places and noisy counts in steps of the grid."""
     half, middle = (ends[1] - ends[0]) / 2 / GRID, (ends[0] + ends[1]) / 2 / GRID
     size = math.hypot(half, middle)
@@ -158,7 +192,9 @@ def sum_estimates(places: Floats, count: Floats, ends: tuple[float, float], nois
     return np.column_stack([value, error, value - reach, value + reach])
 
 
-def mean_estimates(places: Floats, count: Floats, ends: tuple[float, float], noise: Noise, level: float) -> Floats:
+def mean_estimates(
+    places: Floats, count: Floats, ends: tuple[float, float], noise: Noise, level: float
+) -> Floats:
     """Estimate means between bounds, as `ratio` does."""
     some = count > 0
     n = np.where(some, count, 1.0)
@@ -171,8 +207,12 @@ def mean_estimates(places: Floats, count: Floats, ends: tuple[float, float], noi
     lower, upper = ((mean + sign * spread) / (1 - reach**2) for sign in (-1, 1))
     low, high = ends
     shares = [mean, np.where(known, lower, -np.inf), np.where(known, upper, np.inf)]
-    value, lower, upper = (low + (high - low) * ((np.clip(share, -1, 1) + 1) / 2) for share in shares)
-    return np.column_stack([value, np.minimum(error, 1) * (high - low) / 2, lower, upper])
+    value, lower, upper = (
+        low + (high - low) * ((np.clip(share, -1, 1) + 1) / 2) for share in shares
+    )
+    return np.column_stack(
+        [value, np.minimum(error, 1) * (high - low) / 2, lower, upper]
+    )
 
 
 def library_of(table: Table) -> str:
@@ -182,7 +222,9 @@ def library_of(table: Table) -> str:
     return nw.from_native(table.native, eager_only=True).implementation.name.lower()
 
 
-def keyed_frame(keys: Mapping[str, NDArray[Any]], columns: Mapping[str, NDArray[Any]], library: Any) -> Any:
+def keyed_frame(
+    keys: Mapping[str, NDArray[Any]], columns: Mapping[str, NDArray[Any]], library: Any
+) -> Any:
     """Build a table of a library whose first columns are keys; no two columns have one name."""
     of_keys = {name: _plain(values) for name, values in keys.items()}
     return nw.from_dict(of_keys | dict(columns), backend=library).to_native()

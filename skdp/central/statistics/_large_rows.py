@@ -35,9 +35,18 @@ class LargeRows(Rows):
     ) -> Self:
         """Prepare to read the rows of some columns, whose values are checked already."""
         read = _Read(place, changes)
-        none = read(nw.from_native(source.sample, eager_only=True).select(*names).to_native())
+        none = read(
+            nw.from_native(source.sample, eager_only=True).select(*names).to_native()
+        )
         return cls(
-            none.places, none.codes, none.square, none.constant, none.most, source=source, names=names, read=read
+            none.places,
+            none.codes,
+            none.square,
+            none.constant,
+            none.most,
+            source=source,
+            names=names,
+            read=read,
         )
 
     def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -45,7 +54,9 @@ class LargeRows(Rows):
         return total
 
     def map(self, change: Change) -> Rows:
-        return self.open(self.source, self.names, self.read.place, (*self.read.changes, change))
+        return self.open(
+            self.source, self.names, self.read.place, (*self.read.changes, change)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +84,12 @@ class _Sum:
     def zeros(self) -> list[NDArray[np.int64]]:
         return [np.zeros_like(self.nothing)]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+    def add(
+        self,
+        sums: list[NDArray[np.int64]],
+        batch: Any,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
         """Add the rows of a batch, which no engine has grouped."""
         sums[0] += self.what(self.read(batch))
 

@@ -33,7 +33,12 @@ class Moments(NamedTuple):
 
 
 def noisy_moments(
-    columns: Sequence[ColumnSums], noise: Noise, source: ByteSource, *, squares: bool, shared_count: bool
+    columns: Sequence[ColumnSums],
+    noise: Noise,
+    source: ByteSource,
+    *,
+    squares: bool,
+    shared_count: bool,
 ) -> list[Moments]:
     """Estimate the mean and the variance of each column from one draw of noise."""
     # One record changes each number of `query` by at most `GRID`. So noise of the density ``e**(-epsilon max|z| /
@@ -43,11 +48,17 @@ def noisy_moments(
     # .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
     # .. [2] T. Steinke, J. Ullman (2016). Between pure and approximate differential privacy. Journal of Privacy and
     #    Confidentiality 7(2).
-    noisy = noise.add(source, query(columns, squares=squares, shared_count=shared_count))
+    noisy = noise.add(
+        source, query(columns, squares=squares, shared_count=shared_count)
+    )
     n_counts = 1 if shared_count else len(columns)
     counts, sums, width = noisy[:n_counts], noisy[n_counts:], 2 if squares else 1
     return [
-        moments_of(counts[0 if shared_count else index], sums[width * index : width * (index + 1)], noise.error)
+        moments_of(
+            counts[0 if shared_count else index],
+            sums[width * index : width * (index + 1)],
+            noise.error,
+        )
         for index in range(len(columns))
     ]
 
@@ -57,9 +68,13 @@ def n_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
     return (1 if shared_count else n_columns) + (2 if squares else 1) * n_columns
 
 
-def query(columns: Sequence[ColumnSums], *, squares: bool, shared_count: bool) -> list[int]:
+def query(
+    columns: Sequence[ColumnSums], *, squares: bool, shared_count: bool
+) -> list[int]:
     """Return the counts and sums that get noise; one record changes each by at most `GRID`."""
-    numbers = [column.sums.n * GRID for column in (columns[:1] if shared_count else columns)]
+    numbers = [
+        column.sums.n * GRID for column in (columns[:1] if shared_count else columns)
+    ]
     for column in columns:
         numbers.append(column.sums.places)
         if squares:
@@ -79,9 +94,16 @@ def moments_of(count: int, sums: Sequence[int], error: Fraction) -> Moments:
         return Moments(mean, mean_error, UNIFORM_VARIANCE, 1.0)
     variance = max((second[0] + 1) / 2 - mean**2, 0.0)
     # The slopes of the variance in the three sums; and places are rounded, by up to half a step.
-    variance_error = min(share * math.hypot(0.5, 2 * mean, mean**2 - variance + 0.5) + 1 / GRID, 1.0)
+    variance_error = min(
+        share * math.hypot(0.5, 2 * mean, mean**2 - variance + 0.5) + 1 / GRID, 1.0
+    )
     known = variance_error < UNIFORM_VARIANCE
-    return Moments(mean, mean_error, max(variance, variance_error) if known else UNIFORM_VARIANCE, variance_error)
+    return Moments(
+        mean,
+        mean_error,
+        max(variance, variance_error) if known else UNIFORM_VARIANCE,
+        variance_error,
+    )
 
 
 class Estimate(NamedTuple):
@@ -112,20 +134,28 @@ def two_sums(
     # .. [1], [2] As in `noisy_moments`.
     pairs = [(column.sums.places, column.sums.n * GRID) for column in columns]
     if shared_count:
-        (count, *totals) = noise.add(source, [pairs[0][1], *(total for total, _ in pairs)])
+        (count, *totals) = noise.add(
+            source, [pairs[0][1], *(total for total, _ in pairs)]
+        )
         noisy = [(total, count) for total in totals]
     else:
         flat = noise.add(source, [number for pair in pairs for number in pair])
         noisy = list(zip(flat[::2], flat[1::2], strict=True))
     estimates = []
     for total, count in noisy:
-        slope = float(min(Fraction(abs(total), count), Fraction(1))) if count > 0 else 1.0
+        slope = (
+            float(min(Fraction(abs(total), count), Fraction(1))) if count > 0 else 1.0
+        )
         reach = noise.reach(level, slope)
-        estimates.append(ratio(total, count, (noise.error, noise.error), (reach, reach)))
+        estimates.append(
+            ratio(total, count, (noise.error, noise.error), (reach, reach))
+        )
     return estimates
 
 
-def ratio(total: int, count: int, errors: Sequence[Fraction], reaches: Sequence[Fraction]) -> Estimate:
+def ratio(
+    total: int, count: int, errors: Sequence[Fraction], reaches: Sequence[Fraction]
+) -> Estimate:
     """Estimate a mean place from a noisy sum of places and a noisy count times `GRID`."""
     if count <= 0:
         return Estimate(Fraction(0), GRID, -math.inf, math.inf)

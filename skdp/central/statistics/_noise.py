@@ -14,7 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import gammainc
 
-from skdp.privacy import Loss, Mu, Share, check_delta, gaussian_loss, laplace_loss, read_share
+from skdp.privacy import (
+    Loss,
+    Mu,
+    Share,
+    check_delta,
+    gaussian_loss,
+    laplace_loss,
+    read_share,
+)
 from skdp.randomness import (
     ByteSource,
     cube_noise,
@@ -109,7 +117,9 @@ class GaussianNoise(Noise):
     @property
     def error(self) -> Fraction:
         whole = self.variance + Fraction(1, 12)  # rounding adds a twelfth
-        return Fraction(math.isqrt((whole.numerator << 120) // whole.denominator), 1 << 60)
+        return Fraction(
+            math.isqrt((whole.numerator << 120) // whole.denominator), 1 << 60
+        )
 
     def reach(self, level: float, slope: float = 0.0) -> Fraction:
         return Fraction(NormalDist().inv_cdf((1 + level) / 2)) * self.error
@@ -151,26 +161,40 @@ class CubeNoise(Noise):
         return laplace_loss(self.epsilon, self.sensitivity)
 
 
-def integer_noise(share: Share, sensitivity: int = 1, square: int | None = None) -> Noise:
+def integer_noise(
+    share: Share, sensitivity: int = 1, square: int | None = None
+) -> Noise:
     """Return the least noise for integers by what a row changes in L1 norm, and the square of that in L2 norm."""
     square = sensitivity**2 if square is None else square
-    return _least(share, lambda: LaplaceNoise(share.pure, share.rows * sensitivity), square)
+    return _least(
+        share, lambda: LaplaceNoise(share.pure, share.rows * sensitivity), square
+    )
 
 
 def joint_noise(share: Share, sensitivity: int, dimension: int) -> Noise:
     """Return the least noise for some integers of which a row changes each by at most `sensitivity`."""
     square = dimension * sensitivity**2
-    return _least(share, lambda: CubeNoise(share.pure, share.rows * sensitivity, dimension), square)
+    return _least(
+        share,
+        lambda: CubeNoise(share.pure, share.rows * sensitivity, dimension),
+        square,
+    )
 
 
 def _least(share: Share, pure: Callable[[], Noise], square: int) -> Noise:
     if share.kind == "epsilon":
         return pure()
     gaussian = GaussianNoise(share.mu_squared, share.rows**2 * square)
-    return gaussian if share.kind == "mu" else min(gaussian, pure(), key=lambda noise: noise.error)
+    return (
+        gaussian
+        if share.kind == "mu"
+        else min(gaussian, pure(), key=lambda noise: noise.error)
+    )
 
 
-def choose(source: ByteSource, scores: ArrayLike, share: Share, sensitivity: Fraction | int) -> int:
+def choose(
+    source: ByteSource, scores: ArrayLike, share: Share, sensitivity: Fraction | int
+) -> int:
     """Choose a candidate, where a row changes one score less another by at most `sensitivity`."""
     # Permute-and-flip makes no more errors than the exponential mechanism at the same epsilon. But the losses of the
     # latter lie in an interval of length epsilon, so in rho and mu it may have about twice the epsilon.
@@ -231,14 +255,24 @@ def cube_quantile(level: float, dimension: int, slope: float) -> float:
     def share(power: int, low: float, high: float) -> float:
         # The integral of R**-power over the gamma distribution from low to high.
         factor = math.prod(range(shape - power, shape))
-        return float(gammainc(shape - power, high) - gammainc(shape - power, low)) / factor
+        return (
+            float(gammainc(shape - power, high) - gammainc(shape - power, low)) / factor
+        )
 
     def beyond(reach: float) -> float:
         near = reach / (1 - slope) if slope < 1 else math.inf
-        tail = share(0, near, math.inf) - reach * share(1, near, math.inf) if slope < 1 else 0.0
+        tail = (
+            share(0, near, math.inf) - reach * share(1, near, math.inf)
+            if slope < 1
+            else 0.0
+        )
         if slope > 0:
             ends = reach / longest, near
-            square = longest**2 * share(0, *ends) - 2 * longest * reach * share(1, *ends) + reach**2 * share(2, *ends)
+            square = (
+                longest**2 * share(0, *ends)
+                - 2 * longest * reach * share(1, *ends)
+                + reach**2 * share(2, *ends)
+            )
             tail += square / (4 * slope)
         return tail - (1 - level)
 

@@ -56,7 +56,12 @@ class Discovery(ABC):
         """How many persons must have a value so that it passes without noise, if all of them have many others."""
 
     @abstractmethod
-    def find(self, source: ByteSource, columns: Sequence[Coded], persons: NDArray[np.intp] | None) -> list[Published]:
+    def find(
+        self,
+        source: ByteSource,
+        columns: Sequence[Coded],
+        persons: NDArray[np.intp] | None,
+    ) -> list[Published]:
         """Draw; return which values of each column are published, in their order."""
 
 
@@ -74,20 +79,36 @@ class CountThreshold(Discovery):
     @property
     def needed(self) -> Fraction:
         epsilon, delta = self._parts
-        return Fraction(discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=self.rows))
+        return Fraction(
+            discovery_threshold(
+                epsilon=epsilon, delta=delta, max_rows_per_person=self.rows
+            )
+        )
 
     @property
     def _parts(self) -> tuple[Fraction, Fraction]:
         """Epsilon and delta of each column."""
         return self.epsilon / self.n_columns, self.delta / self.n_columns
 
-    def find(self, source: ByteSource, columns: Sequence[Coded], persons: NDArray[np.intp] | None) -> list[Published]:
+    def find(
+        self,
+        source: ByteSource,
+        columns: Sequence[Coded],
+        persons: NDArray[np.intp] | None,
+    ) -> list[Published]:
         epsilon, delta = self._parts
         published = []
         for values, codes in columns:
             counts = count_codes(values, codes)
             published.append(
-                publish(source, values, counts, epsilon=epsilon, delta=delta, max_rows_per_person=self.rows)
+                publish(
+                    source,
+                    values,
+                    counts,
+                    epsilon=epsilon,
+                    delta=delta,
+                    max_rows_per_person=self.rows,
+                )
             )
         return published
 
@@ -118,7 +139,11 @@ class WeightThreshold(Discovery):
     def planned(cls, epsilon: Fraction, delta: Fraction, most: int) -> WeightThreshold:
         """Find the noise and the threshold."""
         noise = cls(Fraction(largest_mu(epsilon, delta / 2)) ** 2, 0, most)
-        return cls(noise.mu_squared, weight_threshold(noise.noise.variance, delta / 2, most), most)
+        return cls(
+            noise.mu_squared,
+            weight_threshold(noise.noise.variance, delta / 2, most),
+            most,
+        )
 
     @property
     def noise(self) -> GaussianNoise:
@@ -129,14 +154,27 @@ class WeightThreshold(Discovery):
     def needed(self) -> Fraction:
         return Fraction(self.threshold, weight_of(self.most))
 
-    def find(self, source: ByteSource, columns: Sequence[Coded], persons: NDArray[np.intp] | None) -> list[Published]:
-        totals = total_weights([codes for _, codes in columns], [len(values) for values, _ in columns], persons)
+    def find(
+        self,
+        source: ByteSource,
+        columns: Sequence[Coded],
+        persons: NDArray[np.intp] | None,
+    ) -> list[Published]:
+        totals = total_weights(
+            [codes for _, codes in columns],
+            [len(values) for values, _ in columns],
+            persons,
+        )
         noisy = totals + self.noise.draw(source, totals.size)
         published = []
         start = 0
         for values, _ in columns:
             of_column = noisy[start : start + len(values)].tolist()
-            above = {place: total for place, total in enumerate(of_column) if total >= self.threshold}
+            above = {
+                place: total
+                for place, total in enumerate(of_column)
+                if total >= self.threshold
+            }
             published.append(of_one_kind(values, above))
             start += len(values)
         return published
@@ -148,7 +186,9 @@ def weight_of(n_values: int) -> int:
 
 
 def total_weights(
-    codes: Sequence[NDArray[Any]], sizes: Sequence[int], persons: NDArray[np.intp] | None
+    codes: Sequence[NDArray[Any]],
+    sizes: Sequence[int],
+    persons: NDArray[np.intp] | None,
 ) -> NDArray[np.int64]:
     """Add up the weights of all values of all columns; without persons, each row is one of its own."""
     who = np.arange(len(codes[0])) if persons is None else persons
@@ -174,18 +214,27 @@ def weight_threshold(variance: Fraction, delta: Fraction, most: int) -> int:
         too_low, above = above, 2 * above
     while above - too_low > 1:
         middle = (above + too_low) // 2
-        too_low, above = (too_low, middle) if _is_safe(middle, variance, delta, most) else (middle, above)
+        too_low, above = (
+            (too_low, middle)
+            if _is_safe(middle, variance, delta, most)
+            else (middle, above)
+        )
     return above
 
 
 def _is_safe(threshold: int, variance: Fraction, delta: Fraction, most: int) -> bool:
     """Bound by delta the probability that a value of one person alone passes, however many values they have."""
-    bits = 128 + 2 * (most.bit_length() + (delta.denominator // delta.numerator).bit_length())
+    bits = 128 + 2 * (
+        most.bit_length() + (delta.denominator // delta.numerator).bit_length()
+    )
     first = 1
     while first <= most:
         # Those with up to an eighth more values are counted as if they had as many, and each the weight of the fewest.
         last = min(first + first // 8, most)
-        if last**2 * squared_tail(threshold - weight_of(first), variance, bits) > delta**2:
+        if (
+            last**2 * squared_tail(threshold - weight_of(first), variance, bits)
+            > delta**2
+        ):
             return False
         first = last + 1
     return True
@@ -197,17 +246,23 @@ def squared_tail(distance: int, variance: Fraction, bits: int) -> Fraction:
     # convergent of the continued fraction of Laplace is an upper bound of the tail, ``exp(-y**2 / 2) (y**2 + 2) /
     # (y (y**2 + 3) sqrt(2 pi))``, whose square is rational but for the exponential.
     square = (distance - Fraction(1, 2)) ** 2 / variance
-    square = Fraction(math.floor(square * (1 << 64)), 1 << 64)  # a variance may have many digits
+    square = Fraction(
+        math.floor(square * (1 << 64)), 1 << 64
+    )  # a variance may have many digits
     if square == 0:
         return Fraction(1)
     tail = Fraction(exp_minus_bounds(square, bits)[1], 1 << bits)
     return tail * (square + 2) ** 2 / (2 * _PI * square * (square + 3) ** 2)
 
 
-def plan_discovery(share: Share, delta: Fraction, n_columns: int, *, persons: bool) -> Discovery:
+def plan_discovery(
+    share: Share, delta: Fraction, n_columns: int, *, persons: bool
+) -> Discovery:
     """Choose how the values of some columns are found: by what is publicly known, and by the fewer persons needed."""
     counts = CountThreshold(share.amount, delta, n_columns, share.rows)
-    unknown = share.rows > 1 and not persons  # it is not known which rows are one person's
+    unknown = (
+        share.rows > 1 and not persons
+    )  # it is not known which rows are one person's
     if unknown or counts.needed > _HOPELESS:
         return counts
     weights = WeightThreshold.planned(share.amount, delta, n_columns * share.rows)
@@ -231,19 +286,27 @@ class CategoryPlan:
     def find(self, source: ByteSource) -> tuple[Domain, dict[Any, list[Any]]]:
         """Find categories; return the domain, with None where there are none, and what is found."""
         found = {}
-        for name, (values, _), published in zip(self.private, self.columns, self.draw(source), strict=True):
+        for name, (values, _), published in zip(
+            self.private, self.columns, self.draw(source), strict=True
+        ):
             warn_of_kinds([(name, *published.other_kinds)])
             found[name] = [values[place] for place in published.places]
-        return Domain({name: found.get(name) or self.domain[name] for name in self.domain.columns}), found
+        return Domain(
+            {name: found.get(name) or self.domain[name] for name in self.domain.columns}
+        ), found
 
 
-def plan_categories(table: Table, large: LargeTable | None, declared: Any, share: Share, delta: Any) -> CategoryPlan:
+def plan_categories(
+    table: Table, large: LargeTable | None, declared: Any, share: Share, delta: Any
+) -> CategoryPlan:
     """Check what is declared of the categories of a table, and plan how the others are found."""
     private, declared = _split_categories(table.names, declared)
     domain = declared_domain(table, declared, "categories")
     if not private:
         return CategoryPlan(domain)
-    discovery = check_discovery("categories", large, share, delta)(len(private), persons=table.persons is not None)
+    discovery = check_discovery("categories", large, share, delta)(
+        len(private), persons=table.persons is not None
+    )
     columns = [code_column(table, name, "categories") for name in private]
     return CategoryPlan(
         domain,
@@ -255,12 +318,18 @@ def plan_categories(table: Table, large: LargeTable | None, declared: Any, share
     )
 
 
-def check_discovery(what: str, large: LargeTable | None, share: Share, delta: Any) -> Callable[..., Discovery]:
+def check_discovery(
+    what: str, large: LargeTable | None, share: Share, delta: Any
+) -> Callable[..., Discovery]:
     """Check that values can be found; return the function that plans it for a number of columns."""
     if large is not None:
-        raise TypeError(f"{what}='private' needs the values, and skdp.engines only adds up: declare them, or collect")
+        raise TypeError(
+            f"{what}='private' needs the values, and skdp.engines only adds up: declare them, or collect"
+        )
     if share.given is not None:
-        raise ValueError(f"{what}='private' needs an epsilon and a delta, got epsilon={share.given}")
+        raise ValueError(
+            f"{what}='private' needs an epsilon and a delta, got epsilon={share.given}"
+        )
     if check_delta(delta) == 0:
         raise ValueError(
             f"{what}='private' needs delta > 0: a value that one person has may then be published by accident only"
@@ -281,10 +350,18 @@ def code_together(table: Table, names: Sequence[Any], what: str) -> Coded:
     """Code the combinations of the values of some columns; an infinite number is in none of them."""
     coded = [code_column(table, name, what) for name in names]
     inside = np.logical_and.reduce([codes < len(values) for values, codes in coded])
-    kept, places = [codes[inside] for _, codes in coded], np.zeros(np.count_nonzero(inside), np.int64)
+    kept, places = (
+        [codes[inside] for _, codes in coded],
+        np.zeros(np.count_nonzero(inside), np.int64),
+    )
     for (known, _), codes in zip(coded, kept, strict=True):
-        _, first, places = np.unique(places * len(known) + codes, return_index=True, return_inverse=True)
-    columns = [[known[code] for code in codes[first].tolist()] for (known, _), codes in zip(coded, kept, strict=True)]
+        _, first, places = np.unique(
+            places * len(known) + codes, return_index=True, return_inverse=True
+        )
+    columns = [
+        [known[code] for code in codes[first].tolist()]
+        for (known, _), codes in zip(coded, kept, strict=True)
+    ]
     together = np.full(inside.size, len(first), np.uint64)
     together[inside] = places
     return list(zip(*columns, strict=True)), together
@@ -299,13 +376,19 @@ def _split_categories(names: Sequence[Any], declared: Any) -> tuple[list[Any], A
     """Return the columns whose categories are to be found, and what is declared, with None for these."""
     if isinstance(declared, str):
         if declared != PRIVATE:
-            raise ValueError(f"categories must be {PRIVATE!r}, or declare the values of each column, got {declared!r}")
+            raise ValueError(
+                f"categories must be {PRIVATE!r}, or declare the values of each column, got {declared!r}"
+            )
         declared = dict.fromkeys(names, PRIVATE)
     if isinstance(declared, Mapping):
         private = [name for name in names if _is_private(declared.get(name))]
-        return private, {name: [None] if _is_private(one) else one for name, one in declared.items()}
+        return private, {
+            name: [None] if _is_private(one) else one for name, one in declared.items()
+        }
     if isinstance(declared, list | tuple):
-        private = [name for name, one in zip(names, declared, strict=False) if _is_private(one)]
+        private = [
+            name for name, one in zip(names, declared, strict=False) if _is_private(one)
+        ]
         return private, [[None] if _is_private(one) else one for one in declared]
     return [], declared
 

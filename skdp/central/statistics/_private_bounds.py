@@ -80,26 +80,44 @@ def split_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
     if _is_private(bounds, "bounds"):
         return list(range(len(names))), NOWHERE
     if isinstance(bounds, Mapping):
-        wanted = {name: pair for name, pair in bounds.items() if not _is_private(pair, f"bounds of column {name!r}")}
-        places = [place for place, name in enumerate(names) if name in bounds and name not in wanted]
+        wanted = {
+            name: pair
+            for name, pair in bounds.items()
+            if not _is_private(pair, f"bounds of column {name!r}")
+        }
+        places = [
+            place
+            for place, name in enumerate(names)
+            if name in bounds and name not in wanted
+        ]
         return places, dict(bounds) | {names[place]: NOWHERE for place in places}
     if isinstance(bounds, list | tuple):
         of_names = enumerate(zip(names, bounds, strict=False))
-        places = [place for place, (name, pair) in of_names if _is_private(pair, f"bounds of column {name!r}")]
-        return places, [NOWHERE if isinstance(pair, str) else pair for pair in bounds] if places else bounds
+        places = [
+            place
+            for place, (name, pair) in of_names
+            if _is_private(pair, f"bounds of column {name!r}")
+        ]
+        return places, [
+            NOWHERE if isinstance(pair, str) else pair for pair in bounds
+        ] if places else bounds
     return [], bounds
 
 
 def _is_private(bounds: Any, what: str) -> bool:
     if isinstance(bounds, str) and bounds != PRIVATE:
-        raise ValueError(f"{what} must be {PRIVATE!r} or a pair (low, high), got {bounds!r}")
+        raise ValueError(
+            f"{what} must be {PRIVATE!r} or a pair (low, high), got {bounds!r}"
+        )
     return isinstance(bounds, str)
 
 
 def check_bounds_share(share: Any, name: str = "bounds_share") -> Fraction:
     """Check the share of the budget that is for finding bounds, or something else."""
     if isinstance(share, bool | np.bool_) or not isinstance(share, Real):
-        raise TypeError(f"{name} must be a number between 0 and 1, got {type(share).__name__}")
+        raise TypeError(
+            f"{name} must be a number between 0 and 1, got {type(share).__name__}"
+        )
     if not 0 < float(share) < 1:
         raise ValueError(f"{name} must be between 0 and 1, got {share}")
     return Fraction(float(share))
@@ -133,7 +151,9 @@ class Cells:
 
     def end(self, cell: int) -> float:
         """Return the end next to the centre of a cell of one side, as a distance."""
-        return math.ldexp(1 + cell % self.parts / self.parts, _LEAST + cell // self.parts)
+        return math.ldexp(
+            1 + cell % self.parts / self.parts, _LEAST + cell // self.parts
+        )
 
 
 @dataclass(frozen=True)
@@ -145,9 +165,20 @@ class CellCounts:
     def zeros(self) -> list[NDArray[np.int64]]:
         return [np.zeros(one.size, np.int64) for one in self.cells]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        for total, cells, numbers in zip(sums, self.cells, read_values(read_table(batch)), strict=True):
-            np.add.at(total, cells.of(numbers), 1 if counts is None else counts[np.isfinite(numbers)])
+    def add(
+        self,
+        sums: list[NDArray[np.int64]],
+        batch: Any,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
+        for total, cells, numbers in zip(
+            sums, self.cells, read_values(read_table(batch)), strict=True
+        ):
+            np.add.at(
+                total,
+                cells.of(numbers),
+                1 if counts is None else counts[np.isfinite(numbers)],
+            )
 
     def n_distinct(self, sample: Any) -> float:
         """Return infinity: of the values nothing is declared."""
@@ -155,15 +186,22 @@ class CellCounts:
 
 
 def count_values(
-    table: Table, large: LargeTable | None, places: Sequence[int], cells: Sequence[Cells]
+    table: Table,
+    large: LargeTable | None,
+    places: Sequence[int],
+    cells: Sequence[Cells],
 ) -> list[NDArray[np.int64]]:
     """Count the values of some columns by cell; a record is in at most one cell of each."""
     names = [table.names[place] for place in places]
     if large is not None:
         return list(large.add_up(names, CellCounts(tuple(cells))))
-    chosen = Table(tuple(names), tuple(table.columns[place] for place in places), table.native)
+    chosen = Table(
+        tuple(names), tuple(table.columns[place] for place in places), table.native
+    )
     columns = zip(cells, read_values(chosen), strict=True)
-    return [np.bincount(one.of(numbers), minlength=one.size) for one, numbers in columns]
+    return [
+        np.bincount(one.of(numbers), minlength=one.size) for one, numbers in columns
+    ]
 
 
 def place_bounds(
@@ -206,26 +244,43 @@ def _look(
     """Find bounds of each column from noisy counts of its cells."""
     # As floats: noise may be larger than all of them, and nothing is left of it where epsilon is large.
     error = float(min(max(noise.error, Fraction(1, 2)), Fraction(LARGEST)))
-    noisy = [np.clip(counts + noise.draw(source, counts.size), -LARGEST, LARGEST) for counts in count(cells)]
-    return [find_bounds(one, counts.astype(float), error) for one, counts in zip(cells, noisy, strict=True)]
+    noisy = [
+        np.clip(counts + noise.draw(source, counts.size), -LARGEST, LARGEST)
+        for counts in count(cells)
+    ]
+    return [
+        find_bounds(one, counts.astype(float), error)
+        for one, counts in zip(cells, noisy, strict=True)
+    ]
 
 
 def _cells_after(found: Found | None) -> Cells:
     """Return the cells of the second look."""
     # Cells are narrow next to their centre: next to the values, if these lie far from 0, compared with their width.
-    if found is None or found.n_values < _MANY or abs(found.median) < _FAR * found.width:
+    if (
+        found is None
+        or found.n_values < _MANY
+        or abs(found.median) < _FAR * found.width
+    ):
         return Cells(_AROUND_0)
     # Wide cells show more of a long tail.
-    parts = _AROUND if abs(found.median) >= _FAR * (found.high - found.low) else _AROUND_0
+    parts = (
+        _AROUND if abs(found.median) >= _FAR * (found.high - found.low) else _AROUND_0
+    )
     shares, power = math.frexp(found.median)
-    aligned = math.ldexp(round(shares * 2 * parts) / (2 * parts), power)  # cells end at 0, which may be a bound
+    aligned = math.ldexp(
+        round(shares * 2 * parts) / (2 * parts), power
+    )  # cells end at 0, which may be a bound
     return Cells(parts, aligned if found.low <= 0 <= found.high else found.median)
 
 
 def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     """Return bounds that hold nearly all values, None if the noise hides all but those at the centre."""
     # 1. How far from the centre the values are, by windows: neighbouring cells together.
-    n, widths = cells.side, [width for width in (1, 2, 4, 8, 16) if width <= cells.parts]
+    n, widths = (
+        cells.side,
+        [width for width in (1, 2, 4, 8, 16) if width <= cells.parts],
+    )
     sides = noisy[:n][::-1], noisy[n + 1 :]
     anywhere = _CLEAR_ANYWHERE[cells.parts]
     clear = [_clear_windows(side, widths, error, anywhere) for side in sides]
@@ -234,22 +289,45 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
         return None
     top = max(tops)
     # 2. The cells of numbers that are not much nearer or farther. Those next to the centre are one.
-    near, far = max(top - cells.parts * _INSIDE, 0), min(top + cells.parts * _OUTSIDE, n)
-    counts = np.concatenate([sides[0][near:far][::-1], noisy[n : n + 1], sides[1][near:far]])
+    near, far = (
+        max(top - cells.parts * _INSIDE, 0),
+        min(top + cells.parts * _OUTSIDE, n),
+    )
+    counts = np.concatenate(
+        [sides[0][near:far][::-1], noisy[n : n + 1], sides[1][near:far]]
+    )
     ends = [cells.end(cell) for cell in range(near, far + 1)]
     edges, middle = np.array([-end for end in reversed(ends)] + ends), far - near
     # 3. Where there are values for certain. An error costs as much as the bounds get wider: the number of doublings
     # from the farthest values.
-    doublings = np.maximum(np.abs(np.arange(counts.size) - middle) - (top + cells.parts - near), 0) / cells.parts
+    doublings = (
+        np.maximum(
+            np.abs(np.arange(counts.size) - middle) - (top + cells.parts - near), 0
+        )
+        / cells.parts
+    )
     asked = np.minimum(_CLEAR_NEAR + _CLEAR_FARTHER * doublings, anywhere)
-    at_centre = noisy[n] >= _limit(1, anywhere) * error or any((stops < near).any() for _, stops in clear)
-    windows = [_clear_windows(counts, widths, error, least) for least in (asked, anywhere)]
-    if not all(starts.size for starts, _ in windows):  # sums of huge numbers are rounded
+    at_centre = noisy[n] >= _limit(1, anywhere) * error or any(
+        (stops < near).any() for _, stops in clear
+    )
+    windows = [
+        _clear_windows(counts, widths, error, least) for least in (asked, anywhere)
+    ]
+    if not all(
+        starts.size for starts, _ in windows
+    ):  # sums of huge numbers are rounded
         return None
     # Of a window, the cell that is next to the others.
-    (first, last), (one, other) = (sorted((int(stops.min()), int(starts.max()))) for starts, stops in windows)
+    (first, last), (one, other) = (
+        sorted((int(stops.min()), int(starts.max()))) for starts, stops in windows
+    )
     if at_centre:
-        first, last, one, other = min(first, middle), max(last, middle), min(one, middle), max(other, middle)
+        first, last, one, other = (
+            min(first, middle),
+            max(last, middle),
+            min(one, middle),
+            max(other, middle),
+        )
     width = float(edges[other + 1] - edges[one])
     # 4. How far the bounds go beyond, as seen from their median.
     sums = np.cumsum(np.maximum(counts[first : last + 1], 0))
@@ -258,8 +336,12 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     steps = edges - median
     # Next to a centre that is not 0 there are values as elsewhere, in cells that are too many to be added up.
     unseen = half - middle if cells.centre else counts.size
-    up = half + _extend(counts[half:], steps[half + 1 :], last - half, -steps[first], error, -unseen)
-    down = half - _extend(counts[half::-1], -steps[half::-1], half - first, steps[up + 1], error, unseen)
+    up = half + _extend(
+        counts[half:], steps[half + 1 :], last - half, -steps[first], error, -unseen
+    )
+    down = half - _extend(
+        counts[half::-1], -steps[half::-1], half - first, steps[up + 1], error, unseen
+    )
     low, high = float(edges[down] + cells.centre), float(edges[up + 1] + cells.centre)
     # 5. Many columns end at 0: it is a bound if no values beyond it are clear, and it is in one of the last two cells.
     # Of cells around 0 itself, those next to it are narrow, or not looked at: it costs little as a bound.
@@ -268,13 +350,21 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
         around_0 and not clear[0][0].size and edges[middle] <= low < high / _NEAR_ZERO
     ):
         low = 0.0
-    if max(edges[last + 1], edges[max(up - 1, down + 1)]) + cells.centre <= 0 < high or (
-        around_0 and not clear[1][0].size and low / _NEAR_ZERO < high <= edges[middle + 1]
+    if max(
+        edges[last + 1], edges[max(up - 1, down + 1)]
+    ) + cells.centre <= 0 < high or (
+        around_0
+        and not clear[1][0].size
+        and low / _NEAR_ZERO < high <= edges[middle + 1]
     ):
         high = 0.0
-    if not floats_between(low, high):  # of values that hardly differ, those of the first look are kept
+    if not floats_between(
+        low, high
+    ):  # of values that hardly differ, those of the first look are kept
         return None
-    return Found(low, high, width, float(median + cells.centre), float(sums[-1]) / error)
+    return Found(
+        low, high, width, float(median + cells.centre), float(sums[-1]) / error
+    )
 
 
 def _clear_windows(
@@ -286,7 +376,9 @@ def _clear_windows(
         if isinstance(asked, float):
             limit = _limit(width, asked)
         else:  # at the farther end of a window
-            limit = _limit(width, np.maximum(asked[: asked.size - width + 1], asked[width - 1 :]))
+            limit = _limit(
+                width, np.maximum(asked[: asked.size - width + 1], asked[width - 1 :])
+            )
         starts.append(np.flatnonzero(sums[width:] - sums[:-width] >= limit * error))
         stops.append(starts[-1] + width - 1)
     return np.concatenate(starts), np.concatenate(stops)
@@ -295,11 +387,15 @@ def _clear_windows(
 def _limit(width: int, asked: Floats | float) -> Floats:
     """Return what the noise of some cells exceeds with a chance of at most ``e**-asked``, in standard deviations."""
     # Chernoff's bound for a sum of Laplace numbers; that for normal ones is less.
-    limits: Floats = ((np.expand_dims(asked, -1) - width * np.log1p(-(_TILTS**2))) / _TILTS).min(axis=-1)
+    limits: Floats = (
+        (np.expand_dims(asked, -1) - width * np.log1p(-(_TILTS**2))) / _TILTS
+    ).min(axis=-1)
     return limits / math.sqrt(2)
 
 
-def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float, unseen: int) -> int:
+def _extend(
+    cells: Floats, ends: Floats, last: int, other: float, error: float, unseen: int
+) -> int:
     """Return the last cell within the best bound, of cells from the centre on that are clear up to `last`."""
     # `ends` are the distances of their ends from the centre, and `other` is that of the bound on the other side.
     # The tail starts before two cells that are clear, or with the second cell, and with enough values to show its law.
@@ -315,10 +411,14 @@ def _extend(cells: Floats, ends: Floats, last: int, other: float, error: float, 
     at = at[n_clear:]
     excess = np.maximum((at[:-1] + at[1:]) / 2 - at[:, None], 0)
     clipped = ((excess @ products) * excess).sum(axis=1)
-    return last + int(((_SUM_NOISE * error * (other / unit + at)) ** 2 + clipped).argmin())
+    return last + int(
+        ((_SUM_NOISE * error * (other / unit + at)) ** 2 + clipped).argmin()
+    )
 
 
-def _products_beyond(counts: Floats, at: Floats, n_clear: int, error: float, unseen: int) -> Floats:
+def _products_beyond(
+    counts: Floats, at: Floats, n_clear: int, error: float, unseen: int
+) -> Floats:
     """Estimate the products of the numbers of values in the cells of a tail beyond those that are clear."""
     # The mean over all laws of tails and all cells with which they may end, by how likely they make the counts.
     expected = _tails(at, n_clear)
@@ -333,7 +433,9 @@ def _products_beyond(counts: Floats, at: Floats, n_clear: int, error: float, uns
     # So those of tails that end before each cell, the first after the clear ones, or never, are, as logarithms:
     goes_on = -_ENDING * np.diff(np.log(at[n_clear:]))
     odds = np.cumsum(inside[:, n_clear:] - ended + goes_on, axis=1)
-    odds = np.hstack([np.zeros((len(odds), 1)), odds]) + inside[:, :n_clear].sum(axis=1, keepdims=True)
+    odds = np.hstack([np.zeros((len(odds), 1)), odds]) + inside[:, :n_clear].sum(
+        axis=1, keepdims=True
+    )
     odds[:, :-1] += np.log(-np.expm1(goes_on))
     chances = np.exp(odds - odds.max())
     reached = np.cumsum((chances / chances.sum())[:, :0:-1], axis=1)[:, ::-1]
@@ -348,8 +450,14 @@ def _tails(at: Floats, n_clear: int) -> Floats:
     # A law has a power p and a scale s: beyond the distance r are ``exp(-3 g(r) / g(s))`` of the values, with
     # ``g(r) = (r**p - 1) / p``, so that 95 % are within s. Scales are up to 8 times the distance of the clear cells.
     logs = np.log(at)
-    growth = np.where(_POWERS == 0, logs, np.expm1(np.minimum(_POWERS * logs, 50)) / np.maximum(_POWERS, 0.1))
+    growth = np.where(
+        _POWERS == 0,
+        logs,
+        np.expm1(np.minimum(_POWERS * logs, 50)) / np.maximum(_POWERS, 0.1),
+    )
     n_scales = int(np.searchsorted(at, 8 * at[n_clear], side="right"))
-    scales = growth[:, 1 : n_scales : n_scales // 32 + 1, None]  # some of many narrow cells
+    scales = growth[
+        :, 1 : n_scales : n_scales // 32 + 1, None
+    ]  # some of many narrow cells
     shares: Floats = -np.diff(np.exp(-np.minimum(3 * growth[:, None, :] / scales, 600)))
     return shares.reshape(-1, at.size - 1)

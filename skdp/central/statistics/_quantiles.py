@@ -59,13 +59,17 @@ def ranked_quantiles(
         for index, q in enumerate(probabilities):
             # In parts of a record, 1 / q.denominator each: whole numbers.
             sensitivity = max(q.numerator, q.denominator - q.numerator)
-            row[index] = values[choose(source, scores(*counts, q), share, 2 * sensitivity)]
+            row[index] = values[
+                choose(source, scores(*counts, q), share, 2 * sensitivity)
+            ]
     released.sort(axis=1)
     return released
 
 
 def count_below(
-    column: NDArray[np.float64], candidates: NDArray[np.float64], counts: NDArray[np.int64] | None = None
+    column: NDArray[np.float64],
+    candidates: NDArray[np.float64],
+    counts: NDArray[np.int64] | None = None,
 ) -> Ranks:
     """Count the values below each candidate."""
     known = ~np.isnan(column)
@@ -75,13 +79,24 @@ def count_below(
         order = np.argsort(values)
         totals = np.append(0, np.cumsum(counts[known][order]))
     values.sort()
-    below, up_to = np.searchsorted(values, candidates, "left"), np.searchsorted(values, candidates, "right")
-    return (below, up_to, values.size) if totals is None else (totals[below], totals[up_to], int(totals[-1]))
+    below, up_to = (
+        np.searchsorted(values, candidates, "left"),
+        np.searchsorted(values, candidates, "right"),
+    )
+    return (
+        (below, up_to, values.size)
+        if totals is None
+        else (totals[below], totals[up_to], int(totals[-1]))
+    )
 
 
-def scores(below: NDArray[np.int64], up_to: NDArray[np.int64], n: int, q: Fraction) -> NDArray[np.int64]:
+def scores(
+    below: NDArray[np.int64], up_to: NDArray[np.int64], n: int, q: Fraction
+) -> NDArray[np.int64]:
     rank = q.numerator * n
-    return -np.maximum(0, np.maximum(q.denominator * below - rank, rank - q.denominator * up_to))
+    return -np.maximum(
+        0, np.maximum(q.denominator * below - rank, rank - q.denominator * up_to)
+    )
 
 
 @dataclass(frozen=True)
@@ -91,9 +106,18 @@ class RankTally:
     candidates: Sequence[NDArray[np.float64]]
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        return [np.zeros(size, np.int64) for values in self.candidates for size in (values.size, values.size, 1)]
+        return [
+            np.zeros(size, np.int64)
+            for values in self.candidates
+            for size in (values.size, values.size, 1)
+        ]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+    def add(
+        self,
+        sums: list[NDArray[np.int64]],
+        batch: Any,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
         columns = read_values(read_table(batch))
         pairs = zip(columns, self.candidates, strict=True)
         parts = [part for pair in pairs for part in count_below(*pair, counts)]
@@ -102,17 +126,24 @@ class RankTally:
 
     def n_distinct(self, sample: Any) -> float:
         """Return the number of different rows between the candidates."""
-        return most_rows(sample, [(float(grid[0]), float(grid[-1])) for grid in self.candidates])
+        return most_rows(
+            sample, [(float(grid[0]), float(grid[-1])) for grid in self.candidates]
+        )
 
 
-def rank_columns(table: Table, large: LargeTable | None, candidates: Sequence[NDArray[np.float64]]) -> list[Ranks]:
+def rank_columns(
+    table: Table, large: LargeTable | None, candidates: Sequence[NDArray[np.float64]]
+) -> list[Ranks]:
     """Count the values of each column below its candidates."""
     warn_of_objects(table)
     numbers = read_values(table)
     if large is None:
         return [count_below(*pair) for pair in zip(numbers, candidates, strict=True)]
     sums = large.add_up(table.names, RankTally(candidates))
-    return [(below, up_to, int(n[0])) for below, up_to, n in zip(sums[::3], sums[1::3], sums[2::3], strict=True)]
+    return [
+        (below, up_to, int(n[0]))
+        for below, up_to, n in zip(sums[::3], sums[1::3], sums[2::3], strict=True)
+    ]
 
 
 def cells_of(ranks: Ranks) -> NDArray[np.int64]:
@@ -132,9 +163,13 @@ def halved_quantiles(
 ) -> NDArray[np.float64]:
     """Release quantiles of columns by recursive halving, each column with an equal share."""
     share /= len(ranks)
-    halves = np.array([cut_positions(cells_of(one), probabilities, share, source) for one in ranks])
+    halves = np.array(
+        [cut_positions(cells_of(one), probabilities, share, source) for one in ranks]
+    )
     # Between two candidates, the nearer one: by numbers of values.
-    return np.array([values[row] for values, row in zip(candidates, (halves + 1) // 4, strict=True)])
+    return np.array(
+        [values[row] for values, row in zip(candidates, (halves + 1) // 4, strict=True)]
+    )
 
 
 _GROUPS = 784, 49, 7
@@ -157,8 +192,12 @@ def estimate_cells(
     best, variances = np.zeros(counts.size), np.full(counts.size, np.inf)
     for size in sizes:
         first = _even_groups(best, size)
-        counts, best, parts = (np.add.reduceat(values, first) for values in (counts, best, variances))
-        noisy = np.clip(counts + noise.draw(source, first.size), -most, most).astype(float)
+        counts, best, parts = (
+            np.add.reduceat(values, first) for values in (counts, best, variances)
+        )
+        noisy = np.clip(counts + noise.draw(source, first.size), -most, most).astype(
+            float
+        )
         variances = 1 / (1 + 1 / parts)
         best += variances * (noisy - best)
         levels.append((best, first))
@@ -178,14 +217,18 @@ def _even_groups(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
     return np.append(0, first[(np.diff(first, prepend=0) > 0) & (first < values.size)])
 
 
-def _project(values: NDArray[np.float64], first: NDArray[np.intp], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def _project(
+    values: NDArray[np.float64], first: NDArray[np.intp], sums: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Project the numbers of each group to the nearest ones that are not negative and have the given sum."""
     # What is below the mean excess of the others is 0, until nothing more is (C. Michelot, 1986).
     sizes = np.diff(first, append=values.size)
     kept = np.ones(values.size, np.bool_)
     while True:
         n_kept = np.maximum(np.add.reduceat(kept, first, dtype=np.intp), 1)
-        excess = np.repeat((np.add.reduceat(values * kept, first) - sums) / n_kept, sizes)
+        excess = np.repeat(
+            (np.add.reduceat(values * kept, first) - sums) / n_kept, sizes
+        )
         dropped = kept & (values < excess)
         if not dropped.any():
             return (values - excess) * kept
@@ -193,7 +236,11 @@ def _project(values: NDArray[np.float64], first: NDArray[np.intp], sums: NDArray
 
 
 def counted_quantiles(
-    ranks: Ranks, probabilities: Sequence[Fraction], sizes: Sequence[int], noise: Noise, source: ByteSource
+    ranks: Ranks,
+    probabilities: Sequence[Fraction],
+    sizes: Sequence[int],
+    noise: Noise,
+    source: ByteSource,
 ) -> NDArray[np.intp]:
     """Release all quantiles of a column from one tree of noisy counts, as indices of the candidates."""
     # Of the noisy counts, candidates are judged by the scores of `ranked_quantiles`.
@@ -237,28 +284,44 @@ def plan_quantiles(
     # epsilon; of rho, a choice by the exponential mechanism loses less than its epsilon says.
     ranks = rank_columns(table, large, candidates)
     pure = share.kind == "epsilon"
-    if _FEW < len(probabilities) <= _HALVED and all(values.size >= _FINE for values in candidates):
+    if _FEW < len(probabilities) <= _HALVED and all(
+        values.size >= _FINE for values in candidates
+    ):
         n_levels = n_halvings(probabilities) * len(ranks)
         return QuantilePlan(
-            lambda source: halved_quantiles(ranks, probabilities, candidates, share, source),
+            lambda source: halved_quantiles(
+                ranks, probabilities, candidates, share, source
+            ),
             "exponential mechanism",
-            (replace(exponential_loss((share / n_levels).amount), count=n_levels),) if pure else (),
+            (replace(exponential_loss((share / n_levels).amount), count=n_levels),)
+            if pure
+            else (),
         )
     if len(probabilities) < _COUNTED:
         n_choices = len(probabilities) * len(ranks)
         return QuantilePlan(
-            lambda source: ranked_quantiles(ranks, probabilities, candidates, share, source),
+            lambda source: ranked_quantiles(
+                ranks, probabilities, candidates, share, source
+            ),
             choice_name(share),
             (replace(choice_loss(share / n_choices), count=n_choices),) if pure else (),
         )
     levels = [level_sizes(2 * values.size - 1) for values in candidates]
     parts = [share / (len(ranks) * len(sizes)) for sizes in levels]
-    noises = [integer_noise(part) if pure else GaussianNoise(part.mu_squared, part.rows**2) for part in parts]
+    noises = [
+        integer_noise(part) if pure else GaussianNoise(part.mu_squared, part.rows**2)
+        for part in parts
+    ]
 
     def draw(source: ByteSource) -> NDArray[np.float64]:
         trees = zip(ranks, levels, noises, strict=True)
-        found = [counted_quantiles(one, probabilities, sizes, noise, source) for one, sizes, noise in trees]
-        return np.array([values[row] for values, row in zip(candidates, found, strict=True)])
+        found = [
+            counted_quantiles(one, probabilities, sizes, noise, source)
+            for one, sizes, noise in trees
+        ]
+        return np.array(
+            [values[row] for values, row in zip(candidates, found, strict=True)]
+        )
 
     # A record changes one count of each level by 1. The number of levels is that of declared candidates, or of a public
     # number of steps; between bounds that are yet to be found there are always enough candidates for all levels.
@@ -272,11 +335,17 @@ def plan_quantiles(
 def read_probability(value: Any, name: str) -> Fraction:
     """Check the probability of a quantile, and take it as the nearest fraction of a denominator up to `FINEST`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number between 0 and 1, got {type(value).__name__}")
+        raise TypeError(
+            f"{name} must be a number between 0 and 1, got {type(value).__name__}"
+        )
     number = float(value)
-    exact = Fraction(number).limit_denominator(FINEST) if 0 < number < 1 else Fraction(0)
+    exact = (
+        Fraction(number).limit_denominator(FINEST) if 0 < number < 1 else Fraction(0)
+    )
     if not 0 < exact < 1:
-        raise ValueError(f"{name} must be between 0 and 1, at least a millionth away from both, got {value}")
+        raise ValueError(
+            f"{name} must be between 0 and 1, at least a millionth away from both, got {value}"
+        )
     return exact
 
 
@@ -289,7 +358,9 @@ MOST_CANDIDATES = 1_000_000
 _SCALE = 2.0**-20
 
 
-def read_candidates(candidates: Any, names: Sequence[Any], bounds: Any) -> list[NDArray[np.float64]]:
+def read_candidates(
+    candidates: Any, names: Sequence[Any], bounds: Any
+) -> list[NDArray[np.float64]]:
     """Take the declared candidates of each column, or make them from the bounds."""
     # They do not depend on the table, whose dtypes show what is in it: pandas makes floats of integers where one is
     # missing.
@@ -297,17 +368,24 @@ def read_candidates(candidates: Any, names: Sequence[Any], bounds: Any) -> list[
     if isinstance(candidates, Mapping):
         unknown = [name for name in candidates if name not in names]
         if unknown:
-            raise ValueError(f"candidates declares columns that X does not have: {unknown}; X has {list(names)}")
+            raise ValueError(
+                f"candidates declares columns that X does not have: {unknown}; X has {list(names)}"
+            )
         declared = [candidates.get(name) for name in names]
     else:
         declared = [candidates] * len(names)
-    return [_read(name, one, low, high) for name, one, (low, high) in zip(names, declared, ends.tolist(), strict=True)]
+    return [
+        _read(name, one, low, high)
+        for name, one, (low, high) in zip(names, declared, ends.tolist(), strict=True)
+    ]
 
 
 def check_steps(candidates: Any, names: Sequence[Any]) -> None:
     """Refuse candidates that do not follow from bounds, for columns whose bounds are found."""
     for name in names:
-        declared = candidates.get(name) if isinstance(candidates, Mapping) else candidates
+        declared = (
+            candidates.get(name) if isinstance(candidates, Mapping) else candidates
+        )
         if isinstance(declared, str) or hasattr(declared, "__len__"):
             raise ValueError(
                 f"candidates of column {name!r} must be None or a number of steps, as its bounds are to be found"
@@ -321,20 +399,32 @@ def _read(name: Any, declared: Any, low: float, high: float) -> NDArray[np.float
         return _integers(name, declared, low, high)
     if hasattr(declared, "__len__") and not isinstance(declared, bytes):
         return _read_values(name, declared, low, high)
-    return equal_steps(low, high, check_size(declared, least=1, most=MOST_CANDIDATES, name="candidates"))
+    return equal_steps(
+        low,
+        high,
+        check_size(declared, least=1, most=MOST_CANDIDATES, name="candidates"),
+    )
 
 
-def _read_values(name: Any, declared: Any, low: float, high: float) -> NDArray[np.float64]:
+def _read_values(
+    name: Any, declared: Any, low: float, high: float
+) -> NDArray[np.float64]:
     try:
         values = np.asarray(declared)
     except ValueError:  # rows of different lengths
         values = np.empty((0, 0))
     if values.ndim != 1 or not 0 < values.size <= MOST_CANDIDATES:
-        raise ValueError(f"candidates of column {name!r} must be a list of 1 to {MOST_CANDIDATES:,} numbers")
+        raise ValueError(
+            f"candidates of column {name!r} must be a list of 1 to {MOST_CANDIDATES:,} numbers"
+        )
     if values.dtype.kind not in "iuf":
-        raise TypeError(f"candidates of column {name!r} must be numbers, got {values.dtype}")
+        raise TypeError(
+            f"candidates of column {name!r} must be numbers, got {values.dtype}"
+        )
     if not ((low <= values) & (values <= high)).all():  # not so for nan
-        raise ValueError(f"candidates of column {name!r} must be between its bounds, {low:g} and {high:g}")
+        raise ValueError(
+            f"candidates of column {name!r} must be between its bounds, {low:g} and {high:g}"
+        )
     return np.unique(values.astype(float))
 
 

@@ -23,10 +23,15 @@ from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
 
-def find_range(name: Any, attribute: Categories | Interval, low: Any, high: Any) -> NDArray[np.bool_]:
+def find_range(
+    name: Any, attribute: Categories | Interval, low: Any, high: Any
+) -> NDArray[np.bool_]:
     """Mark the cells of a column in a half-open range."""
     known = [value for value in attribute.values if value is not None]
-    ends = [_read_end(name, known, label, end) for label, end in (("low", low), ("high", high))]
+    ends = [
+        _read_end(name, known, label, end)
+        for label, end in (("low", low), ("high", high))
+    ]
     if isinstance(attribute, Interval):
         places = [_find_edge(name, attribute.edges, end) for end in ends]
     elif known and kind_of(known[0]) not in ORDERED:
@@ -36,13 +41,20 @@ def find_range(name: Any, attribute: Categories | Interval, low: Any, high: Any)
         _check_order(start, stop)
         return np.array(
             [
-                value is not None and (start is None or start <= value) and (stop is None or value < stop)
+                value is not None
+                and (start is None or start <= value)
+                and (stop is None or value < stop)
                 for value in attribute.values
             ]
         )
     _check_order(*places)
     start, stop, _ = slice(*places).indices(len(attribute))
-    return np.array([start <= place < stop and value is not None for place, value in enumerate(attribute.values)])
+    return np.array(
+        [
+            start <= place < stop and value is not None
+            for place, value in enumerate(attribute.values)
+        ]
+    )
 
 
 def _read_end(name: Any, known: Sequence[Any], label: str, end: Any) -> Any:
@@ -50,7 +62,9 @@ def _read_end(name: Any, known: Sequence[Any], label: str, end: Any) -> Any:
         return None
     if is_missing(end) or (known and kind_of(end) != kind_of(known[0])):
         kinds = "a missing value" if is_missing(end) else f"a {kind_of(end)}"
-        raise TypeError(f"{label} must be None or a {kind_of(known[0])}, as column {name!r} has them, got {kinds}")
+        raise TypeError(
+            f"{label} must be None or a {kind_of(known[0])}, as column {name!r} has them, got {kinds}"
+        )
     return plain(end)
 
 
@@ -73,7 +87,9 @@ def _short(edge: Any) -> str:
 
 def _find_value(name: Any, values: Sequence[Any], end: Any) -> int | None:
     if end is not None and end not in values:
-        raise ValueError(f"the ends of a range must be declared values of column {name!r}, got {end!r}")
+        raise ValueError(
+            f"the ends of a range must be declared values of column {name!r}, got {end!r}"
+        )
     return None if end is None else values.index(end)
 
 
@@ -123,11 +139,15 @@ class Hierarchy:
             levels.append(self._gather(levels[-1]))
         return levels
 
-    def measure(self, counts: NDArray[np.int64], noise: Noise, source: ByteSource) -> list[NDArray[np.int64]]:
+    def measure(
+        self, counts: NDArray[np.int64], noise: Noise, source: ByteSource
+    ) -> list[NDArray[np.int64]]:
         """Add noise to the counts of all levels; all sums of cells are integers of 64 bits, however large it is."""
         most = LARGEST // counts.size
         return [
-            np.clip(level + noise.draw(source, level.size), -most, most).astype(np.int64)
+            np.clip(level + noise.draw(source, level.size), -most, most).astype(
+                np.int64
+            )
             for level in self.totals(counts)
         ]
 
@@ -142,7 +162,9 @@ class Hierarchy:
         """Return the least-squares estimates of the cells."""
         best = self._improve(noisy)
         final = best.pop()
-        for below, own, parts in zip(best[::-1], self._own[-2::-1], self._parts[::-1], strict=True):
+        for below, own, parts in zip(
+            best[::-1], self._own[-2::-1], self._parts[::-1], strict=True
+        ):
             gap = (final - self._gather(below)) / parts
             final = below + own * self._spread(gap, below.size)
         return final
@@ -153,7 +175,9 @@ class Hierarchy:
         final = self._own[-1]
         for own, parts in zip(self._own[-2::-1], self._parts[::-1], strict=True):
             # Given its group's count, an estimate has the slope own / parts and the variance own - own**2 / parts.
-            final = own + (own / self._spread(parts, own.size)) ** 2 * self._spread(final - parts, own.size)
+            final = own + (own / self._spread(parts, own.size)) ** 2 * self._spread(
+                final - parts, own.size
+            )
         return final
 
     def variance(self, weights: NDArray) -> float:
@@ -173,16 +197,28 @@ class Hierarchy:
         size = self.sizes[0]
         # Of each group: the ends j of prefixes that fall into it, before its last cell; the sums over them of the slope
         # of the prefix in its count, of the square of that, and of the variance around it, as in `variance`.
-        ends, slopes, squares, around = np.ones(size), np.zeros(size), np.zeros(size), np.zeros(size)
+        ends, slopes, squares, around = (
+            np.ones(size),
+            np.zeros(size),
+            np.zeros(size),
+            np.zeros(size),
+        )
         for own, parts in zip(self._own, self._parts, strict=False):
             before = self._before(own)
             around = self._gather(around + ends * before + own * squares)
-            squares = self._gather(ends * before**2 + 2 * before * own * slopes + own**2 * squares) / parts**2
+            squares = (
+                self._gather(
+                    ends * before**2 + 2 * before * own * slopes + own**2 * squares
+                )
+                / parts**2
+            )
             slopes = self._gather(ends * before + own * slopes) / parts
             around -= parts * squares
             ends = self._gather(ends)
         own = self._own[-1]
-        of_prefixes = float((around + ends * self._before(own) + own * squares + own).sum())
+        of_prefixes = float(
+            (around + ends * self._before(own) + own * squares + own).sum()
+        )
         of_their_sum = self.variance(np.arange(size, 0, -1))
         return ((size + 1) * of_prefixes - of_their_sum) / (size * (size + 1) / 2)
 
@@ -197,18 +233,29 @@ def count_std(share: Share, n_levels: int) -> float:
     return float(min(integer_noise(share / n_levels).error, Fraction(LARGEST)))
 
 
-def plan_hierarchy(size: int, share: Share, method: str, branching: int | None) -> Hierarchy:
+def plan_hierarchy(
+    size: int, share: Share, method: str, branching: int | None
+) -> Hierarchy:
     """Choose the tree with the least expected squared error of a range, all ranges being equally likely."""
     # It depends on what is public only.
     flat = Hierarchy(size, max(size, 2))
     if method == "flat":
         return flat
     depths = range(2, (size - 1).bit_length() + 1)
-    branchings = {_smallest_branching(size, depth) for depth in depths} if branching is None else {branching}
+    branchings = (
+        {_smallest_branching(size, depth) for depth in depths}
+        if branching is None
+        else {branching}
+    )
     trees = [Hierarchy(size, parts) for parts in sorted(branchings)]
     if method == "auto" or not trees:
         trees.insert(0, flat)
-    return min(trees, key=lambda tree: count_std(share, len(tree.sizes)) * math.sqrt(tree.mean_range_variance()))
+    return min(
+        trees,
+        key=lambda tree: (
+            count_std(share, len(tree.sizes)) * math.sqrt(tree.mean_range_variance())
+        ),
+    )
 
 
 def _smallest_branching(size: int, n_levels: int) -> int:
@@ -231,12 +278,18 @@ class CountEstimate:
 
 
 def count_interval(
-    counts: int | NDArray[np.int64], std_error: float | NDArray[np.float64], level: float
+    counts: int | NDArray[np.int64],
+    std_error: float | NDArray[np.float64],
+    level: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the ends of the intervals of noisy counts."""
     # The noise is a sum of discrete Laplace numbers: it is nearly normal for many, and Laplace for one. The larger
     # quantile is taken, and rounded up: the true and the noisy count are whole, even if the latter was rounded from an
     # estimate less than 1 away.
-    quantile = max(NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2))
-    reach = np.ceil(np.minimum(quantile * np.asarray(std_error), LARGEST)).astype(np.int64)
+    quantile = max(
+        NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
+    )
+    reach = np.ceil(np.minimum(quantile * np.asarray(std_error), LARGEST)).astype(
+        np.int64
+    )
     return counts - reach, counts + reach

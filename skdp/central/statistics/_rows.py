@@ -34,7 +34,9 @@ def in_units(number: int | Fraction) -> float:
     return as_float(number) / UNIT**2
 
 
-def widths(ends: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.float64]:
+def widths(
+    ends: NDArray[np.float64], starts: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the distance of the end of each pair of bounds that is farther from a start."""
     distances: NDArray[np.float64] = np.abs(ends.T - starts).max(axis=0)
     return distances
@@ -74,11 +76,17 @@ class Rows:
         whole = together(columns)
         shape = (min(_step(len(columns)), len(places)), len(columns))
         # Of the shape of a block: numpy then has one loop for it instead of one for each row.
-        public = [np.broadcast_to(one, shape).copy() for one in (starts, scale, lows, highs)]
+        public = [
+            np.broadcast_to(one, shape).copy() for one in (starts, scale, lows, highs)
+        ]
         buffer = np.empty(shape)
         with np.errstate(over="ignore"):
             for rows in _slices(places):
-                given = np.stack([column[rows] for column in columns], axis=1) if whole is None else whole[rows]
+                given = (
+                    np.stack([column[rows] for column in columns], axis=1)
+                    if whole is None
+                    else whole[rows]
+                )
                 part = buffer[: len(given)]
                 start, step, low, high = (one[: len(given)] for one in public)
                 np.subtract(given, start, out=part)
@@ -141,11 +149,17 @@ class Rows:
         """Return what each row is multiplied with, and then cut towards 0, so that no squared norm is larger."""
         # The three roundings make a factor too large by less than 2**-50.
         long = self.squares > square
-        return np.where(long, np.sqrt(square / np.where(long, self.squares, 1)) * (1 - 2.0**-40), 1.0)
+        return np.where(
+            long,
+            np.sqrt(square / np.where(long, self.squares, 1)) * (1 - 2.0**-40),
+            1.0,
+        )
 
     def counts(self, limits: Sequence[int]) -> NDArray[np.int64]:
         """Count the rows by the first limit that their squared norm does not exceed, or else the last."""
-        within = [np.count_nonzero(self.squares <= limit) for limit in limits[:-1]]  # takes less time than a search
+        within = [
+            np.count_nonzero(self.squares <= limit) for limit in limits[:-1]
+        ]  # takes less time than a search
         return np.diff([0, *within, len(self.squares)])
 
     def total(self, square: int) -> NDArray[np.int64]:
@@ -163,7 +177,9 @@ class Rows:
             total += (part.T @ part).astype(np.int64)
         return total
 
-    def shortened(self, square: int, constant: int, *, codes: bool) -> NDArray[np.int64]:
+    def shortened(
+        self, square: int, constant: int, *, codes: bool
+    ) -> NDArray[np.int64]:
         """Return `moments` with a constant, and perhaps the codes, of rows multiplied as a whole by `factors`."""
         factors = self.factors(square)
         total = np.zeros((self.n_columns + 1 + codes,) * 2, np.int64)
@@ -178,7 +194,9 @@ class Rows:
     def centred(self, middle: NDArray[np.int16]) -> Rows:
         """Subtract a public row of integers, of less than `UNIT` in size."""
         most = (np.abs(middle.astype(np.int64)) + self.most).astype(np.int64)
-        return replace(self, places=self.places - middle, square=int((most**2).sum()), most=most)
+        return replace(
+            self, places=self.places - middle, square=int((most**2).sum()), most=most
+        )
 
     def with_constant(self, constant: int) -> Rows:
         """Add a last column of one integer."""
@@ -231,7 +249,13 @@ class Bounded:
 
 
 def find_limits(
-    rows: Rows, share: Share, cut: float, source: ByteSource, *, centred: bool, most: float = math.inf
+    rows: Rows,
+    share: Share,
+    cut: float,
+    source: ByteSource,
+    *,
+    centred: bool,
+    most: float = math.inf,
 ) -> Bounded:
     """Find the middle of rows, if they are to be centred, and a norm that only the share `cut` of them exceeds."""
     if share.kind == "rho":  # Gaussian noise only
@@ -244,9 +268,13 @@ def find_limits(
     middle = np.zeros(rows.n_columns, np.int16)
     if centred:
         # In L1 norm, a row is at most as many times longer as the root of the number of columns.
-        means = integer_noise(share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square)
+        means = integer_noise(
+            share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square
+        )
         sums = means.add(source, rows.sum(partial(Rows.total, square=square)).tolist())
-        middle = np.array([as_float(total) / max(n_rows, 3 * error, 1.0) for total in sums])
+        middle = np.array(
+            [as_float(total) / max(n_rows, 3 * error, 1.0) for total in sums]
+        )
         middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
         rows = rows.map(partial(Rows.centred, middle=middle))
         square, _ = choose_limit(rows, sizes, cut, source, most)
@@ -260,16 +288,24 @@ def limit_losses(share: Share, *, centred: bool) -> tuple[tuple[Loss, ...], Shar
     if not centred:
         return (sizes,), share * (1 - _SIZE_PART)
     # How far a row changes the sums depends on the limit of the norm that is found first.
-    return (replace(sizes, count=2), (share * _MEAN_PART).loss()), share * (1 - 2 * _SIZE_PART - _MEAN_PART)
+    return (replace(sizes, count=2), (share * _MEAN_PART).loss()), share * (
+        1 - 2 * _SIZE_PART - _MEAN_PART
+    )
 
 
-def choose_limit(rows: Rows, noise: Noise, cut: float, source: ByteSource, most: float = math.inf) -> tuple[int, float]:
+def choose_limit(
+    rows: Rows, noise: Noise, cut: float, source: ByteSource, most: float = math.inf
+) -> tuple[int, float]:
     """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
     # A row is in one of the numbers: adding or removing it changes this one by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     counts = noise.add(source, rows.sum(partial(Rows.counts, limits=limits)).tolist())
     n_rows = as_float(max(sum(counts), 0))
-    few = (place for place in range(_N_NORMS) if sum(counts[place + 1 :]) <= min(cut * n_rows, most))
+    few = (
+        place
+        for place in range(_N_NORMS)
+        if sum(counts[place + 1 :]) <= min(cut * n_rows, most)
+    )
     return limits[next(few)], n_rows
 
 

@@ -61,7 +61,9 @@ class ColumnSums:
 
     def error(self, of_place: float | Fraction) -> float:
         """Convert the error of a place to that of a value; beyond half the width nothing is known."""
-        return float(min(of_place, Fraction(GRID))) / (2 * GRID) * (self.high - self.low)
+        return (
+            float(min(of_place, Fraction(GRID))) / (2 * GRID) * (self.high - self.low)
+        )
 
 
 def exact_sums(numbers: NDArray[np.float64], low: float, high: float) -> Sums:
@@ -84,18 +86,25 @@ def exact_sums(numbers: NDArray[np.float64], low: float, high: float) -> Sums:
     return Sums(n, total, squares)
 
 
-def weighted_sums(values: NDArray[np.float64], counts: NDArray[np.int64], low: float, high: float) -> Sums:
+def weighted_sums(
+    values: NDArray[np.float64], counts: NDArray[np.int64], low: float, high: float
+) -> Sums:
     """Return the sums of a column of which each value occurs several times, as of `exact_sums`."""
     known = ~np.isnan(values)
     places = to_places(values[known], low, high)
     squares = np.rint(places * places / GRID)
     # Integers of Python, which do not overflow.
     weights = counts[known].tolist()
-    total, total_squares = (sum(map(mul, column.astype(np.int64).tolist(), weights)) for column in (places, squares))
+    total, total_squares = (
+        sum(map(mul, column.astype(np.int64).tolist(), weights))
+        for column in (places, squares)
+    )
     return Sums(sum(weights), total, total_squares)
 
 
-def to_places(values: NDArray[np.float64], low: Bound, high: Bound) -> NDArray[np.float64]:
+def to_places(
+    values: NDArray[np.float64], low: Bound, high: Bound
+) -> NDArray[np.float64]:
     """Place values on the grid between bounds."""
     places = np.clip(values, low, high)
     # Rounding is monotone, so the share of the width is at most 1, whatever the bounds.
@@ -109,7 +118,11 @@ def to_places(values: NDArray[np.float64], low: Bound, high: Bound) -> NDArray[n
 
 def to_value(place: float | Fraction, low: float, high: float) -> float:
     """Convert a place on the grid to a value between the bounds."""
-    inside = place if isinstance(place, float) else float(min(max(place, Fraction(-GRID)), Fraction(GRID)))
+    inside = (
+        place
+        if isinstance(place, float)
+        else float(min(max(place, Fraction(-GRID)), Fraction(GRID)))
+    )
     return float(np.clip(low + (high - low) * ((inside / GRID + 1) / 2), low, high))
 
 
@@ -126,7 +139,12 @@ class SumTally:
     def zeros(self) -> list[NDArray[np.int64]]:
         return [np.zeros(6, np.int64) for _ in self.bounds]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+    def add(
+        self,
+        sums: list[NDArray[np.int64]],
+        batch: Any,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
         self.add_numbers(sums, read_values(read_table(batch)), counts)
 
     def add_numbers(
@@ -137,10 +155,21 @@ class SumTally:
     ) -> None:
         """Add columns to the sums."""
         for total, numbers, ends in zip(sums, columns, self.bounds, strict=True):
-            found = exact_sums(numbers, *ends) if counts is None else weighted_sums(numbers, counts, *ends)
+            found = (
+                exact_sums(numbers, *ends)
+                if counts is None
+                else weighted_sums(numbers, counts, *ends)
+            )
             finite = np.isfinite(numbers)
-            n_odd = numbers.size - np.count_nonzero(finite) if counts is None else int(counts[~finite].sum())
-            total += np.array([n_odd, found.n, *_limbs(found.places), *_limbs(found.squares)], np.int64)
+            n_odd = (
+                numbers.size - np.count_nonzero(finite)
+                if counts is None
+                else int(counts[~finite].sum())
+            )
+            total += np.array(
+                [n_odd, found.n, *_limbs(found.places), *_limbs(found.squares)],
+                np.int64,
+            )
 
     def n_distinct(self, sample: Any) -> float:
         """Return the number of different rows between the bounds."""
@@ -151,7 +180,9 @@ class SumTally:
         found = []
         for total, ends in zip(sums, self.bounds, strict=True):
             _, n, *limbs = total.tolist()
-            places, squares = ((upper << _LIMB) + lower for upper, lower in (limbs[:2], limbs[2:]))
+            places, squares = (
+                (upper << _LIMB) + lower for upper, lower in (limbs[:2], limbs[2:])
+            )
             found.append(ColumnSums(Sums(n, places, squares), *ends))
         return found
 
@@ -168,7 +199,11 @@ def warn_of_objects(table: Table) -> None:
     # By the dtype alone, whatever the objects are. Of a list of rows `read_input` infers it from the values.
     if not isinstance(table.native, pd.DataFrame):
         return
-    names = [name for name, column in zip(table.names, table.columns, strict=True) if column.dtype == object]
+    names = [
+        name
+        for name, column in zip(table.names, table.columns, strict=True)
+        if column.dtype == object
+    ]
     if names:
         warnings.warn(
             f"the columns {names} are of dtype object: what is not a number in them counts as missing, and no error "
@@ -181,7 +216,9 @@ def _limbs(total: int) -> tuple[int, int]:
     return total >> _LIMB, total & ((1 << _LIMB) - 1)
 
 
-def sum_columns(table: Table, large: LargeTable | None, bounds: Any, *, missing: bool = True) -> Sequence[ColumnSums]:
+def sum_columns(
+    table: Table, large: LargeTable | None, bounds: Any, *, missing: bool = True
+) -> Sequence[ColumnSums]:
     """Read the numbers of a table between declared bounds; of a large table, their sums."""
     ends = [(low, high) for low, high in read_bounds(bounds, table.names).tolist()]
     if missing:
@@ -190,13 +227,18 @@ def sum_columns(table: Table, large: LargeTable | None, bounds: Any, *, missing:
     else:
         numbers = read_numbers(table)
     if large is None:
-        return [ColumnSums.of(column, *pair) for column, pair in zip(numbers, ends, strict=True)]
+        return [
+            ColumnSums.of(column, *pair)
+            for column, pair in zip(numbers, ends, strict=True)
+        ]
     tally = SumTally(ends)
     sums = large.add_up(table.names, tally)
     return tally.read(sums if missing else complete(table.names, sums))
 
 
-def complete(names: Sequence[Any], sums: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+def complete(
+    names: Sequence[Any], sums: list[NDArray[np.int64]]
+) -> list[NDArray[np.int64]]:
     """Refuse the sums of columns with missing values."""
     for name, total in zip(names, sums, strict=True):
         if total[0]:
@@ -213,7 +255,10 @@ def missing_error(name: Any) -> ValueError:
 
 def most_rows(sample: Any, ends: Iterable[tuple[float, float]]) -> float:
     """Return the number of different rows of a table between two ends for each column."""
-    return math.prod(most_values(dtype, *pair) for dtype, pair in zip(dtypes_of(sample), ends, strict=True))
+    return math.prod(
+        most_values(dtype, *pair)
+        for dtype, pair in zip(dtypes_of(sample), ends, strict=True)
+    )
 
 
 def most_values(dtype: Any, low: Any, high: Any) -> float:

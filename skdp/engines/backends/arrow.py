@@ -27,7 +27,10 @@ from skdp.local import ReportProtocol
 pyarrow = import_extra("pyarrow", "duckdb")
 dataset = import_extra("pyarrow.dataset", "duckdb")
 
-_READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}  # batches in memory, not the file
+_READ_AHEAD = {
+    "batch_readahead": 8,
+    "fragment_readahead": 2,
+}  # batches in memory, not the file
 
 
 class ArrowTable(Engine):
@@ -48,47 +51,79 @@ class ArrowTable(Engine):
     def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
         frame = self._frame
         if isinstance(frame, pyarrow.Table):
-            return MemoryTable(frame).privatize(plan, persist=persist, path=path, check=check)
+            return MemoryTable(frame).privatize(
+                plan, persist=persist, path=path, check=check
+            )
         place, is_dataset = check_path(path), isinstance(frame, dataset.Dataset)
 
         def read(columns: list[str], rows: int) -> Generator[Any, None, None]:
             return read_batches(frame, columns)
 
         # A reader is read once.
-        release, trial, _, tables = plan_arrow(plan, self.sample, read, check=check and is_dataset)
+        release, trial, _, tables = plan_arrow(
+            plan, self.sample, read, check=check and is_dataset
+        )
         if not persist:
             batches = chain.from_iterable(table.to_batches() for table in tables)
             return pyarrow.RecordBatchReader.from_batches(trial.schema, batches)
         if place is None:
             whole = quietly(lambda: pyarrow.concat_tables([trial, *tables]))
-            stored = dataset.dataset(whole.replace_schema_metadata(release.noted(whole.schema).metadata))
+            stored = dataset.dataset(
+                whole.replace_schema_metadata(release.noted(whole.schema).metadata)
+            )
         else:
             with written_beside(place) as beside:
-                quietly(lambda: write_tables(tables, trial.schema, beside, release.noted))
+                quietly(
+                    lambda: write_tables(tables, trial.schema, beside, release.noted)
+                )
             stored = dataset.dataset(place)
         return stored if is_dataset else stored.scanner(**_READ_AHEAD).to_reader()
 
     def said(self) -> Iterable[str | None]:
         frame = self._frame
-        if not isinstance(frame, dataset.FileSystemDataset) or frame.format.default_extname == "csv":
+        if (
+            not isinstance(frame, dataset.FileSystemDataset)
+            or frame.format.default_extname == "csv"
+        ):
             return super().said()
         files = _files(frame)
-        return super().said() if files is None else quietly(lambda: set(map(said_by_file, files)))
+        return (
+            super().said()
+            if files is None
+            else quietly(lambda: set(map(said_by_file, files)))
+        )
 
     def releases(self) -> Releases | None:
         frame = self._frame
-        if not isinstance(frame, dataset.FileSystemDataset) or frame.format.default_extname == "csv":
+        if (
+            not isinstance(frame, dataset.FileSystemDataset)
+            or frame.format.default_extname == "csv"
+        ):
             return super().releases()
         files = _files(frame)
-        return super().releases() if files is None else quietly(lambda: joined_releases(map(releases_of_file, files)))
+        return (
+            super().releases()
+            if files is None
+            else quietly(lambda: joined_releases(map(releases_of_file, files)))
+        )
 
-    def tally(self, reports: ReportSums, protocol: ReportProtocol) -> list[NDArray[np.int64]]:
+    def tally(
+        self, reports: ReportSums, protocol: ReportProtocol
+    ) -> list[NDArray[np.int64]]:
         groups = protocol.counted_columns
-        by_column = protocol.values is not None and bool(groups) and all(len(columns) == 1 for columns in groups)
+        by_column = (
+            protocol.values is not None
+            and bool(groups)
+            and all(len(columns) == 1 for columns in groups)
+        )
         sums = reports.zeros()
         for batch in report_batches(self._frame, reports.names):
             kinds = batch.select(reports.names).schema.types
-            if by_column and batch.num_rows and all(map(pyarrow.types.is_dictionary, kinds)):
+            if (
+                by_column
+                and batch.num_rows
+                and all(map(pyarrow.types.is_dictionary, kinds))
+            ):
                 for name in reports.names:
                     reports.add(sums, *_count_codes(name, batch.column(name)))
             else:
@@ -104,7 +139,10 @@ class ArrowTable(Engine):
         return tables if kept is None else keep_marked(tables, kept)
 
     def _read(self, names: list[str]) -> Iterator[Any]:
-        return (table.select(names) for table in arrow_tables(report_batches(self._frame, names)))
+        return (
+            table.select(names)
+            for table in arrow_tables(report_batches(self._frame, names))
+        )
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         def read() -> Iterator[Any]:
@@ -132,8 +170,15 @@ class ArrowTable(Engine):
         from skdp.engines.backends.duckdb import connect
 
         schema = pyarrow.schema([frame.schema.field(record_id)])
-        checked = read_batches(frame, [record_id])  # DuckDB would follow the offsets of a damaged file
-        return count_ids(connect().from_arrow(pyarrow.RecordBatchReader.from_batches(schema, checked)), record_id)
+        checked = read_batches(
+            frame, [record_id]
+        )  # DuckDB would follow the offsets of a damaged file
+        return count_ids(
+            connect().from_arrow(
+                pyarrow.RecordBatchReader.from_batches(schema, checked)
+            ),
+            record_id,
+        )
 
 
 class StreamedTable(ArrowTable):
@@ -172,20 +217,28 @@ def _metadata_of(file: Any) -> dict[bytes, bytes]:
 
 def read_batches(frame: Any, columns: list[str]) -> Generator[Any, None, None]:
     """Read some columns of a dataset or a reader, in order."""
-    for batch in read_quietly(_scan(frame, columns) if isinstance(frame, dataset.Dataset) else _validated(frame)):
+    for batch in read_quietly(
+        _scan(frame, columns)
+        if isinstance(frame, dataset.Dataset)
+        else _validated(frame)
+    ):
         yield quietly(partial(batch.select, columns))
 
 
 def _scan(frame: Any, columns: list[str]) -> Iterator[Any]:
     files = _ipc_files(frame, columns)
     if files is None:
-        scanned = frame.scanner(columns=columns, batch_size=ROWS, **_READ_AHEAD).to_batches()
+        scanned = frame.scanner(
+            columns=columns, batch_size=ROWS, **_READ_AHEAD
+        ).to_batches()
         yield from _validated(scanned) if _is_ipc(frame) else scanned
         return
     for file in files:
         with file.open() as opened:
             for batch in _ipc_batches(opened, columns):
-                yield from (batch.slice(start, ROWS) for start in range(0, len(batch), ROWS))
+                yield from (
+                    batch.slice(start, ROWS) for start in range(0, len(batch), ROWS)
+                )
 
 
 def _ipc_files(frame: Any, columns: list[str]) -> list[Any] | None:
@@ -196,19 +249,30 @@ def _ipc_files(frame: Any, columns: list[str]) -> list[Any] | None:
     if files is None:
         return None
     wanted = [frame.schema.field(name) for name in columns]
-    return files if all(_has_fields(file.physical_schema, wanted) for file in files) else None
+    return (
+        files
+        if all(_has_fields(file.physical_schema, wanted) for file in files)
+        else None
+    )
 
 
 def _has_fields(schema: Any, fields: list[Any]) -> bool:
-    places = [schema.get_field_index(field.name) for field in fields]  # -1 if there is none, or more than one
-    return all(place >= 0 and schema.types[place] == field.type for place, field in zip(places, fields, strict=True))
+    places = [
+        schema.get_field_index(field.name) for field in fields
+    ]  # -1 if there is none, or more than one
+    return all(
+        place >= 0 and schema.types[place] == field.type
+        for place, field in zip(places, fields, strict=True)
+    )
 
 
 def _ipc_batches(opened: Any, columns: Sequence[str]) -> Iterator[Any]:
     """Read some columns of an Arrow file, batch by batch as they were written."""
     ipc = import_extra("pyarrow.ipc", "duckdb")
     schema = ipc.open_file(opened).schema
-    options = ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in columns])
+    options = ipc.IpcReadOptions(
+        included_fields=[schema.get_field_index(name) for name in columns]
+    )
     reader = ipc.open_file(opened, options=options)
     return _validated(map(reader.get_batch, range(reader.num_record_batches)))
 
@@ -243,25 +307,40 @@ def _parquet_batches(fragment: Any, columns: list[str]) -> Iterator[Any]:
     parquet = import_extra("pyarrow.parquet", "duckdb")
     text = fragment.format.read_options.dictionary_columns
     with fragment.open() as opened:
-        reader = parquet.ParquetFile(opened, read_dictionary=list(text), pre_buffer=False)
+        reader = parquet.ParquetFile(
+            opened, read_dictionary=list(text), pre_buffer=False
+        )
         groups = [group.id for group in fragment.row_groups]
-        yield from read_quietly(reader.iter_batches(ROWS, row_groups=groups, columns=columns))
+        yield from read_quietly(
+            reader.iter_batches(ROWS, row_groups=groups, columns=columns)
+        )
 
 
 def _coded_files(frame: Any, columns: list[str]) -> list[Any] | None:
     """Return the files of a Parquet dataset, their text to be read as the codes that they hold."""
-    if not isinstance(frame, dataset.FileSystemDataset) or not isinstance(frame.format, dataset.ParquetFileFormat):
+    if not isinstance(frame, dataset.FileSystemDataset) or not isinstance(
+        frame.format, dataset.ParquetFileFormat
+    ):
         return None
     files = _files(frame)
     if files is None:
         return None
     if not all(set(columns) <= set(file.physical_schema.names) for file in files):
         return None  # a column is in the paths
-    text = [name for name in columns if frame.schema.field(name).type in (pyarrow.string(), pyarrow.large_string())]
-    coded = dataset.ParquetFileFormat(read_options=dataset.ParquetReadOptions(dictionary_columns=text))
+    text = [
+        name
+        for name in columns
+        if frame.schema.field(name).type in (pyarrow.string(), pyarrow.large_string())
+    ]
+    coded = dataset.ParquetFileFormat(
+        read_options=dataset.ParquetReadOptions(dictionary_columns=text)
+    )
     return [
         coded.make_fragment(
-            file.path, file.filesystem, file.partition_expression, row_groups=[group.id for group in file.row_groups]
+            file.path,
+            file.filesystem,
+            file.partition_expression,
+            row_groups=[group.id for group in file.row_groups],
         )
         for file in files
     ]
@@ -273,13 +352,17 @@ def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
     counts = np.bincount(codes.drop_null().to_numpy(), minlength=len(values))
     counts = np.append(counts, codes.null_count)
     found = np.flatnonzero(counts)
-    values = pyarrow.concat_arrays([values, pyarrow.nulls(1, values.type)]).take(pyarrow.array(found))
+    values = pyarrow.concat_arrays([values, pyarrow.nulls(1, values.type)]).take(
+        pyarrow.array(found)
+    )
     return pyarrow.table({name: values}), counts[found]
 
 
 def _ipc_tables(source: SourceFile, names: list[str]) -> Iterator[Any]:
     """Read some columns of an Arrow file; what is mapped into memory needs none of its own, unless it is compressed."""
-    with pyarrow.memory_map(source.path) if source.is_local else source.open() as mapped:
+    with (
+        pyarrow.memory_map(source.path) if source.is_local else source.open() as mapped
+    ):
         for batch in read_quietly(_ipc_batches(mapped, names)):
             rows = pyarrow.Table.from_batches([batch]).select(names)
             for start in range(0, len(rows), ROWS):

@@ -14,7 +14,12 @@ from typing import Any
 import joblib
 
 from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
-from skdp.engines._errors import RefusedBatch, ShortenedTable, UnreadableTable, read_quietly
+from skdp.engines._errors import (
+    RefusedBatch,
+    ShortenedTable,
+    UnreadableTable,
+    read_quietly,
+)
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BLOCK_ROWS, Place
 from skdp.frames import with_protocol
@@ -29,7 +34,9 @@ def batch_rows(width: int) -> int:
     return max(1, _CELLS // max(width, 4) // BLOCK_ROWS) * BLOCK_ROWS
 
 
-def even(batches: Iterable[Any], rows: int, concat: Callable[[list[Any]], Any]) -> Iterator[Any]:
+def even(
+    batches: Iterable[Any], rows: int, concat: Callable[[list[Any]], Any]
+) -> Iterator[Any]:
     """Cut a stream of tables evenly; no data is copied."""
     waiting: list[Any] = []
     held = 0
@@ -46,7 +53,9 @@ def even(batches: Iterable[Any], rows: int, concat: Callable[[list[Any]], Any]) 
         yield concat(waiting)
 
 
-def in_turn(function: Callable[[Any], Any], items: Iterable[Any], workers: int = 0) -> Iterator[Any]:
+def in_turn(
+    function: Callable[[Any], Any], items: Iterable[Any], workers: int = 0
+) -> Iterator[Any]:
     """Apply a function to a stream in threads, in order, a few items ahead of what is taken."""
     workers = workers or min(4, joblib.cpu_count())
     waiting: deque[Future[Any]] = deque()
@@ -63,7 +72,9 @@ def in_turn(function: Callable[[Any], Any], items: Iterable[Any], workers: int =
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def placed(tables: Iterable[Any], partition: int | None = None) -> Iterator[tuple[Any, Place]]:
+def placed(
+    tables: Iterable[Any], partition: int | None = None
+) -> Iterator[tuple[Any, Place]]:
     """Add to each table of a stream where it stands."""
     first = 0
     for table in tables:
@@ -107,7 +118,12 @@ def in_full(batches: Iterable[Any], checked: Checked) -> Generator[Any, None, No
 
 
 def check_batches(
-    tables: Iterable[Any], check: BatchCheck, rows: int, concat: Callable[[list[Any]], Any], *, digests: bool = False
+    tables: Iterable[Any],
+    check: BatchCheck,
+    rows: int,
+    concat: Callable[[list[Any]], Any],
+    *,
+    digests: bool = False,
 ) -> Checked:
     """Check a stream of tables as they will be privatised."""
 
@@ -116,7 +132,9 @@ def check_batches(
         return place.first, len(table), check(table, digests)
 
     found = Checked()
-    for first, length, digest in in_turn(look, placed(check.distinct_in_all(even(tables, rows, concat)))):
+    for first, length, digest in in_turn(
+        look, placed(check.distinct_in_all(even(tables, rows, concat)))
+    ):
         found.rows += length
         if digest is not None:
             found.digests[first] = digest
@@ -141,11 +159,17 @@ def arrow_tables(batches: Iterable[Any]) -> Iterator[Any]:
 
 def check_arrow(batches: Iterable[Any], check: BatchCheck, width: int) -> Checked:
     """Check a stream of Arrow batches as they will be privatised."""
-    return check_batches(arrow_tables(batches), check, batch_rows(width), pyarrow.concat_tables)
+    return check_batches(
+        arrow_tables(batches), check, batch_rows(width), pyarrow.concat_tables
+    )
 
 
 def plan_arrow(
-    plan: Plan, sample: Any, read: Callable[[list[str], int], Generator[Any, None, None]], *, check: bool
+    plan: Plan,
+    sample: Any,
+    read: Callable[[list[str], int], Generator[Any, None, None]],
+    *,
+    check: bool,
 ) -> tuple[Release, Any, Generator[Any, None, None], Iterator[Any]]:
     """Check and charge a release of Arrow batches; return it, no reports, the stream of rows and that of reports."""
 
@@ -161,7 +185,12 @@ def plan_arrow(
     return release, trial, batches, release_batches(batches, release, trial.num_columns)
 
 
-def write_tables(tables: Iterable[Any], schema: Any, path: Path, finish: Callable[[Any], Any] | None = None) -> None:
+def write_tables(
+    tables: Iterable[Any],
+    schema: Any,
+    path: Path,
+    finish: Callable[[Any], Any] | None = None,
+) -> None:
     """Write a stream of tables to a Parquet file; `finish` makes the final schema when all of them are written."""
     bare = schema if finish is None else schema.remove_metadata()
     with parquet.ParquetWriter(path, bare, store_schema=finish is None) as writer:
@@ -170,4 +199,6 @@ def write_tables(tables: Iterable[Any], schema: Any, path: Path, finish: Callabl
         if finish is not None:
             final = finish(schema)
             stored = base64.b64encode(final.serialize().to_pybytes())
-            writer.add_key_value_metadata({**(final.metadata or {}), b"ARROW:schema": stored})
+            writer.add_key_value_metadata(
+                {**(final.metadata or {}), b"ARROW:schema": stored}
+            )

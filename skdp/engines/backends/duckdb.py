@@ -21,7 +21,13 @@ from skdp.central.statistics import CellTally
 from skdp.domain import Grid
 from skdp.engines._atomic import check_path, temporary_place, written_beside
 from skdp.engines._batch_release import Plan
-from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches, counted_groups
+from skdp.engines._engine import (
+    ROWS,
+    Engine,
+    ReportSums,
+    add_up_batches,
+    counted_groups,
+)
 from skdp.engines._errors import quietly
 from skdp.engines._extras import import_extra
 from skdp.engines._record_ids import count_ids
@@ -61,23 +67,35 @@ class DuckDBTable(Engine):
         for place, kind in enumerate(self._frame.types):
             if kind.id == "enum":
                 ((_, values),) = kind.children
-                schema = schema.set(place, schema.field(place).with_metadata({DECLARED: json.dumps(values)}))
+                schema = schema.set(
+                    place,
+                    schema.field(place).with_metadata({DECLARED: json.dumps(values)}),
+                )
         return pyarrow.Table.from_batches([], schema)
 
     def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
         if not persist:
-            raise ValueError("DuckDB has no lazy relation over Python: persist=True, with a path for what is large")
+            raise ValueError(
+                "DuckDB has no lazy relation over Python: persist=True, with a path for what is large"
+            )
         place = check_path(path)
-        release, trial, batches, tables = plan_arrow(plan, self.sample, partial(_read, self._frame), check=check)
+        release, trial, batches, tables = plan_arrow(
+            plan, self.sample, partial(_read, self._frame), check=check
+        )
         # Always a file: DuckDB would look a table in memory up by its name, among those of the user.
         stored = temporary_place() if place is None else place
-        with closing(batches), written_beside(stored) as beside:  # an open reader would block the connection
+        with (
+            closing(batches),
+            written_beside(stored) as beside,
+        ):  # an open reader would block the connection
             quietly(lambda: write_tables(tables, trial.schema, beside, release.noted))
         # DuckDB opens the table once more for that.
         select = f"SELECT * FROM read_parquet({_text(stored)})"
         return quietly(lambda: self._frame.query(f"skdp_{token_hex(8)}", select))
 
-    def tally(self, reports: ReportSums, protocol: ReportProtocol) -> list[NDArray[np.int64]]:
+    def tally(
+        self, reports: ReportSums, protocol: ReportProtocol
+    ) -> list[NDArray[np.int64]]:
         groups = counted_groups(protocol, numbers=True)
         if not groups:
             return super().tally(reports, protocol)
@@ -104,7 +122,9 @@ class DuckDBTable(Engine):
         values = ", ".join(map(_name, self._frame.columns))
         view = f"skdp_{token_hex(8)}"
         ranks = f"row_number() OVER (PARTITION BY {bytewise(self._frame, person)} ORDER BY hash({values}, {seed}))"
-        return type(self)(self._frame.query(view, f"SELECT * FROM {view} QUALIFY {ranks} <= {most}"))
+        return type(self)(
+            self._frame.query(view, f"SELECT * FROM {view} QUALIFY {ranks} <= {most}")
+        )
 
     def count_ids(self, record_id: str) -> tuple[int, int, int]:
         # By their bytes, under any collation; the column alone, as DuckDB takes a and A for one.
@@ -112,7 +132,9 @@ class DuckDBTable(Engine):
         return count_ids(self._frame.project(column), record_id)
 
 
-def _read(frame: Any, columns: Sequence[str], rows: int = ROWS) -> Generator[Any, None, None]:
+def _read(
+    frame: Any, columns: Sequence[str], rows: int = ROWS
+) -> Generator[Any, None, None]:
     with frame.project(", ".join(map(_name, columns))).to_arrow_reader(rows) as reader:
         yield from reader
 
@@ -132,19 +154,32 @@ def count_rows(
 ) -> Generator[tuple[Any, NDArray[np.int64]], None, None]:
     """Count the distinct rows of some columns, in the database."""
     pairs = list(zip(columns, grids or [None] * len(columns), strict=True))
-    keys = ", ".join(bytewise(frame, name) if grid is None else _bin(_name(name), grid) for name, grid in pairs)
-    shown = ", ".join(bytewise(frame, name) if grid is None else f"max({_name(name)})" for name, grid in pairs)
+    keys = ", ".join(
+        bytewise(frame, name) if grid is None else _bin(_name(name), grid)
+        for name, grid in pairs
+    )
+    shown = ", ".join(
+        bytewise(frame, name) if grid is None else f"max({_name(name)})"
+        for name, grid in pairs
+    )
     # An open reader would block the connection, also where its rows are refused.
-    with quietly(lambda: frame.aggregate(f"{shown}, count(*)", keys).to_arrow_reader(ROWS)) as grouped:
+    with quietly(
+        lambda: frame.aggregate(f"{shown}, count(*)", keys).to_arrow_reader(ROWS)
+    ) as grouped:
         for table in arrow_tables(grouped):
             counts = table.column(len(columns)).to_numpy().astype(np.int64)
-            yield table.select(range(len(columns))).rename_columns(list(columns)), counts
+            yield (
+                table.select(range(len(columns))).rename_columns(list(columns)),
+                counts,
+            )
 
 
 def _bin(value: str, grid: Grid) -> str:
     """Write the formula of a grid; numbers as text, which SQL would otherwise read as decimals."""
     low, scale, width = (f"'{number!r}'::DOUBLE" for number in grid)
-    minus, plus = (f" - {low}", f" + {low}") if grid.low else ("", "")  # 0 changes no value
+    minus, plus = (
+        (f" - {low}", f" + {low}") if grid.low else ("", "")
+    )  # 0 changes no value
     place = f"floor(({value}{minus}) * {scale})"
     return f"{place} - ({value} < {place} * {width}{plus})::DOUBLE"
 

@@ -28,16 +28,24 @@ class MemoryTable(Engine):
 
     def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
         if not persist:
-            raise ValueError("a table in memory gives a table in memory: persist=False is for lazy frames")
+            raise ValueError(
+                "a table in memory gives a table in memory: persist=False is for lazy frames"
+            )
         place = check_path(path)
-        release, *_ = plan(self.sample, look=(lambda check, _: check(self._frame)) if check else None)
+        release, *_ = plan(
+            self.sample, look=(lambda check, _: check(self._frame)) if check else None
+        )
         released = quietly(lambda: release(self._frame))
         releases = release.close()
         if place is not None:
             # The row index passes through in memory only: a file of reports has no other columns.
-            table = nw.maybe_reset_index(nw.from_native(released, eager_only=True)).to_arrow()
+            table = nw.maybe_reset_index(
+                nw.from_native(released, eager_only=True)
+            ).to_arrow()
             with written_beside(place) as beside:
-                write_tables([table], with_protocol(table, release.said, releases).schema, beside)
+                write_tables(
+                    [table], with_protocol(table, release.said, releases).schema, beside
+                )
         return with_protocol(released, release.said_in_memory, releases)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from skdp.engines._extras import import_extra
 
 pyarrow = import_extra("pyarrow", "duckdb")
-compute, types = (import_extra(f"pyarrow.{name}", "duckdb") for name in ("compute", "types"))
+compute, types = (
+    import_extra(f"pyarrow.{name}", "duckdb") for name in ("compute", "types")
+)
 
 Words = NDArray[np.uint64]
 """Two numbers that identify a person: a row a person."""
@@ -22,10 +24,16 @@ _MOST_ROWS = 1 << 22
 
 _MOST_PARTS = 1 << 8
 _BLOCK_BITS = 4
-_ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_ODD = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 
 
-def mark_rows(read: Callable[[], Iterable[Any]], most: int, seed: int) -> NDArray[np.bool_]:
+def mark_rows(
+    read: Callable[[], Iterable[Any]], most: int, seed: int
+) -> NDArray[np.bool_]:
     """Mark at most `most` rows of each person, given the column of persons: it is read once for each 4 million rows."""
     # **Privacy.** Which of a person's rows are kept depends on who it is, on how many there are, and on the seed, but
     # on no other person: one changes at most `most` of the rows that are kept.
@@ -34,17 +42,36 @@ def mark_rows(read: Callable[[], Iterable[Any]], most: int, seed: int) -> NDArra
         held: list[tuple[Words, NDArray[np.int64]]] = []
         n_rows = 0
         for column in read():
-            held.append(_of_part(_identify(column, seed), np.arange(n_rows, n_rows + len(column)), parts, part))
+            held.append(
+                _of_part(
+                    _identify(column, seed),
+                    np.arange(n_rows, n_rows + len(column)),
+                    parts,
+                    part,
+                )
+            )
             n_rows += len(column)
-            while part == 0 and parts < _MOST_PARTS and sum(len(places) for _, places in held) > _MOST_ROWS:
+            while (
+                part == 0
+                and parts < _MOST_PARTS
+                and sum(len(places) for _, places in held) > _MOST_ROWS
+            ):
                 parts *= 2
                 held = [_of_part(*one, parts, part) for one in held]
         if part == 0:
             marks = np.zeros(n_rows, bool)
-        for block in range(1 << _BLOCK_BITS):  # sorting takes several times the memory of what is sorted
-            found = [(words[mine], places[mine]) for words, places in held if (mine := _block(words) == block).any()]
+        for block in range(
+            1 << _BLOCK_BITS
+        ):  # sorting takes several times the memory of what is sorted
+            found = [
+                (words[mine], places[mine])
+                for words, places in held
+                if (mine := _block(words) == block).any()
+            ]
             if found:
-                words, places = (np.concatenate(one) for one in zip(*found, strict=True))
+                words, places = (
+                    np.concatenate(one) for one in zip(*found, strict=True)
+                )
                 marks[places[_chosen(words, most, seed)]] = True
         part += 1
     return marks
@@ -60,10 +87,14 @@ def keep_marked(tables: Iterable[Any], marks: NDArray[np.bool_]) -> Iterator[Any
             break
         yield table.filter(pyarrow.array(marked))
     if start != marks.size:
-        raise RuntimeError("the table has changed since the rows of persons were counted")
+        raise RuntimeError(
+            "the table has changed since the rows of persons were counted"
+        )
 
 
-def _of_part(words: Words, places: NDArray[np.int64], parts: int, part: int) -> tuple[Words, NDArray[np.int64]]:
+def _of_part(
+    words: Words, places: NDArray[np.int64], parts: int, part: int
+) -> tuple[Words, NDArray[np.int64]]:
     mine = words[:, 0] % np.uint64(parts) == part
     return words[mine], places[mine]
 
@@ -79,7 +110,11 @@ def _chosen(words: Words, most: int, seed: int) -> NDArray[np.int64]:
     starts = np.flatnonzero(np.append(True, (words[1:] != words[:-1]).any(axis=1)))
     sizes = np.diff(np.append(starts, len(words)))
     rank = np.arange(len(words)) - np.repeat(starts, sizes)
-    chance = _mix(words[:, 0] + _mix(np.array([seed], np.uint64)) + _ODD[0] * rank.astype(np.uint64))
+    chance = _mix(
+        words[:, 0]
+        + _mix(np.array([seed], np.uint64))
+        + _ODD[0] * rank.astype(np.uint64)
+    )
     shuffled = np.lexsort((chance, np.repeat(np.arange(starts.size), sizes)))
     return np.asarray(order[shuffled[rank < most]])
 
@@ -102,9 +137,15 @@ def _identify(column: Any, seed: int) -> Words:
         column, kind = column.cast(pyarrow.large_binary()), pyarrow.large_binary()
     if not (types.is_binary(kind) or types.is_large_binary(kind)):
         column = _as_text(column)
-    values = column.to_numpy(zero_copy_only=False) if isinstance(column, pyarrow.Array) else column.to_numpy()
+    values = (
+        column.to_numpy(zero_copy_only=False)
+        if isinstance(column, pyarrow.Array)
+        else column.to_numpy()
+    )
     keys = (f"{seed:015x}{half}" for half in range(2))
-    return np.column_stack([pd.util.hash_array(values, hash_key=key, categorize=False) for key in keys])
+    return np.column_stack(
+        [pd.util.hash_array(values, hash_key=key, categorize=False) for key in keys]
+    )
 
 
 def _as_text(column: Any) -> Any:

@@ -15,12 +15,25 @@ from numpy.typing import NDArray
 from skdp.domain import Domain
 from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
-from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches, counted_groups
+from skdp.engines._engine import (
+    ROWS,
+    Engine,
+    ReportSums,
+    add_up_batches,
+    counted_groups,
+)
 from skdp.engines._errors import RefusedBatch, quietly, read_quietly
 from skdp.engines._extras import import_extra
 from skdp.engines._randomness import Place
 from skdp.engines._registry import tell_of_lazy_reports
-from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed, read_again
+from skdp.engines.backends.batches import (
+    batch_rows,
+    check_batches,
+    even,
+    in_turn,
+    placed,
+    read_again,
+)
 from skdp.engines.backends.memory import MemoryTable
 from skdp.frames import PROTOCOL_KEY, RELEASES_KEY, Summary
 from skdp.local import ReportProtocol
@@ -30,7 +43,9 @@ polars = import_extra("polars", "polars", least="1.37")
 
 _FEW = 32
 _ONE = polars.lit(1, polars.UInt64)
-_MOST_ROWS = (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 << 64) - 1
+_MOST_ROWS = (
+    (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 << 64) - 1
+)
 """Of a frame or a Parquet file that Polars makes."""
 
 
@@ -48,7 +63,9 @@ class PolarsTable(Engine):
     def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
         frame = self._frame
         if isinstance(frame, polars.DataFrame):
-            return MemoryTable(frame).privatize(plan, persist=persist, path=path, check=check)
+            return MemoryTable(frame).privatize(
+                plan, persist=persist, path=path, check=check
+            )
         if not (persist or check):
             raise ValueError(
                 "persist=False needs check=True: what is evaluated again is compared with what was checked"
@@ -58,7 +75,13 @@ class PolarsTable(Engine):
         def look(check: BatchCheck, trial: Any) -> tuple[dict[int, bytes] | None, Any]:
             size = batch_rows(trial.width)
             rows = frame.select(check.columns)
-            found = check_batches(read_quietly(_read(rows, size)), check, size, polars.concat, digests=not persist)
+            found = check_batches(
+                read_quietly(_read(rows, size)),
+                check,
+                size,
+                polars.concat,
+                digests=not persist,
+            )
             if not persist:
                 return found.digests, None
             if found.rows > _MOST_ROWS:
@@ -70,7 +93,13 @@ class PolarsTable(Engine):
 
         release, trial, found = plan(self.sample, look=look if check else None)
         digests, opened = (None, None) if found is None else found
-        batches = _Batches(frame.select(release.check.columns), release, batch_rows(trial.width), digests, opened)
+        batches = _Batches(
+            frame.select(release.check.columns),
+            release,
+            batch_rows(trial.width),
+            digests,
+            opened,
+        )
         if persist and place is None:
             stored = quietly(lambda: polars.concat([trial, *batches]))
             release.close()
@@ -86,8 +115,14 @@ class PolarsTable(Engine):
             quietly(lambda: _sink(lazy, batches, beside, release))
         return polars.scan_parquet(place)
 
-    def tally(self, reports: ReportSums, protocol: ReportProtocol) -> list[NDArray[np.int64]]:
-        groups, values, lazy = counted_groups(protocol), protocol.values, self._frame.lazy()
+    def tally(
+        self, reports: ReportSums, protocol: ReportProtocol
+    ) -> list[NDArray[np.int64]]:
+        groups, values, lazy = (
+            counted_groups(protocol),
+            protocol.values,
+            self._frame.lazy(),
+        )
         if not groups or values is None:
             return super().tally(reports, protocol)
         if _is_short_text(self.sample.schema, protocol, values):
@@ -96,12 +131,22 @@ class PolarsTable(Engine):
                 return sums
         sums = reports.zeros()
         for columns in groups:
-            found = quietly(lambda: count_groups(lazy, columns).collect(engine="streaming"))  # noqa: B023 - called now
-            reports.add(sums, found.select(columns), found.to_series(-1).to_numpy().astype(np.int64))
+            found = quietly(
+                lambda: count_groups(lazy, columns).collect(engine="streaming")  # noqa: B023 - called now
+            )
+            reports.add(
+                sums,
+                found.select(columns),
+                found.to_series(-1).to_numpy().astype(np.int64),
+            )
         return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        batches = self._frame.lazy().select(names).collect_batches(chunk_size=ROWS, maintain_order=False)
+        batches = (
+            self._frame.lazy()
+            .select(names)
+            .collect_batches(chunk_size=ROWS, maintain_order=False)
+        )
         return add_up_batches(read_quietly(batches), summary)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
@@ -143,13 +188,23 @@ class _Batches:
 
     def __iter__(self) -> Iterator[Any]:
         # Not the reader's own batches: random bits depend on where a batch starts.
-        batches = read_quietly(_read(self.rows, self.size)) if self.opened is None else self.opened
+        batches = (
+            read_quietly(_read(self.rows, self.size))
+            if self.opened is None
+            else self.opened
+        )
         try:
             draw, workers = in_processes(self.release)
             whole = even(batches, self.size, polars.concat)
-            if self.digests is None:  # the digests count the ids; else nothing is shown before all is written
+            if (
+                self.digests is None
+            ):  # the digests count the ids; else nothing is shown before all is written
                 whole = self.release.check.distinct_in_all(whole)
-            yield from in_turn(lambda item: draw(*item, self._expected(item[1])), placed(whole), workers)
+            yield from in_turn(
+                lambda item: draw(*item, self._expected(item[1])),
+                placed(whole),
+                workers,
+            )
         except Exception as error:
             self.failed = error
             raise
@@ -158,7 +213,13 @@ class _Batches:
         # A place has the reports of the rows that were checked, or none: not even of one more batch.
         return None if self.digests is None else self.digests.get(place.first, b"")
 
-    def read(self, columns: list[str] | None, predicate: Any, n_rows: int | None, _: int | None) -> Iterator[Any]:
+    def read(
+        self,
+        columns: list[str] | None,
+        predicate: Any,
+        n_rows: int | None,
+        _: int | None,
+    ) -> Iterator[Any]:
         """Give what a query of Polars asks for."""
         for batch in self:
             part = batch if n_rows is None else batch.head(n_rows)
@@ -179,18 +240,31 @@ def count_groups(frame: Any, columns: list[str]) -> Any:
 
 def _is_short_text(schema: Any, protocol: ReportProtocol, domain: Domain) -> bool:
     text = all(schema[name] == polars.String for name in domain.columns)
-    values = [value for name in domain.columns for value in domain[name].values if value is not None]
+    values = [
+        value
+        for name in domain.columns
+        for value in domain[name].values
+        if value is not None
+    ]
     few = len(values) <= _FEW and all(isinstance(value, str) for value in values)
-    return text and few and all(len(columns) == 1 for columns in protocol.counted_columns)
+    return (
+        text and few and all(len(columns) == 1 for columns in protocol.counted_columns)
+    )
 
 
-def _count_text(frame: Any, domain: Domain, reports: ReportSums) -> list[NDArray[np.int64]] | None:
+def _count_text(
+    frame: Any, domain: Domain, reports: ReportSums
+) -> list[NDArray[np.int64]] | None:
     """Compare each column with each of a few values, less work than to group by them; None if there are others."""
     asked = [(name, value) for name in domain.columns for value in domain[name].values]
-    *counts, n_rows = quietly(lambda: count_matches(frame, asked).collect(engine="streaming").row(0))
+    *counts, n_rows = quietly(
+        lambda: count_matches(frame, asked).collect(engine="streaming").row(0)
+    )
     found, sums = iter(counts), reports.zeros()
     for name in domain.columns:
-        values = polars.DataFrame({name: domain[name].values}, schema={name: polars.String})
+        values = polars.DataFrame(
+            {name: domain[name].values}, schema={name: polars.String}
+        )
         own = np.array(list(islice(found, len(values))), np.int64)
         if own.sum() != n_rows:
             return None
@@ -200,8 +274,12 @@ def _count_text(frame: Any, domain: Domain, reports: ReportSums) -> list[NDArray
 
 def count_matches(frame: Any, asked: list[tuple[str, Any]]) -> Any:
     """Count the rows that have each of a few values, and all rows; in 64 bits, as `count_groups` does."""
-    matches = [polars.col(name).eq_missing(polars.lit(value, polars.String)) for name, value in asked]
+    matches = [
+        polars.col(name).eq_missing(polars.lit(value, polars.String))
+        for name, value in asked
+    ]
     every = polars.col(asked[0][0]).is_null().or_(polars.lit(True))
     return frame.select(
-        match.cast(polars.UInt64).sum().alias(str(place)) for place, match in enumerate([*matches, every])
+        match.cast(polars.UInt64).sum().alias(str(place))
+        for place, match in enumerate([*matches, every])
     )

@@ -37,9 +37,21 @@ _TOKEN = f"skdp-{token_hex(16)}"
 
 _REFUSAL = re.compile(_TOKEN + r"-(Batch|Type)-([A-Za-z0-9+/]*=*);")
 
-_NEEDED = ("skdp", "joblib", "narwhals", "numpy", "pandas", "pyarrow", "sklearn", "scipy", "threadpoolctl")
+_NEEDED = (
+    "skdp",
+    "joblib",
+    "narwhals",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "sklearn",
+    "scipy",
+    "threadpoolctl",
+)
 
-_ABSENT = re.compile(rf"ModuleNotFoundError: No module named '((?:{'|'.join(_NEEDED)})(?:\.\w+)?)'")
+_ABSENT = re.compile(
+    rf"ModuleNotFoundError: No module named '((?:{'|'.join(_NEEDED)})(?:\.\w+)?)'"
+)
 """A text of data may look like this one, so only names of ours are shown."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive
@@ -56,15 +68,22 @@ class SparkTable(Engine):
     def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
         if not persist:
             # Tasks of `coalesce` and `union` number batches again: reports would share random bits, or be drawn twice.
-            raise ValueError("Spark numbers no rows that a lazy frame could rely on: persist=True")
+            raise ValueError(
+                "Spark numbers no rows that a lazy frame could rely on: persist=True"
+            )
         frame, session = self._frame, self._frame.sparkSession
         place = check_place(session, path)
 
         def look(looking: BatchCheck, trial: Any) -> None:
             if check:
                 rows = frame.select(*map(_name, looking.columns))
-                ids = rows.mapInArrow(Marked(partial(_check, looking, trial.num_columns)), "first long, second long")
-                job = ids.agg(functions.count("first"), functions.countDistinct("first", "second"))
+                ids = rows.mapInArrow(
+                    Marked(partial(_check, looking, trial.num_columns)),
+                    "first long, second long",
+                )
+                job = ids.agg(
+                    functions.count("first"), functions.countDistinct("first", "second")
+                )
             else:  # do the workers have what they need?
                 job = session.range(0, 16).mapInArrow(_pass_on, "id long")
             found = _refusals_of(job.toArrow)
@@ -76,57 +95,81 @@ class SparkTable(Engine):
         _write(lazy, place)
         return session.read.schema(lazy.schema).parquet(place)
 
-    def tally(self, reports: ReportSums, protocol: ReportProtocol) -> list[NDArray[np.int64]]:
+    def tally(
+        self, reports: ReportSums, protocol: ReportProtocol
+    ) -> list[NDArray[np.int64]]:
         groups = counted_groups(protocol)
         if not groups:
             return super().tally(reports, protocol)
         sums = reports.zeros()
         for columns in groups:
-            keys = [bytewise(self._frame, name).alias(str(place)) for place, name in enumerate(columns)]
+            keys = [
+                bytewise(self._frame, name).alias(str(place))
+                for place, name in enumerate(columns)
+            ]
             *values, counts = _ask(self._frame.groupBy(*keys).count().toArrow).columns
             for place, name in enumerate(columns):
                 if _is_text(self._frame.schema[name].dataType):
                     values[place] = values[place].cast(pyarrow.string())
-            reports.add(sums, pyarrow.table(values, columns), counts.to_numpy().astype(np.int64))
+            reports.add(
+                sums, pyarrow.table(values, columns), counts.to_numpy().astype(np.int64)
+            )
         return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         rows = self._frame.select(*map(_name, names))
-        sums = rows.mapInArrow(Marked(partial(_add_up, summary)), "place long, value long")
+        sums = rows.mapInArrow(
+            Marked(partial(_add_up, summary)), "place long, value long"
+        )
         table = _ask(sums.groupBy("place").sum("value").toArrow)
         zeros = summary.zeros()
         flat = np.zeros(sum(part.size for part in zeros), np.int64)
         flat[table.column(0).to_numpy()] = table.column(1).to_numpy()
         parts = np.split(flat, np.cumsum([part.size for part in zeros])[:-1])
-        return [part.reshape(zero.shape) for part, zero in zip(parts, zeros, strict=True)]
+        return [
+            part.reshape(zero.shape) for part, zero in zip(parts, zeros, strict=True)
+        ]
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         names = list(map(_name, self._frame.columns))
-        missing = [functions.col(name).isNull() for name in names]  # the hash leaves out what is missing
+        missing = [
+            functions.col(name).isNull() for name in names
+        ]  # the hash leaves out what is missing
         order = functions.xxhash64(functions.lit(seed), *names, *missing)
-        rank = functions.row_number().over(window.Window.partitionBy(bytewise(self._frame, person)).orderBy(order))
+        rank = functions.row_number().over(
+            window.Window.partitionBy(bytewise(self._frame, person)).orderBy(order)
+        )
         column = f"skdp_{token_hex(8)}"
         ranked = self._frame.withColumn(column, rank)
         return type(self)(ranked.where(functions.col(column) <= most).drop(column))
 
     def count_ids(self, record_id: str) -> tuple[int, int, int]:
         # By their bytes, under any collation.
-        return count_ids(self._frame.select(bytewise(self._frame, record_id).alias(record_id)), record_id)
+        return count_ids(
+            self._frame.select(bytewise(self._frame, record_id).alias(record_id)),
+            record_id,
+        )
 
 
 def check_place(session: Any, path: Any) -> str:
     """Check where reports are to be written, before anything is charged."""
     if path is None:
         if not _is_here(session):
-            raise ValueError("a cluster has no common temporary directory: give a path that all its machines can reach")
+            raise ValueError(
+                "a cluster has no common temporary directory: give a path that all its machines can reach"
+            )
         return temporary_place().as_uri()
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path must be None, a str or a path, got {type(path).__name__}")
+        raise TypeError(
+            f"path must be None, a str or a path, got {type(path).__name__}"
+        )
     place = os.fspath(path)
     if _is_here(session) and not _SCHEME.match(place):
         check_path(path)
     elif _exists(session, place):
-        raise FileExistsError(f"path {place!r} exists already; a release is never overwritten")
+        raise FileExistsError(
+            f"path {place!r} exists already; a release is never overwritten"
+        )
     return place
 
 
@@ -148,14 +191,20 @@ def _exists(session: Any, place: str) -> bool:
     try:
         _ = session.read.format("binaryFile").load(place).schema
     except AnalysisException as error:
-        if (error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()) == "PATH_NOT_FOUND":
+        if (
+            error.getCondition()
+            if hasattr(error, "getCondition")
+            else error.getErrorClass()
+        ) == "PATH_NOT_FOUND":
             return False
         failed = type(error).__name__
     except Exception as error:
         failed = type(error).__name__
     else:
         return True
-    raise ValueError(f"Spark cannot write to path {place!r} ({failed}); is it one that its machines can reach?")
+    raise ValueError(
+        f"Spark cannot write to path {place!r} ({failed}); is it one that its machines can reach?"
+    )
 
 
 def _ask(work: Callable[[], Any]) -> Any:
@@ -186,7 +235,9 @@ def _write(lazy: Any, place: str) -> None:
         _ask(lambda: lazy.write.mode("error").parquet(place))
     except BaseException:
         with contextlib.suppress(OSError):
-            os.rmdir(place.removeprefix("file://"))  # left empty, it would be in the way of the next attempt
+            os.rmdir(
+                place.removeprefix("file://")
+            )  # left empty, it would be in the way of the next attempt
         raise
 
 
@@ -215,16 +266,26 @@ def _arrow_schema(schema: Any) -> Any:
     """Give Spark types that it knows."""
     fields = []
     for field in schema:
-        kind = field.type.value_type if pyarrow.types.is_dictionary(field.type) else field.type
+        kind = (
+            field.type.value_type
+            if pyarrow.types.is_dictionary(field.type)
+            else field.type
+        )
         wider = _WIDER.get(str(kind))
-        fields.append(pyarrow.field(field.name, kind if wider is None else pyarrow.type_for_alias(wider)))
+        fields.append(
+            pyarrow.field(
+                field.name, kind if wider is None else pyarrow.type_for_alias(wider)
+            )
+        )
     return pyarrow.schema(fields)
 
 
 def _spark_schema(schema: Any) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return from_arrow_schema(_arrow_schema(schema), prefer_timestamp_ntz=True)  # not the default before 4.2
+    return from_arrow_schema(
+        _arrow_schema(schema), prefer_timestamp_ntz=True
+    )  # not the default before 4.2
 
 
 class Marked:
@@ -260,11 +321,16 @@ def _check(check: BatchCheck, width: int, batches: Iterable[Any]) -> Iterator[An
 
     def noted() -> Iterator[Any]:
         for batch in batches:
-            ids.append(check.digest_ids(pyarrow.Table.from_batches([batch])).view(np.int64))
+            ids.append(
+                check.digest_ids(pyarrow.Table.from_batches([batch])).view(np.int64)
+            )
             yield batch
 
     check_arrow(noted(), check, width)
-    yield from (pyarrow.record_batch({"first": part[:, 0], "second": part[:, 1]}) for part in ids)
+    yield from (
+        pyarrow.record_batch({"first": part[:, 0], "second": part[:, 1]})
+        for part in ids
+    )
 
 
 def _pass_on(batches: Iterable[Any]) -> Iterator[Any]:

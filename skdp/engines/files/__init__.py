@@ -6,7 +6,9 @@ from skdp.engines.files._estimate import estimate_file as estimate_file
 from skdp.engines.files._formats import FORMATS as FORMATS
 from skdp.engines.files._formats import TableFile as TableFile
 from skdp.engines.files._privatize import privatize_file as privatize_file
-from skdp.engines.files._read_protocol import columns_beside_reports as columns_beside_reports
+from skdp.engines.files._read_protocol import (
+    columns_beside_reports as columns_beside_reports,
+)
 from skdp.engines.files._read_protocol import read_protocol as read_protocol
 from skdp.engines.files._sums import said_by as said_by
 from skdp.engines.files._sums import source_at as source_at

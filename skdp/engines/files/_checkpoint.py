@@ -45,7 +45,9 @@ class WorkingFolder:
         self._charged = self.path / "charged"
 
     @classmethod
-    def start(cls, target: Path, settings: dict[str, Any], transformer: ReportTransformer) -> Self:
+    def start(
+        cls, target: Path, settings: dict[str, Any], transformer: ReportTransformer
+    ) -> Self:
         """Make the folder, with a fresh key or the number of the call of a seeded transformer."""
         folder = cls(target)
         if folder.path.exists():
@@ -56,7 +58,11 @@ class WorkingFolder:
         randomness = transformer.randomness()
         with written_beside(folder.path) as beside:
             beside.mkdir(mode=0o700)
-            key = SecretKey.generate() if randomness.seed is None else str(randomness.call).encode()
+            key = (
+                SecretKey.generate()
+                if randomness.seed is None
+                else str(randomness.call).encode()
+            )
             _write(beside / folder._key.name, key)
             content = settings | {"run": secrets.token_hex(8)}
             _write(beside / folder._settings.name, json.dumps(content).encode())
@@ -92,7 +98,9 @@ class WorkingFolder:
         try:
             found = json.loads(self._settings.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
-            raise FileNotFoundError(f"there is nothing to resume: no unfinished run in {self.path}") from None
+            raise FileNotFoundError(
+                f"there is nothing to resume: no unfinished run in {self.path}"
+            ) from None
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}
@@ -106,12 +114,16 @@ class WorkingFolder:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise FileExistsError(f"{self.path} is being written by another run; let it finish") from None
+                raise FileExistsError(
+                    f"{self.path} is being written by another run; let it finish"
+                ) from None
             yield
 
     def is_left(self) -> bool:
         """Return whether this is the folder of a run that was stopped after its target was there."""
-        drawn = _is_there(self._settings) and not (_is_there(self._key) or _is_there(self._whole))
+        drawn = _is_there(self._settings) and not (
+            _is_there(self._key) or _is_there(self._whole)
+        )
         return drawn and _is_there(self._target)
 
     def randomness(self, transformer: ReportTransformer) -> BatchRandomness:
@@ -121,7 +133,9 @@ class WorkingFolder:
         if seeded and key.isdigit():
             return SeededRandomness(transformer.randomness(call=int(key)))
         if seeded or len(key) != _KEY_BYTES:
-            raise ValueError(f"{self.path} has lost its key, and cannot be resumed: remove it")
+            raise ValueError(
+                f"{self.path} has lost its key, and cannot be resumed: remove it"
+            )
         return KeyedRandomness(SecretKey(key))
 
     @property
@@ -162,10 +176,14 @@ class WorkingFolder:
     def publish(self, said: str | None = None) -> None:
         """Delete the key, move what is whole to its place, and remove the folder; say its protocol beside it before."""
         if _is_there(self._target):
-            raise FileExistsError(f"{self._target} exists already; a release is never overwritten")
+            raise FileExistsError(
+                f"{self._target} exists already; a release is never overwritten"
+            )
         if said is not None:
             sidecar = sidecar_of(self._target)
-            sidecar.unlink(missing_ok=True)  # of this run, which was stopped before its target was there
+            sidecar.unlink(
+                missing_ok=True
+            )  # of this run, which was stopped before its target was there
             write_sidecar(self._whole, said, sidecar)
         self._key.unlink(missing_ok=True)
         sync(self.path)
@@ -178,7 +196,9 @@ class WorkingFolder:
         self._key.unlink(missing_ok=True)
         gone = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.removed")
         try:
-            self.path.rename(gone)  # at once: a run that is killed in between must not leave half of a folder
+            self.path.rename(
+                gone
+            )  # at once: a run that is killed in between must not leave half of a folder
         except OSError:
             gone = self.path
         shutil.rmtree(gone, ignore_errors=True)

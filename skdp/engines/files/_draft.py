@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import MISSING_TEXTS, MOST_ROWS, draft_domain_toml, type_texts, unrepeated_columns
+from skdp.base import (
+    MISSING_TEXTS,
+    MOST_ROWS,
+    draft_domain_toml,
+    type_texts,
+    unrepeated_columns,
+)
 from skdp.engines._engine import ROWS
 from skdp.engines._extras import Extra
 from skdp.engines.files._formats import TableFile
@@ -36,10 +42,14 @@ def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
         for name in table.names:
             column = _plain(rows[name])
             if name in kept:
-                column = pyarrow.chunked_array([*kept[name].chunks, *column.chunks], column.type)
+                column = pyarrow.chunked_array(
+                    [*kept[name].chunks, *column.chunks], column.type
+                )
             kept[name] = _condense(column, most, ends)
     unrepeated = set() if head is None else unrepeated_columns(_typed(table, head))
-    return draft_domain_toml(_table(table, kept), bins=bins, max_values=max_values, unrepeated=unrepeated)
+    return draft_domain_toml(
+        _table(table, kept), bins=bins, max_values=max_values, unrepeated=unrepeated
+    )
 
 
 def _small(tables: Iterable[Any]) -> Iterator[Any]:
@@ -52,16 +62,28 @@ def _plain(column: Any) -> Any:
     """Write out what is coded: of a dictionary only what occurs is drafted."""
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return column.cast(pyarrow.large_string()) if types.is_string_view(column.type) else column
+    return (
+        column.cast(pyarrow.large_string())
+        if types.is_string_view(column.type)
+        else column
+    )
 
 
 def _table(table: TableFile, kept: dict[str, Any]) -> Any:
     """Make a table of columns of different lengths: what is added has occurred."""
     if not kept:
-        kept = dict(zip(table.names, map(_plain, table.sample(None, table.names).columns), strict=True))
+        kept = dict(
+            zip(
+                table.names,
+                map(_plain, table.sample(None, table.names).columns),
+                strict=True,
+            )
+        )
     longest = max(map(len, kept.values()))
     made = {
-        name: column.take(pyarrow.array(np.arange(longest) % max(1, len(column)))) if len(column) else column
+        name: column.take(pyarrow.array(np.arange(longest) % max(1, len(column))))
+        if len(column)
+        else column
         for name, column in kept.items()
     }
     return _typed(table, pyarrow.table(made))
@@ -71,7 +93,14 @@ def _typed(table: TableFile, rows: Any) -> Any:
     """Give the columns of a CSV file the types that their texts have."""
     if table.format != "csv":
         return rows
-    return type_texts(pd.DataFrame({name: pd.Series(rows[name].to_pylist(), dtype=object) for name in table.names}))
+    return type_texts(
+        pd.DataFrame(
+            {
+                name: pd.Series(rows[name].to_pylist(), dtype=object)
+                for name in table.names
+            }
+        )
+    )
 
 
 def _condense(column: Any, most: int, places_of: Callable[[Any, int], set[int]]) -> Any:
@@ -79,7 +108,11 @@ def _condense(column: Any, most: int, places_of: Callable[[Any, int], set[int]])
     if types.is_nested(column.type):
         return column.slice(0, 1)  # no such column is drafted
     found = compute.unique(column)
-    found = found if isinstance(found, pyarrow.ChunkedArray) else pyarrow.chunked_array([found])
+    found = (
+        found
+        if isinstance(found, pyarrow.ChunkedArray)
+        else pyarrow.chunked_array([found])
+    )
     if len(found) <= most:
         return found
     return found.take(pyarrow.array(sorted({*range(most), *places_of(found, most)})))
@@ -92,7 +125,9 @@ def _ends(found: Any, most: int) -> set[int]:
         places |= _ends_of_numbers(numbers) | _first(np.isnan(numbers))
     elif types.is_date(kind) or types.is_timestamp(kind):
         times = found.to_pandas()
-        places |= _ends_of_times(times.astype("datetime64[us]") if types.is_date(kind) else times)
+        places |= _ends_of_times(
+            times.astype("datetime64[us]") if types.is_date(kind) else times
+        )
     return places
 
 
@@ -105,7 +140,11 @@ def _ends_of_texts(found: Any, most: int) -> set[int]:
     places = _ends_of_numbers(numbers) | _first(np.isnan(numbers))
     if np.isnan(numbers).any():
         places |= _ends_of_dates(texts[known])
-    return _first(missing) | set(known[:most].tolist()) | {int(known[place]) for place in places}
+    return (
+        _first(missing)
+        | set(known[:most].tolist())
+        | {int(known[place]) for place in places}
+    )
 
 
 def _first(wanted: NDArray[np.bool_]) -> set[int]:
@@ -117,7 +156,10 @@ def _ends_of_numbers(numbers: NDArray[np.float64]) -> set[int]:
     finite = np.isfinite(numbers)
     places = _first(np.isinf(numbers))
     if finite.any():
-        places |= {int(np.where(finite, numbers, np.inf).argmin()), int(np.where(finite, numbers, -np.inf).argmax())}
+        places |= {
+            int(np.where(finite, numbers, np.inf).argmin()),
+            int(np.where(finite, numbers, -np.inf).argmax()),
+        }
         places |= _first(finite & (np.floor(numbers) != numbers))
     return places
 
@@ -142,6 +184,10 @@ def _ends_of_dates(texts: pd.Series) -> set[int]:
         read[time.tzinfo is not None][place] = time
     for times in filter(None, read.values()):
         places |= {min(times, key=times.__getitem__), max(times, key=times.__getitem__)}
-        fine = (place for place, time in times.items() if time.time().isoformat() != "00:00:00")
+        fine = (
+            place
+            for place, time in times.items()
+            if time.time().isoformat() != "00:00:00"
+        )
         places |= {place for place in [next(fine, None)] if place is not None}
     return places

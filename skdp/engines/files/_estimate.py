@@ -99,14 +99,20 @@ def estimate_file(
     form = None if place is None else format_of(place)
     (file,) = checked_sources(source, delimiter)
     found: Any = transformer_of([file], transformer)
-    estimates = _estimate(found, sum_file(file, found, progress).tally, postprocess, confidence_level)
+    estimates = _estimate(
+        found, sum_file(file, found, progress).tally, postprocess, confidence_level
+    )
     if place is not None and form is not None:
         _write(estimates, place, form)
     return estimates
 
 
-def _estimate(transformer: Any, tally: Any, postprocess: str, confidence_level: float) -> pd.DataFrame:
-    if hasattr(transformer, "estimate_counts") and not isinstance(transformer, RapporEncoder):
+def _estimate(
+    transformer: Any, tally: Any, postprocess: str, confidence_level: float
+) -> pd.DataFrame:
+    if hasattr(transformer, "estimate_counts") and not isinstance(
+        transformer, RapporEncoder
+    ):
         counts: pd.DataFrame = transformer.estimate_counts(
             tally, postprocess=postprocess, confidence_level=confidence_level
         )
@@ -117,16 +123,24 @@ def _estimate(transformer: Any, tally: Any, postprocess: str, confidence_level: 
             "`tally_files` makes of the reports"
         )
     if postprocess != "none":
-        raise ValueError(f"postprocess is for counts, not for means, got {postprocess!r}")
-    means: pd.DataFrame = transformer.estimate_mean(tally, confidence_level=confidence_level)
+        raise ValueError(
+            f"postprocess is for counts, not for means, got {postprocess!r}"
+        )
+    means: pd.DataFrame = transformer.estimate_mean(
+        tally, confidence_level=confidence_level
+    )
     return means
 
 
 def _write(estimates: pd.DataFrame, place: Path, form: str) -> None:
     flat = flatten_index(estimates)
     for name in flat:
-        if flat[name].dtype == object:  # values of several columns, so perhaps of several kinds
+        if (
+            flat[name].dtype == object
+        ):  # values of several columns, so perhaps of several kinds
             flat[name] = flat[name].map(str, na_action="ignore")
-    table = pyarrow.Table.from_pandas(flat, preserve_index=False).replace_schema_metadata(None)
+    table = pyarrow.Table.from_pandas(
+        flat, preserve_index=False
+    ).replace_schema_metadata(None)
     with written_beside(place) as beside:
         write_file([table], table.schema, beside, form)

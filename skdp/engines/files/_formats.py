@@ -33,7 +33,9 @@ FORMATS = {
 
 def format_of(path: Path | SourceFile) -> str:
     """Return the format of a file by its name."""
-    ending = next((ending for ending in reversed(FORMATS) if path.name.endswith(ending)), None)
+    ending = next(
+        (ending for ending in reversed(FORMATS) if path.name.endswith(ending)), None
+    )
     if ending is None:
         raise ValueError(f"{path.name} must end in one of {', '.join(FORMATS)}")
     return FORMATS[ending]
@@ -47,20 +49,30 @@ def is_csv(form: str) -> bool:
 class TableFile:
     """A table in a file."""
 
-    def __init__(self, place: str | os.PathLike[str] | SourceFile, delimiter: str | None = None) -> None:
+    def __init__(
+        self, place: str | os.PathLike[str] | SourceFile, delimiter: str | None = None
+    ) -> None:
         check_delimiter(delimiter)
-        self.path = path = place if isinstance(place, SourceFile) else SourceFile.at(place, delimiter)
+        self.path = path = (
+            place if isinstance(place, SourceFile) else SourceFile.at(place, delimiter)
+        )
         form = format_of(path)
         self.format = "csv" if is_csv(form) else form
         if path.given_delimiter is not None and not self.is_csv:
-            raise ValueError(f"delimiter is for CSV files, and {path.name} is another one")
+            raise ValueError(
+                f"delimiter is for CSV files, and {path.name} is another one"
+            )
         if not path.exists():
-            raise FileNotFoundError(f"there is no file {path.path if path.is_local else path.name}")
+            raise FileNotFoundError(
+                f"there is no file {path.path if path.is_local else path.name}"
+            )
         if self.is_csv:
             self.names = csv_names(path)
             return
         try:
-            self.dataset = dataset.dataset(path.path, format=self.format, filesystem=path.filesystem)
+            self.dataset = dataset.dataset(
+                path.path, format=self.format, filesystem=path.filesystem
+            )
         except (pyarrow.ArrowException, OSError) as error:
             if not is_damage(error):
                 raise
@@ -77,7 +89,9 @@ class TableFile:
         """Check that there are some columns. The others are not shown: they are a row, if a CSV file has no header."""
         absent = [name for name in columns if name not in self.names]
         if absent:
-            raise ValueError(f"{self.path.name} lacks the columns {absent}{self.advice()}")
+            raise ValueError(
+                f"{self.path.name} lacks the columns {absent}{self.advice()}"
+            )
 
     def advice(self) -> str:
         """Say what other delimiters in a header are a sign of; it may be a row, and is not shown."""
@@ -93,7 +107,9 @@ class TableFile:
         from skdp.engines.backends.arrow import said_by_file
 
         try:
-            return only_one(map(said_by_file, self.dataset.get_fragments()), self.path.name)
+            return only_one(
+                map(said_by_file, self.dataset.get_fragments()), self.path.name
+            )
         except (pyarrow.ArrowException, OSError) as error:
             if not is_damage(error):
                 raise
@@ -126,7 +142,10 @@ class TableFile:
     def fingerprint(self) -> dict[str, Any]:
         """Describe the file so that a change of it shows; the file is read."""
         with self.path.open_raw() as file:
-            found = {"format": self.format, "content": hashlib.file_digest(file, "sha256").hexdigest()}
+            found = {
+                "format": self.format,
+                "content": hashlib.file_digest(file, "sha256").hexdigest(),
+            }
         if self.is_csv and self.path.delimiter != ",":
             found["delimiter"] = self.path.delimiter
         return found
@@ -135,26 +154,43 @@ class TableFile:
         """Make a table without rows."""
         if not self.is_csv:
             schema = self.dataset.schema
-            return pyarrow.schema([schema.field(name) for name in columns]).empty_table()
-        types = {} if domain is None else {name: unit for name, (unit, _) in readers(domain).items()}
-        return pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in columns]).empty_table()
+            return pyarrow.schema(
+                [schema.field(name) for name in columns]
+            ).empty_table()
+        types = (
+            {}
+            if domain is None
+            else {name: unit for name, (unit, _) in readers(domain).items()}
+        )
+        return pyarrow.schema(
+            [(name, types.get(name, pyarrow.string())) for name in columns]
+        ).empty_table()
 
     def scan(self, columns: list[str]) -> Any:
         """Open some columns, to be read as often as need be."""
         if self.is_csv:
             return text_dataset(self.path, columns)
-        return self.dataset.replace_schema(pyarrow.schema([self.dataset.schema.field(name) for name in columns]))
+        return self.dataset.replace_schema(
+            pyarrow.schema([self.dataset.schema.field(name) for name in columns])
+        )
 
-    def tables(self, domain: Domain | None, columns: list[str], *, in_order: bool = True) -> Iterator[Any]:
+    def tables(
+        self, domain: Domain | None, columns: list[str], *, in_order: bool = True
+    ) -> Iterator[Any]:
         """Read the rows; in less memory, if not in order."""
         if not self.is_csv:
             from skdp.engines.backends.arrow import read_batches, report_batches
 
-            yield from arrow_tables((read_batches if in_order else report_batches)(self.dataset, columns))
+            yield from arrow_tables(
+                (read_batches if in_order else report_batches)(self.dataset, columns)
+            )
             return
         read = {} if domain is None else readers(domain)
         for texts in text_batches(self.path, columns):
-            made = {name: read[name][1](texts[name]) if name in read else texts[name] for name in columns}
+            made = {
+                name: read[name][1](texts[name]) if name in read else texts[name]
+                for name in columns
+            }
             yield pyarrow.table(made)
 
 
@@ -165,7 +201,9 @@ def check_writable(schema: Any, form: str) -> None:
             try:
                 write_file([], pyarrow.schema([field]), Path(folder, "empty"), form)
             except pyarrow.ArrowException:
-                raise ValueError(f"column {field.name!r} is of type {field.type}, which the file cannot hold") from None
+                raise ValueError(
+                    f"column {field.name!r} is of type {field.type}, which the file cannot hold"
+                ) from None
 
 
 def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) -> None:
@@ -175,8 +213,15 @@ def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) 
     table, rows = read_table(reports), max(len(domain[name]) for name in domain.columns)
     codes = {name: np.arange(rows) % len(domain[name]) for name in domain.columns}
     decoders = domain.decoders(table.columns[table.names.index(name)] for name in codes)
-    made = {name: decode(codes[name]) for name, decode in zip(codes, decoders, strict=True)}
-    arrays = [made[own.name].cast(own.type) if own.name in made else pyarrow.nulls(rows, own.type) for own in schema]
+    made = {
+        name: decode(codes[name]) for name, decode in zip(codes, decoders, strict=True)
+    }
+    arrays = [
+        made[own.name].cast(own.type)
+        if own.name in made
+        else pyarrow.nulls(rows, own.type)
+        for own in schema
+    ]
     with TemporaryDirectory() as folder:
         path = Path(folder, f"values.{form}")
         write_file([pyarrow.table(arrays, schema=schema)], schema, path, form)
@@ -193,13 +238,19 @@ def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) 
 
 
 def write_file(
-    tables: Iterable[Any], schema: Any, path: Path, form: str, finish: Callable[[Any], Any] | None = None
+    tables: Iterable[Any],
+    schema: Any,
+    path: Path,
+    form: str,
+    finish: Callable[[Any], Any] | None = None,
 ) -> None:
     """Write a stream of tables; `finish` makes the final schema of a Parquet file when all of them are written."""
     if form == "parquet":
         write_tables(tables, schema, path, finish)
         return
-    with pyarrow.output_stream(str(path), compression="gzip" if form.endswith(".gz") else None) as file:
+    with pyarrow.output_stream(
+        str(path), compression="gzip" if form.endswith(".gz") else None
+    ) as file:
         if form == "ipc":
             with ipc.new_file(file, schema) as writer:
                 for table in tables:

@@ -14,7 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, ZONED, date_dtype, declares_zone, type_of_values
+from skdp.base import (
+    LARGEST_WHOLE,
+    MISSING_TEXTS,
+    ZONED,
+    date_dtype,
+    declares_zone,
+    type_of_values,
+)
 from skdp.domain import Domain, Interval
 from skdp.engines._atomic import Bar, Progress, shown
 from skdp.engines._csv import exact_type, readers, unreadable_error
@@ -67,7 +74,12 @@ class _ShownSummary:
     def zeros(self) -> list[NDArray[np.int64]]:
         return self._summary.zeros()
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+    def add(
+        self,
+        sums: list[NDArray[np.int64]],
+        batch: Any,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
         self._summary.add(sums, self._read(batch), counts)
         self._bar.update(len(batch) if counts is None else int(counts.sum()))
 
@@ -75,19 +87,36 @@ class _ShownSummary:
         return math.inf  # text may be written in many ways, and a bar is to move
 
 
-def open_file(table: TableFile, domain: Domain, person: str | None, progress: Progress) -> FileTable:
+def open_file(
+    table: TableFile, domain: Domain, person: str | None, progress: Progress
+) -> FileTable:
     """Open the columns of a domain in a file, in the order of the file, and that of the persons."""
     from skdp.engines.backends.arrow import ArrowTable, StreamedTable
 
     table.check_columns([*domain.columns, *([] if person is None else [person])])
     if person in domain.columns:
-        raise ValueError(f"the domain declares {person!r}, which says who a row is about; remove it there")
+        raise ValueError(
+            f"the domain declares {person!r}, which says who a row is about; remove it there"
+        )
     names = [name for name in table.names if name in domain.columns or name == person]
-    rows = (ArrowTable if table.format == "parquet" else StreamedTable)(table.scan(names))
+    rows = (ArrowTable if table.format == "parquet" else StreamedTable)(
+        table.scan(names)
+    )
     is_csv = table.format == "csv"
-    sample, read = (_typed_sample(domain, names), _text_reader(domain)) if is_csv else (rows.sample, _unchanged)
+    sample, read = (
+        (_typed_sample(domain, names), _text_reader(domain))
+        if is_csv
+        else (rows.sample, _unchanged)
+    )
     total = None if person is not None else table.count_rows()
-    return FileTable(rows, sample, read, lambda: shown(progress, total, "reading"), table.path, is_csv)
+    return FileTable(
+        rows,
+        sample,
+        read,
+        lambda: shown(progress, total, "reading"),
+        table.path,
+        is_csv,
+    )
 
 
 def _unchanged(batch: Any) -> Any:
@@ -106,7 +135,9 @@ def _text_reader(domain: Domain) -> Callable[[Any], Any]:
             if name in known:
                 made[name] = known[name][1](column)
             else:
-                made[name] = compute.if_else(compute.is_in(column, missing), None, column)
+                made[name] = compute.if_else(
+                    compute.is_in(column, missing), None, column
+                )
         return pyarrow.table(made)
 
     return read
@@ -114,8 +145,12 @@ def _text_reader(domain: Domain) -> Callable[[Any], Any]:
 
 def _typed_sample(domain: Domain, names: Sequence[str]) -> Any:
     """Make a table without rows of the types that the domain says; pandas will read what is written as those dtypes."""
-    types = {name: _types(name, domain[name]) for name in names if name in domain.columns}
-    frame = pd.DataFrame({name: pd.Series([], dtype=dtype) for name, (dtype, _) in types.items()})
+    types = {
+        name: _types(name, domain[name]) for name in names if name in domain.columns
+    }
+    frame = pd.DataFrame(
+        {name: pd.Series([], dtype=dtype) for name, (dtype, _) in types.items()}
+    )
     schema = pyarrow.schema([(name, unit) for name, (_, unit) in types.items()])
     sample = pyarrow.Table.from_pandas(frame, schema, preserve_index=False)
     for person in set(names) - set(types):
@@ -128,7 +163,11 @@ def _types(name: str, values: Any) -> tuple[str, Any]:
     dates = date_dtype(values)
     if dates is not None:
         is_day = dates == np.dtype("datetime64[D]")
-        return ("date32[day][pyarrow]", pyarrow.date32()) if is_day else ("datetime64[us]", pyarrow.timestamp("us"))
+        return (
+            ("date32[day][pyarrow]", pyarrow.date32())
+            if is_day
+            else ("datetime64[us]", pyarrow.timestamp("us"))
+        )
     if declares_zone(values):
         return str(ZONED), pyarrow.timestamp("us", "UTC")
     kind = type_of_values(values)

@@ -12,16 +12,38 @@ from typing import Any
 
 from skdp.base import type_of_values
 from skdp.engines._atomic import Bar, NoBar, Progress, check_path
-from skdp.engines._batch_release import BatchCheck, Release, check_flags, check_names, check_transformer, in_processes
+from skdp.engines._batch_release import (
+    BatchCheck,
+    Release,
+    check_flags,
+    check_names,
+    check_transformer,
+    in_processes,
+)
 from skdp.engines._csv import unreadable_error
 from skdp.engines._errors import UnreadableError, UnreadableTable
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness
 from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import engine_of
-from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
+from skdp.engines.backends.batches import (
+    Checked,
+    batch_rows,
+    check_batches,
+    even,
+    in_full,
+    in_turn,
+    placed,
+)
 from skdp.engines.files._checkpoint import WorkingFolder
-from skdp.engines.files._formats import TableFile, check_readable, check_writable, format_of, is_csv, write_file
+from skdp.engines.files._formats import (
+    TableFile,
+    check_readable,
+    check_writable,
+    format_of,
+    is_csv,
+    write_file,
+)
 from skdp.engines.files._said import sidecar_of
 from skdp.local import ReportProtocol, ReportTransformer, protocol_text, warn_of_reports
 from skdp.local.memo import keyed_digests
@@ -143,7 +165,11 @@ def privatize_file(
     check_flags(resume=resume, check=check)
     check_transformer(transformer)
     table = TableFile(source, delimiter=delimiter)
-    left = resume and target is not None and WorkingFolder(Path(target).absolute()).is_left()
+    left = (
+        resume
+        and target is not None
+        and WorkingFolder(Path(target).absolute()).is_left()
+    )
     place = Path(target).absolute() if left else check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
@@ -151,7 +177,11 @@ def privatize_file(
         check_path(sidecar_of(place))
     release = _FileRelease(table, transformer, keep, record_id, format_of(place))
     settings = release.settings()
-    folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)
+    folder = (
+        WorkingFolder.resume(place, settings)
+        if resume
+        else WorkingFolder.start(place, settings, transformer)
+    )
     with folder.locked():
         if folder.is_left():
             folder.remove()
@@ -164,20 +194,34 @@ class _FileRelease:
     """A release from one file to another, in the steps that `_carry_out` calls."""
 
     def __init__(
-        self, table: TableFile, transformer: ReportTransformer, keep: Sequence[str], record_id: str | None, form: str
+        self,
+        table: TableFile,
+        transformer: ReportTransformer,
+        keep: Sequence[str],
+        record_id: str | None,
+        form: str,
     ) -> None:
-        self._table, self._transformer, self._keep, self._record_id = table, transformer, keep, record_id
+        self._table, self._transformer, self._keep, self._record_id = (
+            table,
+            transformer,
+            keep,
+            record_id,
+        )
         self._form = form
         self._declared = transformer.declared_domain if table.is_csv else None
         check_names(keep)
         table.check_columns([*self._declared_columns(), *keep])
-        trial = Release.rehearse(table.sample(self._declared, table.names), transformer, keep, record_id)
+        trial = Release.rehearse(
+            table.sample(self._declared, table.names), transformer, keep, record_id
+        )
         warn_of_reports(_notes(table), transformer)
         self._check = BatchCheck(transformer.protocol_, keep, record_id)
         if record_id is not None:
             _check_ids(table, record_id)
         protocol = transformer.protocol_
-        self._schema = _output_schema(trial.schema, protocol, keep, of_csv=table.is_csv, form=form)
+        self._schema = _output_schema(
+            trial.schema, protocol, keep, of_csv=table.is_csv, form=form
+        )
         check_writable(self._schema, form)
         check_readable(protocol.values, trial, self._schema, form)
         self._batch_rows = batch_rows(trial.num_columns)
@@ -187,23 +231,37 @@ class _FileRelease:
         """Return the columns that the file must have: of the domain, or those that the transformer was fitted to."""
         if self._declared is not None:
             return self._declared.columns
-        return self._transformer.protocol_.columns if hasattr(self._transformer, "protocol_") else ()
+        return (
+            self._transformer.protocol_.columns
+            if hasattr(self._transformer, "protocol_")
+            else ()
+        )
 
     def settings(self) -> dict[str, Any]:
         """Describe what must be the same when the run is resumed: the file, and what decides its reports."""
         transformer = self._transformer
-        protocol, ledger, seed = transformer.protocol_, transformer.charged_ledger, transformer.randomness(call=0).seed
+        protocol, ledger, seed = (
+            transformer.protocol_,
+            transformer.charged_ledger,
+            transformer.randomness(call=0).seed,
+        )
         parameters, key = protocol.parameters(), protocol.permanent_key
         path = ledger.path if ledger is not None else None
         return {
             "input file": self._content,
             "domain": _digest_of(parameters.pop("columns")),
             "transformer": _digest_of(sorted(parameters.items())),
-            "secret key": None if key is None else keyed_digests(key, ("unfinished run",), [b""])[0].tobytes().hex(),
+            "secret key": None
+            if key is None
+            else keyed_digests(key, ("unfinished run",), [b""])[0].tobytes().hex(),
             "column of record ids": self._record_id,
             "seed": None if seed is None else int(seed),
             "list of kept columns": list(self._keep),
-            "ledger": None if ledger is None else "in memory" if path is None else str(path.resolve()),
+            "ledger": None
+            if ledger is None
+            else "in memory"
+            if path is None
+            else str(path.resolve()),
             "size of batches": self._batch_rows,
         }
 
@@ -218,7 +276,9 @@ class _FileRelease:
         """Check all rows, if the budget covers the release."""
         self._transformer.check_budget()
         tables = self._table.tables(self._declared, self._check.columns)
-        return check_batches(tables, self._check, self._batch_rows, pyarrow.concat_tables)
+        return check_batches(
+            tables, self._check, self._batch_rows, pyarrow.concat_tables
+        )
 
     def charge(self, folder: WorkingFolder) -> None:
         """Charge the ledger, once for all that is done in a folder."""
@@ -229,14 +289,27 @@ class _FileRelease:
         """Take up the key of a folder."""
         return folder.randomness(self._transformer)
 
-    def draw(self, folder: WorkingFolder, randomness: BatchRandomness, checked: Checked, progress: Progress) -> None:
+    def draw(
+        self,
+        folder: WorkingFolder,
+        randomness: BatchRandomness,
+        checked: Checked,
+        progress: Progress,
+    ) -> None:
         """Draw all reports, and write them into a folder."""
         transformer, schema = self._transformer, self._schema
-        release = Release(transformer.protocol_, self._keep, randomness, self._record_id)
+        release = Release(
+            transformer.protocol_, self._keep, randomness, self._record_id
+        )
         release.begin(transformer, randomness.name)
-        tables = in_full(self._table.tables(self._declared, release.check.columns), checked)
+        tables = in_full(
+            self._table.tables(self._declared, release.check.columns), checked
+        )
         batches = even(tables, self._batch_rows, pyarrow.concat_tables)
-        with closing(progress(self._table.count_rows())) as bar, folder.written_whole() as path:
+        with (
+            closing(progress(self._table.count_rows())) as bar,
+            folder.written_whole() as path,
+        ):
             reports = _reports(batches, release, schema, bar)
             if self._form == "parquet":
                 write_file(reports, schema, path, self._form, release.noted)
@@ -244,7 +317,9 @@ class _FileRelease:
                 # An Arrow file begins with its schema, and so with the note of all reports.
                 with folder.draft() as draft:
                     write_file(reports, schema, draft, self._form)
-                    write_file(_stored_tables(draft), release.noted(schema), path, self._form)
+                    write_file(
+                        _stored_tables(draft), release.noted(schema), path, self._form
+                    )
             else:
                 write_file(reports, schema, path, self._form)
                 release.close()
@@ -255,7 +330,14 @@ class _FileRelease:
         logger.info("released")
 
 
-def _carry_out(release: _FileRelease, folder: WorkingFolder, *, resume: bool, check: bool, progress: Progress) -> None:
+def _carry_out(
+    release: _FileRelease,
+    folder: WorkingFolder,
+    *,
+    resume: bool,
+    check: bool,
+    progress: Progress,
+) -> None:
     """Check, charge, draw and publish: each once, however often the run is stopped."""
     checked = Checked()
     try:
@@ -288,9 +370,9 @@ def _carry_out(release: _FileRelease, folder: WorkingFolder, *, resume: bool, ch
 
 def _is_refusal(error: BaseException) -> bool:
     """Return whether an error is of what the file holds, not of reading or writing."""
-    return isinstance(error, TypeError | ValueError | NotImplementedError) and not isinstance(
-        error, UnreadableError | OSError
-    )
+    return isinstance(
+        error, TypeError | ValueError | NotImplementedError
+    ) and not isinstance(error, UnreadableError | OSError)
 
 
 def _leave(error: BaseException, folder: WorkingFolder, resumed: bool) -> None:
@@ -313,26 +395,51 @@ def _digest_of(content: Any) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
-def _output_schema(trial: Any, protocol: ReportProtocol, keep: Sequence[str], *, of_csv: bool, form: str) -> Any:
+def _output_schema(
+    trial: Any,
+    protocol: ReportProtocol,
+    keep: Sequence[str],
+    *,
+    of_csv: bool,
+    form: str,
+) -> Any:
     """Return the schema that is written: declared whole numbers of CSV, and dictionaries in Parquet only."""
     domain = protocol.values if of_csv else None
     fields = []
     for field in trial:
         values = field.type
-        if pyarrow.types.is_dictionary(values) and (form != "parquet" or field.name in keep):
+        if pyarrow.types.is_dictionary(values) and (
+            form != "parquet" or field.name in keep
+        ):
             values = values.value_type
-        if domain is not None and field.name in domain.columns and field.name not in keep:
-            values = pyarrow.int64() if type_of_values(domain[field.name]) is int else values
-        if is_csv(form) and (pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)):
-            raise ValueError(f"column {field.name!r} is of type {values}, which a CSV file cannot hold")
+        if (
+            domain is not None
+            and field.name in domain.columns
+            and field.name not in keep
+        ):
+            values = (
+                pyarrow.int64() if type_of_values(domain[field.name]) is int else values
+            )
+        if is_csv(form) and (
+            pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)
+        ):
+            raise ValueError(
+                f"column {field.name!r} is of type {values}, which a CSV file cannot hold"
+            )
         fields.append(pyarrow.field(field.name, values))
     return pyarrow.schema(fields)
 
 
-def _reports(batches: Iterator[Any], release: Release, schema: Any, bar: Bar) -> Iterator[Any]:
+def _reports(
+    batches: Iterator[Any], release: Release, schema: Any, bar: Bar
+) -> Iterator[Any]:
     """Draw the reports of all batches, in order."""
     draw, workers = in_processes(release)
-    for reports in in_turn(lambda item: draw(*item), placed(release.check.distinct_in_all(batches)), workers):
+    for reports in in_turn(
+        lambda item: draw(*item),
+        placed(release.check.distinct_in_all(batches)),
+        workers,
+    ):
         bar.update(len(reports))
         yield reports.cast(schema).unify_dictionaries()
 

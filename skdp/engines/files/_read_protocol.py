@@ -92,14 +92,18 @@ def _text_of_file(file: SourceFile) -> str | None:
             if isinstance(content, dict) and content.get("format") == _PROTOCOL:
                 return json.dumps(content)
         if zipfile.is_zipfile(path):
-            raise ValueError(f"{path.name} holds no reports: if skdp.save wrote it, skdp.load reads it")
+            raise ValueError(
+                f"{path.name} holds no reports: if skdp.save wrote it, skdp.load reads it"
+            )
     return said_by(file)
 
 
 def columns_beside_reports(source: Any, transformer: ReportTransformer) -> list[Any]:
     """Name the columns of a table or file that are not reports of a transformer; a tally or a protocol has none."""
     reports = set(transformer.protocol_.report_columns)
-    return [name for name in dict.fromkeys(_column_names(source)) if name not in reports]
+    return [
+        name for name in dict.fromkeys(_column_names(source)) if name not in reports
+    ]
 
 
 def _column_names(source: Any) -> list[Any]:

@@ -39,7 +39,9 @@ def said_by_sidecar(path: Path) -> str | None:
         return None
     content = read_json(sidecar, "a sidecar")
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise ValueError(f"{sidecar.name} does not say the protocol of reports (format {_FORMAT!r})")
+        raise ValueError(
+            f"{sidecar.name} does not say the protocol of reports (format {_FORMAT!r})"
+        )
     if content.get("sha256") != _digest(path):
         raise ValueError(
             f"{path.name} is not the file that {sidecar.name} says the protocol of: it was changed or replaced since. "
@@ -52,7 +54,9 @@ def only_one(texts: Iterable[str | None], name: str) -> str | None:
     """Return the protocol that the files of a table say: all of them the same, or none."""
     said = {*texts}
     if len(said) > 1:
-        raise ValueError(f"{name}: reports of two protocols are never added, and its files say different ones, or none")
+        raise ValueError(
+            f"{name}: reports of two protocols are never added, and its files say different ones, or none"
+        )
     return said.pop() if said else None
 
 
@@ -67,7 +71,9 @@ def check_said(text: str | None, transformer: Any, name: str) -> None:
 def read_json(path: Path, what: str) -> Any:
     """Read JSON of others, within limits; None if it is none."""
     if (size := path.stat().st_size) > _MOST_BYTES:
-        raise ValueError(f"{path.name}: {what} has at most {_MOST_BYTES:,} bytes, got {size:,}")
+        raise ValueError(
+            f"{path.name}: {what} has at most {_MOST_BYTES:,} bytes, got {size:,}"
+        )
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

@@ -40,13 +40,19 @@ def source_at(place: Any, delimiter: str | None = None) -> SourceFile:
 def checked_sources(sources: Any, delimiter: str | None = None) -> list[SourceFile]:
     """Take one path or URL, or several, none of them twice."""
     check_delimiter(delimiter)
-    given = [sources] if isinstance(sources, str | os.PathLike | SourceFile) else list(sources)
+    given = (
+        [sources]
+        if isinstance(sources, str | os.PathLike | SourceFile)
+        else list(sources)
+    )
     found = [source_at(place, delimiter) for place in given]
     seen = set()
     for source in found:
         place = os.path.realpath(source.path) if source.is_local else source.path
         if place in seen:
-            raise ValueError(f"{source.name} is given twice: its reports would be counted twice")
+            raise ValueError(
+                f"{source.name} is given twice: its reports would be counted twice"
+            )
         seen.add(place)
     return found
 
@@ -64,7 +70,9 @@ def said_by(place: Any) -> str | None:
     return TableFile(source).protocol()
 
 
-def transformer_of(sources: Iterable[SourceFile], transformer: Any = None) -> ReportTransformer:
+def transformer_of(
+    sources: Iterable[SourceFile], transformer: Any = None
+) -> ReportTransformer:
     """Return the transformer whose reports files hold: the given one, which they must not contradict, or their own."""
     if transformer is not None:
         check_transformer(transformer)
@@ -94,7 +102,9 @@ class FileSums(NamedTuple):
     releases: Releases | None = None
 
 
-def sum_file(source: SourceFile, transformer: ReportTransformer, progress: Progress) -> FileSums:
+def sum_file(
+    source: SourceFile, transformer: ReportTransformer, progress: Progress
+) -> FileSums:
     """Return the tally of the reports in a file, which must not contradict the transformer."""
     protocol = transformer.protocol_
     if is_tally(source):
@@ -111,7 +121,9 @@ def sum_file(source: SourceFile, transformer: ReportTransformer, progress: Progr
     return found
 
 
-def tally_text(tally: Any, transformer: ReportTransformer, sources: Iterable[SourceFile]) -> str:
+def tally_text(
+    tally: Any, transformer: ReportTransformer, sources: Iterable[SourceFile]
+) -> str:
     """Write a tally as JSON that says its protocol: of those of its files, the one of least promise."""
     own = transformer.to_json()
     weakest = json.loads(own)
@@ -119,14 +131,18 @@ def tally_text(tally: Any, transformer: ReportTransformer, sources: Iterable[Sou
         said = said_by(source)
         if said is not None and said != own:
             weakest = max(weakest, _restated(said), key=_weakness)
-    return json.dumps(json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}, allow_nan=False)
+    return json.dumps(
+        json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}, allow_nan=False
+    )
 
 
 def _restated(text: str) -> dict[str, Any]:
     """Read the protocol of a file, whose guarantee must follow from its parameters, and state it in our words."""
     content: dict[str, Any] = json.loads(text)
     follows = ReportTransformer.from_json(text).guarantee_
-    return content | {"guarantee": stated(replace(follows, secure=content["guarantee"]["secure"]))}
+    return content | {
+        "guarantee": stated(replace(follows, secure=content["guarantee"]["secure"]))
+    }
 
 
 def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
@@ -139,7 +155,9 @@ def _read_tally(source: SourceFile) -> dict[str, Any]:
         raise FileNotFoundError(f"there is no file {source.path}")
     content = read_json(Path(source.path), "a tally")
     if not isinstance(content, dict) or not isinstance(content.get(PROTOCOL_KEY), dict):
-        raise ValueError(f"{source.name} is no tally that says its protocol, as skdp tally writes it")
+        raise ValueError(
+            f"{source.name} is no tally that says its protocol, as skdp tally writes it"
+        )
     return content
 
 
@@ -152,14 +170,21 @@ def _tally_of(source: SourceFile, protocol: ReportProtocol) -> Any:
     raise ValueError(f"{source.name} holds no tally of the protocol that it says")
 
 
-def _report_tables(table: TableFile, protocol: ReportProtocol, names: list[str]) -> Iterator[Any]:
+def _report_tables(
+    table: TableFile, protocol: ReportProtocol, names: list[str]
+) -> Iterator[Any]:
     """Read reports; in a CSV file, those that are no values of the domain are numbers."""
     domain = protocol.values
     values: Iterable[str] = names
     if table.is_csv:
         values = () if domain is None else domain.columns
     for batch in table.tables(domain, names, in_order=False):
-        yield pyarrow.table({name: batch[name] if name in values else _numbers(batch[name], name) for name in names})
+        yield pyarrow.table(
+            {
+                name: batch[name] if name in values else _numbers(batch[name], name)
+                for name in names
+            }
+        )
 
 
 def _numbers(column: Any, name: str) -> Any:

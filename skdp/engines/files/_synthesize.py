@@ -12,11 +12,24 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from skdp.domain import Domain, Interval, pack
-from skdp.engines._atomic import Bar, NoBar, Progress, check_path, shown, sync, written_beside
+from skdp.engines._atomic import (
+    Bar,
+    NoBar,
+    Progress,
+    check_path,
+    shown,
+    sync,
+    written_beside,
+)
 from skdp.engines.files._formats import TableFile, format_of, write_file
 from skdp.engines.files._large import FileTable, open_file
 from skdp.frames import read_table
-from skdp.synthesis import LEFT_OUT, DPMarginalSynthesizer, check_n_samples, pack_parameter
+from skdp.synthesis import (
+    LEFT_OUT,
+    DPMarginalSynthesizer,
+    check_n_samples,
+    pack_parameter,
+)
 from skdp.synthesis.tables import assemble, decode
 
 
@@ -127,7 +140,9 @@ def synthesize_file(
     rows = open_file(table, domain, person_column, progress)
     schema = _schema_of_rows(rows.sample, domain)
     with written_beside(place) as beside:
-        write_file([], schema, beside, form)  # what cannot be written shows before anything is spent
+        write_file(
+            [], schema, beside, form
+        )  # what cannot be written shows before anything is spent
         if model is not None:
             _check_saved(synthesizer, domain, model)
         _fit(synthesizer, domain, rows, person_column)
@@ -138,10 +153,17 @@ def synthesize_file(
                 _save(synthesizer, model)
                 saved = True
             with shown(progress, number, "writing") as bar:
-                write_file(_rows(synthesizer.sample_batches(n_samples), schema, bar), schema, beside, form)
+                write_file(
+                    _rows(synthesizer.sample_batches(n_samples), schema, bar),
+                    schema,
+                    beside,
+                    form,
+                )
             sync(beside)
         except OSError as error:
-            raise OSError(error.errno, f"{error.strerror or error}: {_what_is_left(model, saved)}") from None
+            raise OSError(
+                error.errno, f"{error.strerror or error}: {_what_is_left(model, saved)}"
+            ) from None
     sync(place.parent)
     return place
 
@@ -158,14 +180,25 @@ def sample_file(
     place = check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
-    form, number = format_of(place), round(synthesizer.n_rows_) if n_samples is None else n_samples
-    batches = (nw.from_native(rows, eager_only=True).to_arrow() for rows in synthesizer.sample_batches(number))
+    form, number = (
+        format_of(place),
+        round(synthesizer.n_rows_) if n_samples is None else n_samples,
+    )
+    batches = (
+        nw.from_native(rows, eager_only=True).to_arrow()
+        for rows in synthesizer.sample_batches(number)
+    )
     first = next(batches, None)
     if first is None:
         first = nw.from_native(synthesizer.sample(0), eager_only=True).to_arrow()
     with written_beside(place) as beside:
         with shown(progress, number, "writing") as bar:
-            write_file(_rows(chain([first], batches), first.schema, bar), first.schema, beside, form)
+            write_file(
+                _rows(chain([first], batches), first.schema, bar),
+                first.schema,
+                beside,
+                form,
+            )
         sync(beside)
     sync(place.parent)
     return place
@@ -174,13 +207,17 @@ def sample_file(
 def _check_synthesizer(synthesizer: Any) -> Domain:
     """Return what is declared by name: a file is read by the names of its columns."""
     if not isinstance(synthesizer, DPMarginalSynthesizer):
-        raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {type(synthesizer).__name__}")
+        raise TypeError(
+            f"synthesizer must be a DPMarginalSynthesizer, got {type(synthesizer).__name__}"
+        )
     declared = synthesizer.domain
     if isinstance(declared, Mapping):
         return Domain(declared)
     if not isinstance(declared, Domain):
         kind = type(declared).__name__
-        raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {kind}")
+        raise TypeError(
+            f"domain must be a Domain or a mapping of column name to values, got {kind}"
+        )
     return declared
 
 
@@ -188,16 +225,29 @@ def _with_fractions(domain: Domain, columns: Collection[str]) -> Domain:
     """Declare intervals as real."""
     unknown = [name for name in columns if name not in domain.columns]
     if isinstance(columns, str) or unknown:
-        raise ValueError(f"the domain has no columns {unknown or columns!r}; it has {list(domain.columns)}")
+        raise ValueError(
+            f"the domain has no columns {unknown or columns!r}; it has {list(domain.columns)}"
+        )
     declared = {name: domain[name] for name in domain.columns}
     for name in columns:
         values = declared[name]
-        if isinstance(values, Interval) and values.dtype.kind == "f" and not values.real:
-            declared[name] = Interval(edges=values.edges, missing=values.missing, real=True)
+        if (
+            isinstance(values, Interval)
+            and values.dtype.kind == "f"
+            and not values.real
+        ):
+            declared[name] = Interval(
+                edges=values.edges, missing=values.missing, real=True
+            )
     return Domain(declared)
 
 
-def _fit(synthesizer: DPMarginalSynthesizer, domain: Domain, rows: FileTable, person: str | None) -> None:
+def _fit(
+    synthesizer: DPMarginalSynthesizer,
+    domain: Domain,
+    rows: FileTable,
+    person: str | None,
+) -> None:
     """Fit a synthesizer to the domain with its real columns; its parameter stays as it was."""
     given = synthesizer.domain
     synthesizer.domain = domain
@@ -207,7 +257,9 @@ def _fit(synthesizer: DPMarginalSynthesizer, domain: Domain, rows: FileTable, pe
         synthesizer.domain = given
 
 
-def _check_saved(synthesizer: DPMarginalSynthesizer, domain: Domain, model: Path) -> None:
+def _check_saved(
+    synthesizer: DPMarginalSynthesizer, domain: Domain, model: Path
+) -> None:
     """Check before the charge that the model can be saved, as far as that can be known."""
     for name in domain.columns:
         pack(list(domain[name].values))
@@ -230,18 +282,27 @@ def _what_is_left(model: Path | None, saved: bool) -> str:
     """Describe what a run that could not write its rows leaves, and what it does not."""
     if saved:
         return (
-            f"no table was written, but the fitted model is in {model}: DPMarginalSynthesizer.load draws rows from it"
+            f"no table was written, but the fitted model is in {model}: "
+            "DPMarginalSynthesizer.load draws rows from it"
         )
-    lost = "the model could not be saved" if model is not None else "the model was not saved (save=, --save)"
+    lost = (
+        "the model could not be saved"
+        if model is not None
+        else "the model was not saved (save=, --save)"
+    )
     return f"no table was written after the charge, which stands; {lost}"
 
 
 def _schema_of_rows(sample: Any, domain: Domain) -> Any:
     """Return the columns that a synthesizer that is fitted to a table will write."""
-    table = read_table(sample.select([name for name in sample.column_names if name in domain.columns]))
+    table = read_table(
+        sample.select([name for name in sample.column_names if name in domain.columns])
+    )
     none = [np.zeros(0, np.int32)] * len(table.names)
     declared = domain.select(table.names)
-    rows = assemble(table, decode(table, declared, none, np.random.default_rng(0)), table.names)
+    rows = assemble(
+        table, decode(table, declared, none, np.random.default_rng(0)), table.names
+    )
     return rows.schema.with_metadata(sample.schema.metadata)
 
 

@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from skdp.engines._atomic import NoBar, Progress, check_path, sync, written_beside
-from skdp.engines.files._sums import checked_sources, sum_file, tally_text, transformer_of
+from skdp.engines.files._sums import (
+    checked_sources,
+    sum_file,
+    tally_text,
+    transformer_of,
+)
 from skdp.local import ReportTransformer, check_together
 
 
@@ -101,7 +106,11 @@ def tally_files(
     found = transformer_of(files, transformer)
     summed = [sum_file(file, found, progress) for file in files]
     check_together(
-        [(file.counts, file.releases) for file in summed if file.counts is not None and file.releases is not None]
+        [
+            (file.counts, file.releases)
+            for file in summed
+            if file.counts is not None and file.releases is not None
+        ]
     )
     first, *others = [file.tally for file in summed]
     tally = sum(others, start=first)

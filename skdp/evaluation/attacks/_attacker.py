@@ -33,12 +33,20 @@ _SHUFFLED, _MOST_SHUFFLED = 2_000, 1 << 21
 
 def name_of_kind(given: Any) -> str:
     """Name the type of an object, or the class itself, in an error."""
-    return f"the class {given.__name__}, not an instance" if isinstance(given, type) else type(given).__name__
+    return (
+        f"the class {given.__name__}, not an instance"
+        if isinstance(given, type)
+        else type(given).__name__
+    )
 
 
 def read_columns(data: Any, name: str) -> pd.DataFrame:
     """Read a table or a column of any library as a pandas frame with a fresh index."""
-    names = data.columns if isinstance(data, pd.DataFrame) else getattr(data, "column_names", ())
+    names = (
+        data.columns
+        if isinstance(data, pd.DataFrame)
+        else getattr(data, "column_names", ())
+    )
     if len(set(names)) < len(names):
         raise ValueError(f"{name} has two columns of the same name")
     if is_frame(data):
@@ -66,7 +74,9 @@ def _read_array(data: Any, name: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]
     if array.ndim == 1:
         return (name,), (array,)
     if array.ndim != 2:
-        raise ValueError(f"{name} must be a table or a column, got {array.ndim} dimensions")
+        raise ValueError(
+            f"{name} must be a table or a column, got {array.ndim} dimensions"
+        )
     table = read_table(array)
     return table.names, table.columns
 
@@ -83,21 +93,27 @@ def check_declared(domain: Domain, codes: list[Codes], source: str = "") -> None
     """Refuse true values outside the declared categories."""
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
-            raise ValueError(f"column {name!r}{source} holds a value outside the declared categories")
+            raise ValueError(
+                f"column {name!r}{source} holds a value outside the declared categories"
+            )
 
 
 def code_column(column: pd.Series) -> pd.Series:
     """Convert a column to numbers or categories, with nan for missing."""
     if column.isna().all():
         return pd.Series(np.zeros(len(column)))
-    if getattr(column.dtype, "kind", "O") in "biuf" and not isinstance(column.dtype, pd.CategoricalDtype):
+    if getattr(column.dtype, "kind", "O") in "biuf" and not isinstance(
+        column.dtype, pd.CategoricalDtype
+    ):
         return pd.Series(column.to_numpy(float, na_value=np.nan))
     codes, distinct = factorize(column)
     numbers = pd.Series(np.where(codes < 0, np.nan, codes))
     return numbers.astype("category") if len(distinct) <= _MOST_CATEGORIES else numbers
 
 
-def factorize(column: pd.Series, *, missing: bool = False) -> tuple[NDArray[np.intp], Any]:
+def factorize(
+    column: pd.Series, *, missing: bool = False
+) -> tuple[NDArray[np.intp], Any]:
     """Assign a number to each distinct value of a column."""
     try:
         codes, distinct = pd.factorize(column, use_na_sentinel=not missing)
@@ -114,8 +130,14 @@ def cells_of(column: pd.Series) -> NDArray[np.intp]:
     numbers = column.to_numpy()
     finite = numbers[~np.isnan(numbers)]
     distinct = np.unique(finite)
-    edges = distinct if distinct.size <= _BINS else np.unique(np.quantile(finite, np.linspace(0, 1, _BINS + 1)[1:-1]))
-    return np.where(np.isnan(numbers), 0, 1 + np.searchsorted(edges, numbers)).astype(np.intp)
+    edges = (
+        distinct
+        if distinct.size <= _BINS
+        else np.unique(np.quantile(finite, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    )
+    return np.where(np.isnan(numbers), 0, 1 + np.searchsorted(edges, numbers)).astype(
+        np.intp
+    )
 
 
 @dataclass(frozen=True)
@@ -132,9 +154,21 @@ class Outcome:
 class Attacker:
     """A classifier that learns the true values from some columns, and guesses those of other rows."""
 
-    def __init__(self, frame: pd.DataFrame, truth: NDArray[np.intp], estimator: Any, cv: int, seed: int | None) -> None:
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        truth: NDArray[np.intp],
+        estimator: Any,
+        cv: int,
+        seed: int | None,
+    ) -> None:
         self.truth = truth
-        self.coded = pd.DataFrame({place: code_column(frame.iloc[:, place]) for place in range(frame.shape[1])})
+        self.coded = pd.DataFrame(
+            {
+                place: code_column(frame.iloc[:, place])
+                for place in range(frame.shape[1])
+            }
+        )
         self.frame, self.estimator, self.is_own = frame, estimator, estimator is None
         if estimator is None:
             self.frame = self.coded.set_axis(list(map(str, self.coded.columns)), axis=1)
@@ -148,10 +182,14 @@ class Attacker:
                 random_state=seed,
             )
         if cv > len(truth):
-            raise ValueError(f"cv must be at most the number of rows, {len(truth)}, got {cv}")
+            raise ValueError(
+                f"cv must be at most the number of rows, {len(truth)}, got {cv}"
+            )
         # Folds cannot be stratified if a value has fewer rows.
         splitter = StratifiedKFold if np.bincount(truth).min() >= cv else KFold
-        self.folds = list(splitter(cv, shuffle=True, random_state=seed).split(truth, truth))
+        self.folds = list(
+            splitter(cv, shuffle=True, random_state=seed).split(truth, truth)
+        )
         self.rng = np.random.default_rng(seed)
 
     def run(self, attacks: Sequence[list[int]], *, progress: bool) -> list[Outcome]:
@@ -160,46 +198,73 @@ class Attacker:
         guesses = np.empty((len(attacks), n_rows), self.truth.dtype)
         scores, has_scores = np.zeros((len(attacks), n_rows, n_values)), True
         lost, n_shuffled = np.zeros(len(attacks[0])), 0
-        steps = [(attack, *fold) for attack in range(len(attacks)) for fold in self.folds]
+        steps = [
+            (attack, *fold) for attack in range(len(attacks)) for fold in self.folds
+        ]
         for attack, train, test in counted(steps, len(steps), progress):
             frame = self.frame.iloc[:, attacks[attack]]
-            with threadpool_limits(1 if n_rows < _FEW_ROWS else None, user_api="openmp"):
+            with threadpool_limits(
+                1 if n_rows < _FEW_ROWS else None, user_api="openmp"
+            ):
                 model = self._fit(frame.iloc[train], self.truth[train])
                 guesses[attack, test], found = model(frame.iloc[test])
                 has_scores = has_scores and found is not None
                 if found is not None:
                     scores[attack, test] = found
                 if attack == 0:
-                    some = self.rng.choice(test, min(len(test), _SHUFFLED), replace=False)
+                    some = self.rng.choice(
+                        test, min(len(test), _SHUFFLED), replace=False
+                    )
                     right = (guesses[0, some] == self.truth[some]).sum()
-                    lost += right - self._right_if_shuffled(model, frame.iloc[some], some)
+                    lost += right - self._right_if_shuffled(
+                        model, frame.iloc[some], some
+                    )
                     n_shuffled += len(some)
         nothing = np.zeros(0)
         return [
-            Outcome(guesses[attack], scores[attack] if has_scores else None, nothing if attack else lost / n_shuffled)
+            Outcome(
+                guesses[attack],
+                scores[attack] if has_scores else None,
+                nothing if attack else lost / n_shuffled,
+            )
             for attack in range(len(attacks))
         ]
 
-    def _right_if_shuffled(self, model: Callable[..., Any], frame: pd.DataFrame, rows: NDArray[np.intp]) -> Any:
+    def _right_if_shuffled(
+        self, model: Callable[..., Any], frame: pd.DataFrame, rows: NDArray[np.intp]
+    ) -> Any:
         """Count the right guesses of rows with each column shuffled in turn."""
         right: list[int] = []
-        together = max(1, _MOST_SHUFFLED // max(frame.size, 1))  # a model has a cost for each call
+        together = max(
+            1, _MOST_SHUFFLED // max(frame.size, 1)
+        )  # a model has a cost for each call
         for start in range(0, frame.shape[1], together):
             copies = []
             for place in range(start, min(start + together, frame.shape[1])):
                 shuffled = frame.copy()
-                shuffled.isetitem(place, frame.iloc[self.rng.permutation(len(frame)), place].array)
+                shuffled.isetitem(
+                    place, frame.iloc[self.rng.permutation(len(frame)), place].array
+                )
                 copies.append(shuffled)
             guesses, _ = model(pd.concat(copies, ignore_index=True))
-            right += (guesses.reshape(len(copies), -1) == self.truth[rows]).sum(axis=1).tolist()
+            right += (
+                (guesses.reshape(len(copies), -1) == self.truth[rows])
+                .sum(axis=1)
+                .tolist()
+            )
         return np.array(right, int)
 
-    def _fit(self, frame: pd.DataFrame, truth: NDArray[np.intp]) -> Callable[[pd.DataFrame], tuple[Any, Any]]:
+    def _fit(
+        self, frame: pd.DataFrame, truth: NDArray[np.intp]
+    ) -> Callable[[pd.DataFrame], tuple[Any, Any]]:
         """Return a function that guesses rows, and says how likely each value is if the model does."""
         n_values = int(self.truth.max()) + 1
         if frame.shape[1] == 0 or len(np.unique(truth)) == 1:
             shares = np.bincount(truth, minlength=n_values) / len(truth)
-            return lambda rows: (np.full(len(rows), shares.argmax()), np.tile(shares, (len(rows), 1)))
+            return lambda rows: (
+                np.full(len(rows), shares.argmax()),
+                np.tile(shares, (len(rows), 1)),
+            )
         model = clone(self.estimator).fit(frame, truth)
 
         def read(rows: pd.DataFrame) -> tuple[Any, Any]:
@@ -218,7 +283,9 @@ class Attacker:
         pairs = cells * shape[1] + self.truth
         right = 0
         for train, test in self.folds:
-            table = np.bincount(pairs[train], minlength=shape[0] * shape[1]).reshape(shape)
+            table = np.bincount(pairs[train], minlength=shape[0] * shape[1]).reshape(
+                shape
+            )
             # Cells without rows guess the most frequent value.
             table[table.sum(axis=1) == 0] = table.sum(axis=0)
             right += (table.argmax(axis=1)[cells[test]] == self.truth[test]).sum()

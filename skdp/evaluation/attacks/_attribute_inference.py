@@ -15,8 +15,17 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_confidence_level, check_random_state
-from skdp.evaluation.attacks._attacker import Attacker, factorize, name_of_kind, read_columns
-from skdp.evaluation.attacks._bayes_bound import best_guess, bound_of_reports, declared_labels
+from skdp.evaluation.attacks._attacker import (
+    Attacker,
+    factorize,
+    name_of_kind,
+    read_columns,
+)
+from skdp.evaluation.attacks._bayes_bound import (
+    best_guess,
+    bound_of_reports,
+    declared_labels,
+)
 from skdp.evaluation.attacks._ranking import value_table
 from skdp.evaluation.audits import clopper_pearson
 from skdp.local import OracleProtocol, ReportTransformer
@@ -45,7 +54,9 @@ class AttackResult:
         """Whether the lower end of `interval` is above the bound."""
         return self.interval()[0] > self.bayes_bound
 
-    def interval(self, confidence_level: float = 0.95, *, without_report: bool = False) -> tuple[float, float]:
+    def interval(
+        self, confidence_level: float = 0.95, *, without_report: bool = False
+    ) -> tuple[float, float]:
         """Return an interval for an accuracy, over the draw of the rows, the models given."""
         level = check_confidence_level(confidence_level)
         share = self.accuracy_without_report if without_report else self.accuracy
@@ -57,16 +68,24 @@ class AttackResult:
         low, high = self.interval()
         without = self.accuracy_without_report
         facts = [
-            ("guessed right", f"{self.accuracy:.4f} (95 % interval {low:.4f} to {high:.4f}, {self.n_rows:,} rows)"),
+            (
+                "guessed right",
+                f"{self.accuracy:.4f} (95 % interval {low:.4f} to {high:.4f}, {self.n_rows:,} rows)",
+            ),
             ("the most frequent value", f"{self.baseline:.4f}"),
-            ("the best guess from the reports", None if math.isnan(self.bayes_bound) else f"{self.bayes_bound:.4f}"),
+            (
+                "the best guess from the reports",
+                None if math.isnan(self.bayes_bound) else f"{self.bayes_bound:.4f}",
+            ),
             ("bound", self.bound),
             ("the best guess from the report alone", _written(self.report_accuracy)),
             ("without the reports", _written(without)),
             ("exceeds the bound", "yes" if self.exceeds_bound else "no"),
         ]
         note = "Computed from true values: not private."
-        return html_facts("Attack", facts, note) + ("" if self.values.empty else html_table(self.values.reset_index()))
+        return html_facts("Attack", facts, note) + (
+            "" if self.values.empty else html_table(self.values.reset_index())
+        )
 
 
 def attribute_inference(
@@ -228,23 +247,36 @@ def attribute_inference(
             "sensitive must hold the true values of the protected column, got a str: give the column itself, of the "
             "table before it was privatised or encoded"
         )
-    released, protected = read_columns(X_released, "X_released"), read_columns(sensitive, "sensitive")
+    released, protected = (
+        read_columns(X_released, "X_released"),
+        read_columns(sensitive, "sensitive"),
+    )
     seen, reported = _choose_columns(list(released.columns), known, report, encoder)
     frame = _add_label(released[seen], y)
     if len(protected) != len(frame):
-        raise ValueError(f"X_released has {len(frame)} rows, sensitive has {len(protected)}")
+        raise ValueError(
+            f"X_released has {len(frame)} rows, sensitive has {len(protected)}"
+        )
     truth = _combine(protected)
     shares = np.bincount(truth) / len(truth)
     if shares.size < 2:
         raise ValueError("sensitive has one value only: there is nothing to guess")
-    outputs = reported if encoder is None else [*reported, *encoder.get_feature_names_out()]
+    outputs = (
+        reported if encoder is None else [*reported, *encoder.get_feature_names_out()]
+    )
     reports = [name for name in seen if name in outputs]
     bound, kind = bound_of_reports(protected, shares, encoder, epsilon, reports)
     attack = Attacker(frame, truth, estimator, cv, random_state)
     is_report = np.array([name in reported for name in frame.columns], bool)
     others = np.flatnonzero(~is_report).tolist()
-    runs = attack.run([list(range(len(is_report))), *([others] if reported else [])], progress=progress)
-    right, without = runs[0].guesses == truth, runs[1].guesses == truth if reported else None
+    runs = attack.run(
+        [list(range(len(is_report))), *([others] if reported else [])],
+        progress=progress,
+    )
+    right, without = (
+        runs[0].guesses == truth,
+        runs[1].guesses == truth if reported else None,
+    )
     alone = [attack.alone(place) for place in range(len(is_report))]
     carriers = pd.DataFrame(
         {"is_report": is_report, "alone": alone, "drop": runs[0].drops},
@@ -252,9 +284,13 @@ def attribute_inference(
     )
     best, areas = best_guess(protected, truth, encoder, random_state)
     values = value_table(truth, runs[0])
-    values["auc_without_report"] = value_table(truth, runs[1])["auc"] if reported else np.nan
+    values["auc_without_report"] = (
+        value_table(truth, runs[1])["auc"] if reported else np.nan
+    )
     values["auc_of_report"] = areas
-    values.index = pd.Index(declared_labels(protected, truth, encoder), name="value", tupleize_cols=False)
+    values.index = pd.Index(
+        declared_labels(protected, truth, encoder), name="value", tupleize_cols=False
+    )
     return AttackResult(
         accuracy=float(right.mean()),
         baseline=float(shares.max()),
@@ -264,7 +300,9 @@ def attribute_inference(
         bound=kind,
         accuracy_without_report=None if without is None else float(without.mean()),
         std_error_without_report=None if without is None else _std_error(without),
-        carriers=carriers.sort_values(["alone", "drop"], ascending=False, kind="stable"),
+        carriers=carriers.sort_values(
+            ["alone", "drop"], ascending=False, kind="stable"
+        ),
         report_accuracy=best,
         values=values.sort_values("share", kind="stable"),
     )
@@ -282,26 +320,38 @@ def _check_options(cv: Any, random_state: Any, estimator: Any) -> None:
     check_random_state(random_state)
     is_instance = hasattr(estimator, "fit") and not isinstance(estimator, type)
     if estimator is not None and not (is_instance and is_classifier(estimator)):
-        raise TypeError(f"estimator must be a classifier, got {name_of_kind(estimator)}")
+        raise TypeError(
+            f"estimator must be a classifier, got {name_of_kind(estimator)}"
+        )
 
 
-def _choose_columns(names: list[Any], known: Any, report: Any, encoder: Any) -> tuple[list[Any], list[Any]]:
+def _choose_columns(
+    names: list[Any], known: Any, report: Any, encoder: Any
+) -> tuple[list[Any], list[Any]]:
     """Return the visible columns, and the reports among them."""
     if encoder is not None:
         if isinstance(encoder, ReportTransformer):
             check_is_fitted(encoder)
         if not isinstance(getattr(encoder, "protocol_", None), OracleProtocol):
-            raise TypeError(f"encoder must be a fitted local transformer, got {name_of_kind(encoder)}")
+            raise TypeError(
+                f"encoder must be a fitted local transformer, got {name_of_kind(encoder)}"
+            )
     if report is None:
         report = [] if encoder is None else list(encoder.get_feature_names_out())
     chosen = {"report": report, "known": names if known is None else known}
     for label, columns in chosen.items():
         if isinstance(columns, str) or not isinstance(columns, Sequence):
-            raise TypeError(f"{label} must be a list of column names, got {type(columns).__name__}")
+            raise TypeError(
+                f"{label} must be a list of column names, got {type(columns).__name__}"
+            )
         absent = [name for name in columns if name not in names]
         if absent:
-            raise ValueError(f"{label} names columns that X_released does not have: {absent}; it has {names}")
-    return [name for name in names if name in report or name in chosen["known"]], list(report)
+            raise ValueError(
+                f"{label} names columns that X_released does not have: {absent}; it has {names}"
+            )
+    return [name for name in names if name in report or name in chosen["known"]], list(
+        report
+    )
 
 
 def _add_label(frame: pd.DataFrame, y: Any) -> pd.DataFrame:
@@ -314,14 +364,19 @@ def _add_label(frame: pd.DataFrame, y: Any) -> pd.DataFrame:
     if len(label) != len(frame):
         raise ValueError(f"X_released has {len(frame)} rows, y has {len(label)}")
     if label.columns[0] in frame.columns:
-        raise ValueError(f"X_released has the column {label.columns[0]!r} of y already: give y=None")
+        raise ValueError(
+            f"X_released has the column {label.columns[0]!r} of y already: give y=None"
+        )
     return pd.concat([frame, label], axis=1)
 
 
 def _combine(protected: pd.DataFrame) -> NDArray[np.intp]:
     """Assign a number to each combination of values."""
     codes = np.column_stack(
-        [factorize(protected.iloc[:, place], missing=True)[0] for place in range(protected.shape[1])]
+        [
+            factorize(protected.iloc[:, place], missing=True)[0]
+            for place in range(protected.shape[1])
+        ]
     )
     return np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1)
 

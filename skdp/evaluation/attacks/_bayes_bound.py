@@ -63,14 +63,21 @@ def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
     """
     shares = _check_prior(prior)
     if isinstance(epsilon, bool | np.bool_) or not isinstance(epsilon, Real):
-        raise TypeError(f"epsilon must be a number, at least 0, got {type(epsilon).__name__}")
+        raise TypeError(
+            f"epsilon must be a number, at least 0, got {type(epsilon).__name__}"
+        )
     if not epsilon >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
     sums = np.cumsum(np.sort(shares)[::-1])
-    return min(1.0, float(np.max(sums / (1 + np.arange(shares.size) * np.exp(-float(epsilon))))))
+    return min(
+        1.0,
+        float(np.max(sums / (1 + np.arange(shares.size) * np.exp(-float(epsilon))))),
+    )
 
 
-def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike, *, groups: ArrayLike | None = None) -> float | None:
+def bayes_accuracy(
+    oracle: FrequencyOracle, prior: ArrayLike, *, groups: ArrayLike | None = None
+) -> float | None:
     """Return the exact probability that the best guess from a report of an oracle is right.
 
     Parameters
@@ -114,7 +121,12 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike, *, groups: ArrayLi
 
 def _check_prior(prior: Any) -> NDArray[np.float64]:
     shares = np.asarray(prior, float)
-    if shares.ndim != 1 or shares.size == 0 or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-9:
+    if (
+        shares.ndim != 1
+        or shares.size == 0
+        or not (shares >= 0).all()
+        or abs(shares.sum() - 1) > 1e-9
+    ):
         raise ValueError("prior must be probabilities, at least 0, that add up to 1")
     return shares
 
@@ -123,21 +135,37 @@ EXACT = "the exact value of the protocol"
 
 
 def bound_of_reports(
-    protected: pd.DataFrame, shares: NDArray[np.float64], encoder: Any, epsilon: Any, reports: list[Any]
+    protected: pd.DataFrame,
+    shares: NDArray[np.float64],
+    encoder: Any,
+    epsilon: Any,
+    reports: list[Any],
 ) -> tuple[float, str]:
     """Return the bound on guesses from the visible reports alone, and its kind."""
     if encoder is None:
         if epsilon is None:
             return math.nan, ""
-        return guessing_bound(shares, epsilon), f"the best protocol of epsilon = {epsilon:g}"
+        return guessing_bound(
+            shares, epsilon
+        ), f"the best protocol of epsilon = {epsilon:g}"
     protocol = encoder.protocol_
     names = _names_of(protected, protocol)
-    whole = [index for index, columns in enumerate(protocol.attributes) if set(columns) == set(names)]
+    whole = [
+        index
+        for index, columns in enumerate(protocol.attributes)
+        if set(columns) == set(names)
+    ]
     if not whole or not _is_alone(protocol, whole[0], reports):
         # Columns may be correlated, so every report of a record may reveal the protected ones.
         total = encoder.guarantee_.epsilon
-        together = ", for all reports of a record together" if len(protocol.oracles) > 1 else ""
-        return guessing_bound(shares, total), f"the best protocol of epsilon = {total:g}{together}"
+        together = (
+            ", for all reports of a record together"
+            if len(protocol.oracles) > 1
+            else ""
+        )
+        return guessing_bound(
+            shares, total
+        ), f"the best protocol of epsilon = {total:g}{together}"
     exact = _exact_bound(protected.set_axis(names, axis=1), protocol, whole[0])
     if exact is not None:
         return exact, EXACT
@@ -147,7 +175,10 @@ def bound_of_reports(
 
 def _is_alone(protocol: OracleProtocol, place: int, reports: list[Any]) -> bool:
     """Whether no report of another attribute is visible; a renamed report may be one."""
-    return len(protocol.oracles) == 1 or set(reports) <= {*protocol.columns_of(place), SAMPLED}
+    return len(protocol.oracles) == 1 or set(reports) <= {
+        *protocol.columns_of(place),
+        SAMPLED,
+    }
 
 
 def _names_of(protected: pd.DataFrame, protocol: OracleProtocol) -> list[Any]:
@@ -163,7 +194,9 @@ def _names_of(protected: pd.DataFrame, protocol: OracleProtocol) -> list[Any]:
     return names
 
 
-def _exact_bound(protected: pd.DataFrame, protocol: OracleProtocol, place: int) -> float | None:
+def _exact_bound(
+    protected: pd.DataFrame, protocol: OracleProtocol, place: int
+) -> float | None:
     prior, _ = _prior_of(protected, protocol, place)
     exact = bayes_accuracy(protocol.oracles[place], prior)
     if exact is None or protocol.strategy != "sample":
@@ -193,7 +226,11 @@ def best_guess(
         return None, unknown
     protocol = encoder.protocol_
     names = _names_of(protected, protocol)
-    whole = [index for index, columns in enumerate(protocol.attributes) if set(columns) == set(names)]
+    whole = [
+        index
+        for index, columns in enumerate(protocol.attributes)
+        if set(columns) == set(names)
+    ]
     if not whole:
         return None, unknown
     prior, cells = _prior_of(protected.set_axis(names, axis=1), protocol, whole[0])
@@ -203,12 +240,18 @@ def best_guess(
     return accuracy, areas[cells[first]]
 
 
-def declared_labels(protected: pd.DataFrame, truth: NDArray[np.intp], encoder: Any) -> list[Any]:
+def declared_labels(
+    protected: pd.DataFrame, truth: NDArray[np.intp], encoder: Any
+) -> list[Any]:
     """Return the declared labels of the true values; without a declaration, which is public, their numbers."""
     if encoder is None:
         return list(range(truth.max() + 1))
     domain = encoder.protocol_.domain.select(_names_of(protected, encoder.protocol_))
-    codes = domain.encode([protected.iloc[:, place] for place in range(protected.shape[1])])
+    codes = domain.encode(
+        [protected.iloc[:, place] for place in range(protected.shape[1])]
+    )
     check_declared(domain, codes, " of sensitive")
-    cells = domain.cells()[domain.join(codes).astype(np.intp)[np.unique(truth, return_index=True)[1]]]
+    cells = domain.cells()[
+        domain.join(codes).astype(np.intp)[np.unique(truth, return_index=True)[1]]
+    ]
     return list(cells)

@@ -12,7 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import check_confidence_level
-from skdp.evaluation.attacks._attribute_inference import AttackResult, attribute_inference
+from skdp.evaluation.attacks._attribute_inference import (
+    AttackResult,
+    attribute_inference,
+)
 from skdp.evaluation.displays import (
     COLOURS,
     INK,
@@ -30,7 +33,15 @@ if TYPE_CHECKING:  # an optional dependency
 
 _PRIOR, _BOUND = "prior: most frequent value", "bound for the report alone"
 _ATTACKS = ("with the report", "without the report")
-_COLUMNS = ["release", "attack", "accuracy", "lower", "upper", "baseline", "bayes_bound"]
+_COLUMNS = [
+    "release",
+    "attack",
+    "accuracy",
+    "lower",
+    "upper",
+    "baseline",
+    "bayes_bound",
+]
 _MEASURES = {
     "precision": ("share of the guesses of the value that are right", None),
     "recall": ("share of its rows that are guessed", None),
@@ -40,7 +51,10 @@ _MEASURES = {
     "tpr_at_01pct": ("share found before 0.1 % of the others", 0.001),
 }
 """What may be drawn value by value, and what it is if nothing is learned."""
-_OF_AUC = {"auc": "attack with the report", "auc_without_report": "attack without the report"}
+_OF_AUC = {
+    "auc": "attack with the report",
+    "auc_without_report": "attack without the report",
+}
 _OF_AUC |= {"auc_of_report": "best guess from the report alone"}
 _DODGE = 0.12
 """The horizontal shift of a point, where releases have names."""
@@ -104,9 +118,16 @@ class LeakageDisplay:
             raise ValueError("data must have at least one row")
         unknown = set(data["attack"]) - set(_ATTACKS)
         if unknown:
-            raise ValueError(f"the column attack of data must hold {' or '.join(map(repr, _ATTACKS))}")
+            raise ValueError(
+                f"the column attack of data must hold {' or '.join(map(repr, _ATTACKS))}"
+            )
         if values is not None:
-            check_table(values, "values", ["release", "value", "share", *_MEASURES], numbers=["share", *_MEASURES])
+            check_table(
+                values,
+                "values",
+                ["release", "value", "share", *_MEASURES],
+                numbers=["share", *_MEASURES],
+            )
         self.data, self.values = data, pd.DataFrame() if values is None else values
 
     @classmethod
@@ -146,14 +167,30 @@ class LeakageDisplay:
         rows, values = [], []
         for release, result in _check_results(results).items():
             if len(result.values):
-                values.append(result.values.reset_index(names="value").assign(release=release))
+                values.append(
+                    result.values.reset_index(names="value").assign(release=release)
+                )
             accuracies = result.accuracy, result.accuracy_without_report
             for attack, accuracy in zip(_ATTACKS, accuracies, strict=True):
                 if accuracy is not None:
-                    low, high = result.interval(level, without_report=attack == _ATTACKS[1])
-                    rows.append((release, attack, accuracy, low, high, result.baseline, result.bayes_bound))
+                    low, high = result.interval(
+                        level, without_report=attack == _ATTACKS[1]
+                    )
+                    rows.append(
+                        (
+                            release,
+                            attack,
+                            accuracy,
+                            low,
+                            high,
+                            result.baseline,
+                            result.bayes_bound,
+                        )
+                    )
         found = pd.concat(values, ignore_index=True) if values else None
-        return cls(pd.DataFrame(rows, columns=_COLUMNS), found).plot(measure=measure, ax=ax)
+        return cls(pd.DataFrame(rows, columns=_COLUMNS), found).plot(
+            measure=measure, ax=ax
+        )
 
     @classmethod
     def from_release(
@@ -196,7 +233,9 @@ class LeakageDisplay:
         result = attribute_inference(X_released, y, sensitive, **options)
         return cls.from_results({name: result}, measure=measure, ax=ax)
 
-    def plot(self, *, measure: str = "accuracy", ax: Axes | None = None) -> LeakageDisplay:
+    def plot(
+        self, *, measure: str = "accuracy", ax: Axes | None = None
+    ) -> LeakageDisplay:
         """Draw the accuracies, or a measure of each value.
 
         Parameters
@@ -224,16 +263,30 @@ class LeakageDisplay:
         releases = list(dict.fromkeys(self.data["release"]))
         by_epsilon = all(isinstance(release, Real) for release in releases)
         width = 6.4 if by_epsilon else 2.6 + 1.4 * max(len(releases), 2)
-        axes: Any = pyplot.subplots(figsize=(width, 4.2), layout="constrained")[1] if ax is None else ax
+        axes: Any = (
+            pyplot.subplots(figsize=(width, 4.2), layout="constrained")[1]
+            if ax is None
+            else ax
+        )
         self.ax_, self.figure_ = axes, axes.figure
         tidy_axes(axes)
-        places = dict(zip(releases, map(float, releases) if by_epsilon else range(len(releases)), strict=True))
+        places = dict(
+            zip(
+                releases,
+                map(float, releases) if by_epsilon else range(len(releases)),
+                strict=True,
+            )
+        )
         self._points(places, by_epsilon)
         self._references(places, by_epsilon)
         if by_epsilon:
             label_epsilons(axes, sorted(places.values()))
         else:
-            axes.set_xticks(list(places.values()), [str(release) for release in releases], parse_math=False)
+            axes.set_xticks(
+                list(places.values()),
+                [str(release) for release in releases],
+                parse_math=False,
+            )
             axes.set_xlim(-0.6, len(releases) - 0.4)
         axes.set_ylabel("protected values guessed right (share)")
         lowest = float(self.data[["lower", "baseline"]].to_numpy(float).min())
@@ -250,15 +303,25 @@ class LeakageDisplay:
             known = ["accuracy", *([] if self.values.empty else _MEASURES)]
             raise ValueError(f"measure must be one of {known}, got {measure!r}")
         releases = self.values["release"].unique().tolist()
-        shares = self.values.groupby("value", sort=False)["share"].mean().sort_values(kind="stable")
+        shares = (
+            self.values.groupby("value", sort=False)["share"]
+            .mean()
+            .sort_values(kind="stable")
+        )
         places = {value: place for place, value in enumerate(shares.index)}
         marks = [
-            (release, measure, f"epsilon {release:g}" if isinstance(release, Real) else str(release))
+            (
+                release,
+                measure,
+                f"epsilon {release:g}" if isinstance(release, Real) else str(release),
+            )
             for release in releases
         ]
         if measure == "auc" and len(releases) == 1:
             marks = [
-                (releases[0], column, label) for column, label in _OF_AUC.items() if self.values[column].notna().any()
+                (releases[0], column, label)
+                for column, label in _OF_AUC.items()
+                if self.values[column].notna().any()
             ]
         own = ax is None
         if own:
@@ -271,13 +334,25 @@ class LeakageDisplay:
         for number, (release, column, label) in enumerate(marks):
             rows = self.values[self.values["release"] == release]
             shift = 0.5 * ((number + 0.5) / len(marks) - 0.5)
-            style = {"marker": MARKERS[number % len(MARKERS)], "color": COLOURS[number % len(COLOURS)], "ls": "none"}
+            style = {
+                "marker": MARKERS[number % len(MARKERS)],
+                "color": COLOURS[number % len(COLOURS)],
+                "ls": "none",
+            }
             heights = [places[value] + shift for value in rows["value"]]
             ax.plot(rows[column], heights, label=label, **style)
             if f"{column}_lower" in rows:
-                ax.hlines(heights, rows[f"{column}_lower"], rows[f"{column}_upper"], color=style["color"], lw=1.2)
+                ax.hlines(
+                    heights,
+                    rows[f"{column}_lower"],
+                    rows[f"{column}_upper"],
+                    color=style["color"],
+                    lw=1.2,
+                )
         tidy_axes(ax)
-        label_rows(ax, [f"{value}  ({100 * share:.2g} %)" for value, share in shares.items()])
+        label_rows(
+            ax, [f"{value}  ({100 * share:.2g} %)" for value, share in shares.items()]
+        )
         ax.set_xlabel(title)
         if own:
             self.figure_.legend(loc="outside upper center", ncols=2, frameon=False)
@@ -292,9 +367,15 @@ class LeakageDisplay:
             if part.empty:
                 continue
             self.ax_.errorbar(
-                _dodge([places[release] for release in part["release"]], 2 * style - 1, by_epsilon),
+                _dodge(
+                    [places[release] for release in part["release"]],
+                    2 * style - 1,
+                    by_epsilon,
+                ),
                 part["accuracy"],
-                np.abs(part[["lower", "upper"]].to_numpy().T - part["accuracy"].to_numpy()),
+                np.abs(
+                    part[["lower", "upper"]].to_numpy().T - part["accuracy"].to_numpy()
+                ),
                 fmt=MARKERS[style],
                 color=COLOURS[style],
                 ls="-" if by_epsilon else "none",
@@ -308,13 +389,20 @@ class LeakageDisplay:
     def _references(self, places: dict[Any, float], by_epsilon: bool) -> None:
         """Draw the prior and the bound: lines over epsilon, or one for each release."""
         once = self.data.drop_duplicates("release")
-        once = once.assign(place=[places[release] for release in once["release"]]).sort_values("place")
-        for column, dash, label in (("baseline", ":", _PRIOR), ("bayes_bound", "--", _BOUND)):
+        once = once.assign(
+            place=[places[release] for release in once["release"]]
+        ).sort_values("place")
+        for column, dash, label in (
+            ("baseline", ":", _PRIOR),
+            ("bayes_bound", "--", _BOUND),
+        ):
             style = {"ls": dash, "color": INK, "lw": 1.6, "label": label}
             if once[column].notna().any() and by_epsilon:
                 self.ax_.plot(once["place"], once[column], **style)
             elif once[column].notna().any():
-                self.ax_.hlines(once[column], once["place"] - 0.35, once["place"] + 0.35, **style)
+                self.ax_.hlines(
+                    once[column], once["place"] - 0.35, once["place"] + 0.35, **style
+                )
 
 
 def _dodge(places: list[float], side: int, by_epsilon: bool) -> NDArray[np.float64]:
@@ -327,15 +415,23 @@ def _check_results(results: Any) -> dict[Any, AttackResult]:
     if isinstance(results, AttackResult):
         results = {"release": results}
     if not isinstance(results, Mapping):
-        raise TypeError(f"results must be an AttackResult or a mapping to them, got {type(results).__name__}")
+        raise TypeError(
+            f"results must be an AttackResult or a mapping to them, got {type(results).__name__}"
+        )
     if not results:
         raise ValueError("results are empty")
     for release, result in results.items():
         if not isinstance(result, AttackResult):
-            raise TypeError(f"results must be AttackResults, got {type(result).__name__}")
+            raise TypeError(
+                f"results must be AttackResults, got {type(result).__name__}"
+            )
         if isinstance(release, bool) or not isinstance(release, Real | str):
-            raise TypeError(f"results must be named by epsilons or text, got {type(release).__name__}")
-        if isinstance(release, Real) and not (math.isfinite(float(release)) and float(release) > 0):
+            raise TypeError(
+                f"results must be named by epsilons or text, got {type(release).__name__}"
+            )
+        if isinstance(release, Real) and not (
+            math.isfinite(float(release)) and float(release) > 0
+        ):
             raise ValueError(f"an epsilon must be finite and > 0, got {release!r}")
     if len({isinstance(release, str) for release in results}) > 1:
         raise TypeError("results must be named by epsilons alone, or by text alone")

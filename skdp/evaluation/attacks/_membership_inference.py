@@ -43,9 +43,20 @@ class MembershipResult:
     def _repr_html_(self) -> str:
         facts = [
             ("method", self.method),
-            ("area under the curve", f"{self.auc:.4f} ({self.auc_lower:.4f} to {self.auc_upper:.4f})"),
-            ("advantage", f"{self.advantage:.4f} ({self.advantage_lower:.4f} to {self.advantage_upper:.4f})"),
-            ("largest expected advantage", None if math.isnan(self.advantage_bound) else f"{self.advantage_bound:.4f}"),
+            (
+                "area under the curve",
+                f"{self.auc:.4f} ({self.auc_lower:.4f} to {self.auc_upper:.4f})",
+            ),
+            (
+                "advantage",
+                f"{self.advantage:.4f} ({self.advantage_lower:.4f} to {self.advantage_upper:.4f})",
+            ),
+            (
+                "largest expected advantage",
+                None
+                if math.isnan(self.advantage_bound)
+                else f"{self.advantage_bound:.4f}",
+            ),
             ("rows", f"{self.n_members:,} members, {self.n_non_members:,} non-members"),
         ]
         note = "In brackets: the intervals. Computed from true rows: not private."
@@ -151,18 +162,32 @@ def membership_inference(
 
 
 def advantage(
-    inside: NDArray[np.float64], outside: NDArray[np.float64], *, level: float, seed: int | None
+    inside: NDArray[np.float64],
+    outside: NDArray[np.float64],
+    *,
+    level: float,
+    seed: int | None,
 ) -> tuple[float, float, float]:
     """Choose a threshold on one half of the rows; measure the difference of the rates on the other."""
     rng = np.random.default_rng(seed)
-    halves = [np.array_split(rng.permutation(scores), 2) for scores in (inside, outside)]
+    halves = [
+        np.array_split(rng.permutation(scores), 2) for scores in (inside, outside)
+    ]
     (chosen_in, tested_in), (chosen_out, tested_out) = halves
     candidates = np.unique(np.concatenate([chosen_in, chosen_out]))
-    rates = [1 - np.searchsorted(np.sort(scores), candidates) / scores.size for scores in (chosen_in, chosen_out)]
+    rates = [
+        1 - np.searchsorted(np.sort(scores), candidates) / scores.size
+        for scores in (chosen_in, chosen_out)
+    ]
     threshold = candidates[np.argmax(rates[0] - rates[1])]
-    hits = [(int((scores >= threshold).sum()), scores.size) for scores in (tested_in, tested_out)]
+    hits = [
+        (int((scores >= threshold).sum()), scores.size)
+        for scores in (tested_in, tested_out)
+    ]
     # Two rates, two sides: a quarter of the error probability each.
-    (low_in, high_in), (low_out, high_out) = (clopper_pearson(*hit, (1 - level) / 4) for hit in hits)
+    (low_in, high_in), (low_out, high_out) = (
+        clopper_pearson(*hit, (1 - level) / 4) for hit in hits
+    )
     difference = hits[0][0] / hits[0][1] - hits[1][0] / hits[1][1]
     return difference, low_in - high_out, high_in - low_out
 
@@ -173,26 +198,37 @@ def _advantage_bound(guarantee: Any, synthesizer: Any) -> float:
     if guarantee is None:
         return math.nan
     if not isinstance(guarantee, PrivacyGuarantee):
-        raise TypeError(f"guarantee must be a PrivacyGuarantee, got {type(guarantee).__name__}")
+        raise TypeError(
+            f"guarantee must be a PrivacyGuarantee, got {type(guarantee).__name__}"
+        )
     promise = guarantee.to("replace")
     # Divided by e^epsilon, which may be infinite.
     small = math.exp(-promise.epsilon)
     return min(1.0, (1 - small + 2 * promise.delta * small) / (1 + small))
 
 
-def _by_distance(synthetic: Any, members: Any, non_members: Any, synthesizer: Any) -> tuple[Any, Any]:
+def _by_distance(
+    synthetic: Any, members: Any, non_members: Any, synthesizer: Any
+) -> tuple[Any, Any]:
     """Score rows by the negative distance to the nearest synthetic one."""
     tables = {"synthetic": synthetic, "members": members, "non_members": non_members}
     frames = [read_columns(table, name) for name, table in tables.items()]
     names = list(frames[0].columns)
     for label, frame in zip(list(tables)[1:], frames[1:], strict=True):
         if set(frame.columns) != set(names):
-            raise ValueError(f"{label} must have the columns of synthetic, {names}, got {list(frame.columns)}")
+            raise ValueError(
+                f"{label} must have the columns of synthetic, {names}, got {list(frame.columns)}"
+            )
     whole = pd.concat([frame[names] for frame in frames], ignore_index=True)
-    points = np.column_stack([_coordinates(whole.iloc[:, place]) for place in range(len(names))])
+    points = np.column_stack(
+        [_coordinates(whole.iloc[:, place]) for place in range(len(names))]
+    )
     ends = np.cumsum([len(frame) for frame in frames])
     places, *rows = np.split(points, ends[:-1])
-    inside, outside = (-pairwise_distances_argmin_min(part, places, metric="manhattan")[1] for part in rows)
+    inside, outside = (
+        -pairwise_distances_argmin_min(part, places, metric="manhattan")[1]
+        for part in rows
+    )
     return inside, outside
 
 
@@ -210,12 +246,17 @@ def _coordinates(column: pd.Series) -> NDArray[np.float64]:
     return np.column_stack([np.where(missing, 0, scaled), missing])
 
 
-def _by_likelihood(synthetic: Any, members: Any, non_members: Any, synthesizer: Any) -> tuple[Any, Any]:
+def _by_likelihood(
+    synthetic: Any, members: Any, non_members: Any, synthesizer: Any
+) -> tuple[Any, Any]:
     """Score rows by their likelihood under the model."""
     if not hasattr(synthesizer, "score_samples"):
         raise TypeError(
             "method='likelihood' needs a synthesizer with score_samples, such as a fitted DPMarginalSynthesizer, got "
             f"{type(synthesizer).__name__}"
         )
-    inside, outside = (np.asarray(synthesizer.score_samples(rows), float) for rows in (members, non_members))
+    inside, outside = (
+        np.asarray(synthesizer.score_samples(rows), float)
+        for rows in (members, non_members)
+    )
     return inside, outside

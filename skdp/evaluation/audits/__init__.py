@@ -3,6 +3,17 @@
 from skdp.evaluation.audits._audit import AuditResult, audit_epsilon
 from skdp.evaluation.audits._search import bound_by_rows as bound_by_rows
 from skdp.evaluation.audits._search import clopper_pearson
-from skdp.evaluation.audits._survey import audit_table, audited_transformers, format_audit
+from skdp.evaluation.audits._survey import (
+    audit_table,
+    audited_transformers,
+    format_audit,
+)
 
-__all__ = ["AuditResult", "audit_epsilon", "audit_table", "audited_transformers", "clopper_pearson", "format_audit"]
+__all__ = [
+    "AuditResult",
+    "audit_epsilon",
+    "audit_table",
+    "audited_transformers",
+    "clopper_pearson",
+    "format_audit",
+]

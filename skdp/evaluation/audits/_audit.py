@@ -22,7 +22,12 @@ from skdp.evaluation.audits._neighbours import (
     count_rows,
 )
 from skdp.evaluation.audits._search import search
-from skdp.evaluation.audits._target import claim_of, is_seeded, of_transformer, seed_shows
+from skdp.evaluation.audits._target import (
+    claim_of,
+    is_seeded,
+    of_transformer,
+    seed_shows,
+)
 from skdp.exact import log_upper
 from skdp.local import Channel, OnFitOnly, ReportProtocol
 from skdp.markup import html_facts
@@ -51,7 +56,9 @@ class AuditResult:
     @property
     def rejected(self) -> bool:
         """Whether the claim is refuted: the bound, or the exact value, is above it."""
-        exact = self.epsilon_exact is not None and self.epsilon_exact > self.epsilon_claimed
+        exact = (
+            self.epsilon_exact is not None and self.epsilon_exact > self.epsilon_claimed
+        )
         return exact or self.epsilon_lower > self.epsilon_claimed
 
     @property
@@ -61,11 +68,25 @@ class AuditResult:
 
     def _repr_html_(self) -> str:
         facts = [
-            ("verdict", "REJECTED: the promise is false" if self.rejected else "not refuted, which proves nothing"),
+            (
+                "verdict",
+                "REJECTED: the promise is false"
+                if self.rejected
+                else "not refuted, which proves nothing",
+            ),
             ("claimed epsilon", f"{self.epsilon_claimed:.6g}"),
-            ("lower bound", f"{self.epsilon_lower:.6g}, right with probability {self.confidence:.10g}"),
-            ("exact epsilon", None if self.epsilon_exact is None else f"{self.epsilon_exact:.6g}"),
-            ("largest possible bound", f"{self.epsilon_reach:.6g}, of {self.n_draws:,} draws"),
+            (
+                "lower bound",
+                f"{self.epsilon_lower:.6g}, right with probability {self.confidence:.10g}",
+            ),
+            (
+                "exact epsilon",
+                None if self.epsilon_exact is None else f"{self.epsilon_exact:.6g}",
+            ),
+            (
+                "largest possible bound",
+                f"{self.epsilon_reach:.6g}, of {self.n_draws:,} draws",
+            ),
             ("delta", f"{self.delta:g}" if self.delta else None),
             ("event", self.event),
             ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
@@ -198,30 +219,59 @@ def audit_epsilon(
     check_pair(neighbours)
     check_release(release)
     secure, findings = True, []
-    if any(hasattr(release, name) for name in ("transform", "report", "fit", "fit_resample")):
+    if any(
+        hasattr(release, name)
+        for name in ("transform", "report", "fit", "fit_resample")
+    ):
         audited = of_transformer(
-            release, neighbours, n_reports=n_reports, statistic=statistic, random_state=random_state
+            release,
+            neighbours,
+            n_reports=n_reports,
+            statistic=statistic,
+            random_state=random_state,
         )
-        promised = claim_of(audited) if epsilon is None else (float(check_epsilon(epsilon, zero=True)), 0.0)
+        promised = (
+            claim_of(audited)
+            if epsilon is None
+            else (float(check_epsilon(epsilon, zero=True)), 0.0)
+        )
         secure = audited.keyed or not is_seeded(release)
         if isinstance(release, OnFitOnly):
-            findings.append("only fit_transform was audited: transform releases unprotected rows")
+            findings.append(
+                "only fit_transform was audited: transform releases unprotected rows"
+            )
         if audited.central:
-            protected = "" if getattr(release, "protects_rows", None) else ": transform protects no row"
-            findings.append(f"only what fit learns was audited{protected if hasattr(release, 'transform') else ''}")
+            protected = (
+                ""
+                if getattr(release, "protects_rows", None)
+                else ": transform protects no row"
+            )
+            findings.append(
+                f"only what fit learns was audited{protected if hasattr(release, 'transform') else ''}"
+            )
         if not secure and seed_shows(release, audited):
-            findings.append("anyone who knows the seed can distinguish two records: it repeats the random bits")
+            findings.append(
+                "anyone who knows the seed can distinguish two records: it repeats the random bits"
+            )
     else:
-        audited = _of_callable(release, neighbours, n_reports, each_row, statistic, random_state)
+        audited = _of_callable(
+            release, neighbours, n_reports, each_row, statistic, random_state
+        )
         if epsilon is None:
-            raise ValueError("give the epsilon that is claimed: a callable has no guarantee_")
+            raise ValueError(
+                "give the epsilon that is claimed: a callable has no guarantee_"
+            )
         promised = float(check_epsilon(epsilon, zero=True)), 0.0
     claimed = promised[0]
     allowed = promised[1] if delta is None else float(check_delta(delta))
     value = exact_epsilon(audited.fitted) if exact and n_reports in (None, 1) else None
-    lower, reach, drawn, event = search(audited, n_draws, claimed, delta=allowed, level=1 - confidence)
+    lower, reach, drawn, event = search(
+        audited, n_draws, claimed, delta=allowed, level=1 - confidence
+    )
     if claimed > reach:
-        findings.append(f"{drawn} draws refute no claim above {reach:.2f}: increase n_draws, or see epsilon_exact")
+        findings.append(
+            f"{drawn} draws refute no claim above {reach:.2f}: increase n_draws, or see epsilon_exact"
+        )
     return AuditResult(
         epsilon_lower=lower,
         epsilon_claimed=claimed,
@@ -246,15 +296,27 @@ def _of_callable(
     random_state: int | None,
 ) -> Audited:
     if not callable(release):
-        raise TypeError(f"release must be a transformer or a callable, got {type(release).__name__}")
+        raise TypeError(
+            f"release must be a transformer or a callable, got {type(release).__name__}"
+        )
     if neighbours is None:
-        raise ValueError("give neighbours: two tables that differ in one record; a callable declares no domain")
+        raise ValueError(
+            "give neighbours: two tables that differ in one record; a callable declares no domain"
+        )
     if random_state is not None:
-        raise ValueError("random_state is for transformers; a callable draws its own random bits")
+        raise ValueError(
+            "random_state is for transformers; a callable draws its own random bits"
+        )
     if each_row and any(count_rows(table) != 1 for table in neighbours):
         raise ValueError("with each_row=True, neighbours must be tables of one row")
     check_distinct(neighbours)
-    return Audited(release, list(neighbours), each_row, n_reports=n_reports or 1, statistic=statistic)
+    return Audited(
+        release,
+        list(neighbours),
+        each_row,
+        n_reports=n_reports or 1,
+        statistic=statistic,
+    )
 
 
 def exact_epsilon(fitted: Any) -> float | None:
@@ -263,7 +325,9 @@ def exact_epsilon(fitted: Any) -> float | None:
     for channels in _attributes(fitted) or ():
         worst = Fraction(1)
         for channel in channels:
-            if not all(isinstance(share, Fraction | int) for row in channel for share in row):
+            if not all(
+                isinstance(share, Fraction | int) for row in channel for share in row
+            ):
                 return None  # floats are not exact
             ratio = worst_ratio(channel)
             if ratio is None:
@@ -301,4 +365,8 @@ def _attributes(fitted: Any) -> list[Iterator[Channel]] | None:
     protocol = getattr(fitted, "protocol_", None)
     if isinstance(protocol, ReportProtocol):
         return protocol.channels(_MOST_ENTRIES)
-    return [iter([channel]) for channel in fitted.channel()] if hasattr(fitted, "channel") else None
+    return (
+        [iter([channel]) for channel in fitted.channel()]
+        if hasattr(fitted, "channel")
+        else None
+    )

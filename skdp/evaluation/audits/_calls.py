@@ -59,46 +59,74 @@ class Audited:
         groups = [[Situation("", table, place) for place, table in enumerate(tables)]]
         pairs = self._pairs() if self.paired else []
         if self.fit_release is not None and not pairs:
-            groups.append([Situation("fit_transform: ", table, place, True) for place, table in enumerate(tables)])
+            groups.append(
+                [
+                    Situation("fit_transform: ", table, place, True)
+                    for place, table in enumerate(tables)
+                ]
+            )
         groups += [self._group("two rows: ", both) for both in pairs]
         if pairs and self.fit_release is not None:
-            groups.append(self._group("fit_transform of two rows: ", pairs[1], fit=True))
+            groups.append(
+                self._group("fit_transform of two rows: ", pairs[1], fit=True)
+            )
         if pairs:
             groups += self._mixed_groups()
         if self.fresh is not None:
-            groups.append(self._group("what is kept: ", (tables[0], tables[-1]), kept=True))
+            groups.append(
+                self._group("what is kept: ", (tables[0], tables[-1]), kept=True)
+            )
         return groups
 
     def _group(self, name: str, tables: Sequence[Any], **how: bool) -> list[Situation]:
         """Make a group of the first record and the last one, or of tables that differ in these."""
         places = 0, len(self.tables) - 1
-        return [Situation(name, table, place, **how) for place, table in zip(places, tables, strict=True)]
+        return [
+            Situation(name, table, place, **how)
+            for place, table in zip(places, tables, strict=True)
+        ]
 
     def _mixed_groups(self) -> list[list[Situation]]:
         """List groups of tables of some different rows, also in frames of other libraries."""
-        first, last = self._mixed(_MIXED_ROWS, 0), self._mixed(_MIXED_ROWS, _MIXED_ROWS - 1)
+        first, last = (
+            self._mixed(_MIXED_ROWS, 0),
+            self._mixed(_MIXED_ROWS, _MIXED_ROWS - 1),
+        )
         groups = [self._group(f"{_MIXED_ROWS} rows: ", both) for both in (first, last)]
         for library in ("polars", "pyarrow"):
             try:
-                groups.append(self._group(f"{library}: ", [in_library(table, library) for table in first]))
+                groups.append(
+                    self._group(
+                        f"{library}: ", [in_library(table, library) for table in first]
+                    )
+                )
             except Exception:
                 continue  # it is not installed, or does not take such values
         return groups
 
     def many_rows(self) -> list[Situation]:
         """List tables of more rows, for what happens rarely."""
-        return self._group(f"{_MANY_ROWS} rows: ", self._mixed(_MANY_ROWS, 0)) if self._pairs() else []
+        return (
+            self._group(f"{_MANY_ROWS} rows: ", self._mixed(_MANY_ROWS, 0))
+            if self._pairs()
+            else []
+        )
 
     def _mixed(self, rows: int, changed: int) -> list[Any]:
         """Stack all records in turn, twice: with the first record, and with the last one, at one place."""
         records = [self.tables[place % len(self.tables)] for place in range(rows)]
         return [
-            stack([*records[:changed], record, *records[changed + 1 :]]) for record in (self.tables[0], self.tables[-1])
+            stack([*records[:changed], record, *records[changed + 1 :]])
+            for record in (self.tables[0], self.tables[-1])
         ]
 
     def _pairs(self) -> list[tuple[Any, Any]]:
         """Pair tables of two rows that differ in one: the first record in one table, the last in the other."""
-        first, middle, last = self.tables[0], self.tables[len(self.tables) // 2], self.tables[-1]
+        first, middle, last = (
+            self.tables[0],
+            self.tables[len(self.tables) // 2],
+            self.tables[-1],
+        )
         try:
             return [
                 (stack([middle, first]), stack([middle, last])),
@@ -110,7 +138,9 @@ class Audited:
 
     def _reports(self, table: Any, fit: bool = False) -> list[Any]:
         """Release a table once for each report of a record, under new record ids."""
-        release = self.fit_release if fit and self.fit_release is not None else self.release
+        release = (
+            self.fit_release if fit and self.fit_release is not None else self.release
+        )
         if not self.keyed:
             return [release(table) for _ in range(self.n_reports)]
         ids = [f"record {next(self._ids)}" for _ in range(count_rows(table))]
@@ -120,7 +150,11 @@ class Audited:
         if not hasattr(fresh, "transform"):
             fresh.report(table)
             return
-        ids = {"record_id": [f"record {row}" for row in range(count_rows(table))]} if self.keyed else {}
+        ids = (
+            {"record_id": [f"record {row}" for row in range(count_rows(table))]}
+            if self.keyed
+            else {}
+        )
         fresh.fit(table).transform(table, **ids)
 
     def rows(self, which: int, n: int) -> Outputs:
@@ -132,8 +166,15 @@ class Audited:
                 columns = read_rows(report, n)
                 columns |= _supports(self.fitted, columns)
                 if self.statistic is not None:
-                    columns |= {f"statistic, {name}": c for name, c in read_rows(self.statistic(report), n).items()}
-                outputs |= columns if self.n_reports == 1 else {f"report {turn}, {k}": c for k, c in columns.items()}
+                    columns |= {
+                        f"statistic, {name}": c
+                        for name, c in read_rows(self.statistic(report), n).items()
+                    }
+                outputs |= (
+                    columns
+                    if self.n_reports == 1
+                    else {f"report {turn}, {k}": c for k, c in columns.items()}
+                )
         return outputs
 
     def calls(self, situation: Situation, n: int) -> list[dict[str, Any]]:
@@ -150,7 +191,9 @@ class Audited:
             reports += [self.statistic(report) for report in reports]
         return reports[0] if len(reports) == 1 else reports
 
-    def batches(self, which: int, n: int, *, width: int) -> Iterator[tuple[int, Outputs | None]]:
+    def batches(
+        self, which: int, n: int, *, width: int
+    ) -> Iterator[tuple[int, Outputs | None]]:
         """Draw many outputs by rows, in batches."""
         most = max(1000, _CELLS // width)
         while n > 0:
@@ -177,8 +220,12 @@ def _supports(fitted: Any, columns: Outputs) -> Outputs:
     for number, oracle in enumerate(oracles):
         width = oracle.width
         if oracle.shows_hash:
-            reports = np.column_stack([array.astype(np.uint64) for array in arrays[place : place + width]])
-            for value, supported in enumerate(oracle.supports(reports)[:, :_MOST_SUPPORTED].T):
+            reports = np.column_stack(
+                [array.astype(np.uint64) for array in arrays[place : place + width]]
+            )
+            for value, supported in enumerate(
+                oracle.supports(reports)[:, :_MOST_SUPPORTED].T
+            ):
                 added[f"support of value {value} by attribute {number}"] = supported
         place += width
     return added
@@ -186,11 +233,19 @@ def _supports(fitted: Any, columns: Outputs) -> Outputs:
 
 def kept_by(fitted: Any) -> dict[str, str]:
     """Return what an estimator keeps and shows: its attributes, its pickle and its text."""
-    held = {name: value for name, value in vars(fitted).items() if name not in fitted.get_params(deep=False)}
+    held = {
+        name: value
+        for name, value in vars(fitted).items()
+        if name not in fitted.get_params(deep=False)
+    }
     try:
         pickled = pickle.dumps(fitted).hex()
     except Exception as error:
         pickled = type(error).__name__
-    texts = {name: repr(value) for name, value in held.items()} | {"the text": repr(fitted)}
+    texts = {name: repr(value) for name, value in held.items()} | {
+        "the text": repr(fitted)
+    }
     # An address in memory is that of a call, and may well be the same for all calls with a table.
-    return {name: re.sub(" at 0x[0-9a-f]+", "", text) for name, text in texts.items()} | {"the pickle": pickled}
+    return {
+        name: re.sub(" at 0x[0-9a-f]+", "", text) for name, text in texts.items()
+    } | {"the pickle": pickled}

@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.evaluation.audits._outputs import Outputs, column_of, combine, hash_cells, to_floats
+from skdp.evaluation.audits._outputs import (
+    Outputs,
+    column_of,
+    combine,
+    hash_cells,
+    to_floats,
+)
 
 Samples = Sequence[Outputs]
 """A sample of outputs of each table."""
@@ -44,7 +50,9 @@ class Event:
     holds: Callable[[Outputs], NDArray[np.bool_]]
 
 
-def choose_event(ranking: Samples, scoring: Samples, *, delta: float = 0.0, few: bool = False) -> Event | None:
+def choose_event(
+    ranking: Samples, scoring: Samples, *, delta: float = 0.0, few: bool = False
+) -> Event | None:
     """Choose the pair of tables and the event that promise the largest lower bound."""
     # The first sample orders the outcomes of each feature by how much likelier they are under one table than under
     # another; the second scores the unions of the first outcomes of this order, so that an event which fits the first
@@ -53,14 +61,22 @@ def choose_event(ranking: Samples, scoring: Samples, *, delta: float = 0.0, few:
     coarse = [] if few else [_coarse(name, ranking) for name in _names(ranking)]
     features = _value_features(ranking) if few else _all_features(ranking, coarse)
     best: Event | None = None
-    for event in (*_unions(features, ranking, scoring, score), *_sums(coarse, ranking, scoring, score)):
+    for event in (
+        *_unions(features, ranking, scoring, score),
+        *_sums(coarse, ranking, scoring, score),
+    ):
         if best is None or event.score > best.score:
             best = event
     return best
 
 
 def _scores(
-    one: NDArray[np.int64], other: NDArray[np.int64], n: tuple[int, int], *, delta: float, caution: float
+    one: NDArray[np.int64],
+    other: NDArray[np.int64],
+    n: tuple[int, int],
+    *,
+    delta: float,
+    caution: float,
 ) -> Numbers:
     """Estimate the logarithm of the ratio conservatively from the counts of the second sample."""
     high, low = (one + 0.5) / (n[0] + 1), (other + 0.5) / (n[1] + 1)
@@ -92,7 +108,9 @@ def _seen(outcomes: Sequence[Hashes]) -> Hashes:
     return values[often]
 
 
-def _unions(features: Sequence[Feature], ranking: Samples, scoring: Samples, score: Score) -> Iterator[Event]:
+def _unions(
+    features: Sequence[Feature], ranking: Samples, scoring: Samples, score: Score
+) -> Iterator[Event]:
     """Yield the best union of outcomes of each feature."""
     for feature in features:
         first = [feature.outcomes(sample) for sample in ranking]
@@ -103,13 +121,21 @@ def _unions(features: Sequence[Feature], ranking: Samples, scoring: Samples, sco
         ranked, scored = _tabulate(first, values), _tabulate(second, values)
         sizes = [len(hashes) for hashes in second]
         for one, other in permutations(range(len(ranking)), 2):
-            order = np.argsort(-(ranked[one] + 0.5) / (ranked[other] + 0.5), kind="stable")
+            order = np.argsort(
+                -(ranked[one] + 0.5) / (ranked[other] + 0.5), kind="stable"
+            )
             high, low = (scored[table][order].cumsum() for table in (one, other))
             scores = score(high, low, (sizes[one], sizes[other]))
             best = int(np.argmax(scores))
             if scores[best] > 0:
                 members = values[order[: best + 1]]
-                yield Event(f"values of {feature.name}", one, other, float(scores[best]), _among(feature, members))
+                yield Event(
+                    f"values of {feature.name}",
+                    one,
+                    other,
+                    float(scores[best]),
+                    _among(feature, members),
+                )
 
 
 def _among(feature: Feature, members: Hashes) -> Callable[[Outputs], NDArray[np.bool_]]:
@@ -117,7 +143,9 @@ def _among(feature: Feature, members: Hashes) -> Callable[[Outputs], NDArray[np.
     return lambda outputs: np.isin(feature.outcomes(outputs), members, kind="sort")
 
 
-def _sums(coarse: Sequence[Feature], ranking: Samples, scoring: Samples, score: Score) -> Iterator[Event]:
+def _sums(
+    coarse: Sequence[Feature], ranking: Samples, scoring: Samples, score: Score
+) -> Iterator[Event]:
     """Yield the events "the sum of the columns' log ratios is at least t": the best, if columns are independent."""
     # Also conditional on the first or the last column, such as RAPPOR's cohort.
     if len(coarse) < 2:
@@ -125,14 +153,29 @@ def _sums(coarse: Sequence[Feature], ranking: Samples, scoring: Samples, score: 
     for root in (None, *{coarse[0], coarse[-1]}) if len(coarse) > 2 else (None,):
         features = list(coarse)
         if root is not None:
-            if len(_seen([root.outcomes(sample) for sample in ranking])) > _MOST_ROOT_VALUES:
+            if (
+                len(_seen([root.outcomes(sample) for sample in ranking]))
+                > _MOST_ROOT_VALUES
+            ):
                 continue
-            features = [root, *(_joined(root, feature) for feature in coarse if feature is not root)]
-        name = "the sum of the columns' log ratios" + ("" if root is None else f", given {root.name}")
-        first = [[feature.outcomes(sample) for sample in ranking] for feature in features]
-        second = [[feature.outcomes(sample) for sample in scoring] for feature in features]
+            features = [
+                root,
+                *(_joined(root, feature) for feature in coarse if feature is not root),
+            ]
+        name = "the sum of the columns' log ratios" + (
+            "" if root is None else f", given {root.name}"
+        )
+        first = [
+            [feature.outcomes(sample) for sample in ranking] for feature in features
+        ]
+        second = [
+            [feature.outcomes(sample) for sample in scoring] for feature in features
+        ]
         values = [_seen(outcomes) for outcomes in first]
-        counts = [_tabulate(o, v) if len(v) else None for o, v in zip(first, values, strict=True)]
+        counts = [
+            _tabulate(o, v) if len(v) else None
+            for o, v in zip(first, values, strict=True)
+        ]
         for one, other in permutations(range(len(ranking)), 2):
             weights = [_log_ratios(table, one, other) for table in counts]
             used = [place for place, weight in enumerate(weights) if weight.any()]
@@ -140,18 +183,37 @@ def _sums(coarse: Sequence[Feature], ranking: Samples, scoring: Samples, score: 
                 continue
             known = [values[i] for i in used], [weights[i] for i in used]
             ranked = _total([first[i][one] for i in used], *known)
-            sums = [_total([second[i][table] for i in used], *known) for table in (one, other)]
-            thresholds = np.unique(np.quantile(ranked, np.linspace(0, 1, _THRESHOLDS + 1)[1:], method="lower"))
-            hits = [len(s) - np.searchsorted(np.sort(s), thresholds - 1e-9) for s in sums]
+            sums = [
+                _total([second[i][table] for i in used], *known)
+                for table in (one, other)
+            ]
+            thresholds = np.unique(
+                np.quantile(
+                    ranked, np.linspace(0, 1, _THRESHOLDS + 1)[1:], method="lower"
+                )
+            )
+            hits = [
+                len(s) - np.searchsorted(np.sort(s), thresholds - 1e-9) for s in sums
+            ]
             scores = score(hits[0], hits[1], (len(sums[0]), len(sums[1])))
             best = int(np.argmax(scores))
             if scores[best] > 0:
-                holds = partial(_reaches, [features[i] for i in used], known, float(thresholds[best]))
+                holds = partial(
+                    _reaches,
+                    [features[i] for i in used],
+                    known,
+                    float(thresholds[best]),
+                )
                 yield Event(name, one, other, float(scores[best]), holds)
 
 
-def _reaches(features: list[Feature], known: Any, threshold: float, outputs: Outputs) -> NDArray[np.bool_]:
-    return _total([feature.outcomes(outputs) for feature in features], *known) >= threshold - 1e-9
+def _reaches(
+    features: list[Feature], known: Any, threshold: float, outputs: Outputs
+) -> NDArray[np.bool_]:
+    return (
+        _total([feature.outcomes(outputs) for feature in features], *known)
+        >= threshold - 1e-9
+    )
 
 
 def _log_ratios(counts: NDArray[np.int64] | None, one: int, other: int) -> Numbers:
@@ -163,7 +225,9 @@ def _log_ratios(counts: NDArray[np.int64] | None, one: int, other: int) -> Numbe
     return ratios
 
 
-def _total(outcomes: Sequence[Hashes], values: list[Hashes], weights: list[Numbers]) -> Numbers:
+def _total(
+    outcomes: Sequence[Hashes], values: list[Hashes], weights: list[Numbers]
+) -> Numbers:
     """Add up the log ratios of the outcomes of some features, 0 for unknown outcomes."""
     total = np.zeros(len(outcomes[0]))
     for hashes, known, ratios in zip(outcomes, values, weights, strict=True):
@@ -189,7 +253,10 @@ def _all_features(samples: Samples, coarse: Sequence[Feature]) -> list[Feature]:
         if (numbers != np.floor(numbers)).any():
             features += [
                 Feature(f"the lowest bit of {label}", _lowest_bit(name, False)),
-                Feature(f"the lowest bit and the exponent of {label}", _lowest_bit(name, True)),
+                Feature(
+                    f"the lowest bit and the exponent of {label}",
+                    _lowest_bit(name, True),
+                ),
             ]
     if len(names) > 1:
         features.append(Feature("all columns together", _values(*names)))
@@ -205,7 +272,8 @@ def _value_features(samples: Samples) -> list[Feature]:
 def _joined(one: Feature, other: Feature) -> Feature:
     """Combine two features."""
     return Feature(
-        f"{one.name} with {other.name}", lambda outputs: combine(one.outcomes(outputs), other.outcomes(outputs))
+        f"{one.name} with {other.name}",
+        lambda outputs: combine(one.outcomes(outputs), other.outcomes(outputs)),
     )
 
 
@@ -221,7 +289,9 @@ def _label(name: str, samples: Samples) -> str:
 
 def _values(*names: str) -> Callable[[Outputs], Hashes]:
     """Return the feature of the values of some columns together."""
-    return lambda outputs: reduce(combine, (hash_cells(column_of(outputs, name)) for name in names))
+    return lambda outputs: reduce(
+        combine, (hash_cells(column_of(outputs, name)) for name in names)
+    )
 
 
 def _finite(name: str, samples: Samples) -> Numbers:
@@ -256,6 +326,10 @@ def _lowest_bit(name: str, with_exponent: bool) -> Callable[[Outputs], Hashes]:
         weight = exponent + zeros - _PRECISION
         if with_exponent:
             weight = weight * 4096 + exponent
-        return np.where(usual, weight, _NOT_FINITE + (numbers == 0)).astype(np.int64).view(np.uint64)
+        return (
+            np.where(usual, weight, _NOT_FINITE + (numbers == 0))
+            .astype(np.int64)
+            .view(np.uint64)
+        )
 
     return outcomes

@@ -51,7 +51,10 @@ def _columns(released: Any) -> list[tuple[str, NDArray[Any]]]:
         arrays = [_array(column) for _, column in released.items()]
     elif is_frame(released):
         frame = nw.from_native(released, eager_only=True)
-        names, arrays = frame.columns, [frame.get_column(name).to_numpy() for name in frame.columns]
+        names, arrays = (
+            frame.columns,
+            [frame.get_column(name).to_numpy() for name in frame.columns],
+        )
     else:
         table = np.asarray(released)
         if table.ndim == 0:
@@ -60,7 +63,11 @@ def _columns(released: Any) -> list[tuple[str, NDArray[Any]]]:
         names, arrays = list(range(table.shape[1])), list(table.T)
     repeated = Counter(map(str, names))
     return [
-        (f"column {str(name)!r}" + (f" ({place})" if repeated[str(name)] > 1 else ""), array)
+        (
+            f"column {str(name)!r}"
+            + (f" ({place})" if repeated[str(name)] > 1 else ""),
+            array,
+        )
         for place, (name, array) in enumerate(zip(names, arrays, strict=True))
     ]
 
@@ -72,9 +79,17 @@ def _array(series: pd.Series) -> NDArray[Any]:
 
 def _spread(name: str, values: NDArray[Any]) -> Outputs:
     """Split cells that hold lists into one column for each place."""
-    if not any(isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in values[:1]):
+    if not any(
+        isinstance(value, list | tuple | set | frozenset | np.ndarray)
+        for value in values[:1]
+    ):
         return {name: values}
-    lists = [list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else [value] for value in values]
+    lists = [
+        list(value)
+        if hasattr(value, "__iter__") and not isinstance(value, str)
+        else [value]
+        for value in values
+    ]
     width = min(max(map(len, lists)), _MOST_ITEMS)
     columns = {f"{name}, length": np.array([len(items) for items in lists])}
     for place in range(width):
@@ -96,13 +111,17 @@ def read_call(release: Callable[[], Any]) -> dict[str, Any]:
     cells: dict[str, Any] = {}
     form: Any = _flatten(released, "", cells)
     text = repr((form, said))
-    return {FORM: text, WHOLE: repr(list(cells.values()))[:_MOST_TEXT]} | dict(list(cells.items())[:_MOST_CELLS])
+    return {FORM: text, WHOLE: repr(list(cells.values()))[:_MOST_TEXT]} | dict(
+        list(cells.items())[:_MOST_CELLS]
+    )
 
 
 def raised(call: dict[str, Any]) -> str | None:
     """Return the name of the error that a call raised, if any."""
     form: str = call[FORM]
-    return form.removeprefix(_RAISED).split("\n")[0] if form.startswith(_RAISED) else None
+    return (
+        form.removeprefix(_RAISED).split("\n")[0] if form.startswith(_RAISED) else None
+    )
 
 
 def _flatten(value: Any, name: str, cells: dict[str, Any]) -> Any:
@@ -118,7 +137,10 @@ def _flatten(value: Any, name: str, cells: dict[str, Any]) -> Any:
             items = list(value.reshape(-1))
         form: Any = ("array", value.dtype.str, value.shape)
     elif isinstance(value, dict):
-        return "dict", [(str(key), _flatten(item, f"{name}[{key!r}]", cells)) for key, item in value.items()]
+        return "dict", [
+            (str(key), _flatten(item, f"{name}[{key!r}]", cells))
+            for key, item in value.items()
+        ]
     elif isinstance(value, list | tuple | set | frozenset):
         items, form = list(value), (type(value).__name__, len(value))
     elif not isinstance(value, _PLAIN) and is_frame(value):
@@ -126,7 +148,9 @@ def _flatten(value: Any, name: str, cells: dict[str, Any]) -> Any:
     else:
         cells[name or "the value"] = value
         return type(value).__name__
-    return form, [_flatten(item, f"{name}[{place}]", cells) for place, item in enumerate(items)]
+    return form, [
+        _flatten(item, f"{name}[{place}]", cells) for place, item in enumerate(items)
+    ]
 
 
 def _flatten_table(table: Any, name: str, cells: dict[str, Any]) -> Any:
@@ -148,10 +172,20 @@ def _flatten_table(table: Any, name: str, cells: dict[str, Any]) -> Any:
         for text, count in kinds.items():
             cells[f"{name}the number of rows of one kind\0{text}"] = count
     # The types of the cells distinguish 1, 1.0 and True.
-    form = [type(table).__module__, type(table).__name__, [label for label, _ in columns], len(rows), types]
+    form = [
+        type(table).__module__,
+        type(table).__name__,
+        [label for label, _ in columns],
+        len(rows),
+        types,
+    ]
     if isinstance(table, pd.DataFrame):
         index = table.index
-        form += [[_dtype_text(dtype) for dtype in table.dtypes], type(index).__name__, repr(index.tolist())]
+        form += [
+            [_dtype_text(dtype) for dtype in table.dtypes],
+            type(index).__name__,
+            repr(index.tolist()),
+        ]
         form += [repr(table.attrs), repr(index.names), repr(table.columns.names)]
     else:
         frame = nw.from_native(table, eager_only=True)
@@ -160,7 +194,11 @@ def _flatten_table(table: Any, name: str, cells: dict[str, Any]) -> Any:
 
 
 def _dtype_text(dtype: Any) -> str:
-    return f"{dtype} {list(dtype.categories)} {dtype.ordered}" if isinstance(dtype, pd.CategoricalDtype) else str(dtype)
+    return (
+        f"{dtype} {list(dtype.categories)} {dtype.ordered}"
+        if isinstance(dtype, pd.CategoricalDtype)
+        else str(dtype)
+    )
 
 
 def stack_calls(calls: Iterable[dict[str, Any]]) -> Outputs:
@@ -218,11 +256,17 @@ def _hash_object(value: Any) -> np.uint64:
         return _mix(np.array([int(value) & _WORD], np.uint64))[0]
     if isinstance(value, float | np.floating):
         return _hash_floats(np.array([value], float))[0]
-    return pd.util.hash_array(np.array([f"\0{type(value).__name__}:{value!r}"], object))[0]
+    return pd.util.hash_array(
+        np.array([f"\0{type(value).__name__}:{value!r}"], object)
+    )[0]
 
 
 def _hash_floats(values: NDArray[np.float64]) -> NDArray[np.uint64]:
-    whole = (np.abs(values) < 2.0**62) & (values == np.floor(values)) & ~(np.signbit(values) & (values == 0))
+    whole = (
+        (np.abs(values) < 2.0**62)
+        & (values == np.floor(values))
+        & ~(np.signbit(values) & (values == 0))
+    )
     integers = np.where(whole, values, 0).astype(np.int64).view(np.uint64)
     hashes = np.where(whole, _mix(integers), _mix(values.view(np.uint64) ^ _SALT))
     hashes[np.isnan(values)] = _MISSING

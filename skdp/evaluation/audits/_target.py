@@ -49,7 +49,11 @@ def of_transformer(
             "audit_epsilon(lambda rows: clone(it).fit_transform(rows), neighbours=..., epsilon=...)"
         )
     local = any(hasattr(estimator, name) for name in _LOCAL)
-    if not local or getattr(estimator, "protects_rows", None) is False or _needs_curator(estimator, neighbours):
+    if (
+        not local
+        or getattr(estimator, "protects_rows", None) is False
+        or _needs_curator(estimator, neighbours)
+    ):
         return _of_central(estimator, neighbours, n_reports, statistic, random_state)
     tables = make_records(estimator) if neighbours is None else list(neighbours)
     if neighbours is not None:
@@ -110,19 +114,35 @@ def _of_central(
 
     def learn(table: Any) -> dict[str, Any]:
         one, rows = fit(table)
-        learned = {name: value for name, value in vars(one).items() if _is_released(name, value)}
+        learned = {
+            name: value
+            for name, value in vars(one).items()
+            if _is_released(name, value)
+        }
         return learned if rows is None else learned | dict(zip("Xy", rows, strict=True))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of noise on small tables
         fitted, _ = fit(neighbours[0])
     tables = list(neighbours)
-    return Audited(learn, tables, False, fitted=fitted, n_reports=n_reports or 1, statistic=statistic, central=True)
+    return Audited(
+        learn,
+        tables,
+        False,
+        fitted=fitted,
+        n_reports=n_reports or 1,
+        statistic=statistic,
+        central=True,
+    )
 
 
 def _needs_curator(estimator: Any, neighbours: Any) -> bool:
     """Whether two tables have different numbers of rows, and the guarantee is one of the central model."""
-    if neighbours is None or len({count_rows(table) for table in neighbours}) == 1 or not hasattr(estimator, "fit"):
+    if (
+        neighbours is None
+        or len({count_rows(table) for table in neighbours}) == 1
+        or not hasattr(estimator, "fit")
+    ):
         return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -140,7 +160,11 @@ def _is_released(name: str, value: Any) -> bool:
 def _named(estimator: Any, name: str, *, given: bool = False) -> list[str]:
     """List the parameters of a name, also of wrapped estimators; if `given`, without those that are None."""
     parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    return [key for key, value in parameters.items() if key.split("__")[-1] == name and not (given and value is None)]
+    return [
+        key
+        for key, value in parameters.items()
+        if key.split("__")[-1] == name and not (given and value is None)
+    ]
 
 
 def _harmless(estimator: Any) -> dict[str, Any]:
@@ -150,15 +174,23 @@ def _harmless(estimator: Any) -> dict[str, Any]:
 
 def _declared(fitted: Any) -> dict[str, Any]:
     """Return what a fitted transformer declares of the values of its columns, as a parameter, if it has one."""
-    if not hasattr(fitted, "get_params") or "categories" not in fitted.get_params(deep=False):
+    if not hasattr(fitted, "get_params") or "categories" not in fitted.get_params(
+        deep=False
+    ):
         return {}
     if isinstance(fitted, LocalTableEncoder):
         return {"categories": declared_values(fitted)}
     domain = getattr(fitted, "domain_", None)
-    return {} if domain is None else {"categories": {name: domain[name] for name in domain.columns}}
+    return (
+        {}
+        if domain is None
+        else {"categories": {name: domain[name] for name in domain.columns}}
+    )
 
 
-def _clones(estimator: Any, random_state: int | None, changes: dict[str, Any]) -> Callable[[], Any]:
+def _clones(
+    estimator: Any, random_state: int | None, changes: dict[str, Any]
+) -> Callable[[], Any]:
     """Return a function that makes clones, each with its own seed if there is one, or all would draw the same bits."""
     seeds = _named(estimator, "random_state", given=random_state is None)
     numbers = itertools.count(1)
@@ -169,12 +201,16 @@ def _clones(estimator: Any, random_state: int | None, changes: dict[str, Any]) -
 
     def fresh() -> Any:
         seed = (start * 1_000_003 + next(numbers)) % (1 << 32)
-        return clone(estimator).set_params(**_harmless(estimator), **changes, **dict.fromkeys(seeds, seed))
+        return clone(estimator).set_params(
+            **_harmless(estimator), **changes, **dict.fromkeys(seeds, seed)
+        )
 
     return fresh
 
 
-def _fit_transform(estimator: Any, fitted: Any, random_state: int | None) -> Callable[..., Any] | None:
+def _fit_transform(
+    estimator: Any, fitted: Any, random_state: int | None
+) -> Callable[..., Any] | None:
     """Return the `fit_transform` of fresh clones, None if there is none."""
     if not hasattr(estimator, "fit_transform"):
         return None
@@ -184,10 +220,14 @@ def _fit_transform(estimator: Any, fitted: Any, random_state: int | None) -> Cal
     return lambda table, **ids: fresh().fit_transform(table, **ids)
 
 
-def _fresh_of(estimator: Any, fitted: Any, random_state: int | None) -> Callable[[], Any] | None:
+def _fresh_of(
+    estimator: Any, fitted: Any, random_state: int | None
+) -> Callable[[], Any] | None:
     """Return a function that makes unfitted clones of an estimator that has all that is looked at."""
     used = ("fit", "transform") if hasattr(estimator, "transform") else ("report",)
-    if isinstance(estimator, OnFitOnly) or not all(hasattr(estimator, name) for name in ("get_params", *used)):
+    if isinstance(estimator, OnFitOnly) or not all(
+        hasattr(estimator, name) for name in ("get_params", *used)
+    ):
         return None
     return _clones(estimator, random_state, _declared(fitted))
 
@@ -205,7 +245,9 @@ def _is_fitted(estimator: Any) -> bool:
 def claim_of(audited: Audited) -> tuple[float, float]:
     guarantee = getattr(audited.fitted, "guarantee_", None)
     if guarantee is None:
-        raise ValueError("give the epsilon that is claimed: there is no guarantee_ to read it from")
+        raise ValueError(
+            "give the epsilon that is claimed: there is no guarantee_ to read it from"
+        )
     if audited.central:
         one, other = map(count_rows, audited.tables)
         guarantee = guarantee.to("replace" if one == other else "add_remove")
@@ -215,18 +257,32 @@ def claim_of(audited: Audited) -> tuple[float, float]:
 
 def seed_shows(estimator: Any, audited: Audited) -> bool:
     """Whether one release distinguishes two records to anyone who knows the seed."""
-    if not (hasattr(estimator, "transform") and hasattr(estimator, "get_params")) or audited.keyed or audited.central:
+    if (
+        not (hasattr(estimator, "transform") and hasattr(estimator, "get_params"))
+        or audited.keyed
+        or audited.central
+    ):
         return False
     seen = []
     estimator = estimator.transformer if isinstance(estimator, OnFitOnly) else estimator
     for which in (0, 0, 1):
         again = clone(estimator).set_params(**_harmless(estimator))
         again.set_params(**_declared(audited.fitted))
-        released = again.fit(audited.tables[0]).transform(repeat(audited.tables[which], _SEEDED_ROWS))
-        seen.append(b"".join(hash_cells(column).tobytes() for column in read_rows(released, _SEEDED_ROWS).values()))
+        released = again.fit(audited.tables[0]).transform(
+            repeat(audited.tables[which], _SEEDED_ROWS)
+        )
+        seen.append(
+            b"".join(
+                hash_cells(column).tobytes()
+                for column in read_rows(released, _SEEDED_ROWS).values()
+            )
+        )
     return seen[0] == seen[1] != seen[2]
 
 
 def is_seeded(estimator: Any) -> bool:
     """Whether the random bits of an estimator, or of one that it wraps, come from a seed."""
-    return bool(_named(estimator, "random_state", given=True)) or getattr(estimator, "random_state", None) is not None
+    return (
+        bool(_named(estimator, "random_state", given=True))
+        or getattr(estimator, "random_state", None) is not None
+    )

@@ -14,10 +14,21 @@ from skdp.base import check_confidence_level
 from skdp.evaluation.curves._table import check_curve, groups_of, rows_of_group
 
 _SPLIT = ["repeat", "fold"]
-_FOUND = ["metric", "group", "epsilon", "difference", "std_error", "lower", "upper", "n_pairs"]
+_FOUND = [
+    "metric",
+    "group",
+    "epsilon",
+    "difference",
+    "std_error",
+    "lower",
+    "upper",
+    "n_pairs",
+]
 
 
-def compare_to_baseline(curve: pd.DataFrame, *, confidence_level: float = 0.95) -> pd.DataFrame:
+def compare_to_baseline(
+    curve: pd.DataFrame, *, confidence_level: float = 0.95
+) -> pd.DataFrame:
     """Estimate by how much the scores at each epsilon differ from those without privacy.
 
     Both models of a pair are fitted and scored on the same rows, so what the splits have in common falls out of the
@@ -78,21 +89,42 @@ def compare_to_baseline(curve: pd.DataFrame, *, confidence_level: float = 0.95) 
     """
     check_confidence_level(confidence_level)
     check_curve(curve, sizes=True)
-    private, plain = curve[np.isfinite(curve["epsilon"])], curve[np.isinf(curve["epsilon"])]
+    private, plain = (
+        curve[np.isfinite(curve["epsilon"])],
+        curve[np.isinf(curve["epsilon"])],
+    )
     if plain.empty:
-        raise ValueError("curve has no baseline, the rows of an infinite epsilon: compute it with baseline=")
+        raise ValueError(
+            "curve has no baseline, the rows of an infinite epsilon: compute it with baseline="
+        )
     found: list[tuple[Any, ...]] = []
-    for metric, group in itertools.product(dict.fromkeys(curve["metric"]), groups_of(curve)):
-        ours, without = (rows_of_group(part[part["metric"] == metric], group) for part in (private, plain))
+    for metric, group in itertools.product(
+        dict.fromkeys(curve["metric"]), groups_of(curve)
+    ):
+        ours, without = (
+            rows_of_group(part[part["metric"] == metric], group)
+            for part in (private, plain)
+        )
         for epsilon, scores in ours.groupby("epsilon"):
-            found.append((metric, group, epsilon, *_difference(scores, without, confidence_level)))
+            found.append(
+                (
+                    metric,
+                    group,
+                    epsilon,
+                    *_difference(scores, without, confidence_level),
+                )
+            )
     return pd.DataFrame(found, columns=_FOUND)
 
 
-def _difference(scores: pd.DataFrame, plain: pd.DataFrame, level: float) -> tuple[float, float, float, float, int]:
+def _difference(
+    scores: pd.DataFrame, plain: pd.DataFrame, level: float
+) -> tuple[float, float, float, float, int]:
     """Return the mean difference of pairs, its standard error, the interval, and the number of pairs."""
     if scores.duplicated(_SPLIT).any() or plain.duplicated(_SPLIT).any():
-        raise ValueError("curve must have each repeat and fold once for each epsilon, metric and group")
+        raise ValueError(
+            "curve must have each repeat and fold once for each epsilon, metric and group"
+        )
     pairs = scores.merge(plain[[*_SPLIT, "value"]], on=_SPLIT, suffixes=("", "_plain"))
     pairs["value"] -= pairs.pop("value_plain")
     pairs = pairs[np.isfinite(pairs["value"])]

@@ -127,11 +127,18 @@ class PrivacyCurveDisplay(PanelDisplay):
         """
         import_pyplot()  # before anything is fitted
         _check_options(kind, band)
-        return cls(privacy_curve(estimator, X, y, **options)).plot(kind=kind, band=band, ax=ax)
+        return cls(privacy_curve(estimator, X, y, **options)).plot(
+            kind=kind, band=band, ax=ax
+        )
 
     @classmethod
     def from_curve(
-        cls, curve: pd.DataFrame, *, kind: CurveKind = "score", band: Band = "auto", ax: AxesLike | None = None
+        cls,
+        curve: pd.DataFrame,
+        *,
+        kind: CurveKind = "score",
+        band: Band = "auto",
+        ax: AxesLike | None = None,
     ) -> PrivacyCurveDisplay:
         """Draw scores that were computed before.
 
@@ -154,7 +161,9 @@ class PrivacyCurveDisplay(PanelDisplay):
         """
         return cls(curve).plot(kind=kind, band=band, ax=ax)
 
-    def summary(self, *, kind: CurveKind = "score", band: Band = "auto") -> pd.DataFrame:
+    def summary(
+        self, *, kind: CurveKind = "score", band: Band = "auto"
+    ) -> pd.DataFrame:
         """Summarise the scores as drawn.
 
         Parameters
@@ -179,14 +188,20 @@ class PrivacyCurveDisplay(PanelDisplay):
         if kind == "score":
             return _summarise(self.curve, self._band(kind, band))
         found = compare_to_baseline(self.curve, confidence_level=_LEVEL)
-        found["n_undefined"] = len(self.curve[["repeat", "fold"]].drop_duplicates()) - found.pop("n_pairs")
+        found["n_undefined"] = len(
+            self.curve[["repeat", "fold"]].drop_duplicates()
+        ) - found.pop("n_pairs")
         if band is None:
             found[["lower", "upper"]] = math.nan
         names = {"difference": "mean", "lower": "low", "upper": "high"}
         return found.drop(columns="std_error").rename(columns=names)
 
     def plot(
-        self, *, kind: CurveKind = "score", band: Band = "auto", ax: AxesLike | None = None
+        self,
+        *,
+        kind: CurveKind = "score",
+        band: Band = "auto",
+        ax: AxesLike | None = None,
     ) -> PrivacyCurveDisplay:
         """Draw the scores.
 
@@ -219,15 +234,33 @@ class PrivacyCurveDisplay(PanelDisplay):
         import_pyplot()
         metrics, groups = list(dict.fromkeys(summary["metric"])), groups_of(self.curve)
         each = len(groups) > _MOST_LINES
-        parts = list(itertools.product(metrics, [[group] for group in groups] if each else [groups]))
-        size: dict[str, Any] = {"width": 2.4, "height": 2.0, "across": 6} if each else {"width": 4.0, "height": 3.2}
+        parts = list(
+            itertools.product(
+                metrics, [[group] for group in groups] if each else [groups]
+            )
+        )
+        size: dict[str, Any] = (
+            {"width": 2.4, "height": 2.0, "across": 6}
+            if each
+            else {"width": 4.0, "height": 3.2}
+        )
         kinds = ", one for each metric and group" if each else ", one for each metric"
-        panels = self._use_panels(ax, len(parts), kinds, lambda: new_grid(len(parts), margin=0.6, **size))
+        panels = self._use_panels(
+            ax, len(parts), kinds, lambda: new_grid(len(parts), margin=0.6, **size)
+        )
         for panel, (metric, drawn) in zip(panels, parts, strict=True):
             own = summary[summary["metric"] == metric]
             self._draw(panel, own, groups, drawn)
-            title = [metric.replace("_", " "), *(_group_label(group) for group in drawn if each)]
-            panel.set_title("\n".join(title), loc="left", fontsize=9 if each else 11, parse_math=False)
+            title = [
+                metric.replace("_", " "),
+                *(_group_label(group) for group in drawn if each),
+            ]
+            panel.set_title(
+                "\n".join(title),
+                loc="left",
+                fontsize=9 if each else 11,
+                parse_math=False,
+            )
             if each:
                 panel.set_xlabel("epsilon")
             if kind == "difference":
@@ -238,27 +271,50 @@ class PrivacyCurveDisplay(PanelDisplay):
         self._explain(ax, summary, kind, band, each=each)
         return self
 
-    def _draw(self, axes: Any, summary: pd.DataFrame, groups: list[Any], drawn: list[Any]) -> None:
+    def _draw(
+        self, axes: Any, summary: pd.DataFrame, groups: list[Any], drawn: list[Any]
+    ) -> None:
         finite = summary[np.isfinite(summary["epsilon"])]
-        if groups[0] == ALL and drawn[0] != ALL:  # for comparison, in a panel of one group
+        if (
+            groups[0] == ALL and drawn[0] != ALL
+        ):  # for comparison, in a panel of one group
             line = rows_of_group(finite, ALL).sort_values("epsilon")
             axes.plot(line["epsilon"], line["mean"], lw=1.2, color=_GREY)
         for place, group in enumerate(drawn):
             line = rows_of_group(finite, group).sort_values("epsilon")
             style = _style(place)
             axes.plot(line["epsilon"], line["mean"], lw=1.6, ms=5, **style)
-            axes.fill_between(line["epsilon"], line["low"], line["high"], color=style["color"], alpha=0.18, lw=0)
-            for level in rows_of_group(summary[np.isinf(summary["epsilon"])], group)["mean"].dropna():
+            axes.fill_between(
+                line["epsilon"],
+                line["low"],
+                line["high"],
+                color=style["color"],
+                alpha=0.18,
+                lw=0,
+            )
+            for level in rows_of_group(summary[np.isinf(summary["epsilon"])], group)[
+                "mean"
+            ].dropna():
                 axes.axhline(level, color=style["color"], ls="--", lw=1.2, zorder=1)
         epsilons = sorted(finite["epsilon"].unique())
         label_epsilons(axes, epsilons)
         if not finite["mean"].notna().any():
             axes.set_xlim(epsilons[0] / 1.2, epsilons[-1] * 1.2)
             axes.set_yticks([])
-            axes.text(0.5, 0.5, "no finite score", transform=axes.transAxes, ha="center", va="center", color=INK)
+            axes.text(
+                0.5,
+                0.5,
+                "no finite score",
+                transform=axes.transAxes,
+                ha="center",
+                va="center",
+                color=INK,
+            )
         tidy_axes(axes)
 
-    def _explain(self, ax: Any, summary: pd.DataFrame, kind: str, band: str | None, *, each: bool) -> None:
+    def _explain(
+        self, ax: Any, summary: pd.DataFrame, kind: str, band: str | None, *, each: bool
+    ) -> None:
         """Draw the legend: above all panels, or in the first of the given ones."""
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
@@ -271,17 +327,28 @@ class PrivacyCurveDisplay(PanelDisplay):
         if each:
             handles.append(Line2D([], [], label=_group_label(ALL), lw=1.2, color=_GREY))
         if np.isinf(summary["epsilon"]).any() or kind == "difference":
-            handles.append(Line2D([], [], color=INK, ls="--", lw=1.2, label="without noise"))
+            handles.append(
+                Line2D([], [], color=INK, ls="--", lw=1.2, label="without noise")
+            )
         shown = self._band(kind, band)
         if shown is not None and (summary["high"] > summary["low"]).any():
-            handles.append(Patch(color=INK, alpha=0.18, lw=0, label=self._band_label(shown)))
+            handles.append(
+                Patch(color=INK, alpha=0.18, lw=0, label=self._band_label(shown))
+            )
         undefined = summary["n_undefined"].sum()
         if undefined:
             things = "scores" if kind == "score" else "scores and baselines"
             text = f"without {undefined} of {len(self.curve)} {things}, not finite"
             handles.append(Line2D([], [], ls="none", label=text))
         labels = [handle.get_label() for handle in handles]
-        self._draw_legend(ax, handles, labels, inside={"fontsize": "small"}, loc="outside upper left", ncols=3)
+        self._draw_legend(
+            ax,
+            handles,
+            labels,
+            inside={"fontsize": "small"},
+            loc="outside upper left",
+            ncols=3,
+        )
 
     def _band_label(self, band: str) -> str:
         if band == "interval":
@@ -304,7 +371,9 @@ class PrivacyCurveDisplay(PanelDisplay):
 def _share_scales(panels: list[Any], metrics: list[str]) -> None:
     """Give the panels of a metric one scale."""
     for metric in dict.fromkeys(metrics):
-        own = [panel for panel, name in zip(panels, metrics, strict=True) if name == metric]
+        own = [
+            panel for panel, name in zip(panels, metrics, strict=True) if name == metric
+        ]
         ends = np.array([panel.get_ylim() for panel in own])
         for panel in own:
             panel.set_ylim(ends[:, 0].min(), ends[:, 1].max())
@@ -318,7 +387,10 @@ def _group_label(group: Any) -> str:
 
 def _style(place: int) -> dict[str, Any]:
     turns, colour = divmod(place, len(COLOURS))
-    return {"color": COLOURS[colour], "marker": MARKERS[(colour + turns) % len(MARKERS)]}
+    return {
+        "color": COLOURS[colour],
+        "marker": MARKERS[(colour + turns) % len(MARKERS)],
+    }
 
 
 def _check_options(kind: Any, band: Any) -> None:
@@ -330,13 +402,27 @@ def _check_options(kind: Any, band: Any) -> None:
 
 def _summarise(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:
     rows = []
-    for metric, group in itertools.product(dict.fromkeys(curve["metric"]), groups_of(curve)):
+    for metric, group in itertools.product(
+        dict.fromkeys(curve["metric"]), groups_of(curve)
+    ):
         part = rows_of_group(curve[curve["metric"] == metric], group)
         for epsilon, scores in part.groupby("epsilon", dropna=False):
             known = scores[np.isfinite(scores["value"])]
             ends = _ends(known, band)
-            rows.append((metric, group, epsilon, known["value"].mean(), *ends, len(scores) - len(known)))
-    return pd.DataFrame(rows, columns=["metric", "group", "epsilon", "mean", "low", "high", "n_undefined"])
+            rows.append(
+                (
+                    metric,
+                    group,
+                    epsilon,
+                    known["value"].mean(),
+                    *ends,
+                    len(scores) - len(known),
+                )
+            )
+    return pd.DataFrame(
+        rows,
+        columns=["metric", "group", "epsilon", "mean", "low", "high", "n_undefined"],
+    )
 
 
 def _ends(part: pd.DataFrame, kind: str | None) -> tuple[float, float]:
@@ -345,5 +431,7 @@ def _ends(part: pd.DataFrame, kind: str | None) -> tuple[float, float]:
     if kind == "range" and len(part):
         return part["value"].min(), part["value"].max()
     if kind == "std" and len(repeats) > 1:
-        return part["value"].mean() - repeats.std(), part["value"].mean() + repeats.std()
+        return part["value"].mean() - repeats.std(), part[
+            "value"
+        ].mean() + repeats.std()
     return math.nan, math.nan

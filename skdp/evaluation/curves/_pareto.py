@@ -12,7 +12,15 @@ import pandas as pd
 from skdp.evaluation.curves._comparison import corrected_error
 from skdp.evaluation.curves._scoring import AIF360, ALL
 from skdp.evaluation.curves._table import check_curve, rows_of_group
-from skdp.evaluation.displays import COLOURS, INK, MARKERS, PanelDisplay, import_pyplot, new_grid, tidy_axes
+from skdp.evaluation.displays import (
+    COLOURS,
+    INK,
+    MARKERS,
+    PanelDisplay,
+    import_pyplot,
+    new_grid,
+    tidy_axes,
+)
 
 if TYPE_CHECKING:  # an optional dependency
     from matplotlib.axes import Axes
@@ -138,10 +146,21 @@ class ParetoDisplay(PanelDisplay):
         if not curves:
             raise ValueError("curves must hold at least one curve")
         ideals = [_ideal(metric, dict(self.ideal or {})) for metric in (self.x, self.y)]
-        rows = [row for name, curve in curves.items() for row in self._points(name, curve)]
+        rows = [
+            row for name, curve in curves.items() for row in self._points(name, curve)
+        ]
         found = pd.DataFrame(rows, columns=_FOUND[:-1])
-        losses = np.stack([_loss(found[axis], ideal) for axis, ideal in zip("xy", ideals, strict=True)], axis=1)
-        beaten = [bool(((losses <= own).all(axis=1) & (losses < own).any(axis=1)).any()) for own in losses]
+        losses = np.stack(
+            [
+                _loss(found[axis], ideal)
+                for axis, ideal in zip("xy", ideals, strict=True)
+            ],
+            axis=1,
+        )
+        beaten = [
+            bool(((losses <= own).all(axis=1) & (losses < own).any(axis=1)).any())
+            for own in losses
+        ]
         return found.assign(dominated=beaten)
 
     def _points(self, name: Any, curve: Any) -> list[tuple[Any, ...]]:
@@ -151,11 +170,16 @@ class ParetoDisplay(PanelDisplay):
         for metric in (self.x, self.y):
             if metric not in set(own["metric"]):
                 known = sorted(set(curve["metric"]))
-                raise ValueError(f"a curve has no scores {metric!r} of the group {self.group!r}; it has {known}")
+                raise ValueError(
+                    f"a curve has no scores {metric!r} of the group {self.group!r}; it has {known}"
+                )
         for epsilon, part in own.groupby("epsilon"):
             scores = [part[part["metric"] == metric] for metric in (self.x, self.y)]
             known = [one[np.isfinite(one["value"])] for one in scores]
-            means, errors = [one["value"].mean() for one in known], [corrected_error(one) for one in known]
+            means, errors = (
+                [one["value"].mean() for one in known],
+                [corrected_error(one) for one in known],
+            )
             rows.append((name, epsilon, *means, *errors))
         return rows
 
@@ -179,23 +203,59 @@ class ParetoDisplay(PanelDisplay):
         """
         summary = self.summary()
         import_pyplot()
-        (axes,) = self._use_panels(ax, 1, "", lambda: new_grid(1, width=5.5, height=4.0, margin=0.4))
+        (axes,) = self._use_panels(
+            ax, 1, "", lambda: new_grid(1, width=5.5, height=4.0, margin=0.4)
+        )
         from matplotlib.lines import Line2D
 
         handles = []
         for place, (name, points) in enumerate(summary.groupby("curve", sort=False)):
-            colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+            colour, marker = (
+                COLOURS[place % len(COLOURS)],
+                MARKERS[place % len(MARKERS)],
+            )
             self._draw(axes, points.sort_values("epsilon"), colour, marker)
             if name:
-                handles.append(Line2D([], [], color=colour, marker=marker, label=str(name)))
-        handles.append(Line2D([], [], color=INK, marker=r"$\epsilon$", ls="none", label="epsilon, at its point"))
+                handles.append(
+                    Line2D([], [], color=colour, marker=marker, label=str(name))
+                )
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=INK,
+                marker=r"$\epsilon$",
+                ls="none",
+                label="epsilon, at its point",
+            )
+        )
         if summary[["x_error", "y_error"]].notna().any(axis=None):
-            handles.append(Line2D([], [], color=INK, lw=0.8, label="± 1 standard error"))
+            handles.append(
+                Line2D([], [], color=INK, lw=0.8, label="± 1 standard error")
+            )
         if np.isinf(summary["epsilon"]).any():
-            handles.append(Line2D([], [], color=INK, marker="*", ms=9, ls="none", label="without noise"))
+            handles.append(
+                Line2D(
+                    [],
+                    [],
+                    color=INK,
+                    marker="*",
+                    ms=9,
+                    ls="none",
+                    label="without noise",
+                )
+            )
         if summary["dominated"].any():
             handles.append(
-                Line2D([], [], color=INK, marker="o", mfc="white", ls="none", label="another is better in both")
+                Line2D(
+                    [],
+                    [],
+                    color=INK,
+                    marker="o",
+                    mfc="white",
+                    ls="none",
+                    label="another is better in both",
+                )
             )
         for set_label, metric in ((axes.set_xlabel, self.x), (axes.set_ylabel, self.y)):
             wanted = _ideal(metric, dict(self.ideal or {}))
@@ -205,7 +265,14 @@ class ParetoDisplay(PanelDisplay):
             )
         tidy_axes(axes)
         labels = [handle.get_label() for handle in handles]
-        self._draw_legend(ax, handles, labels, inside={"fontsize": "small"}, loc="outside upper left", ncols=2)
+        self._draw_legend(
+            ax,
+            handles,
+            labels,
+            inside={"fontsize": "small"},
+            loc="outside upper left",
+            ncols=2,
+        )
         return self
 
     def _draw(self, axes: Any, points: pd.DataFrame, colour: str, marker: str) -> None:
@@ -213,12 +280,26 @@ class ParetoDisplay(PanelDisplay):
         axes.plot(finite["x"], finite["y"], color=colour, lw=1.0, alpha=0.6)
         columns = [points[name].tolist() for name in _FOUND[1:]]
         for epsilon, x, y, x_error, y_error, dominated in zip(*columns, strict=True):
-            style = {"marker": "*", "ms": 10} if math.isinf(epsilon) else {"marker": marker, "ms": 6}
-            bars = {name: error for name, error in (("xerr", x_error), ("yerr", y_error)) if not math.isnan(error)}
+            style = (
+                {"marker": "*", "ms": 10}
+                if math.isinf(epsilon)
+                else {"marker": marker, "ms": 6}
+            )
+            bars = {
+                name: error
+                for name, error in (("xerr", x_error), ("yerr", y_error))
+                if not math.isnan(error)
+            }
             face = "white" if dominated else colour
             axes.errorbar(x, y, **bars, color=colour, elinewidth=0.8, mfc=face, **style)
             if math.isfinite(epsilon):
-                axes.annotate(f"{epsilon:g}", (x, y), (4, 4), textcoords="offset points", fontsize=8)
+                axes.annotate(
+                    f"{epsilon:g}",
+                    (x, y),
+                    (4, 4),
+                    textcoords="offset points",
+                    fontsize=8,
+                )
 
 
 def _ideal(metric: str, given: Mapping[str, Any]) -> float | str:
@@ -227,15 +308,27 @@ def _ideal(metric: str, given: Mapping[str, Any]) -> float | str:
     if wanted is None:
         if metric == "disparate_impact" or metric.endswith("ratio"):
             return 1.0
-        return 0.0 if metric in AIF360 or metric.endswith(("difference", "index")) else "high"
+        return (
+            0.0
+            if metric in AIF360 or metric.endswith(("difference", "index"))
+            else "high"
+        )
     if isinstance(wanted, str) and wanted in ("high", "low"):
         return wanted
-    if isinstance(wanted, str | bool) or not isinstance(wanted, int | float) or not math.isfinite(wanted):
-        raise ValueError(f"ideal[{metric!r}] must be 'high', 'low' or a finite number, got {wanted!r}")
+    if (
+        isinstance(wanted, str | bool)
+        or not isinstance(wanted, int | float)
+        or not math.isfinite(wanted)
+    ):
+        raise ValueError(
+            f"ideal[{metric!r}] must be 'high', 'low' or a finite number, got {wanted!r}"
+        )
     return float(wanted)
 
 
-def _loss(values: pd.Series, ideal: float | str) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _loss(
+    values: pd.Series, ideal: float | str
+) -> np.ndarray[Any, np.dtype[np.float64]]:
     numbers = values.to_numpy(float)
     if isinstance(ideal, str):
         return -numbers if ideal == "high" else numbers

@@ -210,14 +210,28 @@ def privacy_curve(
     rows: Any = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
     targets: Any = y if hasattr(y, "dtype") else np.asarray(y)
     check_consistent_length(rows, targets)
-    features = None if sensitive_features is None else read_groups(sensitive_features, rows, len(targets))
+    features = (
+        None
+        if sensitive_features is None
+        else read_groups(sensitive_features, rows, len(targets))
+    )
     _check_estimator(estimator)
     step = Step.find(estimator, param_name)
     _check_modes(estimator, step, privatize, baseline)
-    labels: dict[str, Any] = {"privileged": privileged, "positive_label": positive_label}
-    weights = None if sample_weight is None else _read_weights(sample_weight, len(targets))
+    labels: dict[str, Any] = {
+        "privileged": privileged,
+        "positive_label": positive_label,
+    }
+    weights = (
+        None if sample_weight is None else _read_weights(sample_weight, len(targets))
+    )
     scores = read_scoring(
-        scoring, estimator, targets, **labels, grouped=features is not None, weighted=weights is not None
+        scoring,
+        estimator,
+        targets,
+        **labels,
+        grouped=features is not None,
+        weighted=weights is not None,
     )
     study = Study(
         estimator,
@@ -233,11 +247,21 @@ def privacy_curve(
     )
     repeats = _splits(estimator, rows, np.asarray(targets), cv, groups, n_repeats)
     cells = list(cells_of(study, losses, repeats, random_state))
-    results = None if path is None else ResultsFile(path, hash_of_study(study, repeats[0], random_state))
+    results = (
+        None
+        if path is None
+        else ResultsFile(path, hash_of_study(study, repeats[0], random_state))
+    )
     undefined: Counter[str] = Counter()
-    found = dict(counted(_scores(study, cells, results, n_jobs, undefined), len(cells), progress))
+    found = dict(
+        counted(_scores(study, cells, results, n_jobs, undefined), len(cells), progress)
+    )
     for text, count in undefined.items():
-        warnings.warn(f"{text} (in {count} of {len(cells)} fits)", UndefinedMetricWarning, stacklevel=2)
+        warnings.warn(
+            f"{text} (in {count} of {len(cells)} fits)",
+            UndefinedMetricWarning,
+            stacklevel=2,
+        )
     scored = [
         (cell.epsilon, cell.repeat, cell.fold, *row, len(cell.train), len(cell.test))
         for place, cell in enumerate(cells)
@@ -247,7 +271,11 @@ def privacy_curve(
 
 
 def _scores(
-    study: Study, cells: list[Cell], results: ResultsFile | None, n_jobs: int | None, undefined: Counter[str]
+    study: Study,
+    cells: list[Cell],
+    results: ResultsFile | None,
+    n_jobs: int | None,
+    undefined: Counter[str],
 ) -> Iterator[tuple[int, list[Row]]]:
     """Read or compute the scores of each cell; the baseline is finished before anything private."""
     missing = []
@@ -258,8 +286,12 @@ def _scores(
         else:
             yield place, known
     for baseline in (True, False):
-        part = [place for place in missing if (cells[place].epsilon == np.inf) == baseline]
-        made = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_run)(study, cells[place]) for place in part)
+        part = [
+            place for place in missing if (cells[place].epsilon == np.inf) == baseline
+        ]
+        made = Parallel(n_jobs=n_jobs, return_as="generator")(
+            delayed(_run)(study, cells[place]) for place in part
+        )
         for place, (rows, texts) in zip(part, made, strict=True):
             undefined.update(texts)
             if results is not None:
@@ -283,7 +315,9 @@ def _run(study: Study, cell: Cell) -> tuple[list[Row], set[str]]:
 
 def _read_epsilons(epsilons: Any) -> list[float]:
     if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
-        raise TypeError(f"epsilons must be a list of numbers, got {type(epsilons).__name__}")
+        raise TypeError(
+            f"epsilons must be a list of numbers, got {type(epsilons).__name__}"
+        )
     losses = list(epsilons)
     for epsilon in losses:
         check_epsilon(epsilon, name="each of epsilons")
@@ -297,37 +331,60 @@ def _read_epsilons(epsilons: Any) -> list[float]:
 def _read_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     weights = np.asarray(sample_weight, dtype=float)
     if weights.shape != (rows,):
-        raise ValueError(f"sample_weight must have {rows} entries, one a row, got the shape {weights.shape}")
+        raise ValueError(
+            f"sample_weight must have {rows} entries, one a row, got the shape {weights.shape}"
+        )
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise ValueError("sample_weight must hold finite numbers of at least 0, and not 0 for all rows")
+        raise ValueError(
+            "sample_weight must hold finite numbers of at least 0, and not 0 for all rows"
+        )
     return weights
 
 
 def _read_params(params: Any) -> dict[str, Any]:
-    if params is not None and (not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params)):
-        raise TypeError(f"params must map names of parameters of fit to their values, got {type(params).__name__}")
+    if params is not None and (
+        not isinstance(params, Mapping)
+        or not all(isinstance(name, str) for name in params)
+    ):
+        raise TypeError(
+            f"params must map names of parameters of fit to their values, got {type(params).__name__}"
+        )
     return dict(params or {})
 
 
 def _check_estimator(estimator: Any) -> None:
     if isinstance(estimator, type):
-        raise TypeError(f"estimator must be an estimator, got the class {estimator.__name__}, not an instance")
+        raise TypeError(
+            f"estimator must be an estimator, got the class {estimator.__name__}, not an instance"
+        )
     if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
-        raise TypeError(f"estimator must be an estimator, got {type(estimator).__name__}")
+        raise TypeError(
+            f"estimator must be an estimator, got {type(estimator).__name__}"
+        )
 
 
 def _check_modes(estimator: Any, step: Step, privatize: Any, baseline: Any) -> None:
     if privatize not in get_args(Privatize):
         raise ValueError(f"privatize must be 'always' or 'fit', got {privatize!r}")
     if privatize == "always" and step.fit_only:
-        raise ValueError("privatize='always' contradicts the OnFitOnly around the step; remove it, or use 'fit'")
+        raise ValueError(
+            "privatize='always' contradicts the OnFitOnly around the step; remove it, or use 'fit'"
+        )
     if privatize == "fit" and step.releases and not step.encodes:
-        raise ValueError(f"privatize='fit' needs an encoding without noise, which {step.kind} does not have")
+        raise ValueError(
+            f"privatize='fit' needs an encoding without noise, which {step.kind} does not have"
+        )
     if isinstance(baseline, str):
         if baseline != "auto":
-            raise ValueError(f"baseline must be 'auto', an estimator or None, got {baseline!r}")
-    elif baseline is not None and (isinstance(baseline, type) or not hasattr(baseline, "fit")):
-        raise TypeError(f"baseline must be 'auto', an estimator or None, got {type(baseline).__name__}")
+            raise ValueError(
+                f"baseline must be 'auto', an estimator or None, got {baseline!r}"
+            )
+    elif baseline is not None and (
+        isinstance(baseline, type) or not hasattr(baseline, "fit")
+    ):
+        raise TypeError(
+            f"baseline must be 'auto', an estimator or None, got {type(baseline).__name__}"
+        )
 
 
 def _splits(
@@ -339,21 +396,34 @@ def _splits(
         return [_grouped_folds(cv, X, y, groups)] * n_repeats
     if cv is not None and not isinstance(cv, Integral):
         return [list(folds.split(X, y))] * n_repeats
-    shuffled = (type(folds)(folds.n_splits, shuffle=True, random_state=repeat) for repeat in range(n_repeats))
+    shuffled = (
+        type(folds)(folds.n_splits, shuffle=True, random_state=repeat)
+        for repeat in range(n_repeats)
+    )
     return [list(one.split(y, y)) for one in shuffled]
 
 
-def _grouped_folds(cv: Any, X: Any, y: NDArray[Any], groups: Any) -> list[tuple[Any, Any]]:
+def _grouped_folds(
+    cv: Any, X: Any, y: NDArray[Any], groups: Any
+) -> list[tuple[Any, Any]]:
     """Split by a splitter that uses the groups, to keep the rows of a group together."""
     if hasattr(cv, "split"):
         try:
             with warnings.catch_warnings():
                 # scikit-learn's splitters warn if they ignore groups.
-                warnings.filterwarnings("error", "The groups parameter is ignored", UserWarning)
+                warnings.filterwarnings(
+                    "error", "The groups parameter is ignored", UserWarning
+                )
                 return list(cv.split(X, y, groups))
         except UserWarning:
             pass
-    given = "None" if cv is None else repr(cv) if isinstance(cv, Integral) else type(cv).__name__
+    given = (
+        "None"
+        if cv is None
+        else repr(cv)
+        if isinstance(cv, Integral)
+        else type(cv).__name__
+    )
     raise ValueError(
         f"groups must come with cv=, a splitter that uses them, such as GroupKFold(5) or StratifiedGroupKFold(5); "
         f"got cv={given}, which ignores them"

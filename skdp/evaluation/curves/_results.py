@@ -30,7 +30,9 @@ class ResultsFile:
         text = self.path.read_bytes() if self.path.exists() else b""
         whole = text[: text.rfind(b"\n") + 1]
         if text and not whole and not _first_line(study).startswith(text):
-            raise ValueError("path is a file of something else than privacy_curve; name another one")
+            raise ValueError(
+                "path is a file of something else than privacy_curve; name another one"
+            )
         if whole:
             self._read(whole, study)
         with self.path.open("ab") as file:
@@ -44,10 +46,17 @@ class ResultsFile:
             first, *cells = [json.loads(line) for line in text.splitlines()]
             found = first[_KIND]
             for cell in cells:
-                rows = [(metric, _group(group), float(value)) for metric, group, value in cell["scores"]]
-                self._scores[float(cell["epsilon"]), cell["repeat"], cell["fold"]] = rows
+                rows = [
+                    (metric, _group(group), float(value))
+                    for metric, group, value in cell["scores"]
+                ]
+                self._scores[float(cell["epsilon"]), cell["repeat"], cell["fold"]] = (
+                    rows
+                )
         except (ValueError, TypeError, KeyError):
-            raise ValueError("path is a file of something else than privacy_curve; name another one") from None
+            raise ValueError(
+                "path is a file of something else than privacy_curve; name another one"
+            ) from None
         if found != study:
             raise ValueError(
                 "path has the scores of another study: of another estimator, baseline, scoring, seed or version, or "
@@ -58,7 +67,12 @@ class ResultsFile:
         return self._scores.get((cell.epsilon, cell.repeat, cell.fold))
 
     def add(self, cell: Cell, scores: list[Row]) -> None:
-        line = {"epsilon": cell.epsilon, "repeat": cell.repeat, "fold": cell.fold, "scores": scores}
+        line = {
+            "epsilon": cell.epsilon,
+            "repeat": cell.repeat,
+            "fold": cell.fold,
+            "scores": scores,
+        }
         with self.path.open("ab") as file:
             file.write(json.dumps(line).encode() + b"\n")
 
@@ -69,7 +83,19 @@ def hash_of_study(study: Study, folds: Any, random_state: int | None) -> str:
     models = _without_ledgers(study.estimator), _without_ledgers(study.baseline)
     settings = versions, models, study.step, study.fit_only, study.scoring, random_state
     try:
-        return str(joblib.hash((settings, study.X, study.y, study.groups, study.weights, study.params, folds)))
+        return str(
+            joblib.hash(
+                (
+                    settings,
+                    study.X,
+                    study.y,
+                    study.groups,
+                    study.weights,
+                    study.params,
+                    folds,
+                )
+            )
+        )
     except Exception as error:
         # joblib's message shows all that was to be hashed, the data included, so it is not repeated.
         raise TypeError(
@@ -82,7 +108,9 @@ def _without_ledgers(model: Any) -> Any:
     """Return a copy whose charges do not count; "auto" and None as they are."""
     if not hasattr(model, "get_params"):
         return model
-    ledgers = [name for name in model.get_params(deep=True) if name.split("__")[-1] == "ledger"]
+    ledgers = [
+        name for name in model.get_params(deep=True) if name.split("__")[-1] == "ledger"
+    ]
     return clone(model).set_params(**dict.fromkeys(ledgers))
 
 

@@ -38,28 +38,55 @@ Measure = Callable[[Any, Any, NDArray[Any], Any, Any], list[Row]]
 
 
 def _score(
-    name: str, scorer: Callable[..., Any], answers: Any, X: Any, y: NDArray[Any], groups: Any, weights: Any
+    name: str,
+    scorer: Callable[..., Any],
+    answers: Any,
+    X: Any,
+    y: NDArray[Any],
+    groups: Any,
+    weights: Any,
 ) -> list[Row]:
     """Call a scorer of scikit-learn, ``scorer(estimator, X, y)``."""
-    value = scorer(answers, X, y) if weights is None else scorer(answers, X, y, sample_weight=weights)
+    value = (
+        scorer(answers, X, y)
+        if weights is None
+        else scorer(answers, X, y, sample_weight=weights)
+    )
     several = value if isinstance(value, Mapping) else {name: value}
     return [(name, ALL, _number(one, name)) for name, one in several.items()]
 
 
 def _group_score(
-    name: str, metric: Callable[..., Any], answers: Any, X: Any, y: NDArray[Any], groups: Any, weights: Any
+    name: str,
+    metric: Callable[..., Any],
+    answers: Any,
+    X: Any,
+    y: NDArray[Any],
+    groups: Any,
+    weights: Any,
 ) -> list[Row]:
     """Call a metric ``metric(y_true=..., y_pred=..., sensitive_features=...)``, such as fairlearn's."""
-    result = metric(y_true=y, y_pred=answers.predict(X), sensitive_features=groups, **_weighted(metric, weights))
+    result = metric(
+        y_true=y,
+        y_pred=answers.predict(X),
+        sensitive_features=groups,
+        **_weighted(metric, weights),
+    )
     if not hasattr(result, "by_group"):
         return [(name, ALL, _number(result, name))]
     parts = [(name, result.overall, result.by_group)]
     if hasattr(result.overall, "items"):  # several metrics
-        parts = [(f"{name}__{one}", result.overall[one], result.by_group[one]) for one in result.overall.index]
+        parts = [
+            (f"{name}__{one}", result.overall[one], result.by_group[one])
+            for one in result.overall.index
+        ]
     rows = []
     for part, overall, by_group in parts:
         rows.append((part, ALL, _number(overall, part)))
-        rows.extend((part, _label(group), _number(value, part)) for group, value in by_group.items())
+        rows.extend(
+            (part, _label(group), _number(value, part))
+            for group, value in by_group.items()
+        )
     return rows
 
 
@@ -73,9 +100,13 @@ def _fairness(
     weights: Any,
 ) -> list[Row]:
     """Compute metrics of aif360 together."""
-    report = fairness_report(y, answers.predict(X), groups, sample_weight=weights, **labels)
+    report = fairness_report(
+        y, answers.predict(X), groups, sample_weight=weights, **labels
+    )
     values = report.set_index("metric")["value"]
-    return [(name, ALL, _number(values[method], name)) for name, method in names.items()]
+    return [
+        (name, ALL, _number(values[method], name)) for name, method in names.items()
+    ]
 
 
 def read_scoring(
@@ -97,21 +128,39 @@ def read_scoring(
         elif isinstance(asked, str):
             measures.append(partial(_score, name, get_scorer(asked)))
         elif not callable(asked):
-            raise TypeError(f"scoring must hold names and callables, got {type(asked).__name__}")
+            raise TypeError(
+                f"scoring must hold names and callables, got {type(asked).__name__}"
+            )
         elif "sensitive_features" in _parameters(asked):
             by_group = True
             measures.append(partial(_group_score, name, asked))
         else:
             measures.append(partial(_score, name, asked))
-        if weighted and callable(asked) and {"sample_weight", "sample_params"}.isdisjoint(_parameters(asked)):
-            raise ValueError(f"scoring {name!r} takes no weights of rows; score it in a call without sample_weight=")
+        if (
+            weighted
+            and callable(asked)
+            and {"sample_weight", "sample_params"}.isdisjoint(_parameters(asked))
+        ):
+            raise ValueError(
+                f"scoring {name!r} takes no weights of rows; score it in a call without sample_weight="
+            )
     if fair and privileged is None:
         raise ValueError(f"scoring {next(iter(fair.values()))!r} needs privileged=")
     if fair:
-        positive_label = find_positive_label(positive_label, y=read_column(targets, "y"))
-        measures.append(partial(_fairness, fair, {"privileged": privileged, "positive_label": positive_label}))
+        positive_label = find_positive_label(
+            positive_label, y=read_column(targets, "y")
+        )
+        measures.append(
+            partial(
+                _fairness,
+                fair,
+                {"privileged": privileged, "positive_label": positive_label},
+            )
+        )
     if not grouped and (fair or by_group):
-        raise ValueError("scoring by group needs sensitive_features=, a column name of X or an array of its length")
+        raise ValueError(
+            "scoring by group needs sensitive_features=, a column name of X or an array of its length"
+        )
     return tuple(measures)
 
 
@@ -119,17 +168,23 @@ def _named(scoring: Any, estimator: Any) -> list[tuple[str, Any]]:
     """Return the requested scorers with their names."""
     if scoring is None:
         if not is_classifier(estimator) and not is_regressor(estimator):
-            raise ValueError("scoring=None is for classifiers and regressors; name a scorer")
+            raise ValueError(
+                "scoring=None is for classifiers and regressors; name a scorer"
+            )
         scoring = "accuracy" if is_classifier(estimator) else "r2"
     if isinstance(scoring, Mapping):
         named = list(scoring.items())
     elif isinstance(scoring, list | tuple):
-        named = [(one if isinstance(one, str) else _name_of(one), one) for one in scoring]
+        named = [
+            (one if isinstance(one, str) else _name_of(one), one) for one in scoring
+        ]
     elif isinstance(scoring, str) or callable(scoring):
         named = [(scoring if isinstance(scoring, str) else _name_of(scoring), scoring)]
     else:
         kind = type(scoring).__name__
-        raise TypeError(f"scoring must be a name, a callable, a list or tuple of these, or a dict, got {kind}")
+        raise TypeError(
+            f"scoring must be a name, a callable, a list or tuple of these, or a dict, got {kind}"
+        )
     names = [name for name, _ in named]
     if not names:
         raise ValueError("scoring must hold at least one metric")
@@ -150,9 +205,16 @@ def _name_of(metric: Any) -> str:
     measured = metric.keywords.get("metrics")
     if callable(measured):  # of fairlearn's MetricFrame
         return _name_of(measured)
-    given = [*map(_shown, metric.args), *(f"{key}={_shown(value)}" for key, value in metric.keywords.items())]
+    given = [
+        *map(_shown, metric.args),
+        *(f"{key}={_shown(value)}" for key, value in metric.keywords.items()),
+    ]
     own = _name_of(metric.func)
-    return own if isinstance(measured, Mapping) or not given else f"{own}({', '.join(given)})"
+    return (
+        own
+        if isinstance(measured, Mapping) or not given
+        else f"{own}({', '.join(given)})"
+    )
 
 
 def _shown(value: Any) -> str:
@@ -176,13 +238,19 @@ def _weighted(metric: Any, weights: Any) -> dict[str, Any]:
     if "sample_params" not in _parameters(metric):
         return own
     metrics = metric.keywords.get("metrics") if isinstance(metric, partial) else None
-    return {"sample_params": dict.fromkeys(metrics, own) if isinstance(metrics, Mapping) else own}
+    return {
+        "sample_params": dict.fromkeys(metrics, own)
+        if isinstance(metrics, Mapping)
+        else own
+    }
 
 
 def _number(value: Any, name: str) -> float:
     if isinstance(value, Real | np.number | np.bool_):
         return float(value)
-    raise TypeError(f"scoring {name!r} must return a number, got {type(value).__name__}")
+    raise TypeError(
+        f"scoring {name!r} must return a number, got {type(value).__name__}"
+    )
 
 
 def _label(group: Any) -> Any:
@@ -191,7 +259,9 @@ def _label(group: Any) -> Any:
         return tuple(map(_label, group))
     if isinstance(group, np.generic):
         group = group.item()
-    return group if group is None or isinstance(group, str | int | float) else str(group)
+    return (
+        group if group is None or isinstance(group, str | int | float) else str(group)
+    )
 
 
 _RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
@@ -236,18 +306,27 @@ class Answers:
 
     def _check(self, X: Any) -> None:
         if X is not self._given:
-            raise ValueError("scoring must use the unchanged test rows; other rows would be another release")
+            raise ValueError(
+                "scoring must use the unchanged test rows; other rows would be another release"
+            )
 
 
 def as_text(labels: Any) -> Any:
     """Convert Python strings to NumPy's, which scikit-learn's metrics sort several times faster."""
-    strings = isinstance(labels, np.ndarray) and pd.api.types.infer_dtype(labels, skipna=False) == "string"
+    strings = (
+        isinstance(labels, np.ndarray)
+        and pd.api.types.infer_dtype(labels, skipna=False) == "string"
+    )
     return labels.astype(str) if strings else labels
 
 
 def _transformed(model: Pipeline, X: Any) -> Any:
     """Transform rows as a pipeline does before its last step; steps that resample apply to `fit` only."""
     for _, step in model.steps[:-1]:
-        if step is not None and not isinstance(step, str) and not hasattr(step, "fit_resample"):
+        if (
+            step is not None
+            and not isinstance(step, str)
+            and not hasattr(step, "fit_resample")
+        ):
             X = step.transform(X)
     return X

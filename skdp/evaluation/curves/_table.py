@@ -30,7 +30,9 @@ def check_curve(curve: Any, *, sizes: bool = False) -> None:
 
 def groups_of(curve: pd.DataFrame) -> list[Any]:
     """List the groups, that of all rows first."""
-    groups = dict.fromkeys(None if is_missing(group) else group for group in curve["group"])
+    groups = dict.fromkeys(
+        None if is_missing(group) else group for group in curve["group"]
+    )
     return sorted(groups, key=lambda group: group != ALL)
 
 
@@ -38,4 +40,6 @@ def rows_of_group(table: pd.DataFrame, group: Any) -> pd.DataFrame:
     """Select rows; pandas would treat a group of several columns as a list of groups."""
     if is_missing(group):
         return table[np.array([is_missing(one) for one in table["group"]], bool)]
-    return table[np.array([not is_missing(one) and one == group for one in table["group"]], bool)]
+    return table[
+        np.array([not is_missing(one) and one == group for one in table["group"]], bool)
+    ]

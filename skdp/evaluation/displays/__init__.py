@@ -1,6 +1,8 @@
 """Figures of fairness, marginals and counts."""
 
-from skdp.evaluation.displays._counts import CountEstimateDisplay as CountEstimateDisplay
+from skdp.evaluation.displays._counts import (
+    CountEstimateDisplay as CountEstimateDisplay,
+)
 from skdp.evaluation.displays._fairness import FairnessDisplay as FairnessDisplay
 from skdp.evaluation.displays._marginals import MarginalDisplay as MarginalDisplay
 from skdp.evaluation.displays._style import COLOURS as COLOURS

@@ -76,7 +76,11 @@ class CountEstimateDisplay(PanelDisplay):
     """
 
     def __init__(
-        self, estimates: pd.DataFrame, *, true_counts: pd.Series | None = None, confidence_level: float | None = None
+        self,
+        estimates: pd.DataFrame,
+        *,
+        true_counts: pd.Series | None = None,
+        confidence_level: float | None = None,
     ) -> None:
         columns = ("count", "lower", "upper")
         check_table(estimates, "estimates", columns, numbers=columns)
@@ -128,8 +132,12 @@ class CountEstimateDisplay(PanelDisplay):
             not fit.
         """
         import_pyplot()
-        estimates = encoder.estimate_counts(reports, postprocess=postprocess, confidence_level=confidence_level)
-        display = cls(estimates, true_counts=true_counts, confidence_level=confidence_level)
+        estimates = encoder.estimate_counts(
+            reports, postprocess=postprocess, confidence_level=confidence_level
+        )
+        display = cls(
+            estimates, true_counts=true_counts, confidence_level=confidence_level
+        )
         return display.plot(max_values=max_values, ax=ax)
 
     @classmethod
@@ -164,10 +172,14 @@ class CountEstimateDisplay(PanelDisplay):
             If matplotlib is not installed, or the estimates, the true counts or a parameter do not fit.
         """
         import_pyplot()
-        display = cls(estimates, true_counts=true_counts, confidence_level=confidence_level)
+        display = cls(
+            estimates, true_counts=true_counts, confidence_level=confidence_level
+        )
         return display.plot(max_values=max_values, ax=ax)
 
-    def plot(self, *, max_values: int = 20, ax: AxesLike | None = None) -> CountEstimateDisplay:
+    def plot(
+        self, *, max_values: int = 20, ax: AxesLike | None = None
+    ) -> CountEstimateDisplay:
         """Draw the estimates.
 
         Parameters
@@ -192,58 +204,115 @@ class CountEstimateDisplay(PanelDisplay):
         import_pyplot()
         tables = _split(self.estimates)
         lines = max(2, *(min(len(table), max_values) for _, table in tables))
-        sizes: dict[str, Any] = {"width": 4.6, "height": 1.1 + 0.28 * lines, "margin": 0.4, "h_pad": 0.1}
-        panels = self._use_panels(ax, len(tables), ", one for each column", lambda: new_grid(len(tables), **sizes))
+        sizes: dict[str, Any] = {
+            "width": 4.6,
+            "height": 1.1 + 0.28 * lines,
+            "margin": 0.4,
+            "h_pad": 0.1,
+        }
+        panels = self._use_panels(
+            ax,
+            len(tables),
+            ", one for each column",
+            lambda: new_grid(len(tables), **sizes),
+        )
         for axes, (title, table) in zip(panels, tables, strict=True):
             self._draw(axes, title, table, max_values)
         pairs = zip(*panels[0].get_legend_handles_labels(), strict=True)
         named = sorted(pairs, key=lambda pair: _ORDER.get(pair[1], 1))
         handles, labels = zip(*named, strict=True)
-        self._draw_legend(ax, handles, labels, loc="outside lower center", ncols=len(named))
+        self._draw_legend(
+            ax, handles, labels, loc="outside lower center", ncols=len(named)
+        )
         return self
 
     def _draw(self, axes: Any, title: str, table: pd.DataFrame, most: int) -> None:
         left_out = len(table) - most
         if left_out > 0:
-            order = np.argsort(-table["count"].fillna(-np.inf).to_numpy(), kind="stable")
+            order = np.argsort(
+                -table["count"].fillna(-np.inf).to_numpy(), kind="stable"
+            )
             table = table.iloc[np.sort(order[:most])]
             title = f"{title} ({left_out} smaller estimates not drawn)"
         places = np.arange(len(table))
         level = interval_label(self.confidence_level)
-        axes.barh(places, table["count"], height=0.7, color=COLOURS[5], label="estimate")
+        axes.barh(
+            places, table["count"], height=0.7, color=COLOURS[5], label="estimate"
+        )
         # The interval of an unknown value has no ends.
-        bounded = np.isfinite(table["lower"].to_numpy()) & np.isfinite(table["upper"].to_numpy())
+        bounded = np.isfinite(table["lower"].to_numpy()) & np.isfinite(
+            table["upper"].to_numpy()
+        )
         known = table[bounded]
-        axes.hlines(places[bounded], known["lower"], known["upper"], color=COLOURS[0], lw=2, label=level)
-        axes.plot(known["lower"], places[bounded], "|", known["upper"], places[bounded], "|", color=COLOURS[0], ms=7)
+        axes.hlines(
+            places[bounded],
+            known["lower"],
+            known["upper"],
+            color=COLOURS[0],
+            lw=2,
+            label=level,
+        )
+        axes.plot(
+            known["lower"],
+            places[bounded],
+            "|",
+            known["upper"],
+            places[bounded],
+            "|",
+            color=COLOURS[0],
+            ms=7,
+        )
         if "true" in table:
-            axes.plot(table["true"], places, "D", color=COLOURS[1], mec="white", ms=5.5, label="true count")
+            axes.plot(
+                table["true"],
+                places,
+                "D",
+                color=COLOURS[1],
+                mec="white",
+                ms=5.5,
+                label="true count",
+            )
         axes.axvline(0, color=INK, lw=1)
         tidy_axes(axes)
         label_rows(axes, [_label(value) for value in table.index])
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel("records")
-        axes.set_title(title, loc="left", parse_math=False, color=INK, fontsize="medium")
+        axes.set_title(
+            title, loc="left", parse_math=False, color=INK, fontsize="medium"
+        )
 
 
 def _match(true_counts: Any, index: pd.Index) -> pd.Series:
     if not isinstance(true_counts, pd.Series):
-        raise TypeError(f"true_counts must be a Series, got {type(true_counts).__name__}")
+        raise TypeError(
+            f"true_counts must be a Series, got {type(true_counts).__name__}"
+        )
     if not pd.api.types.is_numeric_dtype(true_counts.dtype):
         raise TypeError("true_counts must hold numbers")
     if true_counts.index.nlevels != index.nlevels:
-        raise ValueError(f"true_counts must have labels of {index.nlevels} levels, got {true_counts.index.nlevels}")
-    by_label = dict(zip(_plain(true_counts.index), true_counts.to_numpy(dtype=float), strict=True))
+        raise ValueError(
+            f"true_counts must have labels of {index.nlevels} levels, got {true_counts.index.nlevels}"
+        )
+    by_label = dict(
+        zip(_plain(true_counts.index), true_counts.to_numpy(dtype=float), strict=True)
+    )
     labels = _plain(index)
     if len(by_label) < len(true_counts) or not set(by_label) <= set(labels):
-        raise ValueError("true_counts must have each label once, and only labels that estimates has")
+        raise ValueError(
+            "true_counts must have each label once, and only labels that estimates has"
+        )
     return pd.Series([by_label.get(label, 0.0) for label in labels], index=index)
 
 
 def _plain(index: pd.Index) -> list[Any]:
     """Read labels in a form that can be compared: a missing value is None, and an index of one level has no tuples."""
     index = index.get_level_values(0) if index.nlevels == 1 else index
-    return [tuple(map(_plain_part, label)) if isinstance(label, tuple) else _plain_label(label) for label in index]
+    return [
+        tuple(map(_plain_part, label))
+        if isinstance(label, tuple)
+        else _plain_label(label)
+        for label in index
+    ]
 
 
 def _plain_part(part: Any) -> Any:
@@ -261,8 +330,16 @@ def _split(estimates: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     index = estimates.index
     if list(index.names) == ["column", "category"]:
         columns = index.get_level_values("column")
-        return [(str(name), estimates[columns == name].droplevel("column")) for name in columns.unique()]
-    return [(" × ".join("value" if name is None else str(name) for name in index.names), estimates)]
+        return [
+            (str(name), estimates[columns == name].droplevel("column"))
+            for name in columns.unique()
+        ]
+    return [
+        (
+            " × ".join("value" if name is None else str(name) for name in index.names),
+            estimates,
+        )
+    ]
 
 
 def _label(value: Any) -> str:

@@ -94,14 +94,26 @@ class FairnessDisplay(PanelDisplay):
     1  selection_rate    Male   0.75   0.19   0.99
     """
 
-    def __init__(self, reports: Mapping[str, pd.DataFrame], *, confidence_level: float | None = None) -> None:
+    def __init__(
+        self,
+        reports: Mapping[str, pd.DataFrame],
+        *,
+        confidence_level: float | None = None,
+    ) -> None:
         if not isinstance(reports, Mapping) or not reports:
-            raise TypeError("reports must be a mapping of name to report, with at least one report")
-        self.data = pd.concat([_tidy_report(name, report) for name, report in reports.items()], ignore_index=True)
+            raise TypeError(
+                "reports must be a mapping of name to report, with at least one report"
+            )
+        self.data = pd.concat(
+            [_tidy_report(name, report) for name, report in reports.items()],
+            ignore_index=True,
+        )
         if not any(map(_kind_of, self.data["metric"])):
             raise ValueError("reports must have rows of rates, differences or ratios")
         levels = {report.attrs.get("confidence_level") for report in reports.values()}
-        self.confidence_level = confidence_level or (levels.pop() if len(levels) == 1 else None)
+        self.confidence_level = confidence_level or (
+            levels.pop() if len(levels) == 1 else None
+        )
 
     @classmethod
     def from_predictions(
@@ -211,7 +223,11 @@ class FairnessDisplay(PanelDisplay):
 
     @classmethod
     def from_reports(
-        cls, reports: Mapping[str, pd.DataFrame], *, confidence_level: float | None = None, ax: AxesLike | None = None
+        cls,
+        reports: Mapping[str, pd.DataFrame],
+        *,
+        confidence_level: float | None = None,
+        ax: AxesLike | None = None,
     ) -> FairnessDisplay:
         """Draw one or several reports, such as those of several models.
 
@@ -259,66 +275,120 @@ class FairnessDisplay(PanelDisplay):
         panels = table.groupby("panel", sort=False)
         titles = [str(title) for title in panels.groups]
         axes = self._use_panels(
-            ax, len(titles), f" ({', '.join(titles)})", lambda: self._new_panels(pyplot, table, groups)
+            ax,
+            len(titles),
+            f" ({', '.join(titles)})",
+            lambda: self._new_panels(pyplot, table, groups),
         )
         names = self.data["report"].unique().tolist()
         for place, (panel, (_, rows)) in enumerate(zip(axes, panels, strict=True)):
-            kind, own = rows["kind"].iloc[0], groups if rows["grouped"].iloc[0] else rows["row"].unique().tolist()
+            kind, own = (
+                rows["kind"].iloc[0],
+                groups if rows["grouped"].iloc[0] else rows["row"].unique().tolist(),
+            )
             # A panel beside one with the same rows needs no names of them.
-            named = ax is not None or not rows["grouped"].iloc[0] or panel.get_subplotspec().is_first_col()
+            named = (
+                ax is not None
+                or not rows["grouped"].iloc[0]
+                or panel.get_subplotspec().is_first_col()
+            )
             _draw_panel(panel, kind, rows, names, own, named)
             panel.set_title(titles[place], loc="left", color=INK, fontsize="medium")
         self._explain(ax)
         return self
 
-    def _new_panels(self, pyplot: Any, table: pd.DataFrame, groups: list[Any]) -> list[Any]:
+    def _new_panels(
+        self, pyplot: Any, table: pd.DataFrame, groups: list[Any]
+    ) -> list[Any]:
         """Return new panels: the rates of several groups, below them how these compare, and then the others."""
         once = table.drop_duplicates("panel")
         rates = once["kind"] == "rate"
-        lines = [once[once["grouped"] & rates], once[once["grouped"] & ~rates], once[~once["grouped"]]]
+        lines = [
+            once[once["grouped"] & rates],
+            once[once["grouped"] & ~rates],
+            once[~once["grouped"]],
+        ]
         lines = [line for line in lines if len(line)]
         n_rows = table.groupby("panel")["row"].nunique()
-        numbers = [len(groups) if line["grouped"].iloc[0] else n_rows[line["panel"]].max() for line in lines]
+        numbers = [
+            len(groups) if line["grouped"].iloc[0] else n_rows[line["panel"]].max()
+            for line in lines
+        ]
         scale = 0.8 + 0.2 * self.data["report"].nunique()
-        heights = [0.8 + n * scale * (_ROW_HEIGHT if n <= _MANY else _LOW_ROW_HEIGHT) for n in numbers]
+        heights = [
+            0.8 + n * scale * (_ROW_HEIGHT if n <= _MANY else _LOW_ROW_HEIGHT)
+            for n in numbers
+        ]
         width = _WIDTH if max(map(len, lines)) > 1 else 0.55 * _WIDTH
-        figure = pyplot.figure(figsize=(width, 0.5 + sum(heights)), layout="constrained")
+        figure = pyplot.figure(
+            figsize=(width, 0.5 + sum(heights)), layout="constrained"
+        )
         parts = np.ravel(figure.subfigures(len(lines), 1, height_ratios=heights))
         made: dict[str, Any] = {}
         for part, line in zip(parts, lines, strict=True):
-            made |= zip(line["panel"], np.ravel(part.subplots(1, len(line))), strict=True)
+            made |= zip(
+                line["panel"], np.ravel(part.subplots(1, len(line))), strict=True
+            )
         return [made[title] for title in once["panel"]]
 
     def _explain(self, ax: Any) -> None:
         """Draw the legend of the reports, if there are several, and of the bars."""
         from matplotlib.lines import Line2D
 
-        names = self.data["report"].unique().tolist() if self.data["report"].nunique() > 1 else []
-        handles = [Line2D([], [], label=name, **_dots(index)) for index, name in enumerate(names)]
+        names = (
+            self.data["report"].unique().tolist()
+            if self.data["report"].nunique() > 1
+            else []
+        )
+        handles = [
+            Line2D([], [], label=name, **_dots(index))
+            for index, name in enumerate(names)
+        ]
         if self.data["lower"].notna().any():
             label = interval_label(self.confidence_level)
-            handles = [*handles, Line2D([], [], color=INK, lw=2, alpha=0.6, label=label)]
+            handles = [
+                *handles,
+                Line2D([], [], color=INK, lw=2, alpha=0.6, label=label),
+            ]
         if handles:
             labels = [handle.get_label() for handle in handles]
             across = min(len(handles), 4)
-            self._draw_legend(ax, handles, labels, loc="outside lower center", ncols=across)
+            self._draw_legend(
+                ax, handles, labels, loc="outside lower center", ncols=across
+            )
 
 
 def _tidy_report(name: str, report: Any) -> pd.DataFrame:
     """Add the missing columns of the display to a report."""
     check_table(report, f"report {name!r}", ("metric", "value"))
-    check_table(report, f"report {name!r}", (), numbers=[one for one in ("value", "lower", "upper") if one in report])
+    check_table(
+        report,
+        f"report {name!r}",
+        (),
+        numbers=[one for one in ("value", "lower", "upper") if one in report],
+    )
     # Values of control features, whose columns come first, are reports by themselves.
     controls = report.columns[: report.columns.get_loc("metric")].difference(
         ["definition", "group", "value"], sort=False
     )
-    cells = zip([str(name)] * len(report), *(report[column].astype(str) for column in controls), strict=True)
-    columns: dict[str, Any] = {"report": list(map(", ".join, cells)), "metric": report["metric"].astype(str).to_list()}
+    cells = zip(
+        [str(name)] * len(report),
+        *(report[column].astype(str) for column in controls),
+        strict=True,
+    )
+    columns: dict[str, Any] = {
+        "report": list(map(", ".join, cells)),
+        "metric": report["metric"].astype(str).to_list(),
+    }
     for column, otherwise in (("definition", ""), ("group", None)):
         values = list(report[column]) if column in report else [otherwise] * len(report)
         columns[column] = pd.Series(values, dtype=object)
     for column in ("value", "lower", "upper"):
-        columns[column] = report[column].to_numpy(dtype=float) if column in report else np.full(len(report), np.nan)
+        columns[column] = (
+            report[column].to_numpy(dtype=float)
+            if column in report
+            else np.full(len(report), np.nan)
+        )
     return pd.DataFrame(columns)
 
 
@@ -338,7 +408,9 @@ def _label_of(metric: str) -> str:
 
 def _drawn(data: pd.DataFrame) -> tuple[pd.DataFrame, list[Any]]:
     """Return the rows that are drawn, with their panels and rows in these, and the groups of all metrics."""
-    table = data.assign(kind=data["metric"].map(_kind_of), group=data["group"].map(_key))
+    table = data.assign(
+        kind=data["metric"].map(_kind_of), group=data["group"].map(_key)
+    )
     table = table[table["kind"].notna()]
     table["metric"] = table["metric"].map(_label_of)
     n_groups = table[table["group"] != _ALONE].groupby("metric")["group"].nunique()
@@ -349,15 +421,27 @@ def _drawn(data: pd.DataFrame) -> tuple[pd.DataFrame, list[Any]]:
     alone = table["metric"].isin(table.loc[table["group"] == _ALONE, "metric"])
     named = [
         metric if bare else f"{metric}, {_label(group)}"
-        for metric, bare, group in zip(table["metric"], alone, table["group"], strict=True)
+        for metric, bare, group in zip(
+            table["metric"], alone, table["group"], strict=True
+        )
     ]
     table["row"] = table["group"].where(table["grouped"], named)
-    rank = table["kind"].map({kind: place for place, kind in enumerate(_KINDS)}) - 3 * table["grouped"]
+    rank = (
+        table["kind"].map({kind: place for place, kind in enumerate(_KINDS)})
+        - 3 * table["grouped"]
+    )
     table = table.iloc[np.argsort(rank.to_numpy(), kind="stable")]
     return table, table.loc[table["grouped"], "row"].drop_duplicates().tolist()
 
 
-def _draw_panel(axes: Any, kind: str, table: pd.DataFrame, names: Sequence[str], rows: list[Any], named: bool) -> None:
+def _draw_panel(
+    axes: Any,
+    kind: str,
+    table: pd.DataFrame,
+    names: Sequence[str],
+    rows: list[Any],
+    named: bool,
+) -> None:
     """Draw the values as dots and their intervals as bars, with a colour and a marker for each report."""
     places = {row: place for place, row in enumerate(rows)}
     for index, name in enumerate(names):
@@ -371,14 +455,31 @@ def _draw_panel(axes: Any, kind: str, table: pd.DataFrame, names: Sequence[str],
         axes.plot(own["value"], at, label=str(name), **dots)
     if kind == "ratio":  # of which an interval may have no end
         values = table["value"][np.isfinite(table["value"])]
-        upper = table["upper"].where(table["upper"] < 2 * max(1.0, values.max())).max() if len(values) else 1.0
-        axes.set_xlim(-0.03, 1.05 * np.nanmax([1.0, upper, values.max() if len(values) else 1.0]))
+        upper = (
+            table["upper"].where(table["upper"] < 2 * max(1.0, values.max())).max()
+            if len(values)
+            else 1.0
+        )
+        axes.set_xlim(
+            -0.03, 1.05 * np.nanmax([1.0, upper, values.max() if len(values) else 1.0])
+        )
     if kind == "rate":  # from 0, so that the rates of a group can be compared
         axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
     for row, found in table.groupby("row", sort=False):
         if found["value"].isna().all():
-            text = {"color": INK, "fontsize": "small", "va": "center", "style": "italic"}
-            axes.text(0.02, places[row], "undefined", transform=axes.get_yaxis_transform(), **text)
+            text = {
+                "color": INK,
+                "fontsize": "small",
+                "va": "center",
+                "style": "italic",
+            }
+            axes.text(
+                0.02,
+                places[row],
+                "undefined",
+                transform=axes.get_yaxis_transform(),
+                **text,
+            )
     if (parity := _KINDS[kind][1]) is not None:
         axes.axvline(parity, color=INK, lw=1.2)
     tidy_axes(axes)
@@ -392,9 +493,18 @@ def _label(row: Any) -> str:
 
 
 def _dots(index: int) -> dict[str, Any]:
-    return {"marker": MARKERS[index % len(MARKERS)], "color": COLOURS[index % len(COLOURS)], "ls": "none", "ms": 5.5}
+    return {
+        "marker": MARKERS[index % len(MARKERS)],
+        "color": COLOURS[index % len(COLOURS)],
+        "ls": "none",
+        "ms": 5.5,
+    }
 
 
 def _key(group: Any) -> Any:
     """Return the key of a group; that of a value without a group is its own name."""
-    return _ALONE if group is None or (isinstance(group, float) and np.isnan(group)) else group
+    return (
+        _ALONE
+        if group is None or (isinstance(group, float) and np.isnan(group))
+        else group
+    )

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from skdp.coding import kind_of
 from skdp.domain import Domain, DomainLike, Interval
-from skdp.evaluation.displays._style import COLOURS, INK, PanelDisplay, check_count, check_table, import_pyplot
+from skdp.evaluation.displays._style import (
+    COLOURS,
+    INK,
+    PanelDisplay,
+    check_count,
+    check_table,
+    import_pyplot,
+)
 from skdp.metrics import count_error, marginal_errors, marginal_table, value_errors
 from skdp.typing import AxesLike, TableLike
 
@@ -93,14 +100,27 @@ class MarginalDisplay(PanelDisplay):
             raise ValueError("marginals must hold at least one table")
         for names, table in marginals.items():
             if not isinstance(names, tuple) or len(names) not in (1, 2):
-                raise TypeError("marginals must be named by tuples of one or two column names")
-            check_table(table, f"the marginal of {names}", ("real", "synthetic"), numbers=("real", "synthetic"))
+                raise TypeError(
+                    "marginals must be named by tuples of one or two column names"
+                )
+            check_table(
+                table,
+                f"the marginal of {names}",
+                ("real", "synthetic"),
+                numbers=("real", "synthetic"),
+            )
             if table.index.nlevels != len(names):
-                raise ValueError(f"the marginal of {names} must be indexed by {len(names)} columns")
+                raise ValueError(
+                    f"the marginal of {names} must be indexed by {len(names)} columns"
+                )
         if edges is not None and not isinstance(edges, Mapping):
-            raise TypeError(f"edges must be a mapping of column names to edges, got {type(edges).__name__}")
+            raise TypeError(
+                f"edges must be a mapping of column names to edges, got {type(edges).__name__}"
+            )
         if values is not None and not isinstance(values, Mapping):
-            raise TypeError(f"values must be a mapping of column names to distances, got {type(values).__name__}")
+            raise TypeError(
+                f"values must be a mapping of column names to distances, got {type(values).__name__}"
+            )
         self.marginals = marginals
         self.edges = edges
         self.values = values
@@ -146,25 +166,53 @@ class MarginalDisplay(PanelDisplay):
         """
         import_pyplot()
         if columns is None:
-            columns = marginal_errors(real, synthetic, order=1, domain=domain)["columns"]
+            columns = marginal_errors(real, synthetic, order=1, domain=domain)[
+                "columns"
+            ]
         chosen = _read_columns(columns)
-        declared = _declare(real, synthetic, dict.fromkeys(name for names in chosen for name in names), domain)
-        marginals = {names: marginal_table(real, synthetic, names, domain=declared) for names in chosen}
-        edges = {name: values.edges for name, values in declared.items() if isinstance(values, Interval)}
+        declared = _declare(
+            real,
+            synthetic,
+            dict.fromkeys(name for names in chosen for name in names),
+            domain,
+        )
+        marginals = {
+            names: marginal_table(real, synthetic, names, domain=declared)
+            for names in chosen
+        }
+        edges = {
+            name: values.edges
+            for name, values in declared.items()
+            if isinstance(values, Interval)
+        }
         binned = [names[0] for names in chosen if len(names) == 1 and names[0] in edges]
-        within = value_errors(real, synthetic, columns=binned, domain=declared) if binned else None
-        values = {} if within is None else dict(zip(within["column"], within["distance"], strict=True))
-        return cls(marginals, edges=edges, values=values).plot(max_values=max_values, ax=ax)
+        within = (
+            value_errors(real, synthetic, columns=binned, domain=declared)
+            if binned
+            else None
+        )
+        values = (
+            {}
+            if within is None
+            else dict(zip(within["column"], within["distance"], strict=True))
+        )
+        return cls(marginals, edges=edges, values=values).plot(
+            max_values=max_values, ax=ax
+        )
 
     @property
     def errors(self) -> dict[tuple[Any, ...], float]:  # numpydoc ignore=RT01
         """The total-variation distance of each marginal."""
         return {
-            names: count_error(table["real"], table["synthetic"], metric="total_variation")
+            names: count_error(
+                table["real"], table["synthetic"], metric="total_variation"
+            )
             for names, table in self.marginals.items()
         }
 
-    def plot(self, *, max_values: int = 15, ax: AxesLike | None = None) -> MarginalDisplay:
+    def plot(
+        self, *, max_values: int = 15, ax: AxesLike | None = None
+    ) -> MarginalDisplay:
         """Draw the marginals.
 
         Parameters
@@ -190,7 +238,9 @@ class MarginalDisplay(PanelDisplay):
         pyplot = import_pyplot()
         ordered = sorted(self.marginals, key=len)
         kinds = ", one for each column of each marginal"
-        panels = self._use_panels(ax, sum(map(len, ordered)), kinds, lambda: _new_panels(pyplot, ordered))
+        panels = self._use_panels(
+            ax, sum(map(len, ordered)), kinds, lambda: _new_panels(pyplot, ordered)
+        )
         errors, free = self.errors, iter(panels)
         for names in ordered:
             scales, shares = self._scale(names, max_values)
@@ -208,39 +258,63 @@ class MarginalDisplay(PanelDisplay):
             self._draw_legend(ax, handles, labels, loc="outside upper right", ncols=2)
         return self
 
-    def _scale(self, names: tuple[Any, ...], most: int) -> tuple[list[_Scale], dict[str, NDArray[np.float64]]]:
+    def _scale(
+        self, names: tuple[Any, ...], most: int
+    ) -> tuple[list[_Scale], dict[str, NDArray[np.float64]]]:
         """Choose the labels of the columns of a marginal, and reshape its shares to one axis per column."""
         table = self.marginals[names]
-        values = [table.index.get_level_values(level).unique().to_list() for level in range(len(names))]
-        shares = {side: table[side].to_numpy().reshape(list(map(len, values))) for side in ("real", "synthetic")}
+        values = [
+            table.index.get_level_values(level).unique().to_list()
+            for level in range(len(names))
+        ]
+        shares = {
+            side: table[side].to_numpy().reshape(list(map(len, values)))
+            for side in ("real", "synthetic")
+        }
         scales = []
         for axis, name in enumerate(names):
             frequent = shares["real"].sum(axis=tuple({*range(len(names))} - {axis}))
-            scales.append(_Scale.of(values[axis], frequent, (self.edges or {}).get(name), most))
+            scales.append(
+                _Scale.of(values[axis], frequent, (self.edges or {}).get(name), most)
+            )
         return scales, shares
 
 
 def _read_columns(columns: Any) -> list[tuple[Any, ...]]:
     if isinstance(columns, str) or not isinstance(columns, Iterable):
-        raise TypeError(f"columns must be a list of column names and pairs of them, got {type(columns).__name__}")
-    marginals = list(dict.fromkeys(names if isinstance(names, tuple) else (names,) for names in columns))
+        raise TypeError(
+            f"columns must be a list of column names and pairs of them, got {type(columns).__name__}"
+        )
+    marginals = list(
+        dict.fromkeys(
+            names if isinstance(names, tuple) else (names,) for names in columns
+        )
+    )
     if not marginals:
         raise ValueError("columns must name at least one column")
     for names in marginals:
         if len(names) not in (1, 2):
-            raise ValueError(f"columns must be names or pairs of names, got a tuple of {len(names)}")
+            raise ValueError(
+                f"columns must be names or pairs of names, got a tuple of {len(names)}"
+            )
     return marginals
 
 
-def _declare(real: Any, synthetic: Any, columns: Iterable[Any], domain: Any) -> dict[Any, Any]:
+def _declare(
+    real: Any, synthetic: Any, columns: Iterable[Any], domain: Any
+) -> dict[Any, Any]:
     """Return the declared domains, with bins for undeclared columns of many numbers."""
     if domain is not None and not isinstance(domain, Domain | Mapping):
-        raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {type(domain).__name__}")
+        raise TypeError(
+            f"domain must be a Domain or a mapping of column name to values, got {type(domain).__name__}"
+        )
     names = domain.columns if isinstance(domain, Domain) else list(domain or ())
     declared = {name: domain[name] for name in names} if domain else {}
     for name in columns:
         if name not in declared:
-            values = marginal_table(real, synthetic, [name], domain=domain).index.dropna()
+            values = marginal_table(
+                real, synthetic, [name], domain=domain
+            ).index.dropna()
             if len(values) > _MOST_NUMBERS and kind_of(values[0]) == "number":
                 declared[name] = _cut(values)
     return declared
@@ -262,10 +336,15 @@ def _new_panels(pyplot: Any, marginals: list[tuple[Any, ...]]) -> list[Any]:
     pairs = len(marginals) - ones
     across = min(ones, _PANELS_A_ROW) if not pairs else min(max(ones, 2), _PANELS_A_ROW)
     heights = [_ROW_HEIGHTS[1]] * math.ceil(ones / across) + [_ROW_HEIGHTS[2]] * pairs
-    figure = pyplot.figure(figsize=(max(4 * across, 5), sum(heights) + 0.4), layout="constrained")
+    figure = pyplot.figure(
+        figsize=(max(4 * across, 5), sum(heights) + 0.4), layout="constrained"
+    )
     grid = figure.add_gridspec(len(heights), 6, height_ratios=heights)
     width = 6 // across
-    places = [(place // across, slice(place % across * width, (place % across + 1) * width)) for place in range(ones)]
+    places = [
+        (place // across, slice(place % across * width, (place % across + 1) * width))
+        for place in range(ones)
+    ]
     for row in range(len(heights) - pairs, len(heights)):
         places += [(row, slice(0, 3)), (row, slice(3, 6))]
     return [figure.add_subplot(grid[place]) for place in places]
@@ -281,10 +360,18 @@ class _Scale:
     ordered: bool
 
     @classmethod
-    def of(cls, values: list[Any], shares: NDArray[np.float64], edges: tuple[Any, ...] | None, most: int) -> _Scale:
+    def of(
+        cls,
+        values: list[Any],
+        shares: NDArray[np.float64],
+        edges: tuple[Any, ...] | None,
+        most: int,
+    ) -> _Scale:
         """Choose the labels of a column; the least frequent of too many text values share one."""
         labels = [_label(value) for value in values]
-        ordered = edges is not None or any(not pd.isna(value) and kind_of(value) == "number" for value in values)
+        ordered = edges is not None or any(
+            not pd.isna(value) and kind_of(value) == "number" for value in values
+        )
         if ordered or len(labels) <= most:
             return cls(tuple(labels), np.arange(len(labels)), edges, ordered)
         kept = np.sort(np.argsort(-shares, kind="stable")[: most - 1])
@@ -300,39 +387,64 @@ class _Scale:
         return np.moveaxis(pooled, 0, axis)
 
 
-def _draw_one(axes: Any, name: Any, scale: _Scale, shares: dict[str, NDArray[np.float64]], title: str) -> None:
+def _draw_one(
+    axes: Any,
+    name: Any,
+    scale: _Scale,
+    shares: dict[str, NDArray[np.float64]],
+    title: str,
+) -> None:
     """Draw the shares of one column: steps over bins, bars for values."""
     pooled = {side: scale.pool(share) for side, share in shares.items()}
     if scale.edges is not None:
         _draw_steps(axes, scale, pooled)
     else:
         _draw_bars(axes, scale, pooled)
-    axes.set_title(f"{name}, {title}", loc="left", color=INK, fontsize="medium", parse_math=False)
+    axes.set_title(
+        f"{name}, {title}", loc="left", color=INK, fontsize="medium", parse_math=False
+    )
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_pair(
-    panels: tuple[Any, Any], names: Any, scales: Any, shares: dict[str, NDArray[np.float64]], title: str
+    panels: tuple[Any, Any],
+    names: Any,
+    scales: Any,
+    shares: dict[str, NDArray[np.float64]],
+    title: str,
 ) -> Any:
     """Draw the shares of two columns as heat maps with a common colour scale."""
     from matplotlib.colors import PowerNorm
 
     down, across = scales
-    pooled = {side: across.pool(down.pool(share), axis=1) for side, share in shares.items()}
+    pooled = {
+        side: across.pool(down.pool(share), axis=1) for side, share in shares.items()
+    }
     # Square-root colour scale: one frequent value must not hide the differences among the others.
-    norm = PowerNorm(0.5, vmin=0, vmax=max(float(share.max()) for share in pooled.values()))
+    norm = PowerNorm(
+        0.5, vmin=0, vmax=max(float(share.max()) for share in pooled.values())
+    )
     for axes, (side, share) in zip(panels, pooled.items(), strict=True):
-        image = axes.imshow(share, norm=norm, cmap="Blues", aspect="auto", interpolation="nearest")
+        image = axes.imshow(
+            share, norm=norm, cmap="Blues", aspect="auto", interpolation="nearest"
+        )
         _write_ticks(axes.xaxis, across, rotated=True)
         _write_ticks(axes.yaxis, down)
         axes.set_xlabel(str(names[1]), parse_math=False)
-        axes.set_title(side if side == "real" else f"{side}, {title}", loc="left", color=INK, fontsize="medium")
+        axes.set_title(
+            side if side == "real" else f"{side}, {title}",
+            loc="left",
+            color=INK,
+            fontsize="medium",
+        )
     panels[0].set_ylabel(str(names[0]), parse_math=False)
     panels[1].tick_params(labelleft=False)
     return image
 
 
-def _draw_steps(axes: Any, scale: _Scale, pooled: dict[str, NDArray[np.float64]]) -> None:
+def _draw_steps(
+    axes: Any, scale: _Scale, pooled: dict[str, NDArray[np.float64]]
+) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
@@ -347,8 +459,21 @@ def _draw_steps(axes: Any, scale: _Scale, pooled: dict[str, NDArray[np.float64]]
         axes.xaxis.set_major_locator(MaxNLocator(5))
         if max(map(abs, edges)) >= 10_000:
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.stairs(pooled["real"][:bins], edges, fill=True, color=_COLOURS["real"], alpha=0.6, label="real")
-    axes.stairs(pooled["synthetic"][:bins], edges, color=_COLOURS["synthetic"], lw=1.6, label="synthetic")
+    axes.stairs(
+        pooled["real"][:bins],
+        edges,
+        fill=True,
+        color=_COLOURS["real"],
+        alpha=0.6,
+        label="real",
+    )
+    axes.stairs(
+        pooled["synthetic"][:bins],
+        edges,
+        color=_COLOURS["synthetic"],
+        lw=1.6,
+        label="synthetic",
+    )
     axes.set_ylabel("share")
     beyond = [
         f"{label}: {pooled['real'][place]:.1%} | {pooled['synthetic'][place]:.1%}"
@@ -359,10 +484,15 @@ def _draw_steps(axes: Any, scale: _Scale, pooled: dict[str, NDArray[np.float64]]
         axes.set_xlabel("\n".join(beyond), fontsize="small", parse_math=False)
 
 
-def _draw_bars(axes: Any, scale: _Scale, pooled: dict[str, NDArray[np.float64]]) -> None:
+def _draw_bars(
+    axes: Any, scale: _Scale, pooled: dict[str, NDArray[np.float64]]
+) -> None:
     """Draw labels of numbers upright and rotate those of text."""
     for side, shift in (("real", -0.2), ("synthetic", 0.2)):
-        places, style = np.arange(len(scale.labels)) + shift, {"color": _COLOURS[side], "label": side}
+        places, style = (
+            np.arange(len(scale.labels)) + shift,
+            {"color": _COLOURS[side], "label": side},
+        )
         if scale.ordered:
             axes.bar(places, pooled[side], width=0.4, **style)
         else:
@@ -382,7 +512,12 @@ def _write_ticks(axis: Any, scale: _Scale, *, rotated: bool = False) -> None:
     step = -(-bins // _MOST_TICKS) if scale.ordered else 1
     places = [*range(0, bins, step), *range(bins, len(scale.labels))]
     size = "small" if len(places) <= 10 else "x-small"
-    axis.set_ticks(places, [_short(scale.labels[place]) for place in places], fontsize=size, parse_math=False)
+    axis.set_ticks(
+        places,
+        [_short(scale.labels[place]) for place in places],
+        fontsize=size,
+        parse_math=False,
+    )
     if rotated and max(map(len, scale.labels)) > 3:
         axis.set_tick_params(rotation=90)
 

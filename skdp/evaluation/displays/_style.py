@@ -25,21 +25,38 @@ class PanelDisplay:
     axes_: NDArray[Any]
     figure_: Any
 
-    def _use_panels(self, ax: Any, wanted: int, kinds: str, new: Callable[[], Any]) -> list[Any]:
+    def _use_panels(
+        self, ax: Any, wanted: int, kinds: str, new: Callable[[], Any]
+    ) -> list[Any]:
         """Remember the given or new panels, and check their number."""
         panels = list(np.ravel(new() if ax is None else ax))
         if len(panels) != wanted:
             raise ValueError(f"ax must have {wanted} panels{kinds}, got {len(panels)}")
-        self.axes_, self.figure_ = np.array(panels, dtype=object), panels[0].figure.figure  # also of a part of a figure
+        self.axes_, self.figure_ = (
+            np.array(panels, dtype=object),
+            panels[0].figure.figure,
+        )  # also of a part of a figure
         return panels
 
-    def _draw_legend(self, ax: Any, handles: Any, labels: Any, *, inside: Any = None, **outside: Any) -> None:
+    def _draw_legend(
+        self, ax: Any, handles: Any, labels: Any, *, inside: Any = None, **outside: Any
+    ) -> None:
         """Draw a legend outside the panels of a new figure, or inside the first of given panels."""
-        owner, place = (self.figure_, outside) if ax is None else (self.axes_[0], inside or {})
+        owner, place = (
+            (self.figure_, outside) if ax is None else (self.axes_[0], inside or {})
+        )
         draw_legend(owner, handles, labels, frameon=False, **place)
 
 
-def new_grid(number: int, *, width: float, height: float, margin: float, across: int = 3, **layout: Any) -> list[Any]:
+def new_grid(
+    number: int,
+    *,
+    width: float,
+    height: float,
+    margin: float,
+    across: int = 3,
+    **layout: Any,
+) -> list[Any]:
     """Return new panels, at most `across` in a row; sizes are in inches."""
     across = min(number, across)
     down = math.ceil(number / across)
@@ -51,7 +68,9 @@ def new_grid(number: int, *, width: float, height: float, margin: float, across:
     return list(panels.flat[:number])
 
 
-def draw_legend(owner: Any, handles: Sequence[Any], labels: Sequence[str], **place: Any) -> None:
+def draw_legend(
+    owner: Any, handles: Sequence[Any], labels: Sequence[str], **place: Any
+) -> None:
     """Draw a legend of labels as they are."""
     # Of its own, matplotlib reads a `$` as mathematics and leaves out what begins with an underscore.
     legend = owner.legend(handles, ["label"] * len(labels), **place)
@@ -60,7 +79,11 @@ def draw_legend(owner: Any, handles: Sequence[Any], labels: Sequence[str], **pla
 
 
 def interval_label(confidence_level: float | None) -> str:
-    return "interval" if confidence_level is None else f"{100 * confidence_level:g} % interval"
+    return (
+        "interval"
+        if confidence_level is None
+        else f"{100 * confidence_level:g} % interval"
+    )
 
 
 def import_pyplot() -> Any:
@@ -79,16 +102,30 @@ def check_count(value: Any, name: str, *, least: int) -> None:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
-def check_table(table: Any, name: str, columns: Iterable[str], *, numbers: Iterable[str] = ()) -> None:
+def check_table(
+    table: Any, name: str, columns: Iterable[str], *, numbers: Iterable[str] = ()
+) -> None:
     """Check that an argument is a table with given columns."""
     wanted = list(columns)
-    named = " and ".join([", ".join(wanted[:-1]), wanted[-1]]) if len(wanted) > 1 else "".join(wanted)
+    named = (
+        " and ".join([", ".join(wanted[:-1]), wanted[-1]])
+        if len(wanted) > 1
+        else "".join(wanted)
+    )
     if not isinstance(table, pd.DataFrame):
-        raise TypeError(f"{name} must be a DataFrame with the columns {named}, got {type(table).__name__}")
+        raise TypeError(
+            f"{name} must be a DataFrame with the columns {named}, got {type(table).__name__}"
+        )
     absent = [column for column in wanted if column not in table.columns]
     if absent:
-        raise TypeError(f"{name} must be a DataFrame with the columns {named}; it lacks {absent}")
-    texts = [column for column in numbers if not pd.api.types.is_numeric_dtype(table[column].dtype)]
+        raise TypeError(
+            f"{name} must be a DataFrame with the columns {named}; it lacks {absent}"
+        )
+    texts = [
+        column
+        for column in numbers
+        if not pd.api.types.is_numeric_dtype(table[column].dtype)
+    ]
     if texts:
         raise TypeError(f"{name} must hold numbers in the columns {', '.join(texts)}")
 

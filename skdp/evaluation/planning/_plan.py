@@ -37,7 +37,11 @@ _LEAST, _MOST = 2.0**-10, 2.0**6
 """The amounts of epsilon between which is searched."""
 
 _MOST_ROWS = 1 << 40
-_WORDS = {"count": "a count", "frequency": "a frequency", "parity": "a parity difference"}
+_WORDS = {
+    "count": "a count",
+    "frequency": "a frequency",
+    "parity": "a parity difference",
+}
 _POINTS = 9
 """Of the curve, from a quarter of what was found to four times as much."""
 
@@ -56,12 +60,19 @@ class EpsilonPlan:
     epsilon_range: tuple[float, float] | None = None
 
     def __str__(self) -> str:
-        epsilon = f"epsilon = {self.epsilon:.3g}" if isinstance(self.epsilon, Real) else str(self.epsilon)
+        epsilon = (
+            f"epsilon = {self.epsilon:.3g}"
+            if isinstance(self.epsilon, Real)
+            else str(self.epsilon)
+        )
         rows = "" if self.n_rows is None else f" and {self.n_rows:,} rows"
         verb = "are" if self.n_rows is not None else "is"
         wanted = _WORDS.get(self.of, self.of)
         if self.epsilon_range is not None:
-            low, high = (f"{end:.3g}" if math.isfinite(end) else "more than was tried" for end in self.epsilon_range)
+            low, high = (
+                f"{end:.3g}" if math.isfinite(end) else "more than was tried"
+                for end in self.epsilon_range
+            )
             level = f"{100 * self.confidence_level:g} % interval: {low} to {high}"
             return f"{epsilon} is enough for {wanted} within {self.within:g} of no privacy ({level})"
         level = f"{100 * self.confidence_level:g} % interval: ± {self.half_width:.3g}"
@@ -192,16 +203,34 @@ def plan_epsilon(
     >>> plan_epsilon(encoder, within=0.02, of="frequency", epsilon=1.0).n_rows
     8842
     """
-    if isinstance(within, bool) or not isinstance(within, Real) or not 0 < within < math.inf:
+    if (
+        isinstance(within, bool)
+        or not isinstance(within, Real)
+        or not 0 < within < math.inf
+    ):
         raise ValueError(f"within must be a finite number > 0, got {within!r}")
     if isinstance(source, pd.DataFrame):
-        given = {"epsilon": epsilon, "n_rows": n_rows, "columns": columns, "share": share, "privileged": privileged}
+        given = {
+            "epsilon": epsilon,
+            "n_rows": n_rows,
+            "columns": columns,
+            "share": share,
+            "privileged": privileged,
+        }
         if others := [name for name, value in given.items() if value is not None]:
-            raise ValueError(f"{others[0]} is not for a curve of scores, whose rows and epsilons are given")
-        return _plan_of_curve(source, of, float(within), check_confidence_level(confidence_level))
+            raise ValueError(
+                f"{others[0]} is not for a curve of scores, whose rows and epsilons are given"
+            )
+        return _plan_of_curve(
+            source, of, float(within), check_confidence_level(confidence_level)
+        )
     check_estimator(source, of)
     guesses = {"privileged": privileged, "share": share, "rates": rates, "rows": rows}
-    question = Question(of, check_confidence_level(confidence_level), *_read_guesses(source, of, columns, guesses))
+    question = Question(
+        of,
+        check_confidence_level(confidence_level),
+        *_read_guesses(source, of, columns, guesses),
+    )
     if of != "count" and within >= 1:
         raise ValueError(f"within must be below 1 for {_WORDS[of]}, got {within!r}")
     _check_given(source, of, epsilon, n_rows)
@@ -211,23 +240,49 @@ def plan_epsilon(
     width = width_at(source, given, question)
     found = _least_rows(width, float(within))
     if found is None:
-        raise ValueError(f"no number of rows up to {_MOST_ROWS:,} is enough at this epsilon")
+        raise ValueError(
+            f"no number of rows up to {_MOST_ROWS:,} is enough at this epsilon"
+        )
     found = max(found, _fewest(source))
-    numbers = sorted({max(1, round(found * factor)) for factor in np.geomspace(1 / 4, 4, _POINTS)})
-    curve = pd.DataFrame({"n_rows": numbers, "half_width": [width(number) for number in numbers]})
-    return EpsilonPlan(of, float(within), given, found, width(found), question.level, curve)
+    numbers = sorted(
+        {max(1, round(found * factor)) for factor in np.geomspace(1 / 4, 4, _POINTS)}
+    )
+    curve = pd.DataFrame(
+        {"n_rows": numbers, "half_width": [width(number) for number in numbers]}
+    )
+    return EpsilonPlan(
+        of, float(within), given, found, width(found), question.level, curve
+    )
 
 
-def _read_guesses(source: Any, of: str, columns: Any, guesses: dict[str, Any]) -> tuple[Any, ...]:
+def _read_guesses(
+    source: Any, of: str, columns: Any, guesses: dict[str, Any]
+) -> tuple[Any, ...]:
     """Check the columns and the public guesses, as a `Question` takes them."""
-    share, rates, known = guesses["share"], guesses["rates"], declared_domain(source).columns
-    chosen = None if columns is None else list(columns) if isinstance(columns, list) else [columns]
-    if chosen is not None and (not chosen or any(name not in list(known) for name in chosen)):
+    share, rates, known = (
+        guesses["share"],
+        guesses["rates"],
+        declared_domain(source).columns,
+    )
+    chosen = (
+        None
+        if columns is None
+        else list(columns)
+        if isinstance(columns, list)
+        else [columns]
+    )
+    if chosen is not None and (
+        not chosen or any(name not in list(known) for name in chosen)
+    ):
         raise ValueError(f"columns must be some of {list(known)}, got {chosen}")
     if not isinstance(rates, tuple | list) or len(rates) != 2:
-        raise ValueError(f"rates must be two numbers, of the unprivileged and of the privileged, got {rates!r}")
+        raise ValueError(
+            f"rates must be two numbers, of the unprivileged and of the privileged, got {rates!r}"
+        )
     for name, value in (("share", share), *(("each of rates", rate) for rate in rates)):
-        if value is not None and not (isinstance(value, Real) and 0 <= float(value) <= 1):
+        if value is not None and not (
+            isinstance(value, Real) and 0 <= float(value) <= 1
+        ):
             raise ValueError(f"{name} must be a number from 0 to 1, got {value!r}")
     check_choice("rows", guesses["rows"], ["sampled", "fixed"])
     if of != "parity":
@@ -243,17 +298,25 @@ def _check_given(source: Any, of: str, epsilon: Any, n_rows: Any) -> None:
     """Refuse to plan both of epsilon and the number of rows, or none."""
     if epsilon is not None:
         check_epsilon(epsilon)
-    if n_rows is not None and (isinstance(n_rows, bool) or not isinstance(n_rows, Integral) or n_rows < 1):
+    if n_rows is not None and (
+        isinstance(n_rows, bool) or not isinstance(n_rows, Integral) or n_rows < 1
+    ):
         raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}")
     if n_rows is not None and n_rows < _fewest(source):
-        raise ValueError(f"n_rows must be at least {_fewest(source):,}, the number of reports of {source.epsilon}")
+        raise ValueError(
+            f"n_rows must be at least {_fewest(source):,}, the number of reports of {source.epsilon}"
+        )
     if epsilon is not None and n_rows is not None:
         raise ValueError("epsilon and n_rows are both given: there is nothing to plan")
     if epsilon is not None and of == "count":
-        raise ValueError("the error of a count does not fall with the number of rows: plan them for of='frequency'")
+        raise ValueError(
+            "the error of a count does not fall with the number of rows: plan them for of='frequency'"
+        )
     matters = of != "count" or not isinstance(source, DPHistogram)
     if epsilon is None and n_rows is None and matters:
-        other = "" if of == "count" else ", or epsilon if the number of rows is asked for"
+        other = (
+            "" if of == "count" else ", or epsilon if the number of rows is asked for"
+        )
         raise ValueError(f"of={of!r} needs n_rows{other}")
 
 
@@ -262,18 +325,32 @@ def _fewest(source: Any) -> int:
     return source.epsilon.n if isinstance(source.epsilon, Shuffled) else 1
 
 
-def _plan_of_epsilon(source: Any, question: Question, within: float, n_rows: int | None) -> EpsilonPlan:
+def _plan_of_epsilon(
+    source: Any, question: Question, within: float, n_rows: int | None
+) -> EpsilonPlan:
     @cache
     def width(amount: float) -> float:
         return width_at(source, epsilon_of(source, amount), question)(n_rows or 1)
 
     found = _least_amount(width, within)
     if found is None:
-        raise ValueError(_impossible(width_at(source, epsilon_of(source, _MOST), question), question.of, within))
-    amounts = [amount for amount in np.geomspace(found / 4, found * 4, _POINTS).tolist() if amount <= _MOST]
+        raise ValueError(
+            _impossible(
+                width_at(source, epsilon_of(source, _MOST), question),
+                question.of,
+                within,
+            )
+        )
+    amounts = [
+        amount
+        for amount in np.geomspace(found / 4, found * 4, _POINTS).tolist()
+        if amount <= _MOST
+    ]
     curve = pd.DataFrame({"epsilon": amounts, "half_width": list(map(width, amounts))})
     epsilon = epsilon_of(source, found)
-    return EpsilonPlan(question.of, within, epsilon, n_rows, width(found), question.level, curve)
+    return EpsilonPlan(
+        question.of, within, epsilon, n_rows, width(found), question.level, curve
+    )
 
 
 def _least_amount(width: Callable[[float], float], within: float) -> float | None:
@@ -330,13 +407,21 @@ def _impossible(width: Callable[[int], float], of: str, within: float) -> str:
     return text if least is None else f"{text}: it needs at least {least:,} rows"
 
 
-def _plan_of_curve(curve: pd.DataFrame, metric: str, within: float, level: float) -> EpsilonPlan:
+def _plan_of_curve(
+    curve: pd.DataFrame, metric: str, within: float, level: float
+) -> EpsilonPlan:
     losses = losses_of(curve, metric, level)
-    found, *ends = (crossing(losses, column, within) for column in ("half_width", "lower", "upper"))
+    found, *ends = (
+        crossing(losses, column, within) for column in ("half_width", "lower", "upper")
+    )
     if not math.isfinite(found):
         best = losses["half_width"].min()
         raise ValueError(
             f"no epsilon of the curve is enough: the closest {metric} is {best:.3g} from that without noise"
         )
-    reached = float(np.interp(math.log(found), np.log(losses["epsilon"]), losses["half_width"]))
-    return EpsilonPlan(metric, within, found, None, reached, level, losses, (ends[0], ends[1]))
+    reached = float(
+        np.interp(math.log(found), np.log(losses["epsilon"]), losses["half_width"])
+    )
+    return EpsilonPlan(
+        metric, within, found, None, reached, level, losses, (ends[0], ends[1])
+    )

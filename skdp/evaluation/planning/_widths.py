@@ -43,11 +43,25 @@ def width_at(estimator: Any, epsilon: Any, question: Question) -> Width:
     """Return the half width that an estimator reaches with an epsilon."""
     copy = clone(estimator).set_params(epsilon=epsilon, ledger=None)
     if isinstance(copy, DPHistogram):
-        domain, share = declared_domain(estimator), 1.0 if question.share is None else question.share
-        per = (lambda n_rows: n_rows) if question.of == "frequency" else (lambda n_rows: 1)
-        return lambda n_rows: planned_half_width(copy, domain, n_rows * share, question.level) / per(n_rows)
-    with warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning):  # of an epsilon that is only tried
-        fitted = copy.set_params(categories=declared_domain(estimator)).fit(_declared_row(estimator))
+        domain, share = (
+            declared_domain(estimator),
+            1.0 if question.share is None else question.share,
+        )
+        per = (
+            (lambda n_rows: n_rows)
+            if question.of == "frequency"
+            else (lambda n_rows: 1)
+        )
+        return lambda n_rows: (
+            planned_half_width(copy, domain, n_rows * share, question.level)
+            / per(n_rows)
+        )
+    with warnings.catch_warnings(
+        action="ignore", category=WeakGuaranteeWarning
+    ):  # of an epsilon that is only tried
+        fitted = copy.set_params(categories=declared_domain(estimator)).fit(
+            _declared_row(estimator)
+        )
     if question.of == "parity":
         own = {"columns": question.columns, "level": question.level, **question.parity}
         return lambda n_rows: parity_half_width(fitted, n_rows, **own)
@@ -65,7 +79,16 @@ def epsilon_of(estimator: Any, amount: float) -> Any:
 
 def amount_of(epsilon: Any) -> float:
     """Return the number in an epsilon."""
-    return float(next((getattr(epsilon, name) for name in ("epsilon", "rho", "mu") if hasattr(epsilon, name)), epsilon))
+    return float(
+        next(
+            (
+                getattr(epsilon, name)
+                for name in ("epsilon", "rho", "mu")
+                if hasattr(epsilon, name)
+            ),
+            epsilon,
+        )
+    )
 
 
 def declared_domain(estimator: Any) -> Domain:
@@ -81,25 +104,43 @@ def declared_domain(estimator: Any) -> Domain:
 
 def _declared_row(estimator: Any) -> pd.DataFrame:
     """Return a row of declared values, to fit to."""
-    domain, bounds = declared_domain(estimator), getattr(estimator, "bounds", None) or {}
-    row = {name: pd.Series([domain[name].values[0]], dtype=object) for name in domain.columns}
-    return pd.DataFrame(row | {name: pd.Series([float(low)]) for name, (low, _) in bounds.items()})
+    domain, bounds = (
+        declared_domain(estimator),
+        getattr(estimator, "bounds", None) or {},
+    )
+    row = {
+        name: pd.Series([domain[name].values[0]], dtype=object)
+        for name in domain.columns
+    }
+    return pd.DataFrame(
+        row | {name: pd.Series([float(low)]) for name, (low, _) in bounds.items()}
+    )
 
 
 def check_estimator(estimator: Any, of: str) -> None:
     """Refuse what has no counts to plan."""
     if of not in get_args(Quantity):
         raise ValueError(f"of must be one of {get_args(Quantity)}, got {of!r}")
-    kinds = OracleEncoder if of == "parity" else (OracleEncoder, LocalTableEncoder, DPHistogram)
+    kinds = (
+        OracleEncoder
+        if of == "parity"
+        else (OracleEncoder, LocalTableEncoder, DPHistogram)
+    )
     if isinstance(estimator, type) or not isinstance(estimator, kinds):
         wanted = (
-            "an encoder of categories" if of == "parity" else "an encoder of categories or tables, or a DPHistogram"
+            "an encoder of categories"
+            if of == "parity"
+            else "an encoder of categories or tables, or a DPHistogram"
         )
         raise TypeError(f"of={of!r} is planned for {wanted}, got {_name(estimator)}")
 
 
 def _name(given: Any) -> str:
-    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+    return (
+        f"the class {given.__name__}"
+        if isinstance(given, type)
+        else type(given).__name__
+    )
 
 
 def _of_reports(encoder: Any, n_rows: int, question: Question) -> float:
@@ -109,45 +150,76 @@ def _of_reports(encoder: Any, n_rows: int, question: Question) -> float:
         shares = (question.share,)
     elif protocol.n_sampled is not None:
         shares = _SHARES
-    tables = (table for share in shares for table in _expected(protocol, n_rows, share, question))
+    tables = (
+        table
+        for share in shares
+        for table in _expected(protocol, n_rows, share, question)
+    )
     # Near 0 and n the interval of a sample is not symmetric: half of it is stated, not the longer arm.
     return max(float((table["upper"] - table["lower"]).iloc[0]) / 2 for table in tables)
 
 
-def _expected(protocol: Any, n_rows: int, share: float, question: Question) -> Iterator[pd.DataFrame]:
+def _expected(
+    protocol: Any, n_rows: int, share: float, question: Question
+) -> Iterator[pd.DataFrame]:
     """Yield the estimates of the expected reports, where the first value has a share."""
     options: dict[str, Any] = {"confidence_level": question.level, "what": question.of}
     if isinstance(protocol, OracleProtocol):
         rate = 1 / len(protocol.oracles) if protocol.strategy == "sample" else 1.0
         whole = protocol.strategy == "joint" and question.columns is None
-        names = protocol.domain.columns if question.columns is None else question.columns
+        names = (
+            protocol.domain.columns if question.columns is None else question.columns
+        )
         for columns in [list(names)] if whole else [[name] for name in names]:
             tally = _expected_tally(protocol, n_rows, rate, share, columns)
             yield protocol.estimate(tally, columns=columns, **options)
         return
-    values = [part.columns if isinstance(part, OracleProtocol) else () for part in protocol.parts]
-    rates = [1.0] * len(values) if protocol.sampling is None else map(float, protocol.sampling.inclusions)
+    values = [
+        part.columns if isinstance(part, OracleProtocol) else ()
+        for part in protocol.parts
+    ]
+    rates = (
+        [1.0] * len(values)
+        if protocol.sampling is None
+        else map(float, protocol.sampling.inclusions)
+    )
     pairs = list(zip(protocol.parts, rates, strict=True))
-    for name in dict.fromkeys(chain(*values)) if question.columns is None else question.columns:
+    for name in (
+        dict.fromkeys(chain(*values)) if question.columns is None else question.columns
+    ):
         parts = tuple(
-            _expected_tally(part, n_rows * rate, 1.0, share, [name]) if name in own else part.empty_tally()
+            _expected_tally(part, n_rows * rate, 1.0, share, [name])
+            if name in own
+            else part.empty_tally()
             for (part, rate), own in zip(pairs, values, strict=True)
         )
         tally = replace(protocol.empty_tally(), parts=parts, n_reports=n_rows)
         yield protocol.estimate_margin(tally, name, **options)
 
 
-def _expected_tally(protocol: Any, n_rows: float, rate: float, share: float, columns: list[Any]) -> Any:
+def _expected_tally(
+    protocol: Any, n_rows: float, rate: float, share: float, columns: list[Any]
+) -> Any:
     """Return the sums of reports on average: the first combination of the columns has a share, the others are alike."""
     size, support = n_rows * rate, []
     for oracle, domain in zip(protocol.oracles, protocol.domains, strict=True):
         axes = np.indices(domain.sizes).reshape(len(domain.columns), -1)
         first = (axes[[name in columns for name in domain.columns]] == 0).all(axis=0)
-        counts = np.where(first, share / first.sum(), (1 - share) / max((~first).sum(), 1)) * size
-        zero, one = oracle.estimate(np.zeros(oracle.k), size), oracle.estimate(np.ones(oracle.k), size)
-        support.append((counts - zero) / (one - zero))  # of which the estimate is the counts
+        counts = (
+            np.where(first, share / first.sum(), (1 - share) / max((~first).sum(), 1))
+            * size
+        )
+        zero, one = (
+            oracle.estimate(np.zeros(oracle.k), size),
+            oracle.estimate(np.ones(oracle.k), size),
+        )
+        support.append(
+            (counts - zero) / (one - zero)
+        )  # of which the estimate is the counts
     sizes = (size,) * len(support)
-    return replace(protocol.empty_tally(), support=tuple(support), sizes=sizes, n_reports=n_rows)
+    return replace(
+        protocol.empty_tally(), support=tuple(support), sizes=sizes, n_reports=n_rows
+    )
 
 
 def losses_of(curve: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
@@ -155,15 +227,25 @@ def losses_of(curve: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
     found = compare_to_baseline(curve, confidence_level=level)
     known = found["metric"].unique().tolist()
     if metric not in known:
-        raise ValueError(f"of must be a metric of the curve, one of {known}, got {metric!r}")
-    found = found[(found["metric"] == metric) & (found["group"] == "all")].sort_values("epsilon")
+        raise ValueError(
+            f"of must be a metric of the curve, one of {known}, got {metric!r}"
+        )
+    found = found[(found["metric"] == metric) & (found["group"] == "all")].sort_values(
+        "epsilon"
+    )
     found = found[found["difference"].notna()]
     if len(found) < 2:
-        raise ValueError(f"curve must have finite scores of {metric!r} at two epsilons or more")
-    fitted = IsotonicRegression(increasing=False).fit_transform(np.arange(len(found)), found["difference"].abs())
+        raise ValueError(
+            f"curve must have finite scores of {metric!r} at two epsilons or more"
+        )
+    fitted = IsotonicRegression(increasing=False).fit_transform(
+        np.arange(len(found)), found["difference"].abs()
+    )
     reach = ((found["upper"] - found["lower"]) / 2).fillna(np.inf).to_numpy()
     table = {"epsilon": found["epsilon"].to_numpy(), "half_width": fitted}
-    return pd.DataFrame(table | {"lower": np.maximum(fitted - reach, 0), "upper": fitted + reach})
+    return pd.DataFrame(
+        table | {"lower": np.maximum(fitted - reach, 0), "upper": fitted + reach}
+    )
 
 
 def crossing(losses: pd.DataFrame, column: str, within: float) -> float:
@@ -178,4 +260,6 @@ def crossing(losses: pd.DataFrame, column: str, within: float) -> float:
         return float(epsilons[0])
     before, after = values[place - 1], values[place]
     weight = (before - within) / (before - after)
-    return float(epsilons[place - 1] * (epsilons[place] / epsilons[place - 1]) ** weight)
+    return float(
+        epsilons[place - 1] * (epsilons[place] / epsilons[place - 1]) ** weight
+    )

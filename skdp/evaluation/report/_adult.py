@@ -44,10 +44,18 @@ def age_sex_report(
     progress: Callable[[int], Any] | None = None,
 ) -> Path:
     """Run the age × sex study on Adult and write its report."""
-    frame = X.drop(columns=["fnlwgt", "education"])  # a weight of the survey, and education-num as text
+    frame = X.drop(
+        columns=["fnlwgt", "education"]
+    )  # a weight of the survey, and education-num as text
     groups = pd.Index([f"{AGE_THRESHOLD} or younger", f"over {AGE_THRESHOLD}"])
-    frame["age"] = pd.Categorical.from_codes((frame["age"] > AGE_THRESHOLD).to_numpy().astype(int), groups)
-    declared = {name: list(frame[name].cat.categories) for name in frame if name not in _NUMBERS_OF_ADULT}
+    frame["age"] = pd.Categorical.from_codes(
+        (frame["age"] > AGE_THRESHOLD).to_numpy().astype(int), groups
+    )
+    declared = {
+        name: list(frame[name].cat.categories)
+        for name in frame
+        if name not in _NUMBERS_OF_ADULT
+    }
     domain = Domain(declared | _NUMBERS_OF_ADULT).select(frame.columns)
     return study_report(
         frame.assign(income=y.to_numpy()),
@@ -73,7 +81,9 @@ def age_sex_report(
 
 def _told_by_relationship(frame: pd.DataFrame) -> str:
     tells = frame["relationship"].isin(["Husband", "Wife"])
-    right = (frame["relationship"].eq("Husband") == frame["sex"].eq("Male"))[tells].mean()
+    right = (frame["relationship"].eq("Husband") == frame["sex"].eq("Male"))[
+        tells
+    ].mean()
     return (
         f"A column that tells: relationship (Husband or Wife) tells the sex of {tells.mean():.1%} of the people, and "
         f"is right for {right:.2%} of them."

@@ -33,15 +33,26 @@ class CountStudy:
     def summary(self) -> pd.DataFrame:
         """Summarise the errors over the repeats."""
         rows, expected = [], self.expected.to_dict("index")
-        for (epsilon, postprocess), group in self.errors.groupby(["epsilon", "postprocess"], sort=False):
-            row: dict[str, Any] = {"epsilon": epsilon, "postprocess": postprocess, "repeats": len(group)}
+        for (epsilon, postprocess), group in self.errors.groupby(
+            ["epsilon", "postprocess"], sort=False
+        ):
+            row: dict[str, Any] = {
+                "epsilon": epsilon,
+                "postprocess": postprocess,
+                "repeats": len(group),
+            }
             for name in ("l1", "l2"):
                 row[f"{name}_mean"] = group[name].mean()
                 row[f"{name}_sd"] = group[name].std()
-                row[f"{name}_q05"], row[f"{name}_q95"] = group[name].quantile([0.05, 0.95])
+                row[f"{name}_q05"], row[f"{name}_q95"] = group[name].quantile(
+                    [0.05, 0.95]
+                )
             row["l2_rms"] = np.sqrt((group["l2"] ** 2).mean())
             if postprocess == "none":
-                row |= {f"{name}_expected": value for name, value in expected[epsilon].items()}
+                row |= {
+                    f"{name}_expected": value
+                    for name, value in expected[epsilon].items()
+                }
             row["coverage"] = group["covered"].mean()
             rows.append(row)
         return pd.DataFrame(rows)
@@ -117,7 +128,9 @@ def count_study(
     for index, epsilon in enumerate(epsilons):
         # A separate seed for each epsilon, as all would use the same noise otherwise.
         seed = None if random_state is None else random_state + index
-        encoder = RandomizedResponseEncoder(epsilon, strategy="joint", categories=domain, random_state=seed).fit(frame)
+        encoder = RandomizedResponseEncoder(
+            epsilon, strategy="joint", categories=domain, random_state=seed
+        ).fit(frame)
         # The mean of |N(0, s)| is s sqrt(2 / pi).
         variances = encoder.count_variances(truth)
         l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
@@ -125,7 +138,9 @@ def count_study(
         protocol, (oracle,) = encoder.protocol_, encoder.oracles_
         for repeat in range(repeats):
             # As `transform` and `estimate_counts`, which would code the same rows and make a table each time.
-            tally = protocol.tally(protocol.randomise(list(codes), [], encoder.randomness()))
+            tally = protocol.tally(
+                protocol.randomise(list(codes), [], encoder.randomness())
+            )
             if repeat == 0:
                 estimate = encoder.estimate_counts(tally, postprocess=postprocess[0])
                 releases.append(pd.concat([truth, estimate], axis=1))
@@ -135,31 +150,64 @@ def count_study(
             for name in postprocess:
                 count = POSTPROCESSORS[name](oracle, tally.support[0], len(cells), None)
                 errors.append(
-                    (epsilon, repeat, name, count_error(true, count), count_error(true, count, metric="l2"), covered)
+                    (
+                        epsilon,
+                        repeat,
+                        name,
+                        count_error(true, count),
+                        count_error(true, count, metric="l2"),
+                        covered,
+                    )
                 )
             advance()
     return CountStudy(
         pd.concat(releases, keys=list(epsilons), names=["epsilon"]),
-        pd.DataFrame(errors, columns=["epsilon", "repeat", "postprocess", "l1", "l2", "covered"]),
-        pd.DataFrame(expected, index=pd.Index(epsilons, name="epsilon"), columns=["l1_mean", "l2_rms"]),
+        pd.DataFrame(
+            errors, columns=["epsilon", "repeat", "postprocess", "l1", "l2", "covered"]
+        ),
+        pd.DataFrame(
+            expected,
+            index=pd.Index(epsilons, name="epsilon"),
+            columns=["l1_mean", "l2_rms"],
+        ),
     )
 
 
 def errors_by_trust(
-    counts: ArrayLike, *, epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0), delta: float = 1e-6
+    counts: ArrayLike,
+    *,
+    epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
+    delta: float = 1e-6,
 ) -> pd.DataFrame:
     """Compute the expected errors of counts by epsilon in three models: who is trusted decides the noise."""
     true = np.asarray(counts)
-    if true.ndim != 1 or true.size < 2 or true.dtype.kind not in "iu" or true.min() < 0 or true.sum() < 1:
-        raise ValueError("counts must be whole numbers of at least 0, of at least two values and one record")
+    if (
+        true.ndim != 1
+        or true.size < 2
+        or true.dtype.kind not in "iu"
+        or true.min() < 0
+        or true.sum() < 1
+    ):
+        raise ValueError(
+            "counts must be whole numbers of at least 0, of at least two values and one record"
+        )
     n, k, rows = int(true.sum()), true.size, []
     _check_epsilons(epsilons)
     for epsilon in epsilons:
         found = local_epsilon(epsilon, delta, n, partial(RandomizedResponse, k))
-        of_reports = (math.sqrt(RandomizedResponse(k, own).variance(true, n).sum()) for own in (epsilon, found))
+        of_reports = (
+            math.sqrt(RandomizedResponse(k, own).variance(true, n).sum())
+            for own in (epsilon, found)
+        )
         # The variance of discrete Laplace noise of ratio r is 2 r / (1 - r)**2.
-        rows.append((*of_reports, math.sqrt(2 * k * math.exp(-epsilon)) / -math.expm1(-epsilon)))
-    return pd.DataFrame(rows, index=pd.Index(epsilons, name="epsilon"), columns=["local", "shuffled", "central"])
+        rows.append(
+            (*of_reports, math.sqrt(2 * k * math.exp(-epsilon)) / -math.expm1(-epsilon))
+        )
+    return pd.DataFrame(
+        rows,
+        index=pd.Index(epsilons, name="epsilon"),
+        columns=["local", "shuffled", "central"],
+    )
 
 
 def declared_codes(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
@@ -176,6 +224,10 @@ def declared_codes(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
 
 def _check_epsilons(epsilons: Sequence[float]) -> None:
     if not isinstance(epsilons, Sequence | np.ndarray):
-        raise TypeError(f"epsilons must be a sequence of numbers, got {type(epsilons).__name__}")
+        raise TypeError(
+            f"epsilons must be a sequence of numbers, got {type(epsilons).__name__}"
+        )
     if not len(epsilons) or len(set(epsilons)) < len(epsilons):
-        raise ValueError(f"epsilons must be distinct, and at least one, got {list(epsilons)}")
+        raise ValueError(
+            f"epsilons must be distinct, and at least one, got {list(epsilons)}"
+        )

@@ -29,7 +29,10 @@ from skdp.evaluation.displays import (
 from skdp.evaluation.report._counts import CountStudy
 from skdp.evaluation.report._experiments import LEFT_OUT, NOT_PRIVATE
 
-_WIDTH, _HEIGHT = 5.2, 3.9  # inches: text of 10.5 points can be read on a telephone, too
+_WIDTH, _HEIGHT = (
+    5.2,
+    3.9,
+)  # inches: text of 10.5 points can be read on a telephone, too
 _STYLE = {
     "font.size": 10.5,
     "font.family": "sans-serif",
@@ -52,7 +55,9 @@ _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "skdp",
 }
-_FONTS = re.compile(r"'DejaVu Sans'[^;\"]*sans-serif\b")  # matplotlib's, by which it lays out
+_FONTS = re.compile(
+    r"'DejaVu Sans'[^;\"]*sans-serif\b"
+)  # matplotlib's, by which it lays out
 _MOST_CELLS = 20
 POSTPROCESS_NAMES = {
     "none": "unbiased",
@@ -76,31 +81,64 @@ def counts_figure(release: pd.DataFrame) -> str:
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.locator_params(axis="x", nbins=5)
         # Beside long labels the panel is too narrow for it.
-        title = axes.figure.suptitle(axes.get_title("left"), x=0.02, ha="left", fontsize=_STYLE["axes.titlesize"])
+        title = axes.figure.suptitle(
+            axes.get_title("left"), x=0.02, ha="left", fontsize=_STYLE["axes.titlesize"]
+        )
         title.set_parse_math(False)
         axes.set_title("", loc="left")
         return _svg(axes, columns=3)
 
 
-def error_figure(study: CountStudy, norm: str, by_trust: pd.DataFrame | None = None) -> str:
+def error_figure(
+    study: CountStudy, norm: str, by_trust: pd.DataFrame | None = None
+) -> str:
     """Draw the count error by epsilon: means with a band, the closed form, and what other models of trust have."""
     summary = study.summary()
     with _new_panels() as (axes,):
-        for colour, (name, group) in zip(COLOURS, summary.groupby("postprocess", sort=False), strict=False):
+        for colour, (name, group) in zip(
+            COLOURS, summary.groupby("postprocess", sort=False), strict=False
+        ):
             dashes = {"none": "-", "clip": "--", "simplex": "-.", "mle": ":"}[str(name)]
             label = f"{POSTPROCESS_NAMES[str(name)]}, mean"
-            axes.plot(group["epsilon"], group[f"{norm}_mean"], dashes, color=colour, marker="o", ms=3.5, label=label)
+            axes.plot(
+                group["epsilon"],
+                group[f"{norm}_mean"],
+                dashes,
+                color=colour,
+                marker="o",
+                ms=3.5,
+                label=label,
+            )
             if name == "none":
                 band = group[f"{norm}_q05"], group[f"{norm}_q95"]
                 axes.fill_between(
-                    group["epsilon"], *band, color=colour, alpha=0.15, lw=0, label="unbiased, 5 % to 95 %"
+                    group["epsilon"],
+                    *band,
+                    color=colour,
+                    alpha=0.15,
+                    lw=0,
+                    label="unbiased, 5 % to 95 %",
                 )
-        column, label = {"l1": ("l1_mean", "expected mean"), "l2": ("l2_rms", "closed form, rms")}[norm]
-        axes.plot(study.expected.index, study.expected[column], color=INK, lw=1.2, label=label)
+        column, label = {
+            "l1": ("l1_mean", "expected mean"),
+            "l2": ("l2_rms", "closed form, rms"),
+        }[norm]
+        axes.plot(
+            study.expected.index, study.expected[column], color=INK, lw=1.2, label=label
+        )
         if by_trust is not None:
             for name, style in (("shuffled", "s--"), ("central", "^--")):
                 label = f"{name}, rms"
-                axes.plot(by_trust.index, by_trust[name], style, color=INK, lw=1, ms=4, mfc="none", label=label)
+                axes.plot(
+                    by_trust.index,
+                    by_trust[name],
+                    style,
+                    color=INK,
+                    lw=1,
+                    ms=4,
+                    mfc="none",
+                    label=label,
+                )
         label_epsilons(axes, study.expected.index)
         axes.set_yscale("log")
         _write_out(axes.yaxis)
@@ -116,19 +154,29 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
 
     chosen = scores[scores["metric"] == metric]
     drawn = chosen[chosen["setting"] != LEFT_OUT]
-    epsilons = drawn["setting"].map(lambda setting: math.inf if setting == NOT_PRIVATE else float(setting))
+    epsilons = drawn["setting"].map(
+        lambda setting: math.inf if setting == NOT_PRIVATE else float(setting)
+    )
     curve = drawn.assign(epsilon=epsilons, group=drawn["classifier"], fold=0)
     band: Literal["std"] | None = "std" if curve["repeat"].nunique() > 1 else None
     with _new_panels() as (axes,):
         PrivacyCurveDisplay.from_curve(curve, band=band, ax=axes)
         axes.set_title(metric[0].upper() + metric[1:], parse_math=False)
-        absent = chosen[chosen["setting"] == LEFT_OUT].groupby("classifier", sort=False)["value"].mean()
+        absent = (
+            chosen[chosen["setting"] == LEFT_OUT]
+            .groupby("classifier", sort=False)["value"]
+            .mean()
+        )
         for colour, level in zip(COLOURS, absent, strict=False):
             axes.axhline(level, color=colour, ls=":", lw=1.4)
         extra = [Line2D([], [], color=INK, ls=":", lw=1.4, label="columns left out")]
         repeats = curve["repeat"].nunique()
-        shorter = {f"± 1 standard deviation over {repeats} repeats": f"± 1 sd over {repeats} splits"}
-        return _svg(axes, columns=2, extra=extra, names={"without noise": NOT_PRIVATE} | shorter)
+        shorter = {
+            f"± 1 standard deviation over {repeats} repeats": f"± 1 sd over {repeats} splits"
+        }
+        return _svg(
+            axes, columns=2, extra=extra, names={"without noise": NOT_PRIVATE} | shorter
+        )
 
 
 def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
@@ -158,9 +206,17 @@ def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
     """Draw the share of correct guesses from each released column alone."""
     with _new_panels(height=1.6 + 0.28 * len(carriers)) as (axes,):
         places = np.arange(len(carriers))
-        for place, (is_report, label) in enumerate([(False, "other column"), (True, "report")]):
+        for place, (is_report, label) in enumerate(
+            [(False, "other column"), (True, "report")]
+        ):
             chosen = (carriers["is_report"] == is_report).to_numpy()
-            axes.barh(places[chosen], carriers["alone"][chosen], height=0.7, color=COLOURS[5 - 4 * place], label=label)
+            axes.barh(
+                places[chosen],
+                carriers["alone"][chosen],
+                height=0.7,
+                color=COLOURS[5 - 4 * place],
+                label=label,
+            )
         axes.axvline(prior, color=INK, ls=":", lw=1.6, label="prior")
         label_rows(axes, [_short(name) for name in carriers.index])
         axes.set_xlim(0, 1)
@@ -170,14 +226,18 @@ def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
         return _svg(axes, columns=3)
 
 
-def marginal_figure(real: pd.DataFrame, synthetic: pd.DataFrame, column: Any, domain: Domain) -> str:
+def marginal_figure(
+    real: pd.DataFrame, synthetic: pd.DataFrame, column: Any, domain: Domain
+) -> str:
     with _new_panels(height=3.4) as (axes,):
         MarginalDisplay.from_tables(real, synthetic, [column], domain=domain, ax=axes)
         return _svg(axes, columns=2)
 
 
 @contextmanager
-def _new_panels(*, height: float = _HEIGHT, rows: int = 1, ratios: list[float] | None = None) -> Iterator[Any]:
+def _new_panels(
+    *, height: float = _HEIGHT, rows: int = 1, ratios: list[float] | None = None
+) -> Iterator[Any]:
     """Yield the panels of a figure in the report's style, without touching the user's backend or settings."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -198,17 +258,33 @@ def _new_panels(*, height: float = _HEIGHT, rows: int = 1, ratios: list[float] |
         yield figure.subplots(rows, squeeze=False, height_ratios=ratios).ravel()
 
 
-def _svg(axes: Any, *, columns: int, extra: Any = (), names: Mapping[str, str] | None = None) -> str:
+def _svg(
+    axes: Any, *, columns: int, extra: Any = (), names: Mapping[str, str] | None = None
+) -> str:
     """Move the legend of a panel below the figure, where it covers nothing, and write the figure."""
     legend = axes.get_legend()
     if legend is not None:
         labels = [text.get_text() for text in legend.get_texts()]
         # Of error bars, the legend's own handles have lost their markers.
-        drawn = {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-        handles = [drawn.get(label, own) for label, own in zip(labels, legend.legend_handles, strict=True)]
+        drawn = {
+            label: handle
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        handles = [
+            drawn.get(label, own)
+            for label, own in zip(labels, legend.legend_handles, strict=True)
+        ]
         legend.remove()
-        labels = [(names or {}).get(label, label) for label in labels] + [handle.get_label() for handle in extra]
-        draw_legend(axes.figure, [*handles, *extra], labels, loc="outside lower left", ncols=columns)
+        labels = [(names or {}).get(label, label) for label in labels] + [
+            handle.get_label() for handle in extra
+        ]
+        draw_legend(
+            axes.figure,
+            [*handles, *extra],
+            labels,
+            loc="outside lower left",
+            ncols=columns,
+        )
     text = io.StringIO()
     # No date: the file is reproducible.
     axes.figure.savefig(text, format="svg", metadata={"Date": None})

@@ -200,7 +200,10 @@ def study_report(
         random_state=study.seed(0),
         advance=every(repeats, advance),
     )
-    tables: Tables = {"release_counts": flatten_index(counts.releases), "count_errors": counts.summary()}
+    tables: Tables = {
+        "release_counts": flatten_index(counts.releases),
+        "count_errors": counts.summary(),
+    }
     content: dict[str, Any] = {
         "counts": {
             "repeats": f"{repeats:,}",
@@ -249,7 +252,11 @@ def study_report(
 def _by_trust(counts: CountStudy, delta: float) -> pd.DataFrame | None:
     """Return the errors of the same counts if reports are shuffled, or a curator is trusted."""
     true = counts.releases["true"].xs(counts.expected.index[0]).to_numpy()
-    return errors_by_trust(true, epsilons=list(counts.expected.index), delta=delta) if delta else None
+    return (
+        errors_by_trust(true, epsilons=list(counts.expected.index), delta=delta)
+        if delta
+        else None
+    )
 
 
 def _repaired(counts: CountStudy) -> bool:
@@ -258,7 +265,9 @@ def _repaired(counts: CountStudy) -> bool:
     return not np.allclose(means, means.iloc[0])
 
 
-def _check_before(study: Study, out: Path, repeats: Any, model_repeats: Any, delta: Any) -> None:
+def _check_before(
+    study: Study, out: Path, repeats: Any, model_repeats: Any, delta: Any
+) -> None:
     """Check in advance what would fail after minutes of work."""
     for name, number in (("repeats", repeats), ("model_repeats", model_repeats)):
         check_size(number, least=1, name=name)
@@ -269,7 +278,9 @@ def _check_before(study: Study, out: Path, repeats: Any, model_repeats: Any, del
     if not folder.is_dir():
         raise ValueError(f"`out` must be a folder, but {folder.name!r} is a file")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(f"`out` must be a folder that can be written to; {folder.name!r} cannot")
+        raise ValueError(
+            f"`out` must be a folder that can be written to; {folder.name!r} cannot"
+        )
     taken = [name for name in _FILES if (out / name).is_dir()]
     if taken:
         raise ValueError(f"`out` has folders with names of files to write: {taken}")
@@ -278,13 +289,21 @@ def _check_before(study: Study, out: Path, repeats: Any, model_repeats: Any, del
 
 
 def _model_content(
-    study: Study, models: Mapping[str, BaseEstimator], repeats: int, tables: Tables, advance: Callable[[], Any]
+    study: Study,
+    models: Mapping[str, BaseEstimator],
+    repeats: int,
+    tables: Tables,
+    advance: Callable[[], Any],
 ) -> dict[str, Any]:
     if study.target is None:
         return {"models": None, "fairness": None}
     scores = model_scores(study, models, repeats, advance)
     grouped = scores.groupby(["classifier", "setting", "metric"], sort=False)["value"]
-    tables["model_scores"] = grouped.agg(["mean", "std", "count"]).reset_index().merge(model_costs(scores), how="left")
+    tables["model_scores"] = (
+        grouped.agg(["mean", "std", "count"])
+        .reset_index()
+        .merge(model_costs(scores), how="left")
+    )
     wide, keys = scores_table(scores), ["columns are", "classifier"]
     positives, n = int(study.y.sum()), len(study.y)
     content: dict[str, Any] = {
@@ -301,13 +320,20 @@ def _model_content(
     audits = fairness_audits(study)
     advance()
     tables["fairness_audits"] = audit_table(audits)
-    example = fairness_report([0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1)
+    example = fairness_report(
+        [0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1
+    )
     groups = study.frame[study.sensitive]
     chosen = groups.isin(study.privileged)
     fairness = {
-        "rows": [f"{count:,}" if count else "" for count in (chosen.sum(), (~chosen).sum(), groups.isna().sum())],
+        "rows": [
+            f"{count:,}" if count else ""
+            for count in (chosen.sum(), (~chosen).sum(), groups.isna().sum())
+        ],
         "undefined": bool(scores["value"].isna().any()),
-        "definitions": list(zip(example["metric"].map(LABELS), example["definition"], strict=True))[6:],
+        "definitions": list(
+            zip(example["metric"].map(LABELS), example["definition"], strict=True)
+        )[6:],
         "figures": {name: scores_figure(scores, name) for name in SHOWN},
         "scores": written(wide.drop(columns=list(QUALITY)), keys[:1], keys[1]),
         "audit": fairness_figure(audits[study.example]),
@@ -316,13 +342,18 @@ def _model_content(
     return {"models": content, "fairness": fairness}
 
 
-def _leakage_content(study: Study, tables: Tables, advance: Callable[[], Any]) -> dict[str, Any] | None:
+def _leakage_content(
+    study: Study, tables: Tables, advance: Callable[[], Any]
+) -> dict[str, Any] | None:
     column = attacked_column(study)
     if column is None:
         return None
     results = attack_releases(study, advance)
     tables["leakage"] = leakage_table(results)
-    tables["carriers"] = pd.concat({epsilon: found.carriers for epsilon, found in results.items()}, names=["epsilon"])
+    tables["carriers"] = pd.concat(
+        {epsilon: found.carriers for epsilon, found in results.items()},
+        names=["epsilon"],
+    )
     tables["carriers"] = tables["carriers"].reset_index()
     tables["leakage_by_value"] = pd.concat(
         {epsilon: found.values for epsilon, found in results.items()}, names=["epsilon"]
@@ -334,19 +365,25 @@ def _leakage_content(study: Study, tables: Tables, advance: Callable[[], Any]) -
     return {
         "others": bool(study.others),
         "values": values_table(example.values.head(_MOST_VALUES)),
-        "left": f"; the {_MOST_VALUES} rarest, {left} more frequent ones are left out" if left > 0 else "",
+        "left": f"; the {_MOST_VALUES} rarest, {left} more frequent ones are left out"
+        if left > 0
+        else "",
         "column": column,
         "n_rows": f"{example.n_rows:,}",
         "bound": example.bound,
         "exact": example.bound == EXACT,
         "guesses": leakage_figure(results, column),
-        "table": written(tables["leakage"].drop(columns=["lower", "upper"]), ["epsilon"]),
+        "table": written(
+            tables["leakage"].drop(columns=["lower", "upper"]), ["epsilon"]
+        ),
         "carriers_figure": carriers_figure(carriers, example.baseline, column),
         "carriers": carriers_table(carriers),
     }
 
 
-def _synthesis_content(study: Study, delta: float, tables: Tables, advance: Callable[[], Any]) -> dict[str, Any]:
+def _synthesis_content(
+    study: Study, delta: float, tables: Tables, advance: Callable[[], Any]
+) -> dict[str, Any]:
     synthesis = synthesize(study, delta, advance)
     curve = synthesis.curve
     tables["synthesis"] = curve[["epsilon", "metric", "value"]]
@@ -354,9 +391,15 @@ def _synthesis_content(study: Study, delta: float, tables: Tables, advance: Call
     return {
         "names": ", ".join(map(str, study.domain.columns)),
         "partly": len(study.domain.columns) < study.frame.shape[1],
-        "figures": {name: curve_figure(curve, name, "real rows") for name in curve["metric"].unique()},
+        "figures": {
+            name: curve_figure(curve, name, "real rows")
+            for name in curve["metric"].unique()
+        },
         "marginals": {
-            str(name): marginal_figure(synthesis.real, synthesis.synthetic, name, study.domain) for name in shown
+            str(name): marginal_figure(
+                synthesis.real, synthesis.synthetic, name, study.domain
+            )
+            for name in shown
         },
         "table": synthesis_table(curve),
         "remarks": synthesis.remarks,
@@ -368,7 +411,9 @@ def _import_jinja2() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        raise ImportError('jinja2 is needed for the report: pip install "skdp[plot]"') from error
+        raise ImportError(
+            'jinja2 is needed for the report: pip install "skdp[plot]"'
+        ) from error
     return jinja2
 
 
@@ -380,12 +425,18 @@ def _render(**content: Any) -> str:
         """Escape a text, and set e^ε as a power."""
         return Markup(escape(text).replace("e^ε", Markup("e<sup>ε</sup>")))
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
     environment.filters |= {
         "anchor": lambda text: re.sub(r"\W+", "-", text.lower()).strip("-"),
         "base64": lambda text: base64.b64encode(text.encode()).decode(),
         "powers": powers,
         "title_case": lambda text: text[0].upper() + text[1:],
     }
-    template = files("skdp.evaluation.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    template = (
+        files("skdp.evaluation.report")
+        .joinpath("page.html.j2")
+        .read_text(encoding="utf-8")
+    )
     return str(environment.from_string(template).render(content))

@@ -27,7 +27,9 @@ from skdp.metrics.fairness import find_positive_label
 PARAM_NAME = "columns__private__encoder__epsilon"
 """The name of the epsilon parameter of `Study.model`."""
 
-LOGISTIC = LogisticRegression(solver="newton-cholesky")  # a third of the time of the default, and as accurate
+LOGISTIC = LogisticRegression(
+    solver="newton-cholesky"
+)  # a third of the time of the default, and as accurate
 _MOST_CATEGORIES = 50  # beyond this, rare ones share a column, as names of people would be one column each
 _FEWEST = 4  # rows of a class, so that each split has one to train and one to test
 
@@ -68,22 +70,53 @@ class Study:
             )
         columns = list(domain.columns if columns is None else columns)
         if not epsilons or len(set(epsilons)) < len(epsilons):
-            raise ValueError(f"`epsilons` must be distinct, and at least one, got {list(epsilons)}")
-        absent = [name for name in (*domain.columns, *([] if target is None else [target])) if name not in frame]
+            raise ValueError(
+                f"`epsilons` must be distinct, and at least one, got {list(epsilons)}"
+            )
+        absent = [
+            name
+            for name in (*domain.columns, *([] if target is None else [target]))
+            if name not in frame
+        ]
         if absent:
-            raise ValueError(f"the table has no columns {absent}; it has {frame.columns.to_list()}")
+            raise ValueError(
+                f"the table has no columns {absent}; it has {frame.columns.to_list()}"
+            )
         undeclared = [name for name in columns if name not in domain.columns]
         if undeclared:
-            raise ValueError(f"the domain must declare the columns to protect; it lacks {undeclared}")
+            raise ValueError(
+                f"the domain must declare the columns to protect; it lacks {undeclared}"
+            )
         _check_roles(columns, target, sensitive)
-        frame, domain = _with_labels(frame, domain, [name for name in domain.columns if name != target], columns)
+        frame, domain = _with_labels(
+            frame, domain, [name for name in domain.columns if name != target], columns
+        )
         if domain.select(columns).size < 2:
-            raise ValueError(f"`columns`: {columns} can have one value only, so there is nothing to protect")
+            raise ValueError(
+                f"`columns`: {columns} can have one value only, so there is nothing to protect"
+            )
         if target is not None:
             frame = frame.assign(**{target: _positive(frame[target], positive_label)})
-            domain = Domain({name: domain[name] for name in domain.columns} | {target: [False, True]})
-        groups = [] if sensitive is None else _privileged(domain, frame[sensitive], privileged)
-        return cls(frame, domain, columns, target, sensitive, groups, list(epsilons), random_state, n_jobs)
+            domain = Domain(
+                {name: domain[name] for name in domain.columns}
+                | {target: [False, True]}
+            )
+        groups = (
+            []
+            if sensitive is None
+            else _privileged(domain, frame[sensitive], privileged)
+        )
+        return cls(
+            frame,
+            domain,
+            columns,
+            target,
+            sensitive,
+            groups,
+            list(epsilons),
+            random_state,
+            n_jobs,
+        )
 
     @property
     def protected(self) -> Domain:
@@ -98,7 +131,9 @@ class Study:
     def coded(self, frame: pd.DataFrame, unchanged: Sequence[Any] = ()) -> pd.DataFrame:
         """Replace text by whole numbers, which encoders read in a hundredth of the time; missing is one of them."""
         columns: dict[Any, Any] = {}
-        for name, column in frame.drop(columns=[*unchanged, self.target], errors="ignore").items():
+        for name, column in frame.drop(
+            columns=[*unchanged, self.target], errors="ignore"
+        ).items():
             if name in self.numbers:
                 columns[name] = column.astype(float)
             else:
@@ -141,46 +176,88 @@ class Study:
         if self.random_state is None:
             return None
         # With its length, as NumPy ignores trailing zeros.
-        return int(np.random.SeedSequence([self.random_state, len(key), *key]).generate_state(1)[0])
+        return int(
+            np.random.SeedSequence([self.random_state, len(key), *key]).generate_state(
+                1
+            )[0]
+        )
 
     def encoder(self, epsilon: float, *key: int) -> RandomizedResponseEncoder:
         """Return a fitted encoder of the protected columns."""
         seed = self.seed(*key, self.epsilons.index(epsilon))
-        encoder = RandomizedResponseEncoder(epsilon, strategy="joint", categories=self.protected, random_state=seed)
+        encoder = RandomizedResponseEncoder(
+            epsilon, strategy="joint", categories=self.protected, random_state=seed
+        )
         return encoder.fit(self.frame[self.columns])
 
-    def model(self, classifier: BaseEstimator | None = None, *, protected: str) -> Pipeline:
+    def model(
+        self, classifier: BaseEstimator | None = None, *, protected: str
+    ) -> Pipeline:
         """Return a classifier of all columns, as `features` and `coded` return them."""
         names = self.others
-        if protected == "as they are":  # in synthetic rows, which have the declared columns
+        if (
+            protected == "as they are"
+        ):  # in synthetic rows, which have the declared columns
             names = [name for name in self.domain.columns if name != self.target]
         parts: list[Any] = [("others", "passthrough", names)]
-        if not isinstance(classifier, HistGradientBoostingClassifier):  # which takes codes, and missing numbers
+        if not isinstance(
+            classifier, HistGradientBoostingClassifier
+        ):  # which takes codes, and missing numbers
             one_hot = OneHotEncoder(
-                handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES, sparse_output=False
+                handle_unknown="infrequent_if_exist",
+                max_categories=_MOST_CATEGORIES,
+                sparse_output=False,
             )
-            scaled = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
+            scaled = make_pipeline(
+                SimpleImputer(keep_empty_features=True), StandardScaler()
+            )
             parts = [
                 ("numbers", scaled, [name for name in names if name in self.numbers]),
-                ("categories", one_hot, [name for name in names if name not in self.numbers]),
+                (
+                    "categories",
+                    one_hot,
+                    [name for name in names if name not in self.numbers],
+                ),
             ]
         if protected == "reported":
-            encoder = RandomizedResponseEncoder(strategy="joint", categories=self.protected)
+            encoder = RandomizedResponseEncoder(
+                strategy="joint", categories=self.protected
+            )
             known = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-            parts.insert(0, ("private", Pipeline([("encoder", encoder), ("one_hot", known)]), self.columns))
+            parts.insert(
+                0,
+                (
+                    "private",
+                    Pipeline([("encoder", encoder), ("one_hot", known)]),
+                    self.columns,
+                ),
+            )
         last = clone(LOGISTIC if classifier is None else classifier)
         if protected == "left out" and not self.others:
-            last = DummyClassifier()  # nothing is left to predict from but the shares of the target
-        return Pipeline([("columns", ColumnTransformer(parts, remainder="drop")), ("classifier", last)])
+            last = (
+                DummyClassifier()
+            )  # nothing is left to predict from but the shares of the target
+        return Pipeline(
+            [
+                ("columns", ColumnTransformer(parts, remainder="drop")),
+                ("classifier", last),
+            ]
+        )
 
 
 def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
     if target in columns:
-        raise ValueError(f"`target` {target!r} cannot be one of the protected columns {columns}")
+        raise ValueError(
+            f"`target` {target!r} cannot be one of the protected columns {columns}"
+        )
     if sensitive is not None and target is None:
-        raise ValueError("`sensitive` needs `target`: fairness is about predictions of it")
+        raise ValueError(
+            "`sensitive` needs `target`: fairness is about predictions of it"
+        )
     if sensitive is not None and sensitive not in columns:
-        raise ValueError(f"`sensitive` must be one of the protected columns {columns}, got {sensitive!r}")
+        raise ValueError(
+            f"`sensitive` must be one of the protected columns {columns}, got {sensitive!r}"
+        )
 
 
 def _with_labels(
@@ -194,14 +271,19 @@ def _with_labels(
         if name in protected and isinstance(domain[name], Interval):
             labels = pd.Series(list(domain[name].labels), name=name)
             labelled[name] = labels.take(column.astype(np.intp)).set_axis(frame.index)
-    declared = {name: list(domain[name].labels) if name in labelled else domain[name] for name in names}
+    declared = {
+        name: list(domain[name].labels) if name in labelled else domain[name]
+        for name in names
+    }
     return frame.assign(**labelled), Domain(declared)
 
 
 def _positive(column: pd.Series, label: Any) -> pd.Series:
     """Return which rows have the positive label."""
     if column.isna().any():
-        raise ValueError(f"`target`: column {column.name!r} has missing values; leave these rows out")
+        raise ValueError(
+            f"`target`: column {column.name!r} has missing values; leave these rows out"
+        )
     positive = column.isin([find_positive_label(label, target=column)])
     if min(positive.sum(), (~positive).sum()) < _FEWEST:
         raise ValueError(
@@ -212,12 +294,18 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
 
 
 def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]:
-    values = list(privileged) if isinstance(privileged, list | tuple | set) else [privileged]
+    values = (
+        list(privileged) if isinstance(privileged, list | tuple | set) else [privileged]
+    )
     attribute = domain[column.name]
     labels = list(attribute.labels)
-    if any(is_missing(value) or value not in labels for value in values) or len(set(values)) >= len(labels):
+    if any(is_missing(value) or value not in labels for value in values) or len(
+        set(values)
+    ) >= len(labels):
         declared = (
-            "that occur; numbers may have bins, by `edges`" if attribute.observed else f"that are declared: {labels}"
+            "that occur; numbers may have bins, by `edges`"
+            if attribute.observed
+            else f"that are declared: {labels}"
         )
         raise ValueError(
             f"`privileged` must be some of the values of `sensitive` {column.name!r}, and not all, {declared}"
@@ -225,5 +313,7 @@ def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]
     chosen = column.isin(values)
     if chosen.all() or not chosen.any():
         which = "none but" if chosen.all() else "no"
-        raise ValueError(f"`privileged`: column {column.name!r} has {which} such rows, so there are no two groups")
+        raise ValueError(
+            f"`privileged`: column {column.name!r} has {which} such rows, so there are no two groups"
+        )
     return values

@@ -14,11 +14,17 @@ from skdp.evaluation.report._study import Study
 from skdp.evaluation.report._tables import SHOWN, label, short, whole
 
 
-def summarise(study: Study, counts: CountStudy, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+def summarise(
+    study: Study, counts: CountStudy, tables: Mapping[str, pd.DataFrame]
+) -> list[str]:
     """Write what one epsilon costs: in counts, in scores of the best classifier, in leakage and in synthetic rows."""
     lines = [_of_counts(study, counts)]
     if "model_scores" in tables:
-        lines += _of_models(tables["model_scores"], study.example, max(study.y.mean(), 1 - study.y.mean()))
+        lines += _of_models(
+            tables["model_scores"],
+            study.example,
+            max(study.y.mean(), 1 - study.y.mean()),
+        )
     if "leakage" in tables:
         lines += _of_leakage(tables, study.example, attacked_column(study))
     scored = study.target is not None and study.scores_hold
@@ -28,9 +34,12 @@ def summarise(study: Study, counts: CountStudy, tables: Mapping[str, pd.DataFram
 def _of_counts(study: Study, counts: CountStudy) -> str:
     release = counts.releases.loc[study.example]
     reach = float(((release["upper"] - release["lower"]) / 2).max())
-    cells = f"each of the {study.protected.size} counts of the {len(study.frame):,} records"
+    cells = (
+        f"each of the {study.protected.size} counts of the {len(study.frame):,} records"
+    )
     return (
-        f"At epsilon {short(study.example)}, {cells} is known within ± {whole(reach)} (95 % intervals of one release)."
+        f"At epsilon {short(study.example)}, {cells} is known within "
+        f"± {whole(reach)} (95 % intervals of one release)."
     )
 
 
@@ -41,7 +50,9 @@ def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[st
     blind = plain["accuracy"].max() < majority + 0.01
     metric = "AUC" if blind else "accuracy"
     best = str(plain[metric].idxmax())
-    found = table[["mean", "difference", "lower", "upper"]].to_dict("index")[epsilon, metric, best]
+    found = table[["mean", "difference", "lower", "upper"]].to_dict("index")[
+        epsilon, metric, best
+    ]
     reached, *ends = found.values()
     cost = f"The {metric} of {best} is {_decimals(reached)}, and {_decimals(plain[metric, best])} without noise"
     lines = [f"{cost}: {difference(*ends)}."]
@@ -52,17 +63,23 @@ def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[st
     means: list[Any] = [table.loc[epsilon]["mean"], plain]
     gap = [part.get((SHOWN[0], best), np.nan) for part in means]
     if np.isfinite(gap).all():
-        lines.append(f"Its {SHOWN[0]} is {_decimals(gap[0])}, and {_decimals(gap[1])} without noise.")
+        lines.append(
+            f"Its {SHOWN[0]} is {_decimals(gap[0])}, and {_decimals(gap[1])} without noise."
+        )
     return lines
 
 
-def _of_leakage(tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any) -> list[str]:
+def _of_leakage(
+    tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any
+) -> list[str]:
     own = tables["leakage"].set_index("epsilon").loc[epsilon]
     lines = [
         f"Who sees all that is released guesses {column} right for {own['with the report']:.1%} of records, without "
         f"the reports for {own['without the report']:.1%}; the most frequent value is right for {own['prior']:.1%}."
     ]
-    values = tables["leakage_by_value"].query("epsilon == @epsilon and auc_lower == auc_lower")
+    values = tables["leakage_by_value"].query(
+        "epsilon == @epsilon and auc_lower == auc_lower"
+    )
     if len(values):
         most = values.sort_values("auc_lower", kind="stable").iloc[-1]
         known = f"{label(most['value'])} ({most['share']:.1%} of the rows)"
@@ -81,7 +98,11 @@ def _of_leakage(tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any)
 
 def _of_synthesis(curve: pd.DataFrame, epsilon: float, *, scored: bool) -> str:
     values = curve.set_index(["epsilon", "metric"])["value"]
-    order = "2-way" if (epsilon, "mean error of 2-way marginals") in values.index else "1-way"
+    order = (
+        "2-way"
+        if (epsilon, "mean error of 2-way marginals") in values.index
+        else "1-way"
+    )
     things = "pairs of columns" if order == "2-way" else "columns"
     error = values[epsilon, f"mean error of {order} marginals"]
     text = f"In synthetic rows of a curator, shares of {things} are off by {error:.1%} on average (total variation)"
@@ -89,7 +110,11 @@ def _of_synthesis(curve: pd.DataFrame, epsilon: float, *, scored: bool) -> str:
     if not scored or (epsilon, auc) not in values.index:
         return f"{text}."
     ends = _decimals(values[epsilon, auc]), _decimals(values[np.inf, auc])
-    verdict = " It learns nothing from them: 0.5 is chance." if values[epsilon, auc] <= 0.5 else ""
+    verdict = (
+        " It learns nothing from them: 0.5 is chance."
+        if values[epsilon, auc] <= 0.5
+        else ""
+    )
     return f"{text}; a logistic regression trained on them has an AUC of {ends[0]}, on real rows {ends[1]}.{verdict}"
 
 
@@ -97,7 +122,9 @@ def difference(change: float, lower: float, upper: float) -> str:
     """Write what noise changes in a score: only what is beyond chance is called a cost."""
     if np.isnan(lower):
         return f"{_decimals(change)} on one split of the rows"
-    lower, upper = np.clip([lower, upper], -1, 1)  # as scores are between 0 and 1; of two splits little is known
+    lower, upper = np.clip(
+        [lower, upper], -1, 1
+    )  # as scores are between 0 and 1; of two splits little is known
     if lower <= 0 <= upper:
         interval = f"(95 % interval {_decimals(lower)} to {_decimals(upper)})"
         return f"a difference of {_decimals(change)} {interval}, which may be chance"

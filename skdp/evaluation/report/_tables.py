@@ -19,7 +19,12 @@ from skdp.frames import flatten_index
 SHOWN = ("statistical parity difference", "equal opportunity difference")
 """The metrics of fairness that have a figure."""
 
-_ATTACKS = ("with the report", "without the report", "prior", "bound for the report alone")
+_ATTACKS = (
+    "with the report",
+    "without the report",
+    "prior",
+    "bound for the report alone",
+)
 _ERRORS = {
     "l1_mean": "mean L1",
     "l1_mean_expected": "expected L1",
@@ -41,7 +46,11 @@ def whole(value: float) -> str:
 
 def decimals(value: float) -> str:
     """Write a number with four decimals."""
-    return "undefined" if np.isnan(value) else f"{value:.4f}".replace("-", "−").replace("inf", "∞")
+    return (
+        "undefined"
+        if np.isnan(value)
+        else f"{value:.4f}".replace("-", "−").replace("inf", "∞")
+    )
 
 
 Written = dict[str, Any]
@@ -57,14 +66,22 @@ def written(
     """Write a table: an epsilon in short, other fractions with four decimals, unless another format is given."""
     if group is not None and frame[group].is_unique:
         labels, group = [group, *labels], None
-    chosen = {name: decimals if frame[name].dtype.kind == "f" else str for name in frame.columns}
+    chosen = {
+        name: decimals if frame[name].dtype.kind == "f" else str
+        for name in frame.columns
+    }
     chosen |= {"epsilon": short} | dict(formats or {})
     cells = {name: list(map(chosen[name], frame[name])) for name in frame.columns}
-    names = [", ".join(filter(None, parts)) for parts in zip(*(cells[name] for name in labels), strict=True)]
+    names = [
+        ", ".join(filter(None, parts))
+        for parts in zip(*(cells[name] for name in labels), strict=True)
+    ]
     rest = [name for name in frame.columns if name not in (*labels, group)]
     rows = zip(names, *(cells[name] for name in rest), strict=True)
     prefix = "epsilon " if group == "epsilon" else ""
-    of = [""] * len(names) if group is None else [prefix + cell for cell in cells[group]]
+    of = (
+        [""] * len(names) if group is None else [prefix + cell for cell in cells[group]]
+    )
     groups = itertools.groupby(zip(of, rows, strict=True), key=lambda pair: pair[0])
     return {
         "columns": [", ".join(filter(None, map(str, labels))), *map(str, rest)],
@@ -74,7 +91,13 @@ def written(
 
 
 def counts_table(study: CountStudy) -> Written:
-    numbers = {"true": "true count", "count": "estimate", "std_error": "std. error", "lower": "lower", "upper": "upper"}
+    numbers = {
+        "true": "true count",
+        "count": "estimate",
+        "std_error": "std. error",
+        "lower": "lower",
+        "upper": "upper",
+    }
     flat = flatten_index(study.releases.rename(columns=numbers))
     names = list(flat.columns[1 : study.releases.index.nlevels])
     formats = {**dict.fromkeys(names, label), **dict.fromkeys(numbers.values(), whole)}
@@ -85,33 +108,62 @@ def errors_table(study: CountStudy) -> Written:
     """Write the errors of the counts by epsilon, without redundant rows."""
     summary = study.summary()
     named = summary.assign(postprocess=summary["postprocess"].map(POSTPROCESS_NAMES))
-    names = {"epsilon": "epsilon", "postprocess": "estimate", **_ERRORS, "coverage": "95 % intervals hold"}
+    names = {
+        "epsilon": "epsilon",
+        "postprocess": "estimate",
+        **_ERRORS,
+        "coverage": "95 % intervals hold",
+    }
     errors = named[list(names)].rename(columns=names)
     # If no unbiased count is negative, the other estimates are the same.
-    errors = errors[~errors[["epsilon", "mean L1", "mean L2", "rms L2"]].round(6).duplicated()]
-    formats = {**dict.fromkeys(_ERRORS.values(), whole), "95 % intervals hold": lambda share: f"{share:.1%}"}
+    errors = errors[
+        ~errors[["epsilon", "mean L1", "mean L2", "rms L2"]].round(6).duplicated()
+    ]
+    formats = {
+        **dict.fromkeys(_ERRORS.values(), whole),
+        "95 % intervals hold": lambda share: f"{share:.1%}",
+    }
     return written(errors, ["estimate"], "epsilon", formats)
 
 
 def scores_table(scores: pd.DataFrame) -> pd.DataFrame:
     """Write the mean and standard deviation of each score, the models without privacy first."""
     by_classifier = scores.sort_values("classifier", kind="stable")
-    grouped = by_classifier.groupby(["classifier", "setting", "metric"], sort=False)["value"].agg(["mean", "std"])
-    text = grouped["mean"].map(decimals) + grouped["std"].map(lambda sd: "" if np.isnan(sd) else f" ± {sd:.4f}")
+    grouped = by_classifier.groupby(["classifier", "setting", "metric"], sort=False)[
+        "value"
+    ].agg(["mean", "std"])
+    text = grouped["mean"].map(decimals) + grouped["std"].map(
+        lambda sd: "" if np.isnan(sd) else f" ± {sd:.4f}"
+    )
     wide = text.unstack("metric", sort=False).reset_index()
-    first = wide["setting"].map(lambda setting: 1 if setting == LEFT_OUT else 0 if isinstance(setting, str) else 2)
+    first = wide["setting"].map(
+        lambda setting: (
+            1 if setting == LEFT_OUT else 0 if isinstance(setting, str) else 2
+        )
+    )
     wide = wide.assign(place=first).sort_values(["classifier", "place"], kind="stable")
-    wide["setting"] = [setting if isinstance(setting, str) else f"ε = {short(setting)}" for setting in wide["setting"]]
-    return wide.drop(columns="place").rename(columns={"setting": "columns are"}).rename_axis(columns=None)
+    wide["setting"] = [
+        setting if isinstance(setting, str) else f"ε = {short(setting)}"
+        for setting in wide["setting"]
+    ]
+    return (
+        wide.drop(columns="place")
+        .rename(columns={"setting": "columns are"})
+        .rename_axis(columns=None)
+    )
 
 
 def audit_table(audits: Mapping[float, Mapping[str, pd.DataFrame]]) -> pd.DataFrame:
     """Arrange the differences of all audits in one table."""
     rows: list[dict[str, Any]] = []
     for epsilon, reports in audits.items():
-        by_metric = {name: report.set_index("metric") for name, report in reports.items()}
+        by_metric = {
+            name: report.set_index("metric") for name, report in reports.items()
+        }
         for metric in SHOWN:
-            values = {name: table.loc[metric, "value"] for name, table in by_metric.items()}
+            values = {
+                name: table.loc[metric, "value"] for name, table in by_metric.items()
+            }
             ends = by_metric[DEBIASED].loc[metric, ["lower", "upper"]]
             rows.append({"epsilon": epsilon, "metric": metric, **values, **ends})
     return pd.DataFrame(rows)
@@ -120,7 +172,14 @@ def audit_table(audits: Mapping[float, Mapping[str, pd.DataFrame]]) -> pd.DataFr
 def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
     """Return the shares of correct guesses at each epsilon."""
     rows = [
-        (epsilon, one.accuracy, one.accuracy_without_report, one.baseline, one.bayes_bound, *one.interval())
+        (
+            epsilon,
+            one.accuracy,
+            one.accuracy_without_report,
+            one.baseline,
+            one.bayes_bound,
+            *one.interval(),
+        )
         for epsilon, one in results.items()
     ]
     return pd.DataFrame(rows, columns=["epsilon", *_ATTACKS, "lower", "upper"])
@@ -132,14 +191,19 @@ def values_table(values: pd.DataFrame) -> Written:
     def between(name: str, form: str, nothing: str = "undefined") -> list[str]:
         rows = values[[name, f"{name}_lower", f"{name}_upper"]].to_numpy()
         return [
-            nothing if np.isnan(row[0]) else f"{{0:{form}}} ({{1:{form}}} to {{2:{form}}})".format(*row) for row in rows
+            nothing
+            if np.isnan(row[0])
+            else f"{{0:{form}}} ({{1:{form}}} to {{2:{form}}})".format(*row)
+            for row in rows
         ]
 
     shown = {
         "value": [label(value) for value in values.index],
         "of the rows": [f"{share:.1%}" for share in values["share"]],
         "AUC": between("auc", ".3f"),
-        "AUC without the report": [f"{auc:.3f}" for auc in values["auc_without_report"]],
+        "AUC without the report": [
+            f"{auc:.3f}" for auc in values["auc_without_report"]
+        ],
         "lift": between("lift", ".1f"),
         "precision": between("precision", ".0%", "not guessed"),
     }
@@ -160,10 +224,17 @@ def carriers_table(carriers: pd.DataFrame) -> Written:
 def synthesis_table(curve: pd.DataFrame) -> Written:
     """Write the metrics side by side, the real rows last."""
     metrics = list(dict.fromkeys(curve["metric"]))
-    wide = curve.pivot(index="epsilon", columns="metric", values="value")[metrics].reset_index()
-    formats: dict[str, Any] = dict.fromkeys(metrics, lambda value: "" if np.isnan(value) else decimals(value))
+    wide = curve.pivot(index="epsilon", columns="metric", values="value")[
+        metrics
+    ].reset_index()
+    formats: dict[str, Any] = dict.fromkeys(
+        metrics, lambda value: "" if np.isnan(value) else decimals(value)
+    )
     return written(
-        wide, ["epsilon"], None, formats | {"epsilon": lambda one: "real rows" if np.isinf(one) else short(one)}
+        wide,
+        ["epsilon"],
+        None,
+        formats | {"epsilon": lambda one: "real rows" if np.isinf(one) else short(one)},
     )
 
 

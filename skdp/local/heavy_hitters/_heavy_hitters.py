@@ -24,10 +24,23 @@ from skdp.base import (
     warn_of_loss,
 )
 from skdp.coding import objects_of
-from skdp.local.heavy_hitters._prefixes import Candidate, PrefixProtocol, WordCoder, check_words, grow
+from skdp.local.heavy_hitters._prefixes import (
+    Candidate,
+    PrefixProtocol,
+    WordCoder,
+    check_words,
+    grow,
+)
 from skdp.local.protocol import read_report_table
 from skdp.oracles import check_bytes, check_size, support_variance
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, search_advice, spend
+from skdp.privacy import (
+    PrivacyGuarantee,
+    PrivacyLedger,
+    Shuffled,
+    check_epsilon,
+    search_advice,
+    spend,
+)
 from skdp.privacy.shuffle import any_pair
 from skdp.typing import ColumnLike, TableLike
 
@@ -150,7 +163,11 @@ class HeavyHitters(OnSite, BaseEstimator):
     def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
         """What one report promises; known before `fit`, since clients never fit."""
         epsilon = self._protocol().oracle.epsilon
-        return PrivacyGuarantee(epsilon, mechanism="local hashing of a prefix", secure=self.random_state is None)
+        return PrivacyGuarantee(
+            epsilon,
+            mechanism="local hashing of a prefix",
+            secure=self.random_state is None,
+        )
 
     def _protocol(self) -> PrefixProtocol:
         """Check all that client and server share."""
@@ -159,7 +176,9 @@ class HeavyHitters(OnSite, BaseEstimator):
             epsilon = epsilon.local_epsilon(lambda local: (any_pair(local),))
         check_ledger(self.ledger)
         check_random_state(self.random_state)
-        return PrefixProtocol(check_epsilon(epsilon), WordCoder(self.max_length, self.alphabet))
+        return PrefixProtocol(
+            check_epsilon(epsilon), WordCoder(self.max_length, self.alphabet)
+        )
 
     def _search(self, protocol: PrefixProtocol) -> tuple[int, int, float]:
         """Check what the server alone uses."""
@@ -208,7 +227,9 @@ class HeavyHitters(OnSite, BaseEstimator):
             spend(self.ledger, guarantee, type(self).__name__, n_rows=len(values))
         if not hasattr(self, "_calls"):
             self._calls = CallCounter()
-        source = coins(self.random_state, type(self).__name__, self._calls.advance(), "report")
+        source = coins(
+            self.random_state, type(self).__name__, self._calls.advance(), "report"
+        )
         return table.rebuild(list(protocol.report(symbols, source).T), protocol.columns)
 
     @all_or_nothing
@@ -239,18 +260,28 @@ class HeavyHitters(OnSite, BaseEstimator):
         protocol = self._protocol()
         n_top, n_candidates, level = self._search(protocol)
         rows = _read_reports(reports, protocol)
-        groups = [rows[rows[:, 0] == group] for group in range(len(protocol.coder.steps))]
+        groups = [
+            rows[rows[:, 0] == group] for group in range(len(protocol.coder.steps))
+        ]
         if not all(map(len, groups)):
-            raise ValueError(f"each of the {len(groups)} groups needs a report; got {len(rows)} reports in all")
-        words = _estimates(protocol, grow(protocol, groups, n_candidates), len(rows), level)
+            raise ValueError(
+                f"each of the {len(groups)} groups needs a report; got {len(rows)} reports in all"
+            )
+        words = _estimates(
+            protocol, grow(protocol, groups, n_candidates), len(rows), level
+        )
         self.top_ = words[words["lower"] > 0].head(n_top).reset_index(drop=True)
         self.n_reports_ = len(rows)
         return self
 
 
-def _estimates(protocol: PrefixProtocol, candidates: list[Candidate], n: int, level: float) -> pd.DataFrame:
+def _estimates(
+    protocol: PrefixProtocol, candidates: list[Candidate], n: int, level: float
+) -> pd.DataFrame:
     """Estimate the counts of whole words, with intervals that hold for all words that were considered."""
-    rows = [(candidate.support, candidate.n, candidate.n_rivals) for candidate in candidates]
+    rows = [
+        (candidate.support, candidate.n, candidate.n_rivals) for candidate in candidates
+    ]
     support, sizes, n_rivals = np.array(rows, float).reshape(-1, 3).T
     inside = protocol.estimate(support, sizes)
     shares = np.clip(np.nan_to_num(inside / sizes), 0, 1)
@@ -259,18 +290,41 @@ def _estimates(protocol: PrefixProtocol, candidates: list[Candidate], n: int, le
     std_error = np.sqrt(variance) * n / sizes
     # The level is shared among the lengths of words. Words of a length are first considered in one step, and are known
     # before its group is read, and so is their number: there are fewer short words.
-    reach = -ndtri((1 - level) / (2 * (protocol.coder.max_length + 1) * n_rivals)) * std_error
+    reach = (
+        -ndtri((1 - level) / (2 * (protocol.coder.max_length + 1) * n_rivals))
+        * std_error
+    )
     counts = inside * n / sizes
-    words = np.array([protocol.coder.word(candidate.symbols) for candidate in candidates], object)
+    words = np.array(
+        [protocol.coder.word(candidate.symbols) for candidate in candidates], object
+    )
     lower, upper = np.nan_to_num(counts) - reach, np.nan_to_num(counts) + reach
-    return pd.DataFrame({"value": words, "count": counts, "std_error": std_error, "lower": lower, "upper": upper})
+    return pd.DataFrame(
+        {
+            "value": words,
+            "count": counts,
+            "std_error": std_error,
+            "lower": lower,
+            "upper": upper,
+        }
+    )
 
 
 def _read_reports(reports: Any, protocol: PrefixProtocol) -> NDArray[np.int64]:
-    rows = np.column_stack([np.asarray(column) for column in read_report_table(reports, protocol.columns).columns])
+    rows = np.column_stack(
+        [
+            np.asarray(column)
+            for column in read_report_table(reports, protocol.columns).columns
+        ]
+    )
     limits = [len(protocol.coder.steps), protocol.oracle.k] + protocol.hash_family.r * [
         1 << protocol.hash_family.n_bits
     ]
-    if rows.dtype.kind not in "iuf" or not ((rows >= 0) & (rows < np.array(limits)) & (rows % 1 == 0)).all():
-        raise ValueError("the reports are not ones of these parameters; are they those of the client?")
+    if (
+        rows.dtype.kind not in "iuf"
+        or not ((rows >= 0) & (rows < np.array(limits)) & (rows % 1 == 0)).all()
+    ):
+        raise ValueError(
+            "the reports are not ones of these parameters; are they those of the client?"
+        )
     return rows.astype(np.int64)

@@ -65,7 +65,9 @@ def check_key(key: Any) -> bytes | None:
     if not isinstance(key, bytes):
         raise TypeError(f"secret_key must be None or bytes, got {type(key).__name__}")
     if len(key) < _LEAST_KEY:
-        raise ValueError(f"secret_key must have at least {_LEAST_KEY} bytes, got {len(key)}; use SecretKey.generate()")
+        raise ValueError(
+            f"secret_key must have at least {_LEAST_KEY} bytes, got {len(key)}; use SecretKey.generate()"
+        )
     return key
 
 
@@ -122,9 +124,20 @@ def keyed_digests(key: bytes, purpose: Purpose, messages: Sequence[bytes]) -> Di
     digests = np.empty((len(messages), 2 * _BLOCK), np.uint8)
     for size in np.unique(sizes).tolist():
         rows = np.flatnonzero(sizes == size)
-        some = messages if rows.size == len(messages) else [messages[row] for row in rows.tolist()]
-        written = np.array(some, f"S{_BLOCK * size}").view(np.uint8).reshape(rows.size, -1)  # and zeros behind
-        digests[rows] = digest_blocks(key, purpose, lengths[rows].astype(">i8").view(np.uint8).reshape(-1, 8), written)
+        some = (
+            messages
+            if rows.size == len(messages)
+            else [messages[row] for row in rows.tolist()]
+        )
+        written = (
+            np.array(some, f"S{_BLOCK * size}").view(np.uint8).reshape(rows.size, -1)
+        )  # and zeros behind
+        digests[rows] = digest_blocks(
+            key,
+            purpose,
+            lengths[rows].astype(">i8").view(np.uint8).reshape(-1, 8),
+            written,
+        )
     return digests
 
 
@@ -135,9 +148,15 @@ def digest_blocks(key: bytes, purpose: Purpose, *parts: NDArray[np.uint8]) -> Di
     # probability of about q**2 / 2**128, beside that to break AES. It takes a fiftieth of the time of a hash for each.
     # .. [1] E. Petrank, C. Rackoff (2000). CBC MAC for real-time data sources. Journal of Cryptology 13.
     context = b"skdp permanent coins %d" % len(purpose)
-    context += framed(*(part if isinstance(part, bytes) else part.encode() for part in purpose))
-    keys = hashlib.blake2b(context, key=key if len(key) <= _MOST_KEY else hashlib.blake2b(key).digest()).digest()
-    mac, last = (Cipher(AES(half), ECB()).encryptor() for half in (keys[:32], keys[32:]))
+    context += framed(
+        *(part if isinstance(part, bytes) else part.encode() for part in purpose)
+    )
+    keys = hashlib.blake2b(
+        context, key=key if len(key) <= _MOST_KEY else hashlib.blake2b(key).digest()
+    ).digest()
+    mac, last = (
+        Cipher(AES(half), ECB()).encryptor() for half in (keys[:32], keys[32:])
+    )
     state = np.zeros((len(parts[0]), _BLOCK), np.uint8)
     for part in parts:
         for start in range(0, part.shape[1], _BLOCK):
@@ -150,7 +169,9 @@ def digest_blocks(key: bytes, purpose: Purpose, *parts: NDArray[np.uint8]) -> Di
 
 
 def _encrypt(cipher: CipherContext, blocks: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    written = np.empty(blocks.size + _BLOCK - 1, np.uint8)  # as much as OpenSSL might write
+    written = np.empty(
+        blocks.size + _BLOCK - 1, np.uint8
+    )  # as much as OpenSSL might write
     # Of one dimension: cryptography before 43 takes the length of a buffer for its number of bytes.
     if cipher.update_into(blocks.reshape(-1).data, written.data) != blocks.size:
         raise RuntimeError("AES encrypted fewer blocks than there are")
@@ -175,7 +196,9 @@ def keyed_coins(digests: Digests, threshold: int, width: int) -> NDArray[np.bool
     for start in range(0, len(digests), step):
         part = digests[start : start + step]
         # The first 16 bits of all words come first in the stream: they decide, unless some tie with the threshold's.
-        stream = b"".join(hashlib.shake_128(digest).digest(2 * width) for digest in part)
+        stream = b"".join(
+            hashlib.shake_128(digest).digest(2 * width) for digest in part
+        )
         heads = np.frombuffer(stream, ">u2").reshape(len(part), width)
         coins[start : start + step] = heads < first
         for row in np.flatnonzero((heads == first).any(axis=1)).tolist():
@@ -189,7 +212,9 @@ def keyed_coins(digests: Digests, threshold: int, width: int) -> NDArray[np.bool
 def _low_words(rest: bytes) -> NDArray[np.uint64]:
     """Read words of 48 bits."""
     halves = np.frombuffer(rest, ">u2").reshape(-1, 3).astype(np.uint64)
-    return (halves[:, 0] << np.uint64(32)) | (halves[:, 1] << np.uint64(16)) | halves[:, 2]
+    return (
+        (halves[:, 0] << np.uint64(32)) | (halves[:, 1] << np.uint64(16)) | halves[:, 2]
+    )
 
 
 def canonical(value: Any) -> bytes:
@@ -209,8 +234,13 @@ def canonical(value: Any) -> bytes:
     if isinstance(value, date | np.datetime64) and not is_missing(value):
         time = plain(value)
         if not isinstance(time, pd.Timestamp):
-            return b"d " + time.isoformat().encode() + b"T00:00:00"  # libraries without a type of days write midnight
-        return b"d " + (time if time.tz is None else time.tz_convert("UTC")).isoformat().encode()
+            return (
+                b"d " + time.isoformat().encode() + b"T00:00:00"
+            )  # libraries without a type of days write midnight
+        return (
+            b"d "
+            + (time if time.tz is None else time.tz_convert("UTC")).isoformat().encode()
+        )
     return to_bytes([value])[0]
 
 
@@ -236,7 +266,9 @@ def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
         return written
     ids = _as_list(record_id)
     if len(ids) != n_rows:
-        raise ValueError(f"record_id must have an id for each of the {n_rows} rows, got {len(ids)}")
+        raise ValueError(
+            f"record_id must have an id for each of the {n_rows} rows, got {len(ids)}"
+        )
     try:
         kinds = set(map(type, ids))
         if kinds == {int}:  # as `canonical`, without a call for each
@@ -248,7 +280,9 @@ def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
         message = str(error)
     except Exception:
         message = "holds an id that cannot be written as bytes"
-    raise ValueError(f"record_id {message}")  # here, where no error that may hold an id is its context
+    raise ValueError(
+        f"record_id {message}"
+    )  # here, where no error that may hold an id is its context
 
 
 def _written_at_once(record_id: Any) -> list[bytes] | None:
@@ -256,10 +290,16 @@ def _written_at_once(record_id: Any) -> list[bytes] | None:
     series = nw.from_native(record_id, series_only=True, pass_through=True)
     if not isinstance(series, nw.Series) or series.null_count():
         return None
-    if series.implementation.is_pandas() or not (series.dtype == nw.String or series.dtype.is_integer()):
+    if series.implementation.is_pandas() or not (
+        series.dtype == nw.String or series.dtype.is_integer()
+    ):
         return None  # text of pandas may be any object
     head = nw.lit("s " if series.dtype == nw.String else "n ")
-    text = series.alias("id").to_frame().select(nw.concat_str(head, nw.col("id").cast(nw.String)).cast(nw.Binary))
+    text = (
+        series.alias("id")
+        .to_frame()
+        .select(nw.concat_str(head, nw.col("id").cast(nw.String)).cast(nw.Binary))
+    )
     return text[:, 0].to_list()
 
 
@@ -268,12 +308,23 @@ def _as_list(record_id: Any) -> list[Any]:
         return list(record_id)
     if getattr(record_id, "ndim", 1) != 1:
         raise ValueError(f"record_id must be 1-D, got {record_id.ndim}-D")
-    if getattr(getattr(record_id, "dtype", None), "time_unit", None) == "ns" and hasattr(record_id, "to_physical"):
-        zone = record_id.dtype.time_zone and "UTC"  # the objects that polars makes have no nanoseconds
-        return [None if time is None else pd.Timestamp(time, tz=zone) for time in record_id.to_physical().to_list()]
+    if getattr(
+        getattr(record_id, "dtype", None), "time_unit", None
+    ) == "ns" and hasattr(record_id, "to_physical"):
+        zone = (
+            record_id.dtype.time_zone and "UTC"
+        )  # the objects that polars makes have no nanoseconds
+        return [
+            None if time is None else pd.Timestamp(time, tz=zone)
+            for time in record_id.to_physical().to_list()
+        ]
     if isinstance(record_id, np.ndarray) and record_id.dtype.kind == "M":
-        return list(record_id)  # as plain objects, times in nanoseconds would be numbers
+        return list(
+            record_id
+        )  # as plain objects, times in nanoseconds would be numbers
     for name in ("tolist", "to_list", "to_pylist"):  # numpy and pandas, polars, pyarrow
         if hasattr(record_id, name) and not isinstance(record_id, np.generic):
             return list(getattr(record_id, name)())
-    raise TypeError(f"record_id must be a 1-D array, a series or a list, got {type(record_id).__name__}")
+    raise TypeError(
+        f"record_id must be a 1-D array, a series or a list, got {type(record_id).__name__}"
+    )

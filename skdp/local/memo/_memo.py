@@ -56,11 +56,15 @@ class MemoisedReports:
         check_flag("memoize", self.memoize)
         check_key(self.secret_key)
         if self.memoize and self.secret_key is None:
-            raise ValueError("memoize=True needs a secret_key, such as SecretKey.generate()")
+            raise ValueError(
+                "memoize=True needs a secret_key, such as SecretKey.generate()"
+            )
         if not self.memoize and self.secret_key is not None:
             raise ValueError("secret_key requires memoize=True")
         if not self.memoize and self.instantaneous_epsilon is not None:
-            raise ValueError("instantaneous_epsilon bounds a single one of many memoised reports: set memoize=True")
+            raise ValueError(
+                "instantaneous_epsilon bounds a single one of many memoised reports: set memoize=True"
+            )
 
     def guarantee_for_changes(self, n_values: int) -> PrivacyGuarantee:
         """Return what all memoised reports of a record promise together if its values change.
@@ -94,11 +98,20 @@ class MemoisedReports:
         check_is_fitted(self)
         check_size(n_values, least=1, most=1 << 62, name="n_values")
         if self.protocol_.permanent_key is None:
-            raise ValueError("without memoize=True every call costs guarantee_, whether or not a value changes")
+            raise ValueError(
+                "without memoize=True every call costs guarantee_, whether or not a value changes"
+            )
         # Both are bounds; the first one is rounded once only.
-        epsilon = min(Fraction(self.guarantee_.epsilon) * n_values, self.protocol_.cost_of_changes(n_values))
-        mechanism = f"{self._mechanism}, memoised: all reports of {n_values} values of a column"
-        return replace(self.guarantee_, epsilon=round_up(epsilon), mechanism=mechanism, losses=())
+        epsilon = min(
+            Fraction(self.guarantee_.epsilon) * n_values,
+            self.protocol_.cost_of_changes(n_values),
+        )
+        mechanism = (
+            f"{self._mechanism}, memoised: all reports of {n_values} values of a column"
+        )
+        return replace(
+            self.guarantee_, epsilon=round_up(epsilon), mechanism=mechanism, losses=()
+        )
 
 
 class Memo:
@@ -122,7 +135,8 @@ class Memo:
         self._domains = [domain.select(columns) for columns in attributes]
         self._oracles, self._sample, self._unknown = oracles, sample, unknown
         self._contexts = [
-            context_of(owner, *_written(part, oracle)) for part, oracle in zip(self._domains, oracles, strict=True)
+            context_of(owner, *_written(part, oracle))
+            for part, oracle in zip(self._domains, oracles, strict=True)
         ]
         self.n_states = [
             oracle.n_states(math.prod(size + unknown for size in part.sizes))
@@ -142,7 +156,9 @@ class Memo:
             chosen = np.array(drawn, np.min_scalar_type(number - 1))
         reports, columns = [], iter(codes)
         for index, domain in enumerate(self._domains):
-            own = np.stack([next(columns).astype(np.int64) for _ in domain.columns], axis=1)
+            own = np.stack(
+                [next(columns).astype(np.int64) for _ in domain.columns], axis=1
+            )
             if chosen is None:
                 reports.append(self._report(index, own, marks))
                 continue
@@ -152,24 +168,42 @@ class Memo:
             reports[-1][rows] = some
         return reports, chosen
 
-    def _report(self, index: int, codes: NDArray[np.int64], marks: NDArray[np.uint8]) -> NDArray[Any]:
+    def _report(
+        self, index: int, codes: NDArray[np.int64], marks: NDArray[np.uint8]
+    ) -> NDArray[Any]:
         """Compute the reports of one attribute."""
-        context, domain, oracle = self._contexts[index], self._domains[index], self._oracles[index]
-        values = codes.astype(">i8").view(np.uint8).reshape(len(codes), 8 * len(domain.columns))
+        context, domain, oracle = (
+            self._contexts[index],
+            self._domains[index],
+            self._oracles[index],
+        )
+        values = (
+            codes.astype(">i8")
+            .view(np.uint8)
+            .reshape(len(codes), 8 * len(domain.columns))
+        )
         columns = list(codes.T)
         if self._unknown:
             # Undeclared values are a value of their own, with random bits of their own for what replaces it.
-            for row, source in enumerate(self._sources(context, "unknown", marks, values)):
+            for row, source in enumerate(
+                self._sources(context, "unknown", marks, values)
+            ):
                 for column, size in zip(columns, domain.sizes, strict=True):
                     drawn = uniform_integers(source, size, 1)[0]
                     column[row] = drawn if column[row] == size else column[row]
         joint = domain.join(columns)
-        return oracle.report_keyed(joint, values, lambda purpose, *of: self._digests(context, purpose, marks, *of))
+        return oracle.report_keyed(
+            joint,
+            values,
+            lambda purpose, *of: self._digests(context, purpose, marks, *of),
+        )
 
     def _digests(self, context: bytes, purpose: str, *of: NDArray[np.uint8]) -> Digests:
         return digest_blocks(self.key, (context, purpose), *of)
 
-    def _sources(self, context: bytes, purpose: str, *of: NDArray[np.uint8]) -> Iterator[DigestSource]:
+    def _sources(
+        self, context: bytes, purpose: str, *of: NDArray[np.uint8]
+    ) -> Iterator[DigestSource]:
         return map(DigestSource, self._digests(context, purpose, *of))
 
 
@@ -192,7 +226,13 @@ def _written(domain: Domain, oracle: FrequencyOracle) -> list[bytes]:
             values = (*attribute.edges, None) if attribute.missing else attribute.edges
         kind = type(attribute).__name__.encode()
         try:
-            parts += [canonical(name), kind, framed(*(b"" if value is None else canonical(value) for value in values))]
+            parts += [
+                canonical(name),
+                kind,
+                framed(
+                    *(b"" if value is None else canonical(value) for value in values)
+                ),
+            ]
         except ColumnError:
             raise ValueError(
                 f"memoize=True needs column names and categories of text, numbers, booleans or times; column {name!r} "
@@ -222,19 +262,41 @@ class NumericMemo:
         self.key, self._mechanism = SecretKey(key), mechanism
         parts = [str(epsilon), json.dumps(mechanism.parameters(), sort_keys=True)]
         self._contexts = [
-            context_of(owner, *map(str.encode, parts), written, (ends + 0.0).astype(">f8").tobytes())
-            for written, ends in zip([written_name(name, "memoize=True") for name in names], bounds, strict=True)
+            context_of(
+                owner,
+                *map(str.encode, parts),
+                written,
+                (ends + 0.0).astype(">f8").tobytes(),
+            )
+            for written, ends in zip(
+                [written_name(name, "memoize=True") for name in names],
+                bounds,
+                strict=True,
+            )
         ]
 
     def draw(self, sampling: Any, records: Sequence[bytes]) -> NDArray[np.bool_]:
         """Draw which columns a record reports: permanent too, as fresh draws would report all of them in the end."""
-        context = framed(*self._contexts, repr((sampling.weights, sampling.size)).encode())
-        digests = digest_blocks(self.key, (context, "sample"), mark_records(self.key, records))
-        starts = range(0, max(1, len(digests)), MOST_ROWS)  # engines rehearse on no rows
+        context = framed(
+            *self._contexts, repr((sampling.weights, sampling.size)).encode()
+        )
+        digests = digest_blocks(
+            self.key, (context, "sample"), mark_records(self.key, records)
+        )
+        starts = range(
+            0, max(1, len(digests)), MOST_ROWS
+        )  # engines rehearse on no rows
         blocks = [digests[start : start + MOST_ROWS] for start in starts]
-        return np.concatenate([sampling.draw(RowStreams(block, head=_HEAD), len(block)) for block in blocks])
+        return np.concatenate(
+            [
+                sampling.draw(RowStreams(block, head=_HEAD), len(block))
+                for block in blocks
+            ]
+        )
 
-    def report(self, scaled: list[NDArray[np.int64]], records: Sequence[bytes]) -> list[NDArray[np.int64]]:
+    def report(
+        self, scaled: list[NDArray[np.int64]], records: Sequence[bytes]
+    ) -> list[NDArray[np.int64]]:
         """Compute the permanent reports."""
         marks, reports = mark_records(self.key, records), []
         for context, places in zip(self._contexts, scaled, strict=True):
@@ -246,12 +308,16 @@ class NumericMemo:
         return reports
 
 
-def keyed_numbers(mechanism: NumericMechanism, positions: NDArray[np.int64], digests: Digests) -> NDArray[np.int64]:
+def keyed_numbers(
+    mechanism: NumericMechanism, positions: NDArray[np.int64], digests: Digests
+) -> NDArray[np.int64]:
     """Randomise each position by a digest of its own, many records at a time: the same reports as one at a time."""
     reports = np.empty_like(positions)
     for start in range(0, positions.size, MOST_ROWS):
         rows = slice(start, start + MOST_ROWS)
-        reports[rows] = mechanism.report(positions[rows], RowStreams(digests[rows], head=_HEAD))
+        reports[rows] = mechanism.report(
+            positions[rows], RowStreams(digests[rows], head=_HEAD)
+        )
     return reports
 
 

@@ -42,24 +42,36 @@ def _reach(confidence_level: float) -> float:
     return -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
 
 
-def estimate_means(protocol: Any, tally: NumericTally, confidence_level: float) -> pd.DataFrame:
+def estimate_means(
+    protocol: Any, tally: NumericTally, confidence_level: float
+) -> pd.DataFrame:
     """Estimate the mean of each column from the records that report it."""
     reach, steps = _reach(confidence_level), protocol.mechanism.steps
     variances = protocol.mechanism.variances(np.arange(steps + 1))
     rows = []
-    for counts, values, (low, high) in zip(tally.counts, protocol.values_of, protocol.bounds, strict=True):
+    for counts, values, (low, high) in zip(
+        tally.counts, protocol.values_of, protocol.bounds, strict=True
+    ):
         n = int(counts.sum())
         if n == 0:  # a column that no record reports
             rows.append((np.nan, np.inf, -np.inf, np.inf))
             continue
         mean = counts @ values / n
-        least, most = np.array([variances.min(), variances.max()]) * ((high - low) / steps) ** 2
+        least, most = (
+            np.array([variances.min(), variances.max()]) * ((high - low) / steps) ** 2
+        )
         # Of few reports, the mechanism bounds the variance: from below, and that of a single one from above.
-        variance = max(least, counts @ (values - mean) ** 2 / (n - 1)) if n > 1 else most
+        variance = (
+            max(least, counts @ (values - mean) ** 2 / (n - 1)) if n > 1 else most
+        )
         std_error = np.sqrt(variance / n)
-        rows.append((mean, std_error, mean - reach * std_error, mean + reach * std_error))
+        rows.append(
+            (mean, std_error, mean - reach * std_error, mean + reach * std_error)
+        )
     index = pd.Index(protocol.columns, name="column", tupleize_cols=False)
-    return pd.DataFrame(rows, columns=["mean", "std_error", "lower", "upper"], index=index)
+    return pd.DataFrame(
+        rows, columns=["mean", "std_error", "lower", "upper"], index=index
+    )
 
 
 @dataclass(frozen=True)
@@ -72,24 +84,34 @@ class DistributionOptions:
     confidence_level: float = 0.95
 
 
-def estimate_distributions(protocol: Any, tally: NumericTally, options: DistributionOptions) -> pd.DataFrame:
+def estimate_distributions(
+    protocol: Any, tally: NumericTally, options: DistributionOptions
+) -> pd.DataFrame:
     """Estimate the distribution of each column over bins of equal width."""
     mechanism, steps = protocol.mechanism, protocol.mechanism.steps
     reach = _reach(options.confidence_level)
     default = min(_BINS, steps)
-    bins = check_size(default if options.n_bins is None else options.n_bins, least=1, most=steps, name="n_bins")
+    bins = check_size(
+        default if options.n_bins is None else options.n_bins,
+        least=1,
+        most=steps,
+        name="n_bins",
+    )
     lattices = _lattice_sizes(options.spacing, protocol.columns, protocol.bounds, steps)
     tables = []
     for place, name in enumerate(protocol.columns):
         interval = Interval(*protocol.bounds[place], bins=bins)
         table = pd.DataFrame(
-            {"left": interval.edges[:-1], "right": interval.edges[1:]}, index=pd.Index(interval.labels, name=name)
+            {"left": interval.edges[:-1], "right": interval.edges[1:]},
+            index=pd.Index(interval.labels, name=name),
         )
         counts = tally.counts[place]
         if counts.any():
             column = _Column.of(mechanism, bins, lattices[place])
             with one_thread():
-                shares, ends = column.estimate(counts, protocol.places_of[place], options.smooth)
+                shares, ends = column.estimate(
+                    counts, protocol.places_of[place], options.smooth
+                )
         else:  # no record reports it
             shares = np.full(bins, np.nan)
             ends = np.tile([0.0, np.inf, 1.0, np.inf], (bins, 1))
@@ -100,7 +122,11 @@ def estimate_distributions(protocol: Any, tally: NumericTally, options: Distribu
         table["std_error"] = np.where(np.isnan(shares), np.inf, furthest / Z_95)
         table["lower"], table["upper"] = _limits(ends, reach)
         tables.append(table)
-    return tables[0] if len(tables) == 1 else pd.concat(tables, keys=protocol.columns, names=["column", "bin"])
+    return (
+        tables[0]
+        if len(tables) == 1
+        else pd.concat(tables, keys=protocol.columns, names=["column", "bin"])
+    )
 
 
 @dataclass(frozen=True)
@@ -113,9 +139,15 @@ class _Column:
     is_lattice: bool
 
     @classmethod
-    def of(cls, mechanism: NumericMechanism, bins: int, n_values: int | None) -> _Column:
+    def of(
+        cls, mechanism: NumericMechanism, bins: int, n_values: int | None
+    ) -> _Column:
         steps = mechanism.steps
-        knots = knots_of_range(steps, bins) if n_values is None else knots_of_lattice(steps, bins, n_values)
+        knots = (
+            knots_of_range(steps, bins)
+            if n_values is None
+            else knots_of_lattice(steps, bins, n_values)
+        )
         return cls(mechanism, bins, knots, n_values is not None)
 
     def estimate(
@@ -135,7 +167,9 @@ class _Column:
         if not self.is_lattice:
             if smooth:
                 return _nearest_shares(smoothed, *_limits(ends, Z_95)), ends
-            channel = _merge(self.mechanism.spread(self._cells(self.bins)), places, len(counts))
+            channel = _merge(
+                self.mechanism.spread(self._cells(self.bins)), places, len(counts)
+            )
             return estimate_frequencies(channel, counts, smooth=False), ends
         channel = self._lattice_channel(counts, places)
         likeliest = estimate_frequencies(channel, counts, smooth=False)
@@ -145,7 +179,12 @@ class _Column:
             smoothed = self._shares_of_bins(likeliest)
         return _nearest_shares(smoothed, *_limits(ends, Z_95)), ends
 
-    def _folds(self, reports: GroupedReports, counts: NDArray[np.int64], places: NDArray[np.intp]) -> tuple[Fold, ...]:
+    def _folds(
+        self,
+        reports: GroupedReports,
+        counts: NDArray[np.int64],
+        places: NDArray[np.intp],
+    ) -> tuple[Fold, ...]:
         """Return parts of the reports, each with a model of other reports."""
         # The same halves of the same reports each time, so that estimates are repeatable.
         half = np.random.default_rng(0).binomial(counts, 0.5)
@@ -170,13 +209,19 @@ class _Column:
         n_cells = self.bins
         if self.bins > 1:
             n_cells = self.bins * max(1, min(_CELLS, self.mechanism.steps) // self.bins)
-        channel = _merge(self.mechanism.spread(self._cells(n_cells)), places, len(counts))
+        channel = _merge(
+            self.mechanism.spread(self._cells(n_cells)), places, len(counts)
+        )
         frequencies = estimate_frequencies(channel, counts, smooth=True)
-        cell_of_knot = np.floor(self.knots.positions * (n_cells / self.mechanism.steps)).astype(int)
+        cell_of_knot = np.floor(
+            self.knots.positions * (n_cells / self.mechanism.steps)
+        ).astype(int)
         model = frequencies[cell_of_knot.clip(max=n_cells - 1)]
         return frequencies.reshape(self.bins, -1).sum(axis=1), model / model.sum()
 
-    def _lattice_channel(self, counts: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _lattice_channel(
+        self, counts: NDArray[np.int64], places: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
         """Return the probability of each reported number given each value of a lattice."""
         values = rounded(self.knots.positions, self.mechanism.steps)
         return _merge(self.mechanism.spread(values), places, len(counts))
@@ -190,11 +235,17 @@ class _Column:
         return shares
 
 
-def _lattice_sizes(spacing: Any, names: tuple[Any, ...], bounds: NDArray[np.float64], steps: int) -> list[int | None]:
+def _lattice_sizes(
+    spacing: Any, names: tuple[Any, ...], bounds: NDArray[np.float64], steps: int
+) -> list[int | None]:
     """Return for each column the number of values that are multiples of the spacing; None where none is declared."""
-    spacings = spacing if isinstance(spacing, Mapping) else dict.fromkeys(names, spacing)
+    spacings = (
+        spacing if isinstance(spacing, Mapping) else dict.fromkeys(names, spacing)
+    )
     if unknown := [name for name in spacings if name not in names]:
-        raise ValueError(f"spacing names columns that the reports do not have: {unknown}; they have {list(names)}")
+        raise ValueError(
+            f"spacing names columns that the reports do not have: {unknown}; they have {list(names)}"
+        )
     sizes: list[int | None] = []
     for name, (low, high) in zip(names, bounds, strict=True):
         step = spacings.get(name)
@@ -202,12 +253,19 @@ def _lattice_sizes(spacing: Any, names: tuple[Any, ...], bounds: NDArray[np.floa
             sizes.append(None)
             continue
         if not isinstance(step, Real) or isinstance(step, bool):
-            raise TypeError(f"spacing of column {name!r} must be a number > 0, or None, got {type(step).__name__}")
+            raise TypeError(
+                f"spacing of column {name!r} must be a number > 0, or None, got {type(step).__name__}"
+            )
         width = float(step)
         if not (np.isfinite(width) and width > 0):
-            raise ValueError(f"spacing of column {name!r} must be a finite number > 0, got {step!r}")
+            raise ValueError(
+                f"spacing of column {name!r} must be a finite number > 0, got {step!r}"
+            )
         n_gaps = (high - low) / width
-        if not 1 <= np.rint(n_gaps) <= steps or abs(n_gaps - np.rint(n_gaps)) > _WHOLE * n_gaps:
+        if (
+            not 1 <= np.rint(n_gaps) <= steps
+            or abs(n_gaps - np.rint(n_gaps)) > _WHOLE * n_gaps
+        ):
             raise ValueError(
                 f"spacing of column {name!r} must divide its bounds {low:g} to {high:g} into at most grid_size={steps} "
                 f"equal parts, got {step!r}"
@@ -216,7 +274,9 @@ def _lattice_sizes(spacing: Any, names: tuple[Any, ...], bounds: NDArray[np.floa
     return sizes
 
 
-def _limits(ends: NDArray[np.float64], reach: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _limits(
+    ends: NDArray[np.float64], reach: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the limits of intervals that reach so many standard errors beyond their ends."""
     lowest, lowest_error, highest, highest_error = ends.T
     lower, upper = lowest - reach * lowest_error, highest + reach * highest_error
@@ -245,7 +305,11 @@ def _nearest_shares(
 ) -> NDArray[np.float64]:
     """Return the nearest shares between limits that add up to 1, or the same shares where there are none."""
     # Those of least squares: a constant is added, and what passes a limit is moved to it.
-    if ((lower <= shares) & (shares <= upper)).all() or lower.sum() >= 1 or upper.sum() <= 1:
+    if (
+        ((lower <= shares) & (shares <= upper)).all()
+        or lower.sum() >= 1
+        or upper.sum() <= 1
+    ):
         return shares
     from scipy.optimize import brentq  # slow to import
 
@@ -255,7 +319,9 @@ def _nearest_shares(
     return np.clip(shares + brentq(excess, -1, 1), lower, upper)
 
 
-def _merge(channel: NDArray[np.float64], places: NDArray[np.intp], n_values: int) -> NDArray[np.float64]:
+def _merge(
+    channel: NDArray[np.float64], places: NDArray[np.intp], n_values: int
+) -> NDArray[np.float64]:
     """Add up the columns of reports that are the same number."""
     merged = np.zeros((n_values, len(channel)))
     np.add.at(merged, places, channel.T)

@@ -27,7 +27,9 @@ class MeanEstimator(ReportTransformer):
         read_input(self, reports, reset=False)  # they have the form of the input
         return super().tally(reports)
 
-    def estimate_mean(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
+    def estimate_mean(
+        self, reports: Any, *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
         """Estimate the mean of each column, of the values clipped to their bounds.
 
         Parameters

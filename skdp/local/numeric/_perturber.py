@@ -235,8 +235,12 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
         weights = whole_weights(self.weights, table.names)
-        description = _DESCRIPTIONS[self.mechanism if isinstance(self.mechanism, str) else "optimal"]
-        epsilon = self._local_epsilon(lambda local, released: self._pairs(local, released, weights))
+        description = _DESCRIPTIONS[
+            self.mechanism if isinstance(self.mechanism, str) else "optimal"
+        ]
+        epsilon = self._local_epsilon(
+            lambda local, released: self._pairs(local, released, weights)
+        )
         size, mechanism = self._best_size(epsilon, weights)
         share, sampling = epsilon / size, None
         if size < len(weights):
@@ -245,7 +249,14 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         self._mechanism = description
         memo = None
         if self.memoize:
-            memo = NumericMemo(self.secret_key, type(self).__name__, table.names, bounds, mechanism, share)
+            memo = NumericMemo(
+                self.secret_key,
+                type(self).__name__,
+                table.names,
+                bounds,
+                mechanism,
+                share,
+            )
             description += (
                 f", memoised: epsilon per distinct position of a column on the grid, at most {mechanism.steps + 1} of "
                 "them"
@@ -258,11 +269,21 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
             secure=self.random_state is None or memo is not None,
             losses=(mechanism.loss,) * size,
         )
-        protocol = NumericProtocol(bounds, mechanism, share, guarantee, memo, sampling, self.strategy == "sample")
+        protocol = NumericProtocol(
+            bounds,
+            mechanism,
+            share,
+            guarantee,
+            memo,
+            sampling,
+            self.strategy == "sample",
+        )
         read_numbers(table, truth=False)
         return protocol
 
-    def _best_size(self, epsilon: Fraction, weights: tuple[int, ...]) -> tuple[int, NumericMechanism]:
+    def _best_size(
+        self, epsilon: Fraction, weights: tuple[int, ...]
+    ) -> tuple[int, NumericMechanism]:
         """Return how many columns a record reports, and the mechanism of each."""
         if self.strategy == "split":
             return len(weights), self._make(epsilon / len(weights))
@@ -277,7 +298,10 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         sizes = {*range(1, min(most, math.ceil(epsilon / _LEAST_SHARE)) + 1), most}
         tried = [(size, self._make(epsilon / size)) for size in sorted(sizes)]
         errors = [
-            sum(mean_error(mechanism, float(share)) for share in Sampling(weights, size).inclusions)
+            sum(
+                mean_error(mechanism, float(share))
+                for share in Sampling(weights, size).inclusions
+            )
             for size, mechanism in tried
         ]
         return tried[int(np.argmin(errors))]
@@ -294,9 +318,13 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
             return Optimal(self.grid_size, share)
         if self.mechanism == "laplace":
             return ClampedLaplace(self.grid_size, share)
-        return Windows(self.grid_size, share, repeating=self.mechanism == "distribution")
+        return Windows(
+            self.grid_size, share, repeating=self.mechanism == "distribution"
+        )
 
-    def _pairs(self, epsilon: float, released: Released, weights: tuple[int, ...]) -> tuple[ReportPair, ...]:
+    def _pairs(
+        self, epsilon: float, released: Released, weights: tuple[int, ...]
+    ) -> tuple[ReportPair, ...]:
         """Return what shuffling protects of a report with a local epsilon."""
         # The others solve a program for each epsilon.
         known = self.mechanism in ("square_wave", "laplace")
@@ -304,27 +332,48 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         if isinstance(size, str):
             if not known:
                 return (any_pair(epsilon),)
-            size, released = self._best_size(Fraction(epsilon), weights)[0], "reports"  # one part, whatever the size
+            size, released = (
+                self._best_size(Fraction(epsilon), weights)[0],
+                "reports",
+            )  # one part, whatever the size
         share = Fraction(epsilon) / size
         pair = self._make(share).shuffle_pair() if known else any_pair(share)
-        return shuffled_parts([pair] * size, "split", released) if size == len(weights) else drawn_parts(pair, size)
+        return (
+            shuffled_parts([pair] * size, "split", released)
+            if size == len(weights)
+            else drawn_parts(pair, size)
+        )
 
-    def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
+    def shuffle_pairs_at(
+        self, epsilon: float, released: Released
+    ) -> tuple[ReportPair, ...]:
         check_is_fitted(self)
-        return self._pairs(epsilon, released, whole_weights(self.weights, self.protocol_.columns))
+        return self._pairs(
+            epsilon, released, whole_weights(self.weights, self.protocol_.columns)
+        )
 
     def _set_fitted(self, protocol: NumericProtocol) -> None:
         self.bounds_, self.mechanism_ = protocol.bounds, protocol.mechanism
         self.report_values_ = protocol.values_of
         self.n_sampled_ = protocol.n_reported
         sampling, d = protocol.sampling, len(protocol.columns)
-        self.inclusion_ = np.ones(d) if sampling is None else np.array(sampling.inclusions, float)
+        self.inclusion_ = (
+            np.ones(d) if sampling is None else np.array(sampling.inclusions, float)
+        )
 
     def _check_parameters(self) -> None:
-        check_epsilon(self.epsilon.epsilon if isinstance(self.epsilon, Shuffled) else self.epsilon)
-        outcomes = isinstance(self.mechanism, list | tuple) and not any(isinstance(one, str) for one in self.mechanism)
-        if not outcomes and not (isinstance(self.mechanism, str) and self.mechanism in _DESCRIPTIONS):
-            raise ValueError(f"mechanism must be one of {tuple(_DESCRIPTIONS)}, or a list, got {self.mechanism!r}")
+        check_epsilon(
+            self.epsilon.epsilon if isinstance(self.epsilon, Shuffled) else self.epsilon
+        )
+        outcomes = isinstance(self.mechanism, list | tuple) and not any(
+            isinstance(one, str) for one in self.mechanism
+        )
+        if not outcomes and not (
+            isinstance(self.mechanism, str) and self.mechanism in _DESCRIPTIONS
+        ):
+            raise ValueError(
+                f"mechanism must be one of {tuple(_DESCRIPTIONS)}, or a list, got {self.mechanism!r}"
+            )
         if self.memoize and self.mechanism == "optimal":
             raise ValueError(
                 "permanent reports need outcomes that stay the same, got mechanism='optimal': fit once without "
@@ -335,14 +384,24 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
                 "permanent reports need a mechanism without a program, got 'distribution': use 'square_wave'"
             )
         check_steps(self.grid_size)
-        if not isinstance(self.strategy, str) or self.strategy not in ("split", "sample"):
-            raise ValueError(f"strategy must be 'split' or 'sample', got {self.strategy!r}")
-        if self.strategy == "split" and (self.n_sampled, self.weights) != ("auto", "uniform"):
+        if not isinstance(self.strategy, str) or self.strategy not in (
+            "split",
+            "sample",
+        ):
+            raise ValueError(
+                f"strategy must be 'split' or 'sample', got {self.strategy!r}"
+            )
+        if self.strategy == "split" and (self.n_sampled, self.weights) != (
+            "auto",
+            "uniform",
+        ):
             raise ValueError("n_sampled and weights require strategy='sample'")
         if not isinstance(self.n_sampled, str):
             check_size(self.n_sampled, least=1, name="n_sampled")
         elif self.n_sampled != "auto" or (outcomes and self.strategy == "sample"):
-            raise ValueError(f"n_sampled must be a number, or 'auto' with a named mechanism, got {self.n_sampled!r}")
+            raise ValueError(
+                f"n_sampled must be a number, or 'auto' with a named mechanism, got {self.n_sampled!r}"
+            )
         self._check_memo()
 
     def encode(self, X: TableLike) -> Any:
@@ -380,8 +439,15 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         elif isinstance(self.bounds, Mapping):
             pairs = dict(self.bounds)
         else:
-            raise ValueError("the columns of a CSV file are declared by name: bounds must be a mapping")
+            raise ValueError(
+                "the columns of a CSV file are declared by name: bounds must be a mapping"
+            )
         return Domain({name: Interval(*pair, bins=1) for name, pair in pairs.items()})
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        return pd.DataFrame({name: [0.0] for name in (self.bounds if isinstance(self.bounds, Mapping) else names)})
+        return pd.DataFrame(
+            {
+                name: [0.0]
+                for name in (self.bounds if isinstance(self.bounds, Mapping) else names)
+            }
+        )

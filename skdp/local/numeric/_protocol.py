@@ -15,7 +15,11 @@ from skdp.base import read_numbers
 from skdp.frames import Table, missing_for_nan, read_table
 from skdp.local._tallies import NumericTally
 from skdp.local.memo import NumericMemo
-from skdp.local.numeric._estimation import DistributionOptions, estimate_distributions, estimate_means
+from skdp.local.numeric._estimation import (
+    DistributionOptions,
+    estimate_distributions,
+    estimate_means,
+)
 from skdp.local.protocol import (
     Channel,
     Codes,
@@ -59,9 +63,15 @@ class NumericProtocol(ReportProtocol):
 
     def __post_init__(self) -> None:
         estimates = self.mechanism.quotients
-        numbers = [_numbers(estimates, self.mechanism.steps, low, high) for low, high in self.bounds]
+        numbers = [
+            _numbers(estimates, self.mechanism.steps, low, high)
+            for low, high in self.bounds
+        ]
         distinct = [np.unique(column) for column in numbers]
-        places = [np.searchsorted(values, column) for values, column in zip(distinct, numbers, strict=True)]
+        places = [
+            np.searchsorted(values, column)
+            for values, column in zip(distinct, numbers, strict=True)
+        ]
         object.__setattr__(self, "values_of", distinct)
         object.__setattr__(self, "places_of", places)
 
@@ -71,10 +81,17 @@ class NumericProtocol(ReportProtocol):
 
     @property
     def declared(self) -> dict[str, Any]:
-        bounds = {name: tuple(map(float, own)) for name, own in zip(self.columns, self.bounds, strict=True)}
+        bounds = {
+            name: tuple(map(float, own))
+            for name, own in zip(self.columns, self.bounds, strict=True)
+        }
         outcomes = self.mechanism.parameters().get("outcomes")
         sampled = {"n_sampled": self.n_reported} if self.is_chosen else {}
-        return {"bounds": bounds} | ({} if outcomes is None else {"mechanism": outcomes}) | sampled
+        return (
+            {"bounds": bounds}
+            | ({} if outcomes is None else {"mechanism": outcomes})
+            | sampled
+        )
 
     @property
     def n_sampled(self) -> int | None:
@@ -97,21 +114,30 @@ class NumericProtocol(ReportProtocol):
     def prepare(self, table: Table) -> Codes:
         return [
             self._scale(numbers, *ends)
-            for numbers, ends in zip(read_numbers(table, truth=False), self.bounds, strict=True)
+            for numbers, ends in zip(
+                read_numbers(table, truth=False), self.bounds, strict=True
+            )
         ]
 
-    def _scale(self, numbers: NDArray[np.float64], low: float, high: float) -> NDArray[np.int64]:
+    def _scale(
+        self, numbers: NDArray[np.float64], low: float, high: float
+    ) -> NDArray[np.int64]:
         """Place numbers on the grid, in parts of a step: the last use of floats before the noise."""
         place = (np.clip(numbers, low, high) - low) / (high - low)
         return np.rint(place * (self.mechanism.steps * SUBSTEPS)).astype(np.int64)
 
-    def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
+    def randomise(
+        self, codes: Codes, records: list[bytes], randomness: Randomness
+    ) -> Reports:
         if self.memo is not None:
             reports = self.memo.report(codes, records)
         else:
             sources = [randomness("report", name) for name in self.columns]
             pairs = zip(codes, sources, strict=True)
-            reports = [self.mechanism.report(round_at_random(code, source), source) for code, source in pairs]
+            reports = [
+                self.mechanism.report(round_at_random(code, source), source)
+                for code, source in pairs
+            ]
         # Mostly, the reports of the mechanism ascend and are all different: they are their own places.
         placed = [
             places[report] if (np.diff(places) != 1).any() else report
@@ -124,19 +150,31 @@ class NumericProtocol(ReportProtocol):
             drawn = self.sampling.draw(randomness("sample"), len(codes[0]))
         else:
             drawn = self.memo.draw(self.sampling, records)
-        return [np.where(own, report, -1) for own, report in zip(drawn.T, placed, strict=True)]
+        return [
+            np.where(own, report, -1)
+            for own, report in zip(drawn.T, placed, strict=True)
+        ]
 
     def write(self, reports: Reports, table: Table) -> Any:
-        columns = [values[report] for values, report in zip(self.values_of, reports, strict=True)]
+        columns = [
+            values[report]
+            for values, report in zip(self.values_of, reports, strict=True)
+        ]
         if self.sampling is None:
             return table.rebuild(columns, self.columns)
-        columns = [np.where(report < 0, np.nan, own) for own, report in zip(columns, reports, strict=True)]
+        columns = [
+            np.where(report < 0, np.nan, own)
+            for own, report in zip(columns, reports, strict=True)
+        ]
         return missing_for_nan(table.rebuild(columns, self.columns))
 
     def encode(self, table: Table) -> Any:
         """Write the numbers, clipped to their bounds: not private."""
         columns = [
-            np.clip(numbers, *ends) for numbers, ends in zip(read_numbers(table, truth=False), self.bounds, strict=True)
+            np.clip(numbers, *ends)
+            for numbers, ends in zip(
+                read_numbers(table, truth=False), self.bounds, strict=True
+            )
         ]
         return table.rebuild(columns, self.columns)
 
@@ -144,13 +182,20 @@ class NumericProtocol(ReportProtocol):
         table = self.report_table(reports)
         named = Table(self.columns, table.columns, table.native)
         if self.sampling is None:
-            return [self._place(place, numbers) for place, numbers in enumerate(read_numbers(named, truth=False))]
+            return [
+                self._place(place, numbers)
+                for place, numbers in enumerate(read_numbers(named, truth=False))
+            ]
         columns = read_numbers(named, missing=True, truth=False)
         given = ~np.isnan(columns)
         if (given.sum(axis=0) != self.sampling.size).any():
-            raise ValueError(f"a report of this transformer holds a number in {self.sampling.size} of its columns")
+            raise ValueError(
+                f"a report of this transformer holds a number in {self.sampling.size} of its columns"
+            )
         placed = [np.full(len(numbers), -1) for numbers in columns]
-        for place, (own, numbers, rows) in enumerate(zip(placed, columns, given, strict=True)):
+        for place, (own, numbers, rows) in enumerate(
+            zip(placed, columns, given, strict=True)
+        ):
             own[rows] = self._place(place, numbers[rows])
         return placed
 
@@ -162,12 +207,19 @@ class NumericProtocol(ReportProtocol):
         # Reports may have been written with fewer digits.
         if (np.abs(values[nearest] - numbers) > 1e-6 * (values[-1] - values[0])).any():
             name = self.columns[column]
-            raise ValueError(f"column {name!r} holds numbers that are not reports of this transformer")
+            raise ValueError(
+                f"column {name!r} holds numbers that are not reports of this transformer"
+            )
         return nearest
 
     def tally(self, reports: Reports) -> NumericTally:
         pairs = zip(reports, self.values_of, strict=True)
-        return self._tally_of([np.bincount(report[report >= 0], minlength=len(values)) for report, values in pairs])
+        return self._tally_of(
+            [
+                np.bincount(report[report >= 0], minlength=len(values))
+                for report, values in pairs
+            ]
+        )
 
     def report_counts(self, reports: Reports) -> NDArray[np.int64]:
         return self.tallied_counts(self.tally(reports))
@@ -176,11 +228,15 @@ class NumericProtocol(ReportProtocol):
         return joined_counts(tally.n_reports, [fold(counts) for counts in tally.counts])
 
     def empty_tally(self) -> NumericTally:
-        return self._tally_of([np.zeros(len(values), np.int64) for values in self.values_of])
+        return self._tally_of(
+            [np.zeros(len(values), np.int64) for values in self.values_of]
+        )
 
     def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> NumericTally:
         table, tally = read_table(rows), self.empty_tally()
-        for name, numbers in zip(table.names, read_numbers(table, truth=False), strict=True):
+        for name, numbers in zip(
+            table.names, read_numbers(table, truth=False), strict=True
+        ):
             column = self.columns.index(name)
             np.add.at(tally.counts[column], self._place(column, numbers), counts)
         return tally
@@ -198,7 +254,14 @@ class NumericProtocol(ReportProtocol):
             "epsilon of a column": str(self.share),
             "bounds": (self.bounds + 0.0).tolist(),
             "n_values": [len(values) for values in self.values_of],
-            **({} if self.sampling is None else {"n_sampled": self.sampling.size, "weights": [*self.sampling.weights]}),
+            **(
+                {}
+                if self.sampling is None
+                else {
+                    "n_sampled": self.sampling.size,
+                    "weights": [*self.sampling.weights],
+                }
+            ),
         }
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
@@ -210,27 +273,41 @@ class NumericProtocol(ReportProtocol):
 
     def parameters(self) -> dict[str, Any]:
         meaning = self.meaning
-        return meaning | {"columns": list(zip(self.columns, meaning.pop("bounds"), strict=True))}
+        return meaning | {
+            "columns": list(zip(self.columns, meaning.pop("bounds"), strict=True))
+        }
 
     def without_secrets(self) -> NumericProtocol:
         return replace(self, memo=None)
 
     def cost_of_changes(self, n_values: int) -> Fraction:
         """Add up the epsilons of a record's permanent reports: those of `n_values` positions of each column."""
-        return self.n_reported * min(n_values, self.mechanism.steps + 1) * Fraction(self.mechanism.epsilon)
+        return (
+            self.n_reported
+            * min(n_values, self.mechanism.steps + 1)
+            * Fraction(self.mechanism.epsilon)
+        )
 
     def _check_tally(self, tally: NumericTally) -> None:
         if tally.protocol != self.meaning:
-            raise ValueError("the tally comes from a perturber with different parameters or columns")
+            raise ValueError(
+                "the tally comes from a perturber with different parameters or columns"
+            )
         if tally.n_reports == 0:
-            raise ValueError("Found a tally of 0 sample(s) (rows); at least 1 is required")
+            raise ValueError(
+                "Found a tally of 0 sample(s) (rows); at least 1 is required"
+            )
 
-    def estimate(self, tally: NumericTally, *, confidence_level: float = 0.95) -> pd.DataFrame:  # type: ignore[override]
+    def estimate(  # type: ignore[override]
+        self, tally: NumericTally, *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
         """Estimate the mean of each column."""
         self._check_tally(tally)
         return estimate_means(self, tally, confidence_level)
 
-    def estimate_distribution(self, tally: NumericTally, options: DistributionOptions) -> pd.DataFrame:
+    def estimate_distribution(
+        self, tally: NumericTally, options: DistributionOptions
+    ) -> pd.DataFrame:
         """Estimate how the values of each column are distributed over bins of equal width."""
         self._check_tally(tally)
         return estimate_distributions(self, tally, options)
@@ -253,7 +330,9 @@ class NumericProtocol(ReportProtocol):
         return merged
 
 
-def _numbers(estimates: list[tuple[int, int]], steps: int, low: float, high: float) -> NDArray[np.float64]:
+def _numbers(
+    estimates: list[tuple[int, int]], steps: int, low: float, high: float
+) -> NDArray[np.float64]:
     """Return the number that each report stands for, rounded once."""
     start, step = Fraction(low), (Fraction(high) - Fraction(low)) / steps
     # start + step * n / d as a quotient of two whole numbers, whose division rounds correctly.
@@ -263,6 +342,10 @@ def _numbers(estimates: list[tuple[int, int]], steps: int, low: float, high: flo
         start.denominator * step.denominator,
     )
     try:
-        return np.array([(constant * d + factor * n) / (whole * d) for n, d in estimates])
+        return np.array(
+            [(constant * d + factor * n) / (whole * d) for n, d in estimates]
+        )
     except OverflowError:
-        raise ValueError("epsilon is too small, or the bounds are too far apart: the reports would overflow") from None
+        raise ValueError(
+            "epsilon is too small, or the bounds are too far apart: the reports would overflow"
+        ) from None

@@ -61,7 +61,11 @@ def knots_of_range(steps: int, bins: int) -> Knots:
     # A number between two positions is rounded to one of them without bias, so what holds at two neighbours holds
     # between them: it is enough to check the positions, and the edges of the bins.
     edges = np.arange(bins + 1) * (steps / bins)
-    grid = np.arange(steps + 1.0) if steps <= _MAX_KNOTS else np.linspace(0, steps, _MAX_KNOTS + 1)
+    grid = (
+        np.arange(steps + 1.0)
+        if steps <= _MAX_KNOTS
+        else np.linspace(0, steps, _MAX_KNOTS + 1)
+    )
     is_edge = np.abs(grid - edges[np.rint(grid * (bins / steps)).astype(int)]) < _SAME
     positions = np.sort(np.append(grid[~is_edge], edges))
     left, right = edges[:-1, np.newaxis], edges[1:, np.newaxis]
@@ -75,7 +79,9 @@ def knots_of_range(steps: int, bins: int) -> Knots:
 def knots_of_lattice(steps: int, bins: int, n_values: int) -> Knots:
     """Return the only possible values, of equal distances, as knots."""
     positions = np.linspace(0, steps, n_values)
-    bin_of_value = np.floor(positions * (bins / steps) + _SAME).astype(int).clip(max=bins - 1)
+    bin_of_value = (
+        np.floor(positions * (bins / steps) + _SAME).astype(int).clip(max=bins - 1)
+    )
     members = bin_of_value == np.arange(bins)[:, np.newaxis]
     return Knots(positions, members, members)
 
@@ -111,7 +117,9 @@ class GroupedReports:
     """The group of each number, of shape (n_numbers,)."""
 
     @classmethod
-    def of(cls, mechanism: NumericMechanism, knots: Knots, places: NDArray[np.intp]) -> GroupedReports:
+    def of(
+        cls, mechanism: NumericMechanism, knots: Knots, places: NDArray[np.intp]
+    ) -> GroupedReports:
         """Group the reports of a mechanism, of which `places` are the numbers."""
         steps = mechanism.steps
         probabilities = mechanism.spread(np.full((1, steps + 1), 1 / (steps + 1)))[0]
@@ -128,7 +136,9 @@ class GroupedReports:
     def fold(self, model: Floats, counts: NDArray[np.int64]) -> Fold:
         """Return the part of the reports of which `counts` are by number, with a model for their weights."""
         n_reports = int(counts.sum())
-        shares = np.bincount(self.group_of_place, counts, self.channel.shape[1]) / n_reports
+        shares = (
+            np.bincount(self.group_of_place, counts, self.channel.shape[1]) / n_reports
+        )
         return Fold(model, shares, n_reports)
 
     def bound(self, folds: Sequence[Fold], least: Floats) -> tuple[float, float]:
@@ -145,7 +155,9 @@ class GroupedReports:
             largest = np.zeros(len(weights))
             largest[weights.argmax()] = 1
             extra = 1 / len(folds)
-            shares = (fold.n_reports * fold.shares + extra * largest) / (fold.n_reports + extra)
+            shares = (fold.n_reports * fold.shares + extra * largest) / (
+                fold.n_reports + extra
+            )
             # Of few reports, all may be alike: the model bounds the variance from below.
             variance = max(_variance(weights, expected), _variance(weights, shares))
             total += fold.n_reports * float(weights @ shares)
@@ -157,7 +169,9 @@ def _variance(weights: Floats, shares: Floats) -> float:
     return float(shares @ (weights - weights @ shares) ** 2)
 
 
-def best_weights(channel: Floats, least: Floats, expected: Floats, n_reports: int) -> Floats:
+def best_weights(
+    channel: Floats, least: Floats, expected: Floats, n_reports: int
+) -> Floats:
     """Return weights w of the reports with ``channel @ w >= least`` and nearly the least upper end."""
     # The upper end is ``expected @ w + z * std(w) / sqrt(n_reports)``; `expected` is a distribution of the reports.
     # A primal-dual interior point method with Mehrotra's predictor and corrector. What it leaves of the inequalities
@@ -177,7 +191,11 @@ def best_weights(channel: Floats, least: Floats, expected: Floats, n_reports: in
         gap = slack @ dual
         if max(gap, np.abs(gradient_left).sum(), np.abs(slack_left).max()) < _PRECISION:
             break
-        hessian = np.diag(expected) - np.outer(expected, expected) - np.outer(centred, centred) / deviation**2
+        hessian = (
+            np.diag(expected)
+            - np.outer(expected, expected)
+            - np.outer(centred, centred) / deviation**2
+        )
         ratio = dual / slack
         system = z / deviation * hessian + channel.T @ (channel * ratio[:, np.newaxis])
         system[np.diag_indices(n_groups)] += 1e-12 * np.trace(system) / n_groups
@@ -191,9 +209,15 @@ def best_weights(channel: Floats, least: Floats, expected: Floats, n_reports: in
             weights_step = cho_solve(factor, right_side)
             slack_step = channel @ weights_step + slack_left
             dual_step = goal / slack - ratio * slack_step
-            length = min(_longest_step(slack, slack_step), _longest_step(dual, dual_step))
+            length = min(
+                _longest_step(slack, slack_step), _longest_step(dual, dual_step)
+            )
             gap_after = (slack + length * slack_step) @ (dual + length * dual_step)
-            goal = (gap_after / gap) ** 3 * gap / n_knots - slack * dual - slack_step * dual_step
+            goal = (
+                (gap_after / gap) ** 3 * gap / n_knots
+                - slack * dual
+                - slack_step * dual_step
+            )
         weights = weights + length * weights_step
         slack = slack + length * slack_step
         dual = dual + length * dual_step

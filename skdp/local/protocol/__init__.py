@@ -15,12 +15,16 @@ from skdp.local.protocol._counts import joined_counts as joined_counts
 from skdp.local.protocol._estimation import check_columns as check_columns
 from skdp.local.protocol._estimation import combine_samples as combine_samples
 from skdp.local.protocol._estimation import count_variances as count_variances
-from skdp.local.protocol._estimation import estimate_joint_counts as estimate_joint_counts
+from skdp.local.protocol._estimation import (
+    estimate_joint_counts as estimate_joint_counts,
+)
 from skdp.local.protocol._estimation import estimate_together as estimate_together
 from skdp.local.protocol._estimation import margin_error as margin_error
 from skdp.local.protocol._estimation import split_counts as split_counts
 from skdp.local.protocol._oracles import OracleProtocol as OracleProtocol
-from skdp.local.protocol._possible import UnverifiedReportsWarning as UnverifiedReportsWarning
+from skdp.local.protocol._possible import (
+    UnverifiedReportsWarning as UnverifiedReportsWarning,
+)
 from skdp.local.protocol._possible import check_releases as check_releases
 from skdp.local.protocol._possible import check_together as check_together
 from skdp.local.protocol._possible import refuse_impossible as refuse_impossible

@@ -25,26 +25,42 @@ _DIGITS, _WORDS = re.compile(r"[0-9]{1,20}"), 1 << 64
 
 def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
     """Return the columns of each attribute."""
-    return [domain.columns] if strategy == "joint" else [(name,) for name in domain.columns]
+    return (
+        [domain.columns]
+        if strategy == "joint"
+        else [(name,) for name in domain.columns]
+    )
 
 
 def value_labels(domain: Domain) -> list[str]:
     """Label each combination of values of the columns."""
     cells = product(*(domain[column].labels for column in domain.columns))
-    return ["_".join("missing" if value is None else str(value) for value in cell) for cell in cells]
+    return [
+        "_".join("missing" if value is None else str(value) for value in cell)
+        for cell in cells
+    ]
 
 
-def column_index(pairs: Sequence[tuple[Any, Any]], *, level: str = "category") -> pd.MultiIndex:
+def column_index(
+    pairs: Sequence[tuple[Any, Any]], *, level: str = "category"
+) -> pd.MultiIndex:
     """Index the values of several columns by column and value."""
     # To pandas, True is 1 and False is 0 where they share a level, and all of them read as the first. Truth values are
     # text there.
-    equal_numbers = [label for _, label in pairs if kind_of(label) == "number" and label in (0, 1)]
+    equal_numbers = [
+        label for _, label in pairs if kind_of(label) == "number" and label in (0, 1)
+    ]
     if equal_numbers:
-        pairs = [(name, str(label) if kind_of(label) == "boolean" else label) for name, label in pairs]
+        pairs = [
+            (name, str(label) if kind_of(label) == "boolean" else label)
+            for name, label in pairs
+        ]
     return pd.MultiIndex.from_tuples(pairs, names=["column", level])
 
 
-def concat_columns(tables: Mapping[Any, pd.DataFrame], *, level: str = "category") -> pd.DataFrame:
+def concat_columns(
+    tables: Mapping[Any, pd.DataFrame], *, level: str = "category"
+) -> pd.DataFrame:
     """Put the estimates of several columns below each other, in one table."""
     pairs = [(name, label) for name, table in tables.items() for label in table.index]
     return pd.concat(list(tables.values())).set_axis(column_index(pairs, level=level))
@@ -53,7 +69,10 @@ def concat_columns(tables: Mapping[Any, pd.DataFrame], *, level: str = "category
 def named_characters(domain: Domain) -> int:
     """Count the characters of the names of a column for each cell: those of the columns, and its label."""
     pairs = [(name, domain[name].labels) for name in domain.columns]
-    each = sum(len(str(name)) + sum(len(str(label)) for label in own) / len(own) + 2 for name, own in pairs)
+    each = sum(
+        len(str(name)) + sum(len(str(label)) for label in own) / len(own) + 2
+        for name, own in pairs
+    )
     return int(domain.size * each)
 
 
@@ -63,9 +82,13 @@ def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
     if numbers.dtype.kind in "iuf":
         known = np.isin(numbers, np.arange(n_attributes))
     else:
-        known = np.array([_is_whole(value) and int(value) < n_attributes for value in numbers])
+        known = np.array(
+            [_is_whole(value) and int(value) < n_attributes for value in numbers]
+        )
     if not known.all():
-        raise ValueError(f"column {SAMPLED!r} must hold numbers from 0 to {n_attributes - 1}")
+        raise ValueError(
+            f"column {SAMPLED!r} must hold numbers from 0 to {n_attributes - 1}"
+        )
     return numbers.astype(np.intp)
 
 
@@ -77,7 +100,11 @@ def spread(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def plain_values(values: Any) -> Any:
-    return (values.edges, values.missing) if isinstance(values, Interval) else values.values
+    return (
+        (values.edges, values.missing)
+        if isinstance(values, Interval)
+        else values.values
+    )
 
 
 def read_whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:
@@ -87,7 +114,9 @@ def read_whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:
         if ((numbers >= 0) & (numbers < _WORDS) & (numbers == np.floor(numbers))).all():
             return numbers.astype(np.uint64)
     elif all(_is_whole(value) for value in block.flat):
-        return np.array([int(value) for value in block.flat], np.uint64).reshape(block.shape)
+        return np.array([int(value) for value in block.flat], np.uint64).reshape(
+            block.shape
+        )
     raise ValueError("the reports hold something else than whole numbers")
 
 
@@ -118,11 +147,15 @@ def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
             raise ValueError(f"reports must be a table, got {reports.ndim} dimensions")
     table = read_table(reports)
     if frame and list(table.names) != [*names]:
-        raise ValueError(f"the reports of this encoder have the columns {[*names]}, got {list(table.names)}")
+        raise ValueError(
+            f"the reports of this encoder have the columns {[*names]}, got {list(table.names)}"
+        )
     if len(table.columns) != len(names):
         raise ValueError(
             f"the reports of this encoder have the columns {[*names]}, got an array of {len(table.columns)} columns"
         )
     if len(table.columns[0]) == 0:
-        raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
+        raise ValueError(
+            "Found a table with 0 sample(s) (rows); at least 1 is required"
+        )
     return table

@@ -31,7 +31,9 @@ class _Known:
         self.releases.append(counts)
         if len(self.releases) > _MOST_RELEASES:
             first = self.releases.pop(0)
-            self.sum_of_earlier = first if self.sum_of_earlier is None else self.sum_of_earlier + first
+            self.sum_of_earlier = (
+                first if self.sum_of_earlier is None else self.sum_of_earlier + first
+            )
 
 
 _known: WeakKeyDictionary[ReleasedCounts, _Known] = WeakKeyDictionary()
@@ -73,7 +75,9 @@ class ReleasedCounts:
             return False
         if (counts <= releases).all(axis=1).any():
             return True
-        if earlier is not None:  # a part of one of these, or some of them, cannot be told from others
+        if (
+            earlier is not None
+        ):  # a part of one of these, or some of them, cannot be told from others
             return bool((counts <= earlier + releases.sum(axis=0)).all())
         return _is_sum_of_some(counts, releases)
 
@@ -101,7 +105,9 @@ def _sums_of_some(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return sums
 
 
-def joined_counts(n_reports: int, parts: Sequence[NDArray[np.integer[Any]]]) -> NDArray[np.int64]:
+def joined_counts(
+    n_reports: int, parts: Sequence[NDArray[np.integer[Any]]]
+) -> NDArray[np.int64]:
     """Return the number of reports, and then the counts of their parts, in at most 256 cells."""
     counts = np.concatenate([np.zeros(0, np.int64), *parts])
     if counts.size > _MOST_CELLS:

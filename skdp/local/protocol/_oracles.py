@@ -72,7 +72,9 @@ class OracleProtocol(ReportProtocol):
     def __post_init__(self) -> None:
         attributes = attributes_of(self.domain, self.strategy)
         object.__setattr__(self, "attributes", attributes)
-        object.__setattr__(self, "domains", [self.domain.select(columns) for columns in attributes])
+        object.__setattr__(
+            self, "domains", [self.domain.select(columns) for columns in attributes]
+        )
 
     @property
     def report_columns(self) -> list[Any]:
@@ -81,7 +83,10 @@ class OracleProtocol(ReportProtocol):
     @property
     def declared(self) -> dict[str, Any]:
         attributes = {name: self.domain[name] for name in self.columns}
-        values = {name: own if isinstance(own, Interval) else list(own.values) for name, own in attributes.items()}
+        values = {
+            name: own if isinstance(own, Interval) else list(own.values)
+            for name, own in attributes.items()
+        }
         return {"categories": values}
 
     @property
@@ -95,18 +100,28 @@ class OracleProtocol(ReportProtocol):
     def names(self, inputs: Sequence[str]) -> list[str]:
         """Name the report columns after the columns of the input."""
         known = dict(zip(self.columns, inputs, strict=True))
-        names = [name for index in range(len(self.oracles)) for name in self.columns_of(index, known)]
+        names = [
+            name
+            for index in range(len(self.oracles))
+            for name in self.columns_of(index, known)
+        ]
         if self.strategy == "sample":
             names.append(SAMPLED)
         if len(set(names)) < len(names):
-            raise ValueError("two columns of the output would have the same name; rename columns or categories")
+            raise ValueError(
+                "two columns of the output would have the same name; rename columns or categories"
+            )
         return names
 
-    def columns_of(self, index: int, inputs: Mapping[Any, str] | None = None) -> list[Any]:
+    def columns_of(
+        self, index: int, inputs: Mapping[Any, str] | None = None
+    ) -> list[Any]:
         """Name the report columns of one attribute."""
         oracle = self.oracles[index]
         prefix = self._prefix(index, inputs)
-        suffixes = oracle.fields(value_labels(self.domains[index]) if oracle.has_bits else ())
+        suffixes = oracle.fields(
+            value_labels(self.domains[index]) if oracle.has_bits else ()
+        )
         return [f"{prefix}_{suffix}" if suffix else prefix for suffix in suffixes]
 
     def value_names(self, inputs: Sequence[str] | None = None) -> list[str]:
@@ -119,7 +134,10 @@ class OracleProtocol(ReportProtocol):
         ]
 
     def _prefix(self, index: int, inputs: Mapping[Any, str] | None) -> str:
-        return "_".join(str(name) if inputs is None else inputs[name] for name in self.attributes[index])
+        return "_".join(
+            str(name) if inputs is None else inputs[name]
+            for name in self.attributes[index]
+        )
 
     def prepare(self, table: Table) -> Codes:
         codes = self.domain.encode(table.columns)
@@ -130,25 +148,37 @@ class OracleProtocol(ReportProtocol):
             oracle._check_size(len(codes[0]))
         return codes
 
-    def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
+    def randomise(
+        self, codes: Codes, records: list[bytes], randomness: Randomness
+    ) -> Reports:
         chosen = None
         if self.memo is not None:
-            codes = codes if self.unknown == "uniform" else self._fill_unknown(codes, randomness)
+            codes = (
+                codes
+                if self.unknown == "uniform"
+                else self._fill_unknown(codes, randomness)
+            )
             reports, chosen = self.memo.report(codes, records)
             if self.permanent:
                 two_rounds = cast(tuple[TwoRounds, ...], self.oracles)
                 reports = [
                     oracle.report_again(report, randomness("report", *columns))
-                    for oracle, report, columns in zip(two_rounds, reports, self.attributes, strict=True)
+                    for oracle, report, columns in zip(
+                        two_rounds, reports, self.attributes, strict=True
+                    )
                 ]
         else:
             codes = self._join(self._fill_unknown(codes, randomness))
             if self.strategy == "sample":
                 # Drawn without looking at the data, so it may be public.
-                chosen = uniform_integers(randomness("sample"), len(self.attributes), len(codes[0]))
+                chosen = uniform_integers(
+                    randomness("sample"), len(self.attributes), len(codes[0])
+                )
             reports = [
                 oracle.report(code, randomness("report", *columns))
-                for oracle, code, columns in zip(self.oracles, codes, self.attributes, strict=True)
+                for oracle, code, columns in zip(
+                    self.oracles, codes, self.attributes, strict=True
+                )
             ]
         if chosen is None:
             return reports
@@ -164,7 +194,9 @@ class OracleProtocol(ReportProtocol):
         if self.unknown == "error":
             return codes
         filled = []
-        for name, size, column in zip(self.columns, self.domain.sizes, codes, strict=True):
+        for name, size, column in zip(
+            self.columns, self.domain.sizes, codes, strict=True
+        ):
             if isinstance(self.unknown, dict):
                 drawn: Any = self.unknown[name]
             else:
@@ -177,7 +209,9 @@ class OracleProtocol(ReportProtocol):
 
     def write(self, reports: Reports, table: Table) -> Any:
         blocks = []
-        for index, (oracle, report) in enumerate(zip(self.oracles, reports, strict=False)):
+        for index, (oracle, report) in enumerate(
+            zip(self.oracles, reports, strict=False)
+        ):
             if self.output == "unbiased" and report.dtype == np.uint8:
                 report = oracle.unbiased(report)
                 if self.strategy == "sample":
@@ -191,15 +225,22 @@ class OracleProtocol(ReportProtocol):
         """Write the reports without noise: not private."""
         self.check_encodable()
         codes = self._join(self._fill_unknown(self.prepare(table), randomness))
-        plain = [oracle.encode(code) for oracle, code in zip(self.oracles, codes, strict=True)]
-        if self.output == "unbiased":  # without noise, the unbiased form of a bit is the bit itself
+        plain = [
+            oracle.encode(code)
+            for oracle, code in zip(self.oracles, codes, strict=True)
+        ]
+        if (
+            self.output == "unbiased"
+        ):  # without noise, the unbiased form of a bit is the bit itself
             plain = [bits.astype(float) for bits in plain]
         return self.write(plain, table)
 
     def check_encodable(self) -> None:
         """Check that there are reports without noise."""
         if self.strategy == "sample":
-            raise ValueError("strategy='sample' reports one column of each record: there is no encoding of all of them")
+            raise ValueError(
+                "strategy='sample' reports one column of each record: there is no encoding of all of them"
+            )
         for oracle in self.oracles:
             if not oracle.is_encodable:
                 raise ValueError(
@@ -209,7 +250,11 @@ class OracleProtocol(ReportProtocol):
     def read(self, reports: Any) -> Reports:
         table = self.report_table(reports)
         columns = list(table.columns)
-        chosen = read_sampled(columns.pop(), len(self.oracles)) if self.strategy == "sample" else None
+        chosen = (
+            read_sampled(columns.pop(), len(self.oracles))
+            if self.strategy == "sample"
+            else None
+        )
         arrays = []
         for index in range(len(self.oracles)):
             width = self.width_of(index)
@@ -225,7 +270,9 @@ class OracleProtocol(ReportProtocol):
         """Return the number of report columns of one attribute."""
         return self.oracles[index].width
 
-    def read_part(self, index: int, columns: list[Any], rows: NDArray[np.bool_] | slice) -> NDArray[Any]:
+    def read_part(
+        self, index: int, columns: list[Any], rows: NDArray[np.bool_] | slice
+    ) -> NDArray[Any]:
         """Read the reports of one attribute in some rows of its columns."""
         oracle = self.oracles[index]
         block = np.column_stack([np.asarray(column) for column in columns])[rows]
@@ -233,9 +280,13 @@ class OracleProtocol(ReportProtocol):
             numbers = read_floats(block)
             bits = (numbers > 0).view(np.uint8)
             if not np.allclose(oracle.unbiased(bits), numbers):
-                raise ValueError("the reports hold numbers that are not ones of this encoder")
+                raise ValueError(
+                    "the reports hold numbers that are not ones of this encoder"
+                )
             return bits
-        return oracle.read(block if block.dtype.kind in "iub" else read_whole_numbers(block))
+        return oracle.read(
+            block if block.dtype.kind in "iub" else read_whole_numbers(block)
+        )
 
     def parts(self, reports: Reports) -> list[tuple[NDArray[Any], NDArray[np.intp]]]:
         """Return for each attribute the reports of it, and which rows they are of."""
@@ -246,21 +297,38 @@ class OracleProtocol(ReportProtocol):
         return [(report[own], own) for report, own in zip(reports, rows, strict=True)]
 
     def tally(self, reports: Reports) -> CountTally:
-        own = [part for part, _ in self.parts(reports)] if self.strategy == "sample" else reports
-        support = tuple(oracle.tally(part) for oracle, part in zip(self.oracles, own, strict=True))
+        own = (
+            [part for part, _ in self.parts(reports)]
+            if self.strategy == "sample"
+            else reports
+        )
+        support = tuple(
+            oracle.tally(part) for oracle, part in zip(self.oracles, own, strict=True)
+        )
         return self._tally_of(support, tuple(map(len, own)), len(reports[0]))
 
     def report_counts(self, reports: Reports) -> NDArray[np.int64]:
-        own = [part for part, _ in self.parts(reports)] if self.strategy == "sample" else reports
-        parts = [oracle.part_counts(part) for oracle, part in zip(self.oracles, own, strict=True)]
+        own = (
+            [part for part, _ in self.parts(reports)]
+            if self.strategy == "sample"
+            else reports
+        )
+        parts = [
+            oracle.part_counts(part)
+            for oracle, part in zip(self.oracles, own, strict=True)
+        ]
         return joined_counts(len(reports[0]), parts)
 
     def empty_counts(self) -> NDArray[np.int64]:
-        return joined_counts(0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles])
+        return joined_counts(
+            0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles]
+        )
 
     def tallied_counts(self, tally: CountTally) -> NDArray[np.int64] | None:
         parts = []
-        for oracle, support, size in zip(self.oracles, tally.support, tally.sizes, strict=True):
+        for oracle, support, size in zip(
+            self.oracles, tally.support, tally.sizes, strict=True
+        ):
             if oracle.has_bits:
                 parts.append(np.concatenate([support, size - support]))
             elif isinstance(oracle, RandomizedResponse):
@@ -274,7 +342,11 @@ class OracleProtocol(ReportProtocol):
         # The distinct reports of a few bits are few: an engine counts them in less time than it hands over all rows.
         few = all(oracle.has_bits and oracle.k <= _MOST_BITS for oracle in self.oracles)
         countable = few and self.output == "bits" and self.strategy != "sample"
-        return [self.columns_of(index) for index in range(len(self.oracles))] if countable else []
+        return (
+            [self.columns_of(index) for index in range(len(self.oracles))]
+            if countable
+            else []
+        )
 
     def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> CountTally:
         table, tally = read_table(rows), self.empty_tally()
@@ -283,13 +355,19 @@ class OracleProtocol(ReportProtocol):
         for index, support in enumerate(tally.support):
             names = self.columns_of(index)
             if set(names) <= set(found):
-                self._add_distinct(support, index, [found[name] for name in names], counts)
+                self._add_distinct(
+                    support, index, [found[name] for name in names], counts
+                )
                 sizes[index] = total
         return replace(tally, sizes=tuple(sizes), n_reports=sizes[0])
 
-    def _add_distinct(self, support: Any, index: int, columns: list[Any], counts: NDArray[np.int64]) -> None:
+    def _add_distinct(
+        self, support: Any, index: int, columns: list[Any], counts: NDArray[np.int64]
+    ) -> None:
         """Add the distinct reports of an attribute."""
-        support += counts @ self.oracles[index].supports(self.read_part(index, columns, slice(None)))
+        support += counts @ self.oracles[index].supports(
+            self.read_part(index, columns, slice(None))
+        )
 
     def empty_tally(self) -> CountTally:
         support = tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles)
@@ -310,14 +388,30 @@ class OracleProtocol(ReportProtocol):
         columns: Sequence[Any] | None = None,
     ) -> pd.DataFrame:
         parts = None if reports is None else [part for part, _ in self.parts(reports)]
-        return estimate_counts(self, tally, parts, postprocess, confidence_level, simultaneous, what, columns)
+        return estimate_counts(
+            self,
+            tally,
+            parts,
+            postprocess,
+            confidence_level,
+            simultaneous,
+            what,
+            columns,
+        )
 
-    def tails(self, tally: CountTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+    def tails(
+        self, tally: CountTally, columns: Sequence[Any] | None = None
+    ) -> list[tuple[float, float, str]]:
         found = []
-        for names, oracle, support, size in zip(self.attributes, self.oracles, tally.support, tally.sizes, strict=True):
+        for names, oracle, support, size in zip(
+            self.attributes, self.oracles, tally.support, tally.sizes, strict=True
+        ):
             if size and (columns is None or not set(columns).isdisjoint(names)):
                 whose = ", ".join(map(repr, names))
-                found += [(tail, choices, whose) for tail, choices in oracle.tails(support, size)]
+                found += [
+                    (tail, choices, whose)
+                    for tail, choices in oracle.tails(support, size)
+                ]
         return found
 
     @property
@@ -328,16 +422,26 @@ class OracleProtocol(ReportProtocol):
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         oracles = self.permanent or self.oracles
-        if any(oracle.k * max(oracle.k, oracle.n_reports) > most_entries for oracle in oracles):
+        if any(
+            oracle.k * max(oracle.k, oracle.n_reports) > most_entries
+            for oracle in oracles
+        ):
             return None
         return [oracle.channels() for oracle in oracles]
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
-        return shuffled_parts([oracle.shuffle_pair() for oracle in self.oracles], self.strategy, released)
+        return shuffled_parts(
+            [oracle.shuffle_pair() for oracle in self.oracles], self.strategy, released
+        )
 
     def parameters(self) -> dict[str, Any]:
         columns = [[name, plain_values(self.domain[name])] for name in self.columns]
-        return {"columns": columns, **self.meaning, "unknown": self.unknown, "output": self.output}
+        return {
+            "columns": columns,
+            **self.meaning,
+            "unknown": self.unknown,
+            "output": self.output,
+        }
 
     def without_secrets(self) -> OracleProtocol:
         return replace(self, memo=None)
@@ -346,7 +450,9 @@ class OracleProtocol(ReportProtocol):
         """Add up the epsilons of a record's permanent reports: those of `n_values` values of each attribute."""
         assert self.memo is not None
         pairs = zip(self.permanent or self.oracles, self.memo.n_states, strict=True)
-        costs = [Fraction(oracle.epsilon) * min(n_values, most) for oracle, most in pairs]
+        costs = [
+            Fraction(oracle.epsilon) * min(n_values, most) for oracle, most in pairs
+        ]
         return max(costs) if self.strategy == "sample" else sum(costs, Fraction(0))
 
 

@@ -48,20 +48,31 @@ Tail = tuple[float, float, str]
 """The logarithm of the probability of a sum, that of the number of sums it was chosen from, and of what it is a sum."""
 
 
-def refuse_impossible(protocol: Any, tally: Any, columns: Sequence[Any] | None = None) -> None:
+def refuse_impossible(
+    protocol: Any, tally: Any, columns: Sequence[Any] | None = None
+) -> None:
     """Refuse sums that reports of no true values have, but by a chance that is stated; warn of less unlikely ones."""
     # Permanent reports of several releases are not independent of each other.
     if protocol.permanent_key is None:
         judge(protocol.tails(tally, columns))
 
 
-def check_releases(counts: NDArray[np.int64] | None, noted: Releases | None, released: ReleasedCounts) -> None:
+def check_releases(
+    counts: NDArray[np.int64] | None, noted: Releases | None, released: ReleasedCounts
+) -> None:
     """Warn of reports that are neither among those of the releases of their note, nor of the transformer's own."""
     # Some of the reports, in any order, have at most the counts of all: of a part, nothing else can be said. What the
     # transformer knows of its own releases counts where there is no note, or one of fewer reports.
-    if counts is None or (noted is None and not released.are_known) or _are_among(counts, noted):
+    if (
+        counts is None
+        or (noted is None and not released.are_known)
+        or _are_among(counts, noted)
+    ):
         return
-    n_reports, listed = int(counts[0]), None if noted is None else noted.total(len(counts))
+    n_reports, listed = (
+        int(counts[0]),
+        None if noted is None else noted.total(len(counts)),
+    )
     is_larger = noted is None or (listed is not None and n_reports > listed[0])
     if is_larger and released.are_known and released.explain(counts):
         return
@@ -72,8 +83,14 @@ def check_releases(counts: NDArray[np.int64] | None, noted: Releases | None, rel
         )
     else:
         found = "the note of these reports is not verified, as the releases that it lists have "
-        found += f"{int(listed[0]):,} of {n_reports:,} reports" if listed is not None and is_larger else "others"
-        found += ". Of tables that were joined, only `join_reports` keeps the notes of all"
+        found += (
+            f"{int(listed[0]):,} of {n_reports:,} reports"
+            if listed is not None and is_larger
+            else "others"
+        )
+        found += (
+            ". Of tables that were joined, only `join_reports` keeps the notes of all"
+        )
     _warn_unverified(f"{found}. {_CAUSES}")
 
 
@@ -85,7 +102,9 @@ def check_together(files: Sequence[NotedCounts]) -> None:
     """Warn of files that hold more reports than the releases of their notes: they have some in common."""
     # A file with a wrong note was judged by itself. Files of the same releases are judged by themselves, too, as their
     # excess may be no more than what is left out of other releases.
-    noted = [(counts, releases) for counts, releases in files if _are_among(counts, releases)]
+    noted = [
+        (counts, releases) for counts, releases in files if _are_among(counts, releases)
+    ]
     of_same_releases: dict[frozenset[str], list[NotedCounts]] = {}
     for counts, releases in noted:
         of_same_releases.setdefault(frozenset(releases), []).append((counts, releases))
@@ -110,7 +129,11 @@ def _excess(files: Sequence[NotedCounts]) -> str | None:
     if listed is None or (counts <= listed).all():
         return None
     numbers = f"{int(counts[0]):,} reports of releases that have {int(listed[0]):,}"
-    return numbers if counts[0] > listed[0] else f"{numbers}, but more of some values than these"
+    return (
+        numbers
+        if counts[0] > listed[0]
+        else f"{numbers}, but more of some values than these"
+    )
 
 
 def _are_among(counts: NDArray[np.int64] | None, noted: Releases | None) -> bool:
@@ -131,8 +154,14 @@ def judge(tails: Sequence[Tail]) -> None:
     # true values. If rows were drawn again with replacement (a bootstrap), or all of them come twice, the variance
     # doubles, and with it every logarithm: what is refused even then is below the square of that.
     least = math.log(RATE / max(1, len(tails)))
-    unlikely = min(((tail + choices - least, whose) for tail, choices, whose in tails), default=None)
-    refused = min(((tail / 2 + choices - least, whose) for tail, choices, whose in tails), default=None)
+    unlikely = min(
+        ((tail + choices - least, whose) for tail, choices, whose in tails),
+        default=None,
+    )
+    refused = min(
+        ((tail / 2 + choices - least, whose) for tail, choices, whose in tails),
+        default=None,
+    )
     if refused is not None and refused[0] < 0:
         raise ValueError(
             f"the reports of {refused[1]} have sums that reports of this transformer cannot have, whatever the true "

@@ -134,7 +134,9 @@ class ReportProtocol(ABC):
         """
 
     @abstractmethod
-    def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
+    def randomise(
+        self, codes: Codes, records: list[bytes], randomness: Randomness
+    ) -> Reports:
         """Draw the reports of coded rows.
 
         Parameters
@@ -313,7 +315,9 @@ class ReportProtocol(ABC):
             The estimates.
         """
 
-    def tails(self, tally: Any, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+    def tails(
+        self, tally: Any, columns: Sequence[Any] | None = None
+    ) -> list[tuple[float, float, str]]:
         """Bound how probable sums as extreme as these are, whatever the true values.
 
         Parameters
@@ -382,7 +386,9 @@ class ReportProtocol(ABC):
             A copy without the key of permanent reports; the protocol itself if there is none.
         """
         if self.permanent_key is not None:
-            raise NotImplementedError(f"{type(self).__name__} has a key, and must say how it is left out")
+            raise NotImplementedError(
+                f"{type(self).__name__} has a key, and must say how it is left out"
+            )
         return self
 
     def read_records(self, record_id: Any, n_rows: int) -> list[bytes]:
@@ -407,7 +413,9 @@ class ReportProtocol(ABC):
         """
         if self.permanent_key is None:
             if record_id is not None:
-                raise ValueError("record_id requires permanent reports (memoize=True, or a RAPPOR secret_key)")
+                raise ValueError(
+                    "record_id requires permanent reports (memoize=True, or a RAPPOR secret_key)"
+                )
             return []
         if record_id is None:
             raise ValueError(
@@ -417,5 +425,7 @@ class ReportProtocol(ABC):
         ids = read_record_ids(record_id, n_rows)
         if not are_distinct(ids):
             # Rows of one record with different values would cost more than the one charge of a call.
-            raise ValueError("record_id has repeated entries; a record reports once in a call")
+            raise ValueError(
+                "record_id has repeated entries; a record reports once in a call"
+            )
         return ids

@@ -42,7 +42,9 @@ class Sampling:
         start = uniform_integers(source, total, n_rows).astype(np.int64)[:, np.newaxis]
         order = np.broadcast_to(np.arange(n), (n_rows, n))
         if self.size > 1:
-            words = np.column_stack([source.bytes(8 * n_rows).view("<u8") for _ in range(n)])
+            words = np.column_stack(
+                [source.bytes(8 * n_rows).view("<u8") for _ in range(n)]
+            )
             order = np.argsort(words, axis=1, kind="stable")
         ends = np.cumsum(np.array(self.weights)[order] * self.size, axis=1)
         passed = np.pad((ends - start - 1) // total + 1, ((0, 0), (1, 0)))
@@ -56,15 +58,24 @@ def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
     if isinstance(weights, str) and weights == "uniform":
         return (1,) * len(names)
     if not isinstance(weights, dict):
-        raise ValueError(f"weights must be 'uniform' or a mapping of column to number, got {weights!r}")
+        raise ValueError(
+            f"weights must be 'uniform' or a mapping of column to number, got {weights!r}"
+        )
     if set(weights) != set(names):
-        raise ValueError(f"weights must name the columns {list(names)}, got {list(weights)}")
-    given = [check_epsilon(weights[name], name=f"the weight of column {name!r}") for name in names]
+        raise ValueError(
+            f"weights must name the columns {list(names)}, got {list(weights)}"
+        )
+    given = [
+        check_epsilon(weights[name], name=f"the weight of column {name!r}")
+        for name in names
+    ]
     total = sum(given)
     return tuple(max(1, round(_UNITS * weight / total)) for weight in given)
 
 
-def shuffled_parts(pairs: Sequence[ReportPair], strategy: str, released: Released) -> tuple[ReportPair, ...]:
+def shuffled_parts(
+    pairs: Sequence[ReportPair], strategy: str, released: Released
+) -> tuple[ReportPair, ...]:
     """Return the pair of each part of a report that is shuffled by itself, from those of the attributes."""
     # One pair stands for all pairs of records: that of the attributes, whose values differ in each. With the ratios
     # (a, b) = (P(y | x0) / m(y), P(y | x1) / m(y)) of one attribute and (A, B) of the others, convex f and t > 0, the
@@ -100,15 +111,23 @@ class SampledCounts:
     def of(cls, counts: Vector, noise: Vector, size: float, n: float) -> Self:
         """Scale counts of a sample of some size, and their variances, to n records."""
         if size == 0:
-            return cls(np.full(len(counts), np.nan), np.full(len(counts), np.inf), np.zeros(len(counts)), n)
+            return cls(
+                np.full(len(counts), np.nan),
+                np.full(len(counts), np.inf),
+                np.zeros(len(counts)),
+                n,
+            )
         drawn = (n - size) / size / max(n - 1, 1)
-        return cls(counts * (n / size), noise * (n / size) ** 2, np.full(len(counts), drawn), n)
+        return cls(
+            counts * (n / size), noise * (n / size) ** 2, np.full(len(counts), drawn), n
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Put the counts of several attributes of the same records in a row."""
         counts, noise, spread = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("counts", "noise", "spread")
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("counts", "noise", "spread")
         )
         return cls(counts, noise, spread, parts[0].n)
 
@@ -118,28 +137,49 @@ class SampledCounts:
         n, squares = parts[0].n, weights**2
         counts, noise, spread = (
             factors @ np.array([getattr(part, name) for part in parts])
-            for factors, name in ((weights, "counts"), (squares, "noise"), (squares, "spread"))
+            for factors, name in (
+                (weights, "counts"),
+                (squares, "noise"),
+                (squares, "spread"),
+            )
         )
         # No record is in two samples, so their estimates are correlated: by as much for any two.
-        return cls(counts, noise, np.clip(spread - (1 - squares.sum()) / max(n - 1, 1), 0, None), n)
+        return cls(
+            counts,
+            noise,
+            np.clip(spread - (1 - squares.sum()) / max(n - 1, 1), 0, None),
+            n,
+        )
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Self:
-        return type(self)(self.counts[rows], self.noise[rows], self.spread[rows], self.n)
+        return type(self)(
+            self.counts[rows], self.noise[rows], self.spread[rows], self.n
+        )
 
     @property
     def variances(self) -> Vector:
         inside = np.nan_to_num(np.clip(self.counts, 0, self.n))
         return self.noise + self.spread * inside * (self.n - inside)
 
-    def interval(self, confidence_level: float, n_cells: int = 1) -> tuple[Vector, Vector]:
+    def interval(
+        self, confidence_level: float, n_cells: int = 1
+    ) -> tuple[Vector, Vector]:
         """Return the counts within reach of which the estimates lie: as Wilson's interval, if there is no noise."""
         # What sampling adds follows from the count c that is sought: (estimate - c)^2 = z^2 (noise + spread c (n - c)).
-        z = -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2 / n_cells)
-        counts, known, factor = np.nan_to_num(self.counts), np.isfinite(self.noise), z * z * self.spread
+        z = -NormalDist().inv_cdf(
+            (1 - check_confidence_level(confidence_level)) / 2 / n_cells
+        )
+        counts, known, factor = (
+            np.nan_to_num(self.counts),
+            np.isfinite(self.noise),
+            z * z * self.spread,
+        )
         middle = (counts + factor * self.n / 2) / (1 + factor)
         drawn = factor * counts * (self.n - counts) + (factor * self.n / 2) ** 2
         square = drawn + (1 + factor) * z * z * np.where(known, self.noise, 0)
-        reach = np.where(known, np.sqrt(np.clip(square, 0, None)) / (1 + factor), np.inf)
+        reach = np.where(
+            known, np.sqrt(np.clip(square, 0, None)) / (1 + factor), np.inf
+        )
         return middle - reach, middle + reach
 
     def table(
@@ -154,8 +194,17 @@ class SampledCounts:
     ) -> pd.DataFrame:
         """Return ``count, std_error, lower, upper``; the counts, if others are shown, come from post-processing."""
         bounds = self.interval(confidence_level, n_cells)
-        lower, upper = (np.clip(bound, 0, self.n) for bound in bounds) if clipped else bounds
+        lower, upper = (
+            (np.clip(bound, 0, self.n) for bound in bounds) if clipped else bounds
+        )
         counts = self.counts if shown is None else shown
-        found = {what: counts, "std_error": np.sqrt(self.variances), "lower": lower, "upper": upper}
+        found = {
+            what: counts,
+            "std_error": np.sqrt(self.variances),
+            "lower": lower,
+            "upper": upper,
+        }
         scale = self.n if what == "frequency" else 1
-        return pd.DataFrame({name: values / scale for name, values in found.items()}, index=index)
+        return pd.DataFrame(
+            {name: values / scale for name, values in found.items()}, index=index
+        )

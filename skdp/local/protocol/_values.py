@@ -32,12 +32,16 @@ class ValueProtocol(OracleProtocol):
     @property
     def counted_columns(self) -> list[list[Any]]:
         # The second round of an oracle has other reports than values.
-        countable = self.strategy != "sample" and all(type(oracle) is RandomizedResponse for oracle in self.oracles)
+        countable = self.strategy != "sample" and all(
+            type(oracle) is RandomizedResponse for oracle in self.oracles
+        )
         return [list(columns) for columns in self.attributes] if countable else []
 
     def prepare(self, table: Table) -> Codes:
         codes = super().prepare(table)
-        self._written_domain.decoders(table.columns)  # refuses a dtype that cannot hold the values
+        self._written_domain.decoders(
+            table.columns
+        )  # refuses a dtype that cannot hold the values
         return codes
 
     @property
@@ -46,7 +50,9 @@ class ValueProtocol(OracleProtocol):
             return self.domain
         # A column that a record does not report is missing, whether or not missing is declared.
         values = {name: self.domain[name].values for name in self.columns}
-        return Domain({name: own if None in own else (*own, None) for name, own in values.items()})
+        return Domain(
+            {name: own if None in own else (*own, None) for name, own in values.items()}
+        )
 
     def write(self, reports: Reports, table: Table) -> Any:
         domain = self._written_domain
@@ -61,13 +67,20 @@ class ValueProtocol(OracleProtocol):
                 np.where(chosen == index, codes, missing[index]).astype(least[index])
                 for index, codes in enumerate(reports)
             ]
-        columns = [decode(codes) for decode, codes in zip(decoders, reports, strict=True)]
-        return table.rebuild([*columns, chosen] if self.strategy == "sample" else columns, self.report_columns)
+        columns = [
+            decode(codes) for decode, codes in zip(decoders, reports, strict=True)
+        ]
+        return table.rebuild(
+            [*columns, chosen] if self.strategy == "sample" else columns,
+            self.report_columns,
+        )
 
     def width_of(self, index: int) -> int:
         return len(self.attributes[index])
 
-    def read_part(self, index: int, columns: list[Any], rows: NDArray[np.bool_] | slice) -> NDArray[Any]:
+    def read_part(
+        self, index: int, columns: list[Any], rows: NDArray[np.bool_] | slice
+    ) -> NDArray[Any]:
         domain = self.domains[index]
         codes = [column[rows] for column in domain.encode(columns)]
         for name in undeclared(domain, codes):
@@ -77,5 +90,9 @@ class ValueProtocol(OracleProtocol):
             )
         return codes[0] if len(codes) == 1 else domain.join(codes)
 
-    def _add_distinct(self, support: Any, index: int, columns: list[Any], counts: NDArray[np.int64]) -> None:
-        np.add.at(support, self.read_part(index, columns, slice(None)).astype(np.intp), counts)
+    def _add_distinct(
+        self, support: Any, index: int, columns: list[Any], counts: NDArray[np.int64]
+    ) -> None:
+        np.add.at(
+            support, self.read_part(index, columns, slice(None)).astype(np.intp), counts
+        )

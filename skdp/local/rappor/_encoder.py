@@ -20,7 +20,13 @@ from skdp.local.memo import SecretKey, check_key, written_name
 from skdp.local.protocol import refuse_impossible
 from skdp.local.rappor._protocol import Method, RapporProtocol, read_values
 from skdp.oracles import BloomRandomizer
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, ReportPair, Shuffled, has_open_rows
+from skdp.privacy import (
+    PrivacyGuarantee,
+    PrivacyLedger,
+    ReportPair,
+    Shuffled,
+    has_open_rows,
+)
 from skdp.privacy.shuffle import Released, any_pair
 from skdp.typing import TableLike
 
@@ -185,7 +191,9 @@ class RapporEncoder(ReportTransformer):
                 written_name(name, "a secret_key")  # refused if it cannot be written
         wanted = None
         if self.epsilon is not None:
-            wanted = self._local_epsilon(lambda epsilon, _: self._pairs(epsilon, len(table.names)))
+            wanted = self._local_epsilon(
+                lambda epsilon, _: self._pairs(epsilon, len(table.names))
+            )
         rappor = self._randomizer(wanted, len(table.names), self.f)
         missing = self.handle_missing == "value"
         for name, column in zip(table.names, table.columns, strict=True):
@@ -193,22 +201,39 @@ class RapporEncoder(ReportTransformer):
         guarantee = self._promise(rappor, table.names, permanent=key is not None)
         return RapporProtocol(rappor, guarantee, missing, key)
 
-    def _randomizer(self, epsilon: float | Fraction | None, n_columns: int, f: float | None = None) -> BloomRandomizer:
+    def _randomizer(
+        self, epsilon: float | Fraction | None, n_columns: int, f: float | None = None
+    ) -> BloomRandomizer:
         share = None if epsilon is None else Fraction(epsilon) / n_columns
-        return BloomRandomizer(self.n_bits, self.n_hashes, self.n_cohorts, epsilon=share, f=f, p=self.p, q=self.q)
+        return BloomRandomizer(
+            self.n_bits,
+            self.n_hashes,
+            self.n_cohorts,
+            epsilon=share,
+            f=f,
+            p=self.p,
+            q=self.q,
+        )
 
     def _pairs(self, epsilon: float, n_columns: int) -> tuple[ReportPair, ...]:
         """Return the pair of the worst randomiser with the epsilon of one report, given that of permanent bits."""
         ratio = self._randomizer(epsilon, n_columns).report_ratio
         return (any_pair(log_upper(ratio**n_columns)),)
 
-    def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
+    def shuffle_pairs_at(
+        self, epsilon: float, released: Released
+    ) -> tuple[ReportPair, ...]:
         check_is_fitted(self)
         return self._pairs(epsilon, len(self.protocol_.columns))
 
-    def _promise(self, rappor: BloomRandomizer, names: tuple[Any, ...], *, permanent: bool) -> PrivacyGuarantee:
+    def _promise(
+        self, rappor: BloomRandomizer, names: tuple[Any, ...], *, permanent: bool
+    ) -> PrivacyGuarantee:
         return PrivacyGuarantee(
-            log_upper((rappor.permanent_ratio if permanent else rappor.report_ratio) ** len(names)),
+            log_upper(
+                (rappor.permanent_ratio if permanent else rappor.report_ratio)
+                ** len(names)
+            ),
             scope=names,
             mechanism="RAPPOR, permanent bits" if permanent else "RAPPOR, one report",
             secure=self.random_state is None,
@@ -218,13 +243,19 @@ class RapporEncoder(ReportTransformer):
     def _set_fitted(self, protocol: RapporProtocol) -> None:
         self.randomizer_ = protocol.randomizer
         self.permanent_guarantee_, self.instantaneous_guarantee_ = (
-            self._promise(protocol.randomizer, protocol.columns, permanent=permanent) for permanent in (True, False)
+            self._promise(protocol.randomizer, protocol.columns, permanent=permanent)
+            for permanent in (True, False)
         )
-        self._once, self._charged = protocol.permanent_key is not None and bool(self.constant_values), False
+        self._once, self._charged = (
+            protocol.permanent_key is not None and bool(self.constant_values),
+            False,
+        )
 
     def _check_parameters(self) -> None:
         if self.handle_missing not in ("error", "value"):
-            raise ValueError(f"handle_missing must be 'error' or 'value', got {self.handle_missing!r}")
+            raise ValueError(
+                f"handle_missing must be 'error' or 'value', got {self.handle_missing!r}"
+            )
         check_flag("constant_values", self.constant_values)
         check_key(self.secret_key)
 
@@ -296,7 +327,9 @@ class RapporEncoder(ReportTransformer):
         refuse_impossible(self.protocol_, tally)
         return counts
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
         return np.array(self.protocol_.names(names), dtype=object)

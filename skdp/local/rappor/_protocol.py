@@ -18,7 +18,15 @@ from skdp.base import check_choice
 from skdp.coding import ColumnError
 from skdp.frames import Table
 from skdp.local._tallies import RapporTally
-from skdp.local.memo import SecretKey, canonical, framed, keyed_coins, keyed_digests, keyed_integers, to_bytes
+from skdp.local.memo import (
+    SecretKey,
+    canonical,
+    framed,
+    keyed_coins,
+    keyed_digests,
+    keyed_integers,
+    to_bytes,
+)
 from skdp.local.protocol import (
     Channel,
     Codes,
@@ -27,7 +35,13 @@ from skdp.local.protocol import (
     Reports,
     joined_counts,
 )
-from skdp.oracles import MAX_REPORT_BYTES, BloomRandomizer, check_bits, lower_tail, upper_tail
+from skdp.oracles import (
+    MAX_REPORT_BYTES,
+    BloomRandomizer,
+    check_bits,
+    lower_tail,
+    upper_tail,
+)
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import bernoulli, uniform_integers
 
@@ -54,24 +68,40 @@ class RapporProtocol(ReportProtocol):
 
     def names(self, inputs: Any) -> list[str]:
         """Name the report columns after the columns of the input."""
-        return ["cohort", *(f"{name}_bit_{bit}" for name in inputs for bit in range(self.randomizer.n_bits))]
+        return [
+            "cohort",
+            *(
+                f"{name}_bit_{bit}"
+                for name in inputs
+                for bit in range(self.randomizer.n_bits)
+            ),
+        ]
 
     def prepare(self, table: Table) -> Codes:
         # The values themselves, as bytes: numbers of those that occur would be the same in batches of other values.
         pairs = zip(self.columns, table.columns, strict=True)
-        values: Codes = [np.array(read_values(name, column, self.missing), object) for name, column in pairs]
+        values: Codes = [
+            np.array(read_values(name, column, self.missing), object)
+            for name, column in pairs
+        ]
         self.randomizer.check_size(len(values[0]) * len(values))
         return values
 
-    def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
+    def randomise(
+        self, codes: Codes, records: list[bytes], randomness: Randomness
+    ) -> Reports:
         cohorts = self._cohorts(records, len(codes[0]), randomness)
         reports: Reports = [cohorts]
         for name, values in zip(self.columns, codes, strict=True):
             bits = self._permanent(name, values.tolist(), cohorts, records, randomness)
-            reports.append(self.randomizer.instantaneous(bits, randomness("report", name)))
+            reports.append(
+                self.randomizer.instantaneous(bits, randomness("report", name))
+            )
         return reports
 
-    def _cohorts(self, records: list[bytes], rows: int, randomness: Randomness) -> NDArray[np.unsignedinteger]:
+    def _cohorts(
+        self, records: list[bytes], rows: int, randomness: Randomness
+    ) -> NDArray[np.unsignedinteger]:
         count = self.randomizer.n_cohorts
         if self.key is None:
             return uniform_integers(randomness("cohort"), count, rows)
@@ -79,15 +109,28 @@ class RapporProtocol(ReportProtocol):
         return keyed_integers(digests, count).astype(np.min_scalar_type(count - 1))
 
     def _permanent(
-        self, name: Any, values: list[bytes], cohorts: NDArray[Any], records: list[bytes], randomness: Randomness
+        self,
+        name: Any,
+        values: list[bytes],
+        cohorts: NDArray[Any],
+        records: list[bytes],
+        randomness: Randomness,
     ) -> NDArray[np.bool_]:
         rappor = self.randomizer
         bits = rappor.filters(cohorts, values)
         if self.key is None:
-            bits ^= bernoulli(randomness("permanent", name), rappor.flip, bits.size).reshape(bits.shape)
+            bits ^= bernoulli(
+                randomness("permanent", name), rappor.flip, bits.size
+            ).reshape(bits.shape)
         else:
-            purpose: tuple[str | bytes, ...] = ("permanent", *self._purpose, canonical(name))
-            digests = keyed_digests(self.key, purpose, list(map(framed, records, values)))
+            purpose: tuple[str | bytes, ...] = (
+                "permanent",
+                *self._purpose,
+                canonical(name),
+            )
+            digests = keyed_digests(
+                self.key, purpose, list(map(framed, records, values))
+            )
             bits ^= keyed_coins(digests, rappor.flip, rappor.n_bits)
         return bits
 
@@ -95,21 +138,35 @@ class RapporProtocol(ReportProtocol):
     def _purpose(self) -> tuple[str, ...]:
         """Which permanent random bits are meant: the same ones must never flip the bits of two different filters."""
         rappor = self.randomizer
-        return tuple(map(str, (rappor.n_bits, rappor.n_hashes, rappor.n_cohorts, rappor.flip)))
+        return tuple(
+            map(str, (rappor.n_bits, rappor.n_hashes, rappor.n_cohorts, rappor.flip))
+        )
 
     def write(self, reports: Reports, table: Table) -> Any:
         return table.rebuild(reports, self.report_columns)
 
     def read(self, reports: Any) -> Reports:
         table = self.report_table(reports)
-        rappor, columns = self.randomizer, [np.asarray(column) for column in table.columns]
+        rappor, columns = (
+            self.randomizer,
+            [np.asarray(column) for column in table.columns],
+        )
         cohorts = columns[0]
-        fitting = cohorts.dtype.kind in "iuf" and bool(((cohorts >= 0) & (cohorts < rappor.n_cohorts)).all())
+        fitting = cohorts.dtype.kind in "iuf" and bool(
+            ((cohorts >= 0) & (cohorts < rappor.n_cohorts)).all()
+        )
         if not fitting or (cohorts.dtype.kind == "f" and bool((cohorts % 1).any())):
-            raise ValueError(f"the cohorts of the reports must be integers from 0 to {rappor.n_cohorts - 1}")
+            raise ValueError(
+                f"the cohorts of the reports must be integers from 0 to {rappor.n_cohorts - 1}"
+            )
         starts = range(1, len(columns), rappor.n_bits)
-        blocks = (np.column_stack(columns[start : start + rappor.n_bits]) for start in starts)
-        return [cohorts.astype(np.intp), *(check_bits(block, rappor.n_bits) for block in blocks)]
+        blocks = (
+            np.column_stack(columns[start : start + rappor.n_bits]) for start in starts
+        )
+        return [
+            cohorts.astype(np.intp),
+            *(check_bits(block, rappor.n_bits) for block in blocks),
+        ]
 
     def tally(self, reports: Reports) -> RapporTally:
         (cohorts, *columns), count = reports, self.randomizer.n_cohorts
@@ -121,7 +178,9 @@ class RapporProtocol(ReportProtocol):
 
     def tallied_counts(self, tally: RapporTally) -> NDArray[np.int64]:
         ones, n_reports = tally.ones.sum(axis=1), tally.n_reports
-        return joined_counts(n_reports, [tally.cohort_sizes, ones.ravel(), (n_reports - ones).ravel()])
+        return joined_counts(
+            n_reports, [tally.cohort_sizes, ones.ravel(), (n_reports - ones).ravel()]
+        )
 
     def empty_tally(self) -> RapporTally:
         rappor = self.randomizer
@@ -133,35 +192,67 @@ class RapporProtocol(ReportProtocol):
     ) -> pd.DataFrame:
         """Estimate the count of each candidate value."""
         check_choice("method", method, METHODS)
-        lists = candidates if isinstance(candidates, Mapping) else {self.columns[0]: candidates}
-        if set(lists) - set(self.columns) or (len(self.columns) > 1 and not isinstance(candidates, Mapping)):
-            raise ValueError(f"candidates must be a mapping of columns to lists; the columns are {list(self.columns)}")
-        written = {name: self._candidates(name, values) for name, values in lists.items()}
+        lists = (
+            candidates
+            if isinstance(candidates, Mapping)
+            else {self.columns[0]: candidates}
+        )
+        if set(lists) - set(self.columns) or (
+            len(self.columns) > 1 and not isinstance(candidates, Mapping)
+        ):
+            raise ValueError(
+                f"candidates must be a mapping of columns to lists; the columns are {list(self.columns)}"
+            )
+        written = {
+            name: self._candidates(name, values) for name, values in lists.items()
+        }
         if tally.protocol != self.meaning:
-            raise ValueError("the tally comes from an encoder with different parameters or columns")
+            raise ValueError(
+                "the tally comes from an encoder with different parameters or columns"
+            )
         found = [
-            _decode_counts(self.randomizer, tally.ones[self.columns.index(name)], tally.cohort_sizes, values, method)
+            _decode_counts(
+                self.randomizer,
+                tally.ones[self.columns.index(name)],
+                tally.cohort_sizes,
+                values,
+                method,
+            )
             for name, values in written.items()
         ]
-        index = pd.Index([value for values in lists.values() for value in values], dtype=object, name="candidate")
+        index = pd.Index(
+            [value for values in lists.values() for value in values],
+            dtype=object,
+            name="candidate",
+        )
         if len(self.columns) > 1:
-            pairs = [(name, value) for name, values in lists.items() for value in values]
+            pairs = [
+                (name, value) for name, values in lists.items() for value in values
+            ]
             index = pd.MultiIndex.from_tuples(pairs, names=["column", "candidate"])
         counts, errors = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return pd.DataFrame({"count": counts, "std_error": errors}, index=index)
 
     def _candidates(self, name: Any, values: Any) -> list[bytes]:
         if isinstance(values, str) or not np.iterable(values):
-            raise TypeError(f"candidates of column {name!r} must be a list, got {type(values).__name__}")
+            raise TypeError(
+                f"candidates of column {name!r} must be a list, got {type(values).__name__}"
+            )
         try:
             written = to_bytes(list(values), missing=self.missing)
         except ColumnError as error:
-            raise ValueError(f"the list of candidates of column {name!r} {error}") from None
+            raise ValueError(
+                f"the list of candidates of column {name!r} {error}"
+            ) from None
         if not written or len({*written}) < len(written):
-            raise ValueError(f"candidates of column {name!r} must be different values, at least one")
+            raise ValueError(
+                f"candidates of column {name!r} must be different values, at least one"
+            )
         return written
 
-    def tails(self, tally: RapporTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+    def tails(
+        self, tally: RapporTally, columns: Sequence[Any] | None = None
+    ) -> list[tuple[float, float, str]]:
         # A bit is 1 with the probability `on` or `off`, of each record of a cohort.
         on, off = float(self.randomizer.on), float(self.randomizer.off)
         known = np.flatnonzero(tally.cohort_sizes)
@@ -169,10 +260,22 @@ class RapporProtocol(ReportProtocol):
         for name, ones in zip(self.columns, tally.ones, strict=True):
             if columns is not None and name not in columns:
                 continue
-            choices, least, most = math.log(ones.size), ones.min(axis=1), ones.max(axis=1)
-            sizes = [(cohort, float(tally.cohort_sizes[cohort])) for cohort in known.tolist()]
-            low = min((lower_tail(float(least[cohort]), size, off) for cohort, size in sizes), default=0.0)
-            high = min((upper_tail(float(most[cohort]), size, on) for cohort, size in sizes), default=0.0)
+            choices, least, most = (
+                math.log(ones.size),
+                ones.min(axis=1),
+                ones.max(axis=1),
+            )
+            sizes = [
+                (cohort, float(tally.cohort_sizes[cohort])) for cohort in known.tolist()
+            ]
+            low = min(
+                (lower_tail(float(least[cohort]), size, off) for cohort, size in sizes),
+                default=0.0,
+            )
+            high = min(
+                (upper_tail(float(most[cohort]), size, on) for cohort, size in sizes),
+                default=0.0,
+            )
             found += [(low, choices, repr(name)), (high, choices, repr(name))]
         return found
 
@@ -195,7 +298,10 @@ class RapporProtocol(ReportProtocol):
         bits, hashes = self.randomizer.n_bits, self.randomizer.n_hashes
         if bits > 12 or 2 << bits > most_entries:
             return None
-        filters = [[int(bit < hashes) for bit in range(bits)], [int(bit >= bits - hashes) for bit in range(bits)]]
+        filters = [
+            [int(bit < hashes) for bit in range(bits)],
+            [int(bit >= bits - hashes) for bit in range(bits)],
+        ]
         channel = self.randomizer.channel(filters, permanent=self.key is not None)
         return [iter([channel]) for _ in self.columns]
 
@@ -206,9 +312,14 @@ class RapporProtocol(ReportProtocol):
         return replace(self, key=None)
 
 
-def count_ones(cohorts: NDArray[Any], bits: NDArray[np.bool_], n_cohorts: int) -> NDArray[np.int64]:
+def count_ones(
+    cohorts: NDArray[Any], bits: NDArray[np.bool_], n_cohorts: int
+) -> NDArray[np.int64]:
     """Count the ones of each bit in each cohort."""
-    rows = np.split(np.argsort(cohorts, kind="stable"), np.cumsum(np.bincount(cohorts, minlength=n_cohorts))[:-1])
+    rows = np.split(
+        np.argsort(cohorts, kind="stable"),
+        np.cumsum(np.bincount(cohorts, minlength=n_cohorts))[:-1],
+    )
     return np.array([bits[part].sum(axis=0, dtype=np.int64) for part in rows])
 
 
@@ -216,7 +327,11 @@ def read_values(name: Any, column: Any, missing: bool) -> list[bytes]:
     try:
         return to_bytes(column, missing=missing)
     except ColumnError as error:
-        advice = "; set handle_missing='value' to report them as a value" if "missing" in str(error) else ""
+        advice = (
+            "; set handle_missing='value' to report them as a value"
+            if "missing" in str(error)
+            else ""
+        )
         raise ValueError(f"column {name!r} {error}{advice}") from None
 
 
@@ -232,7 +347,9 @@ def _decode_counts(
     if gain == 0 or seen.size == 0:
         return np.full(len(candidates), np.nan), np.full(len(candidates), np.inf)
     if 8 * seen.size * rappor.n_bits * (len(candidates) + 1) > MAX_REPORT_BYTES:
-        raise ValueError(f"{len(candidates):,} candidates need more than {MAX_REPORT_BYTES:,} bytes; decode in parts")
+        raise ValueError(
+            f"{len(candidates):,} candidates need more than {MAX_REPORT_BYTES:,} bytes; decode in parts"
+        )
     problem = _Regression(rappor, ones[seen], n_reports[seen], seen, candidates)
     used = problem.lasso() if method == "lasso" else np.arange(len(candidates))
     inverse = problem.inverse(used)
@@ -242,7 +359,9 @@ def _decode_counts(
                 "the bits do not distinguish these candidates; take fewer candidates, more cohorts or bits, or "
                 "method='nnls' or 'lasso'"
             )
-        found = (inverse @ (problem.design[:, np.append(used, -1)].T @ problem.target))[:-1]
+        found = (inverse @ (problem.design[:, np.append(used, -1)].T @ problem.target))[
+            :-1
+        ]
     else:
         found = problem.not_negative(used)
     counts, errors = np.zeros(len(candidates)), np.full(len(candidates), np.nan)
@@ -279,9 +398,13 @@ class _Regression:
         expected = np.array([float(off * size) for size in sizes.tolist()])
         debiased = (ones - expected[:, None]) / gain
         weights = np.sqrt(sizes)[:, None]
-        self.design = (self.filters * weights[:, :, None]).reshape(-1, len(candidates) + 1)
+        self.design = (self.filters * weights[:, :, None]).reshape(
+            -1, len(candidates) + 1
+        )
         self.target = (debiased / weights).ravel()
-        own, other = (float(share * (1 - share)) / gain**2 for share in (rappor.on, rappor.off))
+        own, other = (
+            float(share * (1 - share)) / gain**2 for share in (rappor.on, rappor.off)
+        )
         set_share = np.clip(debiased / sizes[:, None], 0, 1).ravel()
         self.noise = set_share * own + (1 - set_share) * other
         self.most_noise = max(own, other)
@@ -294,7 +417,9 @@ class _Regression:
         share = rest / (rest @ rest)
         design = design - np.outer(rest, share @ design)
         target = self.target - rest * (share @ self.target)
-        size = math.sqrt(self.most_noise) * float(np.linalg.norm(design, axis=0).max(initial=0))
+        size = math.sqrt(self.most_noise) * float(
+            np.linalg.norm(design, axis=0).max(initial=0)
+        )
         alpha = size * math.sqrt(2 * math.log(max(2, design.shape[1]))) / len(target)
         model = Lasso(alpha=alpha, positive=True, fit_intercept=False, max_iter=100_000)
         return np.flatnonzero(model.fit(design, target).coef_ > 0)
@@ -318,7 +443,10 @@ class _Regression:
         return cho_solve(cho_factor(normal), np.eye(len(normal)))
 
     def std_errors(
-        self, used: NDArray[np.intp], inverse: NDArray[np.float64], counts: NDArray[np.float64]
+        self,
+        used: NDArray[np.intp],
+        inverse: NDArray[np.float64],
+        counts: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Return the errors of unconstrained least squares: of the randomness, and of the cohorts that records draw."""
         columns = np.append(used, -1)

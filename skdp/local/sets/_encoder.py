@@ -20,7 +20,14 @@ from skdp.local._oracle_encoder import input_names
 from skdp.local.protocol import named_characters
 from skdp.local.sets._estimator import SetEstimator
 from skdp.local.sets._protocol import SetProtocol
-from skdp.oracles import SET_ORACLES, SetOracle, SetSelection, SetUnaryEncoding, check_size, choose_set_oracle
+from skdp.oracles import (
+    SET_ORACLES,
+    SetOracle,
+    SetSelection,
+    SetUnaryEncoding,
+    check_size,
+    choose_set_oracle,
+)
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PureLoss, Shuffled
 
 SetOracleName: TypeAlias = Literal[
@@ -171,8 +178,13 @@ class SetValuedEncoder(SetEstimator):
         if self.max_report_bytes is not None:
             check_size(self.max_report_bytes, least=1, name="max_report_bytes")
         check_choice("oracle", self.oracle, ("auto", *SET_ORACLES))
-        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "ignore"):
-            raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}")
+        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in (
+            "error",
+            "ignore",
+        ):
+            raise ValueError(
+                f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}"
+            )
         domain = read_lists_domain(table, self.categories)
         max_sizes = read_sizes(self.max_size, domain)
         if max(domain.sizes) >= self._most_cells:
@@ -187,13 +199,17 @@ class SetValuedEncoder(SetEstimator):
     def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle:
         if self.oracle != "auto":
             return SET_ORACLES[self.oracle](k, size, epsilon)
-        return choose_set_oracle(k, size, epsilon, max_report_bytes=self.max_report_bytes)[1]
+        return choose_set_oracle(
+            k, size, epsilon, max_report_bytes=self.max_report_bytes
+        )[1]
 
     def _set_fitted(self, protocol: Any) -> None:
         self.domain_, self.oracles_ = protocol.domain, protocol.oracles
         _ = protocol.report_columns  # refuses two of one name
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
         check_is_fitted(self)
         given = input_names(self, self.domain_.columns, input_features)
         return np.array(self.protocol_.names(given), dtype=object)
@@ -204,11 +220,17 @@ class SetValuedEncoder(SetEstimator):
                 "which columns a list of categories is for is not known from a large table: declare them by name, as a "
                 "mapping or Domain, or fit the transformer before"
             )
-        declared = self.categories.columns if isinstance(self.categories, Domain) else self.categories
+        declared = (
+            self.categories.columns
+            if isinstance(self.categories, Domain)
+            else self.categories
+        )
         return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in declared})
 
 
-def guarantee_of(oracles: Sequence[SetOracle], domain: Domain, *, secure: bool) -> PrivacyGuarantee:
+def guarantee_of(
+    oracles: Sequence[SetOracle], domain: Domain, *, secure: bool
+) -> PrivacyGuarantee:
     """State what reports of columns of sets promise, each by an oracle of its own."""
     ratios = [oracle.worst_ratio for oracle in oracles]
     return PrivacyGuarantee(
@@ -217,7 +239,8 @@ def guarantee_of(oracles: Sequence[SetOracle], domain: Domain, *, secure: bool) 
         mechanism=" and ".join(dict.fromkeys(map(title_of, oracles))),
         secure=secure,
         losses=tuple(
-            PureLoss(log_upper(ratio), round_up(one.share)) for ratio, one in zip(ratios, oracles, strict=True)
+            PureLoss(log_upper(ratio), round_up(one.share))
+            for ratio, one in zip(ratios, oracles, strict=True)
         ),
     )
 
@@ -238,7 +261,9 @@ def read_lists_domain(table: Table, categories: Any) -> Domain:
     domain = read_domain(table, categories)
     for column, size in zip(domain.columns, domain.sizes, strict=True):
         if size < 2:
-            raise ValueError(f"column {column!r} declares one value; at least 2 are needed")
+            raise ValueError(
+                f"column {column!r} declares one value; at least 2 are needed"
+            )
     return domain
 
 
@@ -246,15 +271,22 @@ def read_sizes(given: Any, domain: Domain) -> list[int]:
     """Read how many values of a list are reported, for each column: no more than there are."""
     if isinstance(given, Mapping):
         if set(given) != set(domain.columns):
-            raise ValueError(f"max_size must name the columns {list(domain.columns)}, got {list(given)}")
-        pairs = [(f"max_size of column {column!r}", given[column]) for column in domain.columns]
+            raise ValueError(
+                f"max_size must name the columns {list(domain.columns)}, got {list(given)}"
+            )
+        pairs = [
+            (f"max_size of column {column!r}", given[column])
+            for column in domain.columns
+        ]
     else:
         pairs = [("max_size", given)] * len(domain.columns)
     sizes = [check_size(size, least=1, name=title) for title, size in pairs]
     return [min(size, k) for size, k in zip(sizes, domain.sizes, strict=True)]
 
 
-def check_limits(transformer: Any, oracles: Sequence[SetOracle], domain: Domain) -> None:
+def check_limits(
+    transformer: Any, oracles: Sequence[SetOracle], domain: Domain
+) -> None:
     """Check the limits of what others declare."""
     if (width := sum(oracle.width for oracle in oracles)) > transformer._most_columns:
         raise ValueError(f"reports of {width:,} columns are too many")

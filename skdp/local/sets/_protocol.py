@@ -55,7 +55,10 @@ class SetProtocol(ReportProtocol):
     @property
     def declared(self) -> dict[str, Any]:
         attributes = {name: self.domain[name] for name in self.columns}
-        values = {name: own if isinstance(own, Interval) else list(own.values) for name, own in attributes.items()}
+        values = {
+            name: own if isinstance(own, Interval) else list(own.values)
+            for name, own in attributes.items()
+        }
         return {"categories": values}
 
     def _labels(self, name: Any) -> list[str]:
@@ -65,19 +68,28 @@ class SetProtocol(ReportProtocol):
         """Name the report columns after the columns of the input."""
         names = []
         for name, given, oracle in zip(self.columns, inputs, self.oracles, strict=True):
-            names += [f"{given}_{suffix}" if suffix else given for suffix in oracle.fields(self._labels(name))]
+            names += [
+                f"{given}_{suffix}" if suffix else given
+                for suffix in oracle.fields(self._labels(name))
+            ]
         if len(set(names)) < len(names):
-            raise ValueError("two columns of the output would have the same name; rename columns or values")
+            raise ValueError(
+                "two columns of the output would have the same name; rename columns or values"
+            )
         return names
 
     def prepare(self, table: Table) -> Codes:
         for oracle in self.oracles:
             oracle.check_size(len(table.columns[0]))
         pairs = zip(self.columns, table.columns, strict=True)
-        return [read_sets(self.domain, name, column, self.unknown) for name, column in pairs]
+        return [
+            read_sets(self.domain, name, column, self.unknown) for name, column in pairs
+        ]
 
     def write(self, reports: Reports, table: Table) -> Any:
-        blocks = [report if report.ndim == 2 else report.reshape(-1, 1) for report in reports]
+        blocks = [
+            report if report.ndim == 2 else report.reshape(-1, 1) for report in reports
+        ]
         return table.rebuild(blocks, self.report_columns)
 
     def read(self, reports: Any) -> Reports:
@@ -85,7 +97,11 @@ class SetProtocol(ReportProtocol):
         for oracle in self.oracles:
             own, columns = columns[: oracle.width], columns[oracle.width :]
             block = np.column_stack([np.asarray(column) for column in own])
-            arrays.append(oracle.read(block if block.dtype.kind in "iub" else read_whole_numbers(block)))
+            arrays.append(
+                oracle.read(
+                    block if block.dtype.kind in "iub" else read_whole_numbers(block)
+                )
+            )
         return arrays
 
     def parameters(self) -> dict[str, Any]:
@@ -93,28 +109,48 @@ class SetProtocol(ReportProtocol):
         return {**self.meaning, "columns": columns, "unknown": self.unknown}
 
     def report_counts(self, reports: Reports) -> NDArray[np.int64]:
-        parts = [oracle.part_counts(report) for oracle, report in zip(self.oracles, reports, strict=True)]
+        parts = [
+            oracle.part_counts(report)
+            for oracle, report in zip(self.oracles, reports, strict=True)
+        ]
         return joined_counts(len(reports[0]), parts)
 
     def empty_counts(self) -> NDArray[np.int64]:
-        return joined_counts(0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles])
+        return joined_counts(
+            0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles]
+        )
 
-    def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
+    def randomise(
+        self, codes: Codes, records: list[bytes], randomness: Randomness
+    ) -> Reports:
         reports = []
         for name, own, oracle in zip(self.columns, codes, self.oracles, strict=True):
-            kept, source, parts = randomness("kept", name), randomness("report", name), []
+            kept, source, parts = (
+                randomness("kept", name),
+                randomness("report", name),
+                [],
+            )
             for block in blocks_of(own, oracle):
                 values, sizes = joined(block, oracle.k)
-                parts.append(oracle.report(pad_sets(values, sizes, oracle.k, oracle.max_size, kept), source))
+                parts.append(
+                    oracle.report(
+                        pad_sets(values, sizes, oracle.k, oracle.max_size, kept), source
+                    )
+                )
             reports.append(np.concatenate(parts))
         return reports
 
     def tally(self, reports: Reports) -> CountTally:
-        support = tuple(oracle.tally(report) for oracle, report in zip(self.oracles, reports, strict=True))
+        support = tuple(
+            oracle.tally(report)
+            for oracle, report in zip(self.oracles, reports, strict=True)
+        )
         return self._tally_of(support, len(reports[0]))
 
     def empty_tally(self) -> CountTally:
-        return self._tally_of(tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles), 0)
+        return self._tally_of(
+            tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles), 0
+        )
 
     def _tally_of(self, support: tuple[NDArray[np.int64], ...], n: int) -> CountTally:
         return CountTally(support, (n,) * len(support), n, self.domain, self.meaning)
@@ -130,32 +166,52 @@ class SetProtocol(ReportProtocol):
         what: str = "count",
     ) -> pd.DataFrame:
         """Estimate the count, or the frequency, of each value of each column."""
-        asked = list(self.columns) if columns is None else check_columns(self.columns, columns)
+        asked = (
+            list(self.columns)
+            if columns is None
+            else check_columns(self.columns, columns)
+        )
         check_postprocess(postprocess)
         level = check_confidence_level(confidence_level)
         if tally.domain != self.domain or tally.protocol != self.meaning:
-            raise ValueError("the tally comes from an encoder with different parameters or another domain")
+            raise ValueError(
+                "the tally comes from an encoder with different parameters or another domain"
+            )
         n, tables = tally.n_reports, {}
         cells = sum(len(self.domain[name]) for name in asked) if simultaneous else 1
         for name in asked:
             place = self.columns.index(name)
             counts = self.oracles[place].estimate(tally.support[place], n)
-            found = SampledCounts.of(counts, self.oracles[place].variance(counts, n) if n else counts, n, n)
+            found = SampledCounts.of(
+                counts, self.oracles[place].variance(counts, n) if n else counts, n, n
+            )
             shown, index = (
                 np.clip(found.counts, 0, n) if postprocess == "clip" else None,
                 self.domain.select([name]).cells(),
             )
-            given: dict[str, Any] = {"shown": shown, "clipped": postprocess == "clip", "what": what, "index": index}
+            given: dict[str, Any] = {
+                "shown": shown,
+                "clipped": postprocess == "clip",
+                "what": what,
+                "index": index,
+            }
             tables[name] = found.table(level, n_cells=cells, **given)
         if len(self.columns) == 1 or (columns is not None and len(asked) == 1):
             return tables[asked[0]]
         return concat_columns(tables)
 
-    def tails(self, tally: CountTally, columns: Sequence[Any] | None = None) -> list[tuple[float, float, str]]:
+    def tails(
+        self, tally: CountTally, columns: Sequence[Any] | None = None
+    ) -> list[tuple[float, float, str]]:
         found = []
-        for name, oracle, support in zip(self.columns, self.oracles, tally.support, strict=True):
+        for name, oracle, support in zip(
+            self.columns, self.oracles, tally.support, strict=True
+        ):
             if tally.n_reports and (columns is None or name in columns):
-                found += [(tail, choices, repr(name)) for tail, choices in oracle.tails(support, tally.n_reports)]
+                found += [
+                    (tail, choices, repr(name))
+                    for tail, choices in oracle.tails(support, tally.n_reports)
+                ]
         return found
 
     @property
@@ -165,7 +221,9 @@ class SetProtocol(ReportProtocol):
         return {"encoder": "SetValuedEncoder", "strategy": "split", "oracles": oracles}
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
-        if any(_entries(oracle, most_entries) > most_entries for oracle in self.oracles):
+        if any(
+            _entries(oracle, most_entries) > most_entries for oracle in self.oracles
+        ):
             return None
         return [oracle.channels() for oracle in self.oracles]
 
@@ -175,7 +233,9 @@ def check_postprocess(postprocess: Any) -> None:
     check_choice("postprocess", postprocess, get_args(SetPostprocess))
 
 
-def blocks_of(codes: NDArray[np.object_], oracle: SetOracle) -> list[NDArray[np.object_]]:
+def blocks_of(
+    codes: NDArray[np.object_], oracle: SetOracle
+) -> list[NDArray[np.object_]]:
     """Split coded rows into blocks, at least one, whose padded sets fit into the memory."""
     step = max(1, _CELLS // oracle.max_size)
     return [codes[start : start + step] for start in range(0, max(len(codes), 1), step)]
@@ -188,7 +248,9 @@ def _entries(oracle: SetOracle, most: int) -> float:
     return len(oracle.sets()) * oracle.n_reports
 
 
-def read_sets(domain: Domain, name: Any, column: Any, unknown: str) -> NDArray[np.object_]:
+def read_sets(
+    domain: Domain, name: Any, column: Any, unknown: str
+) -> NDArray[np.object_]:
     """Read a column of lists as bytes: of each row the codes of its values, distinct and ascending."""
     message = None
     try:
@@ -203,17 +265,23 @@ def read_sets(domain: Domain, name: Any, column: Any, unknown: str) -> NDArray[n
         raise undeclared_error(name, domain[name], what="lists with a value")
     rows = np.repeat(np.arange(sizes.size), sizes)
     pairs = np.sort(rows[codes < k] * k + codes[codes < k].astype(np.int64))
-    pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # `np.unique` takes five times as long
+    pairs = pairs[
+        np.diff(pairs, prepend=-1) > 0
+    ]  # `np.unique` takes five times as long
     ends = np.append(0, np.cumsum(np.bincount(pairs // k, minlength=sizes.size)))
     held = (pairs % k).astype(_dtype(k))
     packed, width = held.tobytes(), held.itemsize
     found = np.empty(sizes.size, object)
-    for row, (start, end) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
+    for row, (start, end) in enumerate(
+        zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+    ):
         found[row] = packed[start * width : end * width]
     return found
 
 
-def joined(sets: NDArray[np.object_], k: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
+def joined(
+    sets: NDArray[np.object_], k: int
+) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
     """Return the codes of all sets, one set after the other, and the number of codes of each."""
     dtype = _dtype(k)
     sizes = np.fromiter(map(len, sets), np.int64, len(sets)) // dtype.itemsize

@@ -21,7 +21,12 @@ Purpose: TypeAlias = Literal["margins", "pairs", "means", "model"]
 Group: TypeAlias = tuple[Any, ...]
 """The columns of one report."""
 
-_OF_GROUPS = ("randomized_response", "subset_selection", "optimized_unary_encoding", "symmetric_unary_encoding")
+_OF_GROUPS = (
+    "randomized_response",
+    "subset_selection",
+    "optimized_unary_encoding",
+    "symmetric_unary_encoding",
+)
 """Oracles whose margins have errors in closed form."""
 _OF_OVERLAPPING = ("randomized_response", "local_hashing")
 """Oracles for many groups, whose reports have one column or two."""
@@ -70,8 +75,18 @@ class Costs:
         described: str,
         among: Sequence[str] = _OF_GROUPS,
     ) -> None:
-        self.sizes, self.numbers, self.epsilon, self.purpose = dict(sizes), frozenset(numbers), epsilon, purpose
-        self._importance, self._oracle, self._mechanism, self._described = importance, oracle, mechanism, described
+        self.sizes, self.numbers, self.epsilon, self.purpose = (
+            dict(sizes),
+            frozenset(numbers),
+            epsilon,
+            purpose,
+        )
+        self._importance, self._oracle, self._mechanism, self._described = (
+            importance,
+            oracle,
+            mechanism,
+            described,
+        )
         self._among = among
         self.report, self._of_sizes = cache(self._report), cache(self._report_of_sizes)
 
@@ -81,7 +96,11 @@ class Costs:
         if group[0] in self.numbers:
             mechanism = self._mechanism(share)
             noise, spread = mean_error(mechanism), (1 + 2 / mechanism.steps) / 12
-            return Report(self._described, _CELLS_OF_A_MEAN, (Margin(_CELLS_OF_A_MEAN, noise, spread),))
+            return Report(
+                self._described,
+                _CELLS_OF_A_MEAN,
+                (Margin(_CELLS_OF_A_MEAN, noise, spread),),
+            )
         return self._of_sizes(tuple(self.sizes[name] for name in group), share)
 
     def _report_of_sizes(self, sizes: tuple[int, ...], share: Fraction) -> Report:
@@ -93,9 +112,13 @@ class Costs:
             settings["among"] = self._among
         name, oracle = choose_oracle(prod(sizes), share, **settings)
         if len(sizes) == 1:
-            return Report(name, oracle.k, (_margin(oracle.k, oracle.mean_squared_error),))
+            return Report(
+                name, oracle.k, (_margin(oracle.k, oracle.mean_squared_error),)
+            )
         margins = tuple(_margin(cells, margin_error(oracle, cells)) for cells in sizes)
-        products = [sizes[one] * sizes[two] for two in range(len(sizes)) for one in range(two)]
+        products = [
+            sizes[one] * sizes[two] for two in range(len(sizes)) for one in range(two)
+        ]
         pairs = tuple(_margin(cells, margin_error(oracle, cells)) for cells in products)
         return Report(name, oracle.k, margins, pairs)
 
@@ -116,21 +139,37 @@ class Costs:
         """Return what a group adds to the error, as a multiple of 1 / inclusion, but for a constant."""
         report = self.report(group, size)
         if self.purpose == "pairs" and group[0] not in self.numbers:
-            both = [self._of_pair(group[one], group[two]) for two in range(len(group)) for one in range(two)]
-            terms = [(weight * margin.cells, margin) for weight, margin in zip(both, report.pairs, strict=True)]
+            both = [
+                self._of_pair(group[one], group[two])
+                for two in range(len(group))
+                for one in range(two)
+            ]
+            terms = [
+                (weight * margin.cells, margin)
+                for weight, margin in zip(both, report.pairs, strict=True)
+            ]
         else:
             pairs = zip(group, report.margins, strict=True)
-            terms = [(self.weight(column, margin.cells), margin) for column, margin in pairs]
+            terms = [
+                (self.weight(column, margin.cells), margin) for column, margin in pairs
+            ]
         return sum(weight * (margin.noise + margin.spread) for weight, margin in terms)
 
-    def error(self, groups: Sequence[Group], size: int, inclusions: Sequence[float]) -> float:
+    def error(
+        self, groups: Sequence[Group], size: int, inclusions: Sequence[float]
+    ) -> float:
         """Return the weighted mean of n times the mean squared errors of the cells that the purpose asks for."""
         total = weights = 0.0
         for group, share in zip(groups, inclusions, strict=True):
-            for column, margin in zip(group, self.report(group, size).margins, strict=True):
+            for column, margin in zip(
+                group, self.report(group, size).margins, strict=True
+            ):
                 weight = self.weight(column, margin.cells)
                 if self.purpose != "pairs" or column in self.numbers:
-                    total, weights = total + weight * margin.error(share), weights + weight
+                    total, weights = (
+                        total + weight * margin.error(share),
+                        weights + weight,
+                    )
         if self.purpose != "pairs":
             return total / weights
         found = self._inside_errors if is_overlapping(groups) else self._pair_errors
@@ -138,10 +177,16 @@ class Costs:
             total, weights = total + weight * error, weights + weight
         return total / weights
 
-    def _pair_errors(self, groups: Sequence[Group], size: int, inclusions: Sequence[float]) -> Any:
+    def _pair_errors(
+        self, groups: Sequence[Group], size: int, inclusions: Sequence[float]
+    ) -> Any:
         """Iterate over the pairs of columns of values: how much the error of a pair counts, and this error."""
         # Two groups are reported by the same record with this probability, if all are drawn alike.
-        together = size * (size - 1) / (len(groups) * (len(groups) - 1)) if len(groups) > 1 else 1.0
+        together = (
+            size * (size - 1) / (len(groups) * (len(groups) - 1))
+            if len(groups) > 1
+            else 1.0
+        )
         yield from self._inside_errors(groups, size, inclusions)
         columns = [
             (place, *pair)
@@ -155,14 +200,26 @@ class Costs:
                     continue
                 cells = margin.cells * other_margin.cells
                 # The mean square of a cell of a column is its variance plus its share of the records.
-                squares = (margin.cells * margin.noise + 1) * (other_margin.cells * other_margin.noise + 1)
-                error = _margin(cells, (squares - 1) / cells).error(together) if together else inf
+                squares = (margin.cells * margin.noise + 1) * (
+                    other_margin.cells * other_margin.noise + 1
+                )
+                error = (
+                    _margin(cells, (squares - 1) / cells).error(together)
+                    if together
+                    else inf
+                )
                 yield self._of_pair(column, other) * cells, error
 
-    def _inside_errors(self, groups: Sequence[Group], size: int, inclusions: Sequence[float]) -> Any:
+    def _inside_errors(
+        self, groups: Sequence[Group], size: int, inclusions: Sequence[float]
+    ) -> Any:
         """Iterate over the pairs of columns that are in one group."""
         for group, inclusion in zip(groups, inclusions, strict=True):
-            pairs = [(group[one], group[two]) for two in range(len(group)) for one in range(two)]
+            pairs = [
+                (group[one], group[two])
+                for two in range(len(group))
+                for one in range(two)
+            ]
             for pair, margin in zip(pairs, self.report(group, size).pairs, strict=True):
                 yield self._of_pair(*pair) * margin.cells, margin.error(inclusion)
 

@@ -24,7 +24,14 @@ from skdp.local.table._costs import Group, Purpose, is_overlapping
 from skdp.local.table._estimator import TableEstimator
 from skdp.local.table._plan import TablePlan
 from skdp.local.table._protocol import TableProtocol
-from skdp.local.table._recommend import Importance, Strategy, check_bounds, declared_domain_of, plan_of, sizes_of
+from skdp.local.table._recommend import (
+    Importance,
+    Strategy,
+    check_bounds,
+    declared_domain_of,
+    plan_of,
+    sizes_of,
+)
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee
 from skdp.typing import HandleUnknown
 
@@ -189,19 +196,33 @@ class LocalTableEncoder(TableEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         if isinstance(self.categories, Domain | Mapping) and self.categories != {}:
-            tags.input_tags.allow_nan = declares_missing(declared_domain_of(self.categories))
+            tags.input_tags.allow_nan = declares_missing(
+                declared_domain_of(self.categories)
+            )
         tags.transformer_tags.preserves_dtype = []
         return tags
 
     def _make_protocol(self, table: Table) -> TableProtocol:
         bounds = check_bounds(self.bounds)
         if absent := [name for name in bounds if name not in table.names]:
-            raise ValueError(f"bounds declares columns that X does not have: {absent}; X has {list(table.names)}")
-        known = self.categories if isinstance(self.categories, Mapping) else getattr(self.categories, "columns", ())
+            raise ValueError(
+                f"bounds declares columns that X does not have: {absent}; X has {list(table.names)}"
+            )
+        known = (
+            self.categories
+            if isinstance(self.categories, Mapping)
+            else getattr(self.categories, "columns", ())
+        )
         if twice := [name for name in bounds if name in known]:
-            raise ValueError(f"both categories and bounds declare {twice}; a column has values or numbers, not both")
+            raise ValueError(
+                f"both categories and bounds declare {twice}; a column has values or numbers, not both"
+            )
         places = [place for place, name in enumerate(table.names) if name not in bounds]
-        values = Table(tuple(table.names[p] for p in places), tuple(table.columns[p] for p in places), table.native)
+        values = Table(
+            tuple(table.names[p] for p in places),
+            tuple(table.columns[p] for p in places),
+            table.native,
+        )
         domain = read_domain(values, self.categories) if places else None
         sizes = sizes_of(domain)
         for name, size in sizes.items():
@@ -240,54 +261,92 @@ class LocalTableEncoder(TableEstimator):
         epsilon = least
         for attempt in range(_ROUNDS):
             plan = planned(epsilon)
-            reached = wanted.local_epsilon(lambda local: made(plan, Fraction(local)).shuffle_pairs(wanted.released))  # noqa: B023 - called now
+            reached = wanted.local_epsilon(
+                lambda local: made(plan, Fraction(local)).shuffle_pairs(wanted.released)  # noqa: B023 - called now
+            )
             # The plan is that of another epsilon: a little less leaves room for it.
             epsilon = Fraction(reached * (1 - attempt * 2.0**-12))
             protocol = made(planned(epsilon), epsilon)
-            promise = shuffled_guarantee(protocol, wanted.n, wanted.delta, released=wanted.released)
+            promise = shuffled_guarantee(
+                protocol, wanted.n, wanted.delta, released=wanted.released
+            )
             if promise.epsilon <= wanted.epsilon:
                 return max(epsilon, least)
         return least
 
     def _protocol_of(
-        self, plan: TablePlan, epsilon: Fraction, table: Table, domain: Domain | None, bounds: Mapping[Any, Any]
+        self,
+        plan: TablePlan,
+        epsilon: Fraction,
+        table: Table,
+        domain: Domain | None,
+        bounds: Mapping[Any, Any],
     ) -> TableProtocol:
         share = epsilon / plan.n_reported
         parts, columns = [], dict(zip(table.names, table.columns, strict=True))
         alone = not is_overlapping(plan.groups)
         for group, kind in zip(plan.groups, plan.kinds, strict=True):
             part = self._part(group, kind, share, domain, bounds, alone=alone)
-            parts.append(part._make_protocol(Table(group, tuple(columns[name] for name in group), table.native)))
-        losses = sorted((Fraction(part.guarantee.epsilon) for part in parts), reverse=True)
-        achieved = min(round_up(sum(losses[: plan.n_reported], Fraction(0))), round_up(epsilon))
+            parts.append(
+                part._make_protocol(
+                    Table(group, tuple(columns[name] for name in group), table.native)
+                )
+            )
+        losses = sorted(
+            (Fraction(part.guarantee.epsilon) for part in parts), reverse=True
+        )
+        achieved = min(
+            round_up(sum(losses[: plan.n_reported], Fraction(0))), round_up(epsilon)
+        )
         of_all = plan.n_reported == len(parts)
         guarantee = PrivacyGuarantee(
             achieved,
             scope=table.names,
-            mechanism=f"{plan.n_reported} of {len(parts)} reports of columns" + ("" if of_all else ", drawn at random"),
+            mechanism=f"{plan.n_reported} of {len(parts)} reports of columns"
+            + ("" if of_all else ", drawn at random"),
             secure=self.random_state is None,
-            losses=tuple(loss for part in parts for loss in part.guarantee.losses) if of_all else (),
+            losses=tuple(loss for part in parts for loss in part.guarantee.losses)
+            if of_all
+            else (),
         )
         sampling = None if of_all else Sampling(plan.weights, plan.n_reported)
         return TableProtocol(tuple(parts), table.names, sampling, guarantee)
 
     def _part(
-        self, group: Group, kind: str, share: Any, domain: Domain | None, bounds: Mapping[Any, Any], *, alone: bool
+        self,
+        group: Group,
+        kind: str,
+        share: Any,
+        domain: Domain | None,
+        bounds: Mapping[Any, Any],
+        *,
+        alone: bool,
     ) -> Any:
         """Return the transformer of a group, which is alone in reporting its columns or not."""
         part: Any
         if group[0] in bounds:
             own = {name: bounds[name] for name in group}
-            part = NumericPerturber(share, mechanism=self.mechanism, bounds=own, grid_size=self.grid_size)
+            part = NumericPerturber(
+                share, mechanism=self.mechanism, bounds=own, grid_size=self.grid_size
+            )
         else:
             assert domain is not None
-            settings: dict[str, Any] = {"strategy": "joint", "categories": domain.select(group)}
+            settings: dict[str, Any] = {
+                "strategy": "joint",
+                "categories": domain.select(group),
+            }
             settings["handle_unknown"] = self.handle_unknown
             if kind == "randomized_response" and alone:
                 part = RandomizedResponseEncoder(share, **settings)
             else:
-                part = FrequencyOracleEncoder(share, oracle=kind, max_report_bytes=None, **settings)
-        for limit in ("_most_cells", "_most_columns", "_most_characters"):  # of what others declare
+                part = FrequencyOracleEncoder(
+                    share, oracle=kind, max_report_bytes=None, **settings
+                )
+        for limit in (
+            "_most_cells",
+            "_most_columns",
+            "_most_characters",
+        ):  # of what others declare
             if limit in vars(self):
                 setattr(part, limit, vars(self)[limit])
         return part.set_params(random_state=self.random_state)
@@ -296,7 +355,9 @@ class LocalTableEncoder(TableEstimator):
         self.plan_ = self._plan
         del self._plan
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
         check_is_fitted(self)
         given = input_names(self, self.protocol_.names, input_features)
         return np.array(self.protocol_.names_after(given), dtype=object)
@@ -307,14 +368,24 @@ class LocalTableEncoder(TableEstimator):
         declared = self.protocol_.declared if hasattr(self, "protocol_") else None
         bounds = check_bounds(self.bounds) if declared is None else declared["bounds"]
         if declared is None and not isinstance(self.categories, Mapping | Domain):
-            raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
+            raise ValueError(
+                "the columns of a CSV file are declared by name: categories must be a mapping or a Domain"
+            )
         given: Any = self.categories if declared is None else declared["categories"]
         numbers = {name: Interval(*pair, bins=1) for name, pair in bounds.items()}
-        values = {name: given[name] for name in (given.columns if isinstance(given, Domain) else given)}
+        values = {
+            name: given[name]
+            for name in (given.columns if isinstance(given, Domain) else given)
+        }
         return Domain({**values, **numbers})
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         values, bounds = self.declared_domain, check_bounds(self.bounds)
         assert values is not None
-        first = {name: 0.0 if name in bounds else values[name].values[0] for name in values.columns}
-        return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in first.items()})
+        first = {
+            name: 0.0 if name in bounds else values[name].values[0]
+            for name in values.columns
+        }
+        return pd.DataFrame(
+            {name: pd.Series([value], dtype=object) for name, value in first.items()}
+        )

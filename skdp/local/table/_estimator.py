@@ -13,7 +13,12 @@ from skdp.domain import Domain
 from skdp.local._protocol_file import read_carried
 from skdp.local._transformer import ReportTransformer
 from skdp.local.numeric import NumericProtocol
-from skdp.local.protocol import OracleProtocol, check_columns, estimate_together, refuse_impossible
+from skdp.local.protocol import (
+    OracleProtocol,
+    check_columns,
+    estimate_together,
+    refuse_impossible,
+)
 from skdp.local.table._protocol import TableProtocol
 from skdp.local.table._tally import TableTally
 from skdp.oracles import Postprocess
@@ -25,7 +30,11 @@ class TableEstimator(ReportTransformer):
     protocol_: TableProtocol
 
     def estimate_counts(
-        self, reports: Any, *, postprocess: Postprocess = "none", confidence_level: float = 0.95
+        self,
+        reports: Any,
+        *,
+        postprocess: Postprocess = "none",
+        confidence_level: float = 0.95,
     ) -> pd.DataFrame:
         """Estimate how many records truly have each value of each column of categories.
 
@@ -52,10 +61,19 @@ class TableEstimator(ReportTransformer):
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        return self._margins(reports, what="count", postprocess=postprocess, confidence_level=confidence_level)
+        return self._margins(
+            reports,
+            what="count",
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+        )
 
     def estimate_frequencies(
-        self, reports: Any, *, postprocess: Postprocess = "none", confidence_level: float = 0.95
+        self,
+        reports: Any,
+        *,
+        postprocess: Postprocess = "none",
+        confidence_level: float = 0.95,
     ) -> pd.DataFrame:
         """Estimate which share of the records truly has each value of each column of categories.
 
@@ -80,7 +98,12 @@ class TableEstimator(ReportTransformer):
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        return self._margins(reports, what="frequency", postprocess=postprocess, confidence_level=confidence_level)
+        return self._margins(
+            reports,
+            what="frequency",
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+        )
 
     def _margins(self, reports: Any, **options: Any) -> pd.DataFrame:
         tally = self._tally_of(reports)
@@ -121,15 +144,26 @@ class TableEstimator(ReportTransformer):
         """
         check_is_fitted(self)
         protocol = self.protocol_
-        values = [name for part in protocol.parts if isinstance(part, OracleProtocol) for name in part.columns]
-        asked = check_columns([name for name in protocol.names if name in values], columns)
+        values = [
+            name
+            for part in protocol.parts
+            if isinstance(part, OracleProtocol)
+            for name in part.columns
+        ]
+        asked = check_columns(
+            [name for name in protocol.names if name in values], columns
+        )
         together = protocol.places_of(*asked)
         if len(asked) == 1 < len(together):
             tally = self._tally_of(reports)
-            margin = protocol.estimate_margin(tally, asked[0], confidence_level=confidence_level)
+            margin = protocol.estimate_margin(
+                tally, asked[0], confidence_level=confidence_level
+            )
             refuse_impossible(protocol, tally, asked)
             return margin
-        places = together or sorted({place for name in asked for place in protocol.places_of(name)})
+        places = together or sorted(
+            {place for name in asked for place in protocol.places_of(name)}
+        )
         if isinstance(reports, TableTally):
             if len(places) > 1:
                 raise ValueError(
@@ -137,12 +171,18 @@ class TableEstimator(ReportTransformer):
                 )
             part: Any = protocol.parts[places[0]]
             own = protocol.tally_of(reports, places[0])
-            found: pd.DataFrame = part.estimate(own, columns=asked, confidence_level=confidence_level)
+            found: pd.DataFrame = part.estimate(
+                own, columns=asked, confidence_level=confidence_level
+            )
             refuse_impossible(protocol, reports, asked)
             return found
         size = protocol.n_sampled
-        if size is not None and size < len(places):  # as also if a column is in several groups
-            raise ValueError(f"no record reports the columns {asked} together: plan_ has {size} report(s) a record")
+        if size is not None and size < len(
+            places
+        ):  # as also if a column is in several groups
+            raise ValueError(
+                f"no record reports the columns {asked} together: plan_ has {size} report(s) a record"
+            )
         arrays, tally = read_carried(reports, self)
         drawn = protocol.rows(arrays)
         rows = drawn[:, places].all(axis=1)
@@ -153,7 +193,9 @@ class TableEstimator(ReportTransformer):
             inside = [name for name in part.columns if name in asked]
             codes = np.indices(part.domain.sizes).reshape(len(part.columns), -1)
             kept = part.domain.select(inside)
-            group = np.ravel_multi_index([codes[part.columns.index(name)] for name in inside], kept.sizes)
+            group = np.ravel_multi_index(
+                [codes[part.columns.index(name)] for name in inside], kept.sizes
+            )
             pairs.append((part.oracles[0], arrays[place][rows], group))
             order += [(name, kept[name]) for name in inside]
         found = estimate_together(pairs, len(drawn), confidence_level)
@@ -167,7 +209,9 @@ class TableEstimator(ReportTransformer):
         refuse_impossible(protocol, tally, asked)
         return found
 
-    def estimate_mean(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
+    def estimate_mean(
+        self, reports: Any, *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
         """Estimate the mean of each column of numbers, clipped to their bounds.
 
         Parameters
@@ -193,17 +237,29 @@ class TableEstimator(ReportTransformer):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         tally, protocol = self._tally_of(reports), self.protocol_
-        places = [place for place, part in enumerate(protocol.parts) if isinstance(part, NumericProtocol)]
+        places = [
+            place
+            for place, part in enumerate(protocol.parts)
+            if isinstance(part, NumericProtocol)
+        ]
         if not places:
             names = ["mean", "std_error", "lower", "upper"]
-            return pd.DataFrame(columns=names, index=pd.Index([], name="column"), dtype=float)
+            return pd.DataFrame(
+                columns=names, index=pd.Index([], name="column"), dtype=float
+            )
         parts = []
         for place in places:
             part, own = protocol.parts[place], protocol.tally_of(tally, place)
             parts.append(
-                part.estimate(own, confidence_level=confidence_level) if own.n_reports else _unknown_mean(part)
+                part.estimate(own, confidence_level=confidence_level)
+                if own.n_reports
+                else _unknown_mean(part)
             )
-        refuse_impossible(protocol, tally, [name for place in places for name in protocol.parts[place].columns])
+        refuse_impossible(
+            protocol,
+            tally,
+            [name for place in places for name in protocol.parts[place].columns],
+        )
         means = pd.concat(parts)
         return means.loc[[name for name in protocol.names if name in means.index]]
 
@@ -215,4 +271,7 @@ class TableEstimator(ReportTransformer):
 def _unknown_mean(part: Any) -> pd.DataFrame:
     """Return the estimate of a number that no record reports."""
     index = pd.Index(part.columns, name="column", tupleize_cols=False)
-    return pd.DataFrame({"mean": np.nan, "std_error": np.inf, "lower": -np.inf, "upper": np.inf}, index=index)
+    return pd.DataFrame(
+        {"mean": np.nan, "std_error": np.inf, "lower": -np.inf, "upper": np.inf},
+        index=index,
+    )

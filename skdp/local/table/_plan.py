@@ -50,7 +50,10 @@ class TablePlan:
     @property
     def reports(self) -> pd.DataFrame:
         """How each group is reported, and the errors of the estimates from these reports."""
-        return pd.DataFrame(self.rows, columns=["columns", "report", "cells", "epsilon", "inclusion", "error"])
+        return pd.DataFrame(
+            self.rows,
+            columns=["columns", "report", "cells", "epsilon", "inclusion", "error"],
+        )
 
     @property
     def strategies(self) -> pd.DataFrame:
@@ -64,9 +67,16 @@ class TablePlan:
         return f"TablePlan({self.strategy!r}, {self.n_reported} of: {groups})"
 
     def _repr_html_(self) -> str:
-        facts = [("strategy", self.strategy), ("reports of a record", f"{self.n_reported} of {len(self.groups)}")]
+        facts = [
+            ("strategy", self.strategy),
+            ("reports of a record", f"{self.n_reported} of {len(self.groups)}"),
+        ]
         facts += [("because", str(self.strategies.loc[self.strategy, "reason"]))]
-        return html_facts(type(self).__name__, facts, "Errors of all strategies: .strategies; each report: .reports")
+        return html_facts(
+            type(self).__name__,
+            facts,
+            "Errors of all strategies: .strategies; each report: .reports",
+        )
 
 
 @dataclass(frozen=True)
@@ -80,27 +90,59 @@ class _Candidate:
 
 def make_plan(costs: Costs, names: Sequence[Any], only: str) -> TablePlan:
     """Compare the strategies for the columns, and choose the best one, or the one that is named."""
-    found = {one.strategy: one for one in _candidates(costs, names) if _are_told_apart(one.groups)}
+    found = {
+        one.strategy: one
+        for one in _candidates(costs, names)
+        if _are_told_apart(one.groups)
+    }
     if only != "auto" and only not in found:
         these = f"these columns and purpose={costs.purpose!r}"
-        raise ValueError(f"strategy={only!r} is not possible for {these}; possible are {list(found)}")
-    best = min(found.values(), key=lambda one: one.error) if only == "auto" else found[only]
+        raise ValueError(
+            f"strategy={only!r} is not possible for {these}; possible are {list(found)}"
+        )
+    best = (
+        min(found.values(), key=lambda one: one.error)
+        if only == "auto"
+        else found[only]
+    )
     if best.error == inf:
-        raise ValueError(f"strategy={best.strategy!r} does not give what the purpose {costs.purpose!r} asks for")
+        raise ValueError(
+            f"strategy={best.strategy!r} does not give what the purpose {costs.purpose!r} asks for"
+        )
     weights = _whole(best.inclusions, best.size)
     shares = Sampling(weights, best.size).inclusions
     rows, used = [], costs.of(best.groups)
     for group, share in zip(best.groups, map(float, shares), strict=True):
         report = used.report(group, best.size)
-        error = np.average([one.error(share) for one in report.margins], weights=[one.cells for one in report.margins])
+        error = np.average(
+            [one.error(share) for one in report.margins],
+            weights=[one.cells for one in report.margins],
+        )
         epsilon = float(costs.epsilon / best.size)
-        rows.append((" x ".join(map(str, group)), report.kind, report.cells, epsilon, share, float(error)))
+        rows.append(
+            (
+                " x ".join(map(str, group)),
+                report.kind,
+                report.cells,
+                epsilon,
+                share,
+                float(error),
+            )
+        )
     least = min(one.error for one in found.values())
     compared = [
-        (one.strategy, one.error, 1.0 if one.error == least else one.error / least if least else inf, one.size, reason)
+        (
+            one.strategy,
+            one.error,
+            1.0 if one.error == least else one.error / least if least else inf,
+            one.size,
+            reason,
+        )
         for one, reason in ((one, _reason(one, costs)) for one in found.values())
     ]
-    return TablePlan(best.strategy, best.groups, best.size, weights, tuple(rows), tuple(compared))
+    return TablePlan(
+        best.strategy, best.groups, best.size, weights, tuple(rows), tuple(compared)
+    )
 
 
 def _are_told_apart(groups: Sequence[Group]) -> bool:
@@ -122,8 +164,9 @@ def _reason(one: _Candidate, costs: Costs) -> str:
         return f"a record makes {one.size} of {n} reports, with epsilon {share:.3g} each; all equally often"
     often = int(np.argmax(one.inclusions))
     name = " x ".join(map(str, one.groups[often]))
-    return f"a record makes {one.size} of {n} reports, with epsilon {share:.3g} each; most often {name!r}, in " + (
-        f"{one.inclusions[often]:.0%} of the records"
+    return (
+        f"a record makes {one.size} of {n} reports, with epsilon {share:.3g} each; most often {name!r}, in "
+        + (f"{one.inclusions[often]:.0%} of the records")
     )
 
 
@@ -143,15 +186,24 @@ def _candidates(costs: Costs, names: Sequence[Any]) -> Iterator[_Candidate]:
     if costs.purpose == "pairs" and 2 < len(values) <= _MOST_GROUPED:
         largest = sorted(costs.sizes.values())[-2:]
         if prod(largest) <= _MOST_MERGED:
-            groups = (*combinations(values, 2), *((name,) for name in names if name in costs.numbers))
+            groups = (
+                *combinations(values, 2),
+                *((name,) for name in names if name in costs.numbers),
+            )
             yield _candidate("overlapping", costs.of(groups), groups, 1, True)
 
 
-def _candidate(strategy: str, costs: Costs, groups: tuple[Group, ...], size: int, weighted: bool) -> _Candidate:
+def _candidate(
+    strategy: str, costs: Costs, groups: tuple[Group, ...], size: int, weighted: bool
+) -> _Candidate:
     inclusions = [size / len(groups)] * len(groups)
-    if weighted and min(parts := [costs.cost(group, size) for group in groups]) > 0:  # 0: nothing is asked of a group
+    if (
+        weighted and min(parts := [costs.cost(group, size) for group in groups]) > 0
+    ):  # 0: nothing is asked of a group
         inclusions = best_inclusions(parts, size)
-    return _Candidate(strategy, groups, size, tuple(inclusions), costs.error(groups, size, inclusions))
+    return _Candidate(
+        strategy, groups, size, tuple(inclusions), costs.error(groups, size, inclusions)
+    )
 
 
 def _best_of(strategy: str, costs: Costs, groups: tuple[Group, ...]) -> _Candidate:
@@ -160,7 +212,10 @@ def _best_of(strategy: str, costs: Costs, groups: tuple[Group, ...]) -> _Candida
     sizes = [n] if costs.purpose == "model" else _sizes(n, costs.epsilon)
     # Of pairs, the probability that two groups are drawn is known if all are drawn alike.
     free = [size < n and (costs.purpose != "pairs" or size == 1) for size in sizes]
-    tried = [_candidate(strategy, costs, groups, *own) for own in zip(sizes, free, strict=True)]
+    tried = [
+        _candidate(strategy, costs, groups, *own)
+        for own in zip(sizes, free, strict=True)
+    ]
     return min(tried, key=lambda one: one.error)
 
 
@@ -175,20 +230,34 @@ def _grouped(costs: Costs, singles: tuple[Group, ...]) -> _Candidate:
     """Merge two groups at a time, those whose merger has the least error, and return the best plan on the way."""
     last = best = _best_of("groups", costs, singles)
     while merges := [*_merges(costs, last.groups)]:
-        last = min((_best_of("groups", costs, groups) for groups in merges), key=lambda one: one.error)
+        last = min(
+            (_best_of("groups", costs, groups) for groups in merges),
+            key=lambda one: one.error,
+        )
         best = min(best, last, key=lambda one: one.error)
     return best
 
 
 def _merges(costs: Costs, groups: tuple[Group, ...]) -> Iterator[tuple[Group, ...]]:
     """Iterate over the groups with two of them merged: any, or of many the smallest one with each other."""
-    sizes = [prod(costs.sizes[name] for name in group) if group[0] not in costs.numbers else 0 for group in groups]
-    order = [place for place in np.argsort(sizes, kind="stable").tolist() if sizes[place]]
+    sizes = [
+        prod(costs.sizes[name] for name in group)
+        if group[0] not in costs.numbers
+        else 0
+        for group in groups
+    ]
+    order = [
+        place for place in np.argsort(sizes, kind="stable").tolist() if sizes[place]
+    ]
     firsts = order if len(order) <= 6 else order[:1]
     for place, one in enumerate(firsts):
         for two in order[place + 1 :]:
             if sizes[one] * sizes[two] <= _MOST_MERGED:
-                rest = (group for other, group in enumerate(groups) if other not in (one, two))
+                rest = (
+                    group
+                    for other, group in enumerate(groups)
+                    if other not in (one, two)
+                )
                 merged = sorted(groups[one] + groups[two], key=list(costs.sizes).index)
                 yield (tuple(merged), *rest)
 

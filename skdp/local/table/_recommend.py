@@ -18,7 +18,9 @@ from skdp.oracles import NumericMechanism
 from skdp.privacy import check_epsilon
 from skdp.typing import TableLike
 
-Strategy: TypeAlias = Literal["auto", "split", "joint", "sample", "weighted", "groups", "overlapping"]
+Strategy: TypeAlias = Literal[
+    "auto", "split", "joint", "sample", "weighted", "groups", "overlapping"
+]
 Importance: TypeAlias = Literal["uniform"] | Mapping[Any, float]
 
 _MOST_PAIRED = 64
@@ -88,7 +90,18 @@ def recommend_plan(
     numbers = check_bounds(bounds)
     names = [*known, *numbers]
     whole = check_epsilon(epsilon)
-    return plan_of(whole, known, numbers, names, purpose, weights, strategy, oracle, mechanism, grid_size)
+    return plan_of(
+        whole,
+        known,
+        numbers,
+        names,
+        purpose,
+        weights,
+        strategy,
+        oracle,
+        mechanism,
+        grid_size,
+    )
 
 
 def declared_domain_of(declared: Any) -> Domain:
@@ -105,7 +118,9 @@ def declared_domain_of(declared: Any) -> Domain:
         return Domain({f"x{place}": values for place, values in enumerate(declared)})
     if is_frame(declared):
         return read_domain(read_table(declared), "auto", name="domain")
-    raise TypeError(f"domain must be a Domain, mapping, list or dataframe, got {type(declared).__name__}")
+    raise TypeError(
+        f"domain must be a Domain, mapping, list or dataframe, got {type(declared).__name__}"
+    )
 
 
 def plan_of(
@@ -121,36 +136,65 @@ def plan_of(
     grid_size: Any,
 ) -> TablePlan:
     """Check the parameters, and make the plan."""
-    known = {"purpose": get_args(Purpose), "strategy": get_args(Strategy), "oracle": ("auto", "randomized_response")}
-    for name, given in (("purpose", purpose), ("strategy", strategy), ("oracle", oracle)):
+    known = {
+        "purpose": get_args(Purpose),
+        "strategy": get_args(Strategy),
+        "oracle": ("auto", "randomized_response"),
+    }
+    for name, given in (
+        ("purpose", purpose),
+        ("strategy", strategy),
+        ("oracle", oracle),
+    ):
         check_choice(name, given, known[name])
     if not isinstance(mechanism, str):
         kind = type(mechanism).__name__
-        raise TypeError(f"mechanism must be the name of a mechanism of NumericPerturber, got {kind}")
+        raise TypeError(
+            f"mechanism must be the name of a mechanism of NumericPerturber, got {kind}"
+        )
     if not names:
         raise ValueError("declare the values or the bounds of at least one column")
     if twice := [name for name in sizes if name in bounds]:
-        raise ValueError(f"both the values and the bounds of {twice} are declared; a column has values or numbers")
+        raise ValueError(
+            f"both the values and the bounds of {twice} are declared; a column has values or numbers"
+        )
     if purpose == "pairs" and (len(sizes) < 2 or len(names) > _MOST_PAIRED):
         given = f"got {len(sizes)} of categories and {len(bounds)} of numbers"
-        raise ValueError(f"purpose='pairs' is for at least 2 columns of categories, and {_MOST_PAIRED} in all, {given}")
+        raise ValueError(
+            f"purpose='pairs' is for at least 2 columns of categories, and {_MOST_PAIRED} in all, {given}"
+        )
     values = "randomized_response" if purpose == "model" else oracle
     importance = _read_importance(weights, names)
     read_bounds(dict(bounds), tuple(bounds)) if bounds else None
 
     def of_numbers(share: Any) -> NumericMechanism:
-        return NumericPerturber(share, mechanism=mechanism, grid_size=grid_size)._checked_mechanism()
+        return NumericPerturber(
+            share, mechanism=mechanism, grid_size=grid_size
+        )._checked_mechanism()
 
-    costs = Costs(sizes, tuple(bounds), epsilon, purpose, importance, values, _checked(of_numbers), mechanism)
+    costs = Costs(
+        sizes,
+        tuple(bounds),
+        epsilon,
+        purpose,
+        importance,
+        values,
+        _checked(of_numbers),
+        mechanism,
+    )
     return make_plan(costs, names, strategy)
 
 
 def sizes_of(domain: Domain | None) -> dict[Any, int]:
     """Return the number of values of each column of categories."""
-    return {} if domain is None else dict(zip(domain.columns, domain.sizes, strict=True))
+    return (
+        {} if domain is None else dict(zip(domain.columns, domain.sizes, strict=True))
+    )
 
 
-def _checked(make: Callable[[Fraction], NumericMechanism]) -> Callable[[Fraction], NumericMechanism]:
+def _checked(
+    make: Callable[[Fraction], NumericMechanism],
+) -> Callable[[Fraction], NumericMechanism]:
     made: dict[Fraction, NumericMechanism] = {}
     return lambda share: made.setdefault(share, made.get(share) or make(share))
 
@@ -161,11 +205,18 @@ def _read_importance(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
     if not isinstance(weights, Mapping) or set(weights) != set(names):
         given = repr(weights) if isinstance(weights, str) else type(weights).__name__
         given = f"one of {list(weights)}" if isinstance(weights, Mapping) else given
-        raise ValueError(f"weights must be 'uniform' or a mapping of all columns {list(names)} to numbers, got {given}")
-    return {name: float(check_epsilon(weights[name], name=f"the weight of column {name!r}")) for name in names}
+        raise ValueError(
+            f"weights must be 'uniform' or a mapping of all columns {list(names)} to numbers, got {given}"
+        )
+    return {
+        name: float(check_epsilon(weights[name], name=f"the weight of column {name!r}"))
+        for name in names
+    }
 
 
 def check_bounds(bounds: Any) -> dict[Any, Any]:
     if bounds is not None and not isinstance(bounds, Mapping):
-        raise TypeError(f"bounds must be a mapping of column name to (low, high), got {type(bounds).__name__}")
+        raise TypeError(
+            f"bounds must be a mapping of column name to (low, high), got {type(bounds).__name__}"
+        )
     return dict(bounds or {})

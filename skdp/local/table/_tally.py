@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from skdp.local._stored_tally import ReportTally, are_counts
 from skdp.local._tallies import CountTally, NumericTally
 
-_KINDS: dict[str, type[ReportTally]] = {kind._format: kind for kind in (CountTally, NumericTally)}
+_KINDS: dict[str, type[ReportTally]] = {
+    kind._format: kind for kind in (CountTally, NumericTally)
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,10 @@ class TableTally(ReportTally):
         return (self.protocol, *(part._meaning() for part in self.parts))
 
     def _numbers(self) -> list[NDArray[np.int64]]:
-        return [*(array for part in self.parts for array in part._numbers()), np.array([self.n_reports], np.int64)]
+        return [
+            *(array for part in self.parts for array in part._numbers()),
+            np.array([self.n_reports], np.int64),
+        ]
 
     def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Self:
         left, parts = list(numbers), []
@@ -51,8 +56,16 @@ class TableTally(ReportTally):
 
     @classmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
-        headers, protocol, n_reports = header["parts"], header["protocol"], header["n_reports"]
-        if len(headers) != len(parts) or not all(isinstance(own, dict) for own in headers) or not parts:
+        headers, protocol, n_reports = (
+            header["parts"],
+            header["protocol"],
+            header["n_reports"],
+        )
+        if (
+            len(headers) != len(parts)
+            or not all(isinstance(own, dict) for own in headers)
+            or not parts
+        ):
             raise ValueError("the sums of the tally do not fit its columns")
         kinds = [_KINDS.get(str(own.get("format"))) for own in headers]
         if None in kinds or not are_counts([n_reports]):

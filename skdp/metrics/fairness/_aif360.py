@@ -95,15 +95,25 @@ def to_aif360(
     if len(labels) != len(frame):
         raise ValueError(f"X has {len(frame)} rows, y has {len(labels)} labels")
     if label_name in map(str, frame.columns):
-        raise ValueError(f"X has a column {label_name!r}; set label_name to another name")
+        raise ValueError(
+            f"X has a column {label_name!r}; set label_name to another name"
+        )
     groups = _read_privileged(sensitive_features, privileged, list(frame.columns))
     for name, values in groups.items():
-        frame[name] = indicate_privileged(frame[name], values, f"sensitive feature {name!r}")
+        frame[name] = indicate_privileged(
+            frame[name], values, f"sensitive feature {name!r}"
+        )
     numeric = encode_frame(frame)
-    numeric[label_name] = _indicate_positive(labels, find_positive_label(positive_label, y=labels))
-    weights = None if sample_weight is None else _read_weights(sample_weight, len(frame))
+    numeric[label_name] = _indicate_positive(
+        labels, find_positive_label(positive_label, y=labels)
+    )
+    weights = (
+        None if sample_weight is None else _read_weights(sample_weight, len(frame))
+    )
     if numeric.columns.has_duplicates:
-        raise ValueError("an encoded column 'column=value' has the name of another column; rename that one")
+        raise ValueError(
+            "an encoded column 'column=value' has the name of another column; rename that one"
+        )
     dataset = datasets.BinaryLabelDataset(
         df=numeric,
         label_names=[label_name],
@@ -141,7 +151,9 @@ def _as_series(values: Any, missing: bool) -> pd.Series:
         column = pd.Series(series.to_numpy())
     else:
         # Keep objects: NumPy would convert [1, "a"] to two strings.
-        array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+        array = (
+            values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+        )
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim != 1:
@@ -151,12 +163,18 @@ def _as_series(values: Any, missing: bool) -> pd.Series:
         raise ColumnError("has missing values")
     column = column.infer_objects()
     if column.dtype == object:
-        pd.Categorical(column)  # values that cannot be hashed or compared fail here, where the error is hidden
+        pd.Categorical(
+            column
+        )  # values that cannot be hashed or compared fail here, where the error is hidden
     return column
 
 
-def indicate_privileged(column: pd.Series, privileged: Any, name: str) -> NDArray[np.float64]:
-    mask = column.isin(list(privileged) if is_collection(privileged) else [privileged]).to_numpy(dtype=bool)
+def indicate_privileged(
+    column: pd.Series, privileged: Any, name: str
+) -> NDArray[np.float64]:
+    mask = column.isin(
+        list(privileged) if is_collection(privileged) else [privileged]
+    ).to_numpy(dtype=bool)
     return check_both(mask, name).astype(np.float64)
 
 
@@ -171,7 +189,9 @@ def check_both(privileged: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
 
 def is_collection(values: Any) -> bool:
     """Whether an argument is a collection of values, not a single one."""
-    return isinstance(values, list | tuple | set | frozenset | np.ndarray | pd.Index | pd.Series)
+    return isinstance(
+        values, list | tuple | set | frozenset | np.ndarray | pd.Index | pd.Series
+    )
 
 
 def _read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
@@ -180,24 +200,40 @@ def _read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
         raise ValueError(f"X has {n_rows} rows, sample_weight has {len(weights)}")
     if not pd.api.types.is_numeric_dtype(weights.dtype):
         raise ValueError("sample_weight must hold numbers")
-    numbers = weights.to_numpy(dtype=np.float64, copy=True)  # a copy, as aif360 writes to the weights
+    numbers = weights.to_numpy(
+        dtype=np.float64, copy=True
+    )  # a copy, as aif360 writes to the weights
     if not np.isfinite(numbers).all() or (numbers < 0).any():
         raise ValueError("sample_weight must be finite and at least 0")
     return numbers
 
 
-def _read_privileged(sensitive_features: Any, privileged: Any, columns: list[Any]) -> dict[Any, Any]:
-    names = list(sensitive_features) if isinstance(sensitive_features, list) else [sensitive_features]
-    if strange := [type(name).__name__ for name in names if not isinstance(name, Hashable)]:
-        raise TypeError(f"sensitive_features must be the name of a column of X or a list of names, got a {strange[0]}")
+def _read_privileged(
+    sensitive_features: Any, privileged: Any, columns: list[Any]
+) -> dict[Any, Any]:
+    names = (
+        list(sensitive_features)
+        if isinstance(sensitive_features, list)
+        else [sensitive_features]
+    )
+    if strange := [
+        type(name).__name__ for name in names if not isinstance(name, Hashable)
+    ]:
+        raise TypeError(
+            f"sensitive_features must be the name of a column of X or a list of names, got a {strange[0]}"
+        )
     if not names or any(name not in columns for name in names):
-        raise ValueError(f"sensitive_features must name columns of X, which are {columns}")
+        raise ValueError(
+            f"sensitive_features must name columns of X, which are {columns}"
+        )
     if not isinstance(privileged, Mapping):
         if len(names) > 1:
             raise ValueError(f"privileged must be a mapping with the keys {names}")
         return {names[0]: privileged}
     if set(privileged) != set(names):
-        raise ValueError(f"privileged has the keys {list(privileged)}; sensitive_features names {names}")
+        raise ValueError(
+            f"privileged has the keys {list(privileged)}; sensitive_features names {names}"
+        )
     return {name: privileged[name] for name in names}
 
 
@@ -227,25 +263,39 @@ def read_frame(X: Any) -> pd.DataFrame:
     if isinstance(X, np.ndarray) and X.ndim == 2:
         X = pd.DataFrame(X, columns=list(read_table(X).names))
     if not is_frame(X):
-        raise TypeError(f"X must be a pandas, polars or pyarrow dataframe or a 2-D array, got {type(X).__name__}")
+        raise TypeError(
+            f"X must be a pandas, polars or pyarrow dataframe or a 2-D array, got {type(X).__name__}"
+        )
     table = read_table(X)
     if not isinstance(X, pd.DataFrame):
         # The levels of a polars or pyarrow categorical depend on the data.
         native = nw.from_native(X, eager_only=True)
-        native = native.with_columns(nw.col(n).cast(nw.String) for n, t in native.schema.items() if t == nw.Categorical)
+        native = native.with_columns(
+            nw.col(n).cast(nw.String)
+            for n, t in native.schema.items()
+            if t == nw.Categorical
+        )
         X = convert_frame(native.to_native(), "pandas")
     frame = X.infer_objects()
     for name in table.names:
         if frame[name].isna().any():
-            raise ValueError(f"column {name!r} has missing values; drop or impute them first")
+            raise ValueError(
+                f"column {name!r} has missing values; drop or impute them first"
+            )
     return frame
 
 
 def encode_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """Convert every column to numbers, or to one 0/1 column per value."""
-    numeric = {name: numbers for name in frame.columns if (numbers := _as_numbers(frame[name])) is not None}
+    numeric = {
+        name: numbers
+        for name in frame.columns
+        if (numbers := _as_numbers(frame[name])) is not None
+    }
     texts = [name for name in frame.columns if name not in numeric]
-    return pd.get_dummies(frame.assign(**numeric), columns=texts, prefix_sep="=", dtype=np.float64)
+    return pd.get_dummies(
+        frame.assign(**numeric), columns=texts, prefix_sep="=", dtype=np.float64
+    )
 
 
 def _as_numbers(column: pd.Series) -> pd.Series | None:
@@ -270,7 +320,9 @@ def import_optional(module: str) -> Any:
             return import_module(module)
     except ImportError as error:
         needed = module.partition(".")[0]
-        raise ImportError(f'this needs {needed}: pip install "skdp[fairness]"') from error
+        raise ImportError(
+            f'this needs {needed}: pip install "skdp[fairness]"'
+        ) from error
 
 
 @contextmanager

@@ -14,12 +14,16 @@ _ALONE = 1 + (_NEIGHBOURS - 1) / _NEIGHBOURS
 """What one prediction unlike all others adds: its own distance, and its shares in those of its neighbours."""
 
 
-def measure_consistency(features: Numbers, predicted: Mask, precision: Precision) -> Estimate:
+def measure_consistency(
+    features: Numbers, predicted: Mask, precision: Precision
+) -> Estimate:
     """Return the consistency, with an interval over samples of rows."""
     n_rows, none = len(predicted), np.asarray(np.nan)
     if n_rows < _NEIGHBOURS:
         return Estimate(none, none, np.asarray(0.0), np.asarray(1.0))
-    search = NearestNeighbors(n_neighbors=_NEIGHBOURS, algorithm="ball_tree").fit(features)
+    search = NearestNeighbors(n_neighbors=_NEIGHBOURS, algorithm="ball_tree").fit(
+        features
+    )
     near = search.kneighbors(features, return_distance=False)
     label = predicted.astype(np.float64)
     own = label[near].mean(axis=1)
@@ -30,11 +34,18 @@ def measure_consistency(features: Numbers, predicted: Mask, precision: Precision
     if n_rows == _NEIGHBOURS:
         return Estimate(value, none, np.asarray(0.0), np.asarray(1.0))
     # The jackknife: without a row, each row that it is a neighbour of has its sixth neighbour instead.
-    more, row = search.kneighbors(features, _NEIGHBOURS + 1, return_distance=False), np.arange(n_rows)
-    sixth = more[row, (more[:, :, np.newaxis] == near[:, np.newaxis]).any(axis=2).argmin(axis=1)]
+    more, row = (
+        search.kneighbors(features, _NEIGHBOURS + 1, return_distance=False),
+        np.arange(n_rows),
+    )
+    sixth = more[
+        row, (more[:, :, np.newaxis] == near[:, np.newaxis]).any(axis=2).argmin(axis=1)
+    ]
     left = distance.sum() - distance
     for gone in near.T:
-        moved = np.abs(label - own - (label[sixth] - label[gone]) / _NEIGHBOURS) - distance
+        moved = (
+            np.abs(label - own - (label[sixth] - label[gone]) / _NEIGHBOURS) - distance
+        )
         left += np.bincount(gone, np.where(gone == row, 0, moved), minlength=n_rows)
     left /= n_rows - 1
     variance = (n_rows - 1) / n_rows * ((left - left.mean()) ** 2).sum()

@@ -23,14 +23,24 @@ class Estimate:
     upper: Numbers
 
     def __getitem__(self, index: Any) -> Estimate:
-        return Estimate(self.value[index], self.std_error[index], self.lower[index], self.upper[index])
+        return Estimate(
+            self.value[index],
+            self.std_error[index],
+            self.lower[index],
+            self.upper[index],
+        )
 
     def __neg__(self) -> Estimate:
         return Estimate(-self.value, self.std_error, -self.upper, -self.lower)
 
     def scaled(self, factor: float) -> Estimate:
         """Multiply by a factor that is not negative."""
-        return Estimate(factor * self.value, factor * self.std_error, factor * self.lower, factor * self.upper)
+        return Estimate(
+            factor * self.value,
+            factor * self.std_error,
+            factor * self.lower,
+            factor * self.upper,
+        )
 
     def or_else(self, other: Estimate, holds: NDArray[np.bool_]) -> Estimate:
         """Take the ends of another interval where this one does not hold."""
@@ -42,7 +52,12 @@ class Estimate:
         """Cut the interval to the possible values; an unknown end becomes the end of these."""
         lower = np.where(np.isnan(self.lower), least, self.lower)
         upper = np.where(np.isnan(self.upper), most, self.upper)
-        return Estimate(self.value, self.std_error, np.clip(lower, least, most), np.clip(upper, least, most))
+        return Estimate(
+            self.value,
+            self.std_error,
+            np.clip(lower, least, most),
+            np.clip(upper, least, most),
+        )
 
     def where(self, known: Any) -> Estimate:
         """Keep values and errors that are known; others become nan."""
@@ -58,11 +73,15 @@ def two_sided(confidence_level: float) -> float:
 
 def variance_at(moments: Numbers, t: Numbers) -> Numbers:
     """Return the variance ``m[2] − 2 t m[1] + t² m[0]`` of ``top − t bottom``, from moments of shape (..., 3)."""
-    variance: Numbers = moments[..., 2] - 2 * t * moments[..., 1] + t**2 * moments[..., 0]
+    variance: Numbers = (
+        moments[..., 2] - 2 * t * moments[..., 1] + t**2 * moments[..., 0]
+    )
     return variance
 
 
-def score_interval(top: Numbers, bottom: Numbers, moments: Numbers, z: float) -> tuple[Numbers, Numbers, NDArray[Any]]:
+def score_interval(
+    top: Numbers, bottom: Numbers, moments: Numbers, z: float
+) -> tuple[Numbers, Numbers, NDArray[Any]]:
     """Return the ends of the score intervals of ``top / bottom``, and which are bounded; others are infinite."""
     # A quotient t is in the interval if ``top − t bottom``, of mean 0, is at most z standard errors from 0: between the
     # roots of ``(top − t bottom)² = z² variance(t)`` (Fieller 1954; for the share of a sample, Wilson 1927). If
@@ -78,47 +97,73 @@ def score_interval(top: Numbers, bottom: Numbers, moments: Numbers, z: float) ->
     return lower, upper, bounded
 
 
-def proportion(successes: ArrayLike, trials: ArrayLike, confidence_level: float) -> Estimate:
+def proportion(
+    successes: ArrayLike, trials: ArrayLike, confidence_level: float
+) -> Estimate:
     """Estimate proportions: binomial standard errors and score intervals (Wilson 1927)."""
     x, n = np.asarray(successes, float), np.asarray(trials, float)
     binomial = np.stack([-n, -n / 2, 0 * n], axis=-1)  # n t (1 − t)
     lower, upper, _ = score_interval(x, n, binomial, two_sided(confidence_level))
     with np.errstate(divide="ignore", invalid="ignore"):
         value = x / n
-    variance = np.maximum(value * (1 - value), 0.0) / np.maximum(n, 1)  # a value of 1 may be rounded up
+    variance = np.maximum(value * (1 - value), 0.0) / np.maximum(
+        n, 1
+    )  # a value of 1 may be rounded up
     lower = np.where(n > 0, np.clip(lower, 0, 1), np.nan)
     upper = np.where(n > 0, np.clip(upper, 0, 1), np.nan)
     return Estimate(value, np.sqrt(variance), lower, upper)
 
 
-def exact_interval(successes: Numbers, failures: Numbers, confidence_level: float) -> tuple[Numbers, Numbers]:
+def exact_interval(
+    successes: Numbers, failures: Numbers, confidence_level: float
+) -> tuple[Numbers, Numbers]:
     """Return the ends of the interval of Clopper and Pearson (1934), also of counts that are no integers."""
     tail = (1 - confidence_level) / 2
-    positive_successes = np.maximum(successes, 1e-9)  # as betaincinv is not defined for 0
+    positive_successes = np.maximum(
+        successes, 1e-9
+    )  # as betaincinv is not defined for 0
     positive_failures = np.maximum(failures, 1e-9)
-    lower = np.where(successes > 0, betaincinv(positive_successes, failures + 1, tail), 0)
-    upper = np.where(failures > 0, betaincinv(successes + 1, positive_failures, 1 - tail), 1)
+    lower = np.where(
+        successes > 0, betaincinv(positive_successes, failures + 1, tail), 0
+    )
+    upper = np.where(
+        failures > 0, betaincinv(successes + 1, positive_failures, 1 - tail), 1
+    )
     return lower, upper
 
 
-def subtract(first: Estimate, second: Estimate, correlation: Numbers | float = 0.0) -> Estimate:
+def subtract(
+    first: Estimate, second: Estimate, correlation: Numbers | float = 0.0
+) -> Estimate:
     """Return the difference of two estimates, with the interval of MOVER."""
     # Zou and Donner (2008), with a correlation Zou (2007): the distances of the estimates from the ends of their
     # intervals add up as standard errors do. For two independent proportions this is method 10 of Newcombe (1998).
     value = first.value - second.value
     variance = _variance_of_difference(first.std_error, second.std_error, correlation)
-    down = _variance_of_difference(first.value - first.lower, second.upper - second.value, correlation)
-    up = _variance_of_difference(first.upper - first.value, second.value - second.lower, correlation)
-    return Estimate(value, np.sqrt(variance), value - np.sqrt(down), value + np.sqrt(up))
+    down = _variance_of_difference(
+        first.value - first.lower, second.upper - second.value, correlation
+    )
+    up = _variance_of_difference(
+        first.upper - first.value, second.value - second.lower, correlation
+    )
+    return Estimate(
+        value, np.sqrt(variance), value - np.sqrt(down), value + np.sqrt(up)
+    )
 
 
-def _variance_of_difference(first: Numbers, second: Numbers, correlation: Numbers | float) -> Numbers:
+def _variance_of_difference(
+    first: Numbers, second: Numbers, correlation: Numbers | float
+) -> Numbers:
     with np.errstate(invalid="ignore"):
-        variance: Numbers = np.maximum(first**2 + second**2 - 2 * correlation * first * second, 0)
+        variance: Numbers = np.maximum(
+            first**2 + second**2 - 2 * correlation * first * second, 0
+        )
     return variance
 
 
-def divide(top: Estimate, bottom: Estimate, correlation: Numbers | float = 0.0) -> Estimate:
+def divide(
+    top: Estimate, bottom: Estimate, correlation: Numbers | float = 0.0
+) -> Estimate:
     """Return the ratio of two estimates: delta method, and the interval of MOVER-R."""
     # Donner and Zou (2012), equation 9: the ends are the ratios R for which 0 is an end of the interval of
     # ``top − R bottom`` that `subtract` gives.
@@ -131,16 +176,27 @@ def divide(top: Estimate, bottom: Estimate, correlation: Numbers | float = 0.0) 
     bottom_high = bottom.upper * (2 * b - bottom.upper)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = a / b
-        relative = _variance_of_difference(top.std_error, value * bottom.std_error, correlation)
+        relative = _variance_of_difference(
+            top.std_error, value * bottom.std_error, correlation
+        )
         middle = a * b - common_low
-        lower = (middle - np.sqrt(np.maximum(middle**2 - top_low * bottom_high, 0))) / bottom_high
+        lower = (
+            middle - np.sqrt(np.maximum(middle**2 - top_low * bottom_high, 0))
+        ) / bottom_high
         middle = a * b - common_high
-        upper = (middle + np.sqrt(np.maximum(middle**2 - top_high * bottom_low, 0))) / bottom_low
+        upper = (
+            middle + np.sqrt(np.maximum(middle**2 - top_high * bottom_low, 0))
+        ) / bottom_low
         std_error = np.sqrt(relative) / b
     # A ratio of rates that may be 0 has no upper end.
     upper = np.where(bottom.lower <= 0, np.inf, upper)
     undefined = np.isnan(value)
-    return Estimate(value, std_error, np.where(undefined, np.nan, lower), np.where(undefined, np.nan, upper))
+    return Estimate(
+        value,
+        std_error,
+        np.where(undefined, np.nan, lower),
+        np.where(undefined, np.nan, upper),
+    )
 
 
 def theil(weights: Numbers, squares: Numbers, confidence_level: float) -> Estimate:
@@ -157,7 +213,9 @@ def theil(weights: Numbers, squares: Numbers, confidence_level: float) -> Estima
         entropy = 2 * shares[..., 2] * np.log(2) / mean
         value = np.maximum(entropy - np.log(mean), 0)
         slope = ((entropy + 1) / mean)[..., np.newaxis]
-        influence = 2 * np.log(2) / mean[..., np.newaxis] * (benefits == 2) - benefits * slope
+        influence = (
+            2 * np.log(2) / mean[..., np.newaxis] * (benefits == 2) - benefits * slope
+        )
         std_error = np.sqrt((squares / total**2 * (influence + 1) ** 2).sum(axis=-1))
         # Of the logarithm, whose error is closer to normal.
         relative = np.where(value > 0, std_error / value, 0)

@@ -37,13 +37,19 @@ class Labels:
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Labels:
         residuals = None if self.residuals is None else self.residuals[rows]
-        return Labels(self.true[rows], self.predicted[rows], self.weights[rows], residuals)
+        return Labels(
+            self.true[rows], self.predicted[rows], self.weights[rows], residuals
+        )
 
     def numerators(self) -> list[tuple[Mask, Numbers]]:
         """Return the rows that each rate divides by, and what it is the mean of."""
         every_row = np.ones(len(self.true), bool)
         selected = self.predicted.astype(np.float64)
-        numerators = [(every_row, selected), (self.true, selected), (~self.true, selected)]
+        numerators = [
+            (every_row, selected),
+            (self.true, selected),
+            (~self.true, selected),
+        ]
         if self.residuals is not None:
             numerators.append((every_row, self.residuals))
         return numerators
@@ -113,19 +119,31 @@ class RateSums:
         # Also returned is where a group certainly has rows to divide by. Elsewhere, the interval is infinite.
         least, most = self.possible()
         variances, z = self.variances(rows), two_sided(level)
-        lower, upper, bounded = score_interval(self.top, self.bottom, variances + self.two_rows, z)
+        lower, upper, bounded = score_interval(
+            self.top, self.bottom, variances + self.two_rows, z
+        )
         # No sample has a share below 0 or above 1: beyond, there is only the noise of the groups.
         noise = self.own_noise() + self.two_rows
-        lower_by_noise, upper_by_noise, _ = score_interval(self.top, self.bottom, noise, z)
+        lower_by_noise, upper_by_noise, _ = score_interval(
+            self.top, self.bottom, noise, z
+        )
         lower = np.where(lower <= least, lower_by_noise, lower)
         upper = np.where(upper >= most, upper_by_noise, upper)
         has_rows = self.bottom > 1e-9
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.clip(self.top / self.bottom, least, most)
-            std_error = np.sqrt(np.maximum(variance_at(variances, value), 0)) / self.bottom
-        value = np.where(has_rows, value, (np.clip(lower, least, most) + np.clip(upper, least, most)) / 2)
+            std_error = (
+                np.sqrt(np.maximum(variance_at(variances, value), 0)) / self.bottom
+            )
+        value = np.where(
+            has_rows,
+            value,
+            (np.clip(lower, least, most) + np.clip(upper, least, most)) / 2,
+        )
         std_error = np.where(has_rows, std_error, np.nan)
-        estimate = Estimate(value, std_error, np.minimum(lower, value), np.maximum(upper, value))
+        estimate = Estimate(
+            value, std_error, np.minimum(lower, value), np.maximum(upper, value)
+        )
         return estimate.where(self.defined), bounded
 
     def possible(self) -> tuple[Numbers, Numbers]:
@@ -144,7 +162,9 @@ class RateSums:
         # (Korn and Graubard 1998).
         shares = np.nan_to_num(estimate.value[:N_BINARY])
         n_effective = self.n_effective[:N_BINARY]
-        lower, upper = exact_interval(shares * n_effective, (1 - shares) * n_effective, level)
+        lower, upper = exact_interval(
+            shares * n_effective, (1 - shares) * n_effective, level
+        )
         lower = np.concatenate([lower, estimate.lower[N_BINARY:]])
         upper = np.concatenate([upper, estimate.upper[N_BINARY:]])
         return Estimate(estimate.value, estimate.std_error, lower, upper)
@@ -153,10 +173,16 @@ class RateSums:
         """Return the correlations of the estimates of two groups: (n_rates, n_groups, n_groups)."""
         # A row that the noise takes from one group it gives to another, so that their rates err in opposite directions.
         t, u = rates[:, :, np.newaxis], rates[:, np.newaxis, :]
-        covariance = self.noise[..., 2] - (t + u) * self.noise[..., 1] + t * u * self.noise[..., 0]
+        covariance = (
+            self.noise[..., 2]
+            - (t + u) * self.noise[..., 1]
+            + t * u * self.noise[..., 0]
+        )
         spread = np.sqrt(np.maximum(variance_at(self.variances(rows), rates), 0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            correlation = covariance / (spread[:, :, np.newaxis] * spread[:, np.newaxis, :])
+            correlation = covariance / (
+                spread[:, :, np.newaxis] * spread[:, np.newaxis, :]
+            )
         return np.clip(np.nan_to_num(correlation), -1, 1)
 
 
@@ -172,7 +198,9 @@ def sums_of_known(codes: NDArray[np.intp], members: Mask, labels: Labels) -> Rat
     return replace(sums_of_rates, defined=sums[..., 0] > 0, counted=sums[..., 4] > 0)
 
 
-def sums_of_estimated(blocks: Iterable[tuple[slice, Numbers]], members: Mask, labels: Labels) -> RateSums:
+def sums_of_estimated(
+    blocks: Iterable[tuple[slice, Numbers]], members: Mask, labels: Labels
+) -> RateSums:
     """Sum over rows of which there are unbiased indicators of the cells."""
     n_rates, n_groups = len(labels.numerators()), members.shape[1]
     sums = np.zeros((n_rates, n_groups, 5))
@@ -204,38 +232,65 @@ def sums_of_estimated(blocks: Iterable[tuple[slice, Numbers]], members: Mask, la
     coin = ((largest - smallest) / 2)[:, np.newaxis] ** 2 * np.mean(labels.weights**2)
     has_both_kinds = (every_group[:, 1] > 0) & (every_group[:, 1] < every_group[:, 0])
     two_rows = np.zeros_like(variance)
-    two_rows[:N_BINARY] = has_both_kinds[:N_BINARY, np.newaxis, np.newaxis] * variance.any() * coin * [4, 2, 2]
+    two_rows[:N_BINARY] = (
+        has_both_kinds[:N_BINARY, np.newaxis, np.newaxis]
+        * variance.any()
+        * coin
+        * [4, 2, 2]
+    )
     defined = np.broadcast_to(every_group[:, :1] > 0, sums.shape[:2])
     counted = np.broadcast_to(every_group[:, 4:] > 0, sums.shape[:2])
     sums_of_rates = _collect(sums, every_group, noise, labels.weights)
     return replace(sums_of_rates, two_rows=two_rows, defined=defined, counted=counted)
 
 
-def _collect(sums: Numbers, total: Numbers, noise: Numbers, weights: Numbers) -> RateSums:
+def _collect(
+    sums: Numbers, total: Numbers, noise: Numbers, weights: Numbers
+) -> RateSums:
     """Return sums (n_rates, n_groups, 5) with the variance of a sample; `total`, (n_rates, 5), is of all rows."""
     bottom, top, squares, counted_squares, _ = np.moveaxis(sums, -1, 0)
     all_bottom, all_top, all_squares, all_counted_squares, _ = total.T[..., np.newaxis]
-    rate = np.clip(np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0), 0, 1)
+    rate = np.clip(
+        np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0), 0, 1
+    )
     # The linearised variance ``Σ w² (r − t)²`` is ``design_effect × bottom t (1 − t)`` at the estimate t.
-    weight_of_counted = _mean_weight(counted_squares, top, all_counted_squares, all_top, weights)
+    weight_of_counted = _mean_weight(
+        counted_squares, top, all_counted_squares, all_top, weights
+    )
     weight_of_others = _mean_weight(
-        squares - counted_squares, bottom - top, all_squares - all_counted_squares, all_bottom - all_top, weights
+        squares - counted_squares,
+        bottom - top,
+        all_squares - all_counted_squares,
+        all_bottom - all_top,
+        weights,
     )
     design_effect = (1 - rate) * weight_of_counted + rate * weight_of_others
     size = np.maximum(bottom, 0) * design_effect
-    drawn = np.stack([-size, -size / 2, np.zeros_like(size)], axis=-1)  # size × t (1 − t)
+    drawn = np.stack(
+        [-size, -size / 2, np.zeros_like(size)], axis=-1
+    )  # size × t (1 − t)
     # Of the calibration gap, the sums themselves, with one average row more.
     average_row = total[N_BINARY:, np.newaxis, 2:] / len(weights)
     drawn[N_BINARY:] = sums[N_BINARY:, :, 2:] + average_row
     n_effective = np.maximum(bottom, 0) / design_effect
     nowhere = np.zeros(top.shape, bool)
-    return RateSums(top, bottom, drawn, noise, np.zeros_like(drawn), n_effective, nowhere, nowhere)
+    return RateSums(
+        top, bottom, drawn, noise, np.zeros_like(drawn), n_effective, nowhere, nowhere
+    )
 
 
-def _mean_weight(squares: Numbers, sums: Numbers, all_squares: Numbers, all_sums: Numbers, weights: Numbers) -> Numbers:
+def _mean_weight(
+    squares: Numbers,
+    sums: Numbers,
+    all_squares: Numbers,
+    all_sums: Numbers,
+    weights: Numbers,
+) -> Numbers:
     """Return ``Σ w² / Σ w`` of the rows of a kind in each group, with one row more, as a group may have no such row."""
     given = weights[weights > 0] if weights.any() else np.ones(1)
     average = np.full_like(all_sums, (given @ given) / given.sum())
     of_all_groups = np.divide(all_squares, all_sums, out=average, where=all_sums > 1e-9)
-    mean = (np.maximum(squares, 0) + of_all_groups**2) / (np.maximum(sums, 0) + of_all_groups)
+    mean = (np.maximum(squares, 0) + of_all_groups**2) / (
+        np.maximum(sums, 0) + of_all_groups
+    )
     return np.clip(mean, given.min(), given.max())

@@ -194,22 +194,54 @@ def fairness_report(
     if by_group is False and privileged is None:
         raise ValueError("privileged must be given, or by_group must not be False")
     if simultaneous is True and confidence_level is None:
-        raise ValueError("simultaneous=True is about intervals: it needs a confidence_level, such as 0.95")
-    level = 0.95 if confidence_level is None else check_confidence_level(confidence_level)
+        raise ValueError(
+            "simultaneous=True is about intervals: it needs a confidence_level, such as 0.95"
+        )
+    level = (
+        0.95 if confidence_level is None else check_confidence_level(confidence_level)
+    )
     columns = read_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, columns.values()))
     labels = read_predictions(
-        y_true, y_pred, positive_label, y_score=y_score, sample_weight=sample_weight, sensitive_features=n_rows
+        y_true,
+        y_pred,
+        positive_label,
+        y_score=y_score,
+        sample_weight=sample_weight,
+        sensitive_features=n_rows,
     )
     cells, codes = code_cells(list(columns.values()))
-    marked = None if privileged is None else find_privileged_cells(cells, privileged, list(columns))
-    groups = Groups.of(name_groups(cells), marked, privileged is None if by_group is None else bool(by_group))
+    marked = (
+        None
+        if privileged is None
+        else find_privileged_cells(cells, privileged, list(columns))
+    )
+    groups = Groups.of(
+        name_groups(cells),
+        marked,
+        privileged is None if by_group is None else bool(by_group),
+    )
     controls, tables = split_rows(control_features, n_rows)
     features = read_features(X, n_rows)
-    precision = Precision("sampled", level, simultaneous, len(tables), confidence_level is not None)
+    precision = Precision(
+        "sampled", level, simultaneous, len(tables), confidence_level is not None
+    )
     found = []
     for cell, rows in tables:
         own = labels[rows]
-        metrics = measure(sums_of_known(codes[rows], groups.members, own), own.benefits(), groups, precision)
-        found.append((cell, [*metrics, *consistency_rows(features, labels.predicted, rows, precision)]))
+        metrics = measure(
+            sums_of_known(codes[rows], groups.members, own),
+            own.benefits(),
+            groups,
+            precision,
+        )
+        found.append(
+            (
+                cell,
+                [
+                    *metrics,
+                    *consistency_rows(features, labels.predicted, rows, precision),
+                ],
+            )
+        )
     return write_table(found, controls, confidence_level)

@@ -34,10 +34,20 @@ RATES = (
     Metric("calibration_gap", "calibration gap", "P(y=+) − mean score"),
 )
 COMPARISONS = (
-    Metric("statistical_parity_difference", "statistical parity difference", "P(ŷ=+): {} − privileged"),
+    Metric(
+        "statistical_parity_difference",
+        "statistical parity difference",
+        "P(ŷ=+): {} − privileged",
+    ),
     Metric("disparate_impact", "disparate impact", "P(ŷ=+): {} / privileged"),
-    Metric("equal_opportunity_difference", "equal opportunity difference", "TPR: {} − privileged"),
-    Metric("average_odds_difference", "average odds difference", "FPR&TPR: {} − privileged"),
+    Metric(
+        "equal_opportunity_difference",
+        "equal opportunity difference",
+        "TPR: {} − privileged",
+    ),
+    Metric(
+        "average_odds_difference", "average odds difference", "FPR&TPR: {} − privileged"
+    ),
 )
 _RANGES = tuple(
     Metric(f"{name}_{kind}", f"{label}, {words}", f"{short}: {words}")
@@ -47,11 +57,18 @@ _RANGES = tuple(
         ("false_positive_rate", "false positive rate", "FPR"),
         ("equalized_odds", "odds", "worse of TPR, FPR"),
     )
-    for kind, words in (("difference", "largest − smallest"), ("ratio", "smallest / largest"))
+    for kind, words in (
+        ("difference", "largest − smallest"),
+        ("ratio", "smallest / largest"),
+    )
 )
 _THEIL = Metric("theil_index", "Theil index", "mean of b/μ·ln(b/μ), b = 1 + ŷ − y")
-CONSISTENCY = Metric("consistency", "consistency", "1 − mean |ŷ − that of 5 neighbours|")
-LABELS = {one.name: one.label for one in (*RATES, *COMPARISONS, *_RANGES, _THEIL, CONSISTENCY)}
+CONSISTENCY = Metric(
+    "consistency", "consistency", "1 − mean |ŷ − that of 5 neighbours|"
+)
+LABELS = {
+    one.name: one.label for one in (*RATES, *COMPARISONS, *_RANGES, _THEIL, CONSISTENCY)
+}
 Row = tuple[Metric, str, Any, Estimate]
 """A metric, its definition, its group and its estimate."""
 
@@ -67,7 +84,9 @@ class Groups:
     by_group: bool
 
     @classmethod
-    def of(cls, names: Sequence[Any], privileged: Mask | None, by_group: bool) -> Groups:
+    def of(
+        cls, names: Sequence[Any], privileged: Mask | None, by_group: bool
+    ) -> Groups:
         every = np.eye(len(names), dtype=bool)
         if privileged is None:
             return cls(tuple(names), every, None, True)
@@ -91,14 +110,25 @@ class Precision:
 
     def __post_init__(self) -> None:
         if self.simultaneous not in (True, False):
-            raise ValueError(f"simultaneous must be True or False, got {self.simultaneous!r}")
+            raise ValueError(
+                f"simultaneous must be True or False, got {self.simultaneous!r}"
+            )
 
     def of(self, n_groups: int) -> float:
         """Return the level of each interval of a metric that some groups have (Šidák 1967)."""
-        return self.level ** (1 / (n_groups * self.n_tables)) if self.simultaneous else self.level
+        return (
+            self.level ** (1 / (n_groups * self.n_tables))
+            if self.simultaneous
+            else self.level
+        )
 
 
-def measure(sums: RateSums, benefits: tuple[Numbers, Numbers], groups: Groups, precision: Precision) -> Iterator[Row]:
+def measure(
+    sums: RateSums,
+    benefits: tuple[Numbers, Numbers],
+    groups: Groups,
+    precision: Precision,
+) -> Iterator[Row]:
     """Estimate all metrics."""
     n_groups = len(groups.names)
     rates = sums.estimate(precision.rows, precision.of(n_groups))
@@ -107,7 +137,10 @@ def measure(sums: RateSums, benefits: tuple[Numbers, Numbers], groups: Groups, p
         for group, name in enumerate(groups.names):
             yield metric, metric.definition, name, rates[place, group]
     if groups.compared is not None:
-        names = [groups.names[place] if groups.by_group else None for place in groups.compared]
+        names = [
+            groups.names[place] if groups.by_group else None
+            for place in groups.compared
+        ]
         chosen = sums[np.append(groups.compared, sums.top.shape[-1] - 1)]
         estimates = compare_with_last(chosen, precision.rows, precision.of(len(names)))
         word = "group" if groups.by_group else "unprivileged"
@@ -117,7 +150,12 @@ def measure(sums: RateSums, benefits: tuple[Numbers, Numbers], groups: Groups, p
     if groups.by_group and n_groups > 1:
         yield from _ranges(sums, n_groups, precision)
     first, second = benefits
-    yield _THEIL, _THEIL.definition, None, theil(first, second * (precision.rows == "sampled"), precision.level)
+    yield (
+        _THEIL,
+        _THEIL.definition,
+        None,
+        theil(first, second * (precision.rows == "sampled"), precision.level),
+    )
 
 
 def _ranges(sums: RateSums, n_groups: int, precision: Precision) -> Iterator[Row]:
@@ -142,15 +180,22 @@ def write_table(
     listed = [(cell, row) for cell, rows in tables for row in rows]
     cells, rows = zip(*listed, strict=True)
     columns: dict[Any, Any] = {
-        name: pd.Series([cell[place] for cell in cells], dtype=object) for place, name in enumerate(controls)
+        name: pd.Series([cell[place] for cell in cells], dtype=object)
+        for place, name in enumerate(controls)
     }
-    columns |= {"metric": [row[0].name for row in rows], "definition": [row[1] for row in rows]}
+    columns |= {
+        "metric": [row[0].name for row in rows],
+        "definition": [row[1] for row in rows],
+    }
     # Objects, to keep None and groups of several values.
     columns["group"] = pd.Series([row[2] for row in rows], dtype=object)
     names = ("value", "std_error", "lower", "upper") if confidence_level else ("value",)
     columns |= {name: [float(getattr(row[3], name)) for row in rows] for name in names}
     table = pd.DataFrame(columns)
-    table.attrs |= {"convention": CONVENTION, "labels": {name: LABELS[name] for name in table["metric"].unique()}}
+    table.attrs |= {
+        "convention": CONVENTION,
+        "labels": {name: LABELS[name] for name in table["metric"].unique()},
+    }
     if confidence_level:
         table.attrs["confidence_level"] = confidence_level
     # A quotient of estimates is infinite by their noise alone.

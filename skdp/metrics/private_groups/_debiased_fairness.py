@@ -174,18 +174,41 @@ def debiased_fairness(
     level = check_confidence_level(confidence_level)
     reported = read_groups(reports, encoder, columns)
     labels = read_predictions(
-        y_true, y_pred, positive_label, y_score=y_score, sample_weight=sample_weight, reports=len(reported)
+        y_true,
+        y_pred,
+        positive_label,
+        y_score=y_score,
+        sample_weight=sample_weight,
+        reports=len(reported),
     )
-    cells = [cell if isinstance(cell, tuple) else (cell,) for cell in reported.domain.cells()]
-    marked = None if privileged is None else find_privileged(privileged, reported.domain)
-    groups = Groups.of(name_groups(cells), marked, privileged is None if by_group is None else bool(by_group))
+    cells = [
+        cell if isinstance(cell, tuple) else (cell,) for cell in reported.domain.cells()
+    ]
+    marked = (
+        None if privileged is None else find_privileged(privileged, reported.domain)
+    )
+    groups = Groups.of(
+        name_groups(cells),
+        marked,
+        privileged is None if by_group is None else bool(by_group),
+    )
     controls, tables = split_rows(control_features, len(reported))
     features = read_features(X, len(reported))
     precision = Precision(rows, level, simultaneous, len(tables))
     found = []
     for cell, chosen in tables:
         own = labels[chosen]
-        sums = sums_of_estimated(reported.take(chosen).indicators(), groups.members, own)
+        sums = sums_of_estimated(
+            reported.take(chosen).indicators(), groups.members, own
+        )
         metrics = measure(sums, own.benefits(), groups, precision)
-        found.append((cell, [*metrics, *consistency_rows(features, labels.predicted, chosen, precision)]))
+        found.append(
+            (
+                cell,
+                [
+                    *metrics,
+                    *consistency_rows(features, labels.predicted, chosen, precision),
+                ],
+            )
+        )
     return write_table(found, controls, level, estimated=True)

@@ -12,11 +12,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from skdp.base import check_choice
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import import_optional
-from skdp.metrics.private_groups._joint import indicate_positive, joint_distribution, read_labels
+from skdp.metrics.private_groups._joint import (
+    indicate_positive,
+    joint_distribution,
+    read_labels,
+)
 from skdp.metrics.private_groups._reports import check_encoder, read_groups
 from skdp.typing import ColumnLike, ColumnName, Label, TableLike
 
-Constraints = Literal["equalized_odds", "true_positive_rate_parity", "demographic_parity"]
+Constraints = Literal[
+    "equalized_odds", "true_positive_rate_parity", "demographic_parity"
+]
 
 
 class _GivenScores(ClassifierMixin, BaseEstimator):
@@ -111,25 +117,43 @@ def private_threshold_optimizer(
     labels, scores = read_labels(groups, y_true=y_true, y_pred=y_pred)
     if scores.categories.dtype.kind not in "biuf":
         raise ValueError("y_pred must hold numbers: predictions of 0 and 1, or scores")
-    if not isinstance(n_rows, Integral) or isinstance(n_rows, bool) or int(n_rows) < 1000:
+    if (
+        not isinstance(n_rows, Integral)
+        or isinstance(n_rows, bool)
+        or int(n_rows) < 1000
+    ):
         raise ValueError(f"n_rows must be an integer of at least 1000, got {n_rows!r}")
     positive = indicate_positive(labels, positive_label).astype(np.int8)
-    joint = joint_distribution(positive, scores, reports, encoder, columns=columns, postprocess="simplex")
+    joint = joint_distribution(
+        positive, scores, reports, encoder, columns=columns, postprocess="simplex"
+    )
     repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)
     if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
         raise ValueError(
             f"y_pred has {len(scores.categories)} levels, too many for n_rows={n_rows}: rounded to rows, their shares "
             "add up to another number; round the scores to fewer levels, or raise n_rows"
         )
-    rows = joint.index.to_frame(index=False).loc[np.repeat(np.arange(len(joint)), repeats)].reset_index(drop=True)
+    rows = (
+        joint.index.to_frame(index=False)
+        .loc[np.repeat(np.arange(len(joint)), repeats)]
+        .reset_index(drop=True)
+    )
     names = list(groups.domain.columns)
     if rows.groupby(names, observed=True)["y_true"].nunique().min() < 2:
-        raise ValueError("a group is estimated to have rows of one label only: too few rows for this much noise")
+        raise ValueError(
+            "a group is estimated to have rows of one label only: too few rows for this much noise"
+        )
     sensitive = rows[names[0]] if len(names) == 1 else rows[names]
     optimizer = postprocessing.ThresholdOptimizer(
-        estimator=_GivenScores(), prefit=True, predict_method="predict", constraints=constraints, **options
+        estimator=_GivenScores(),
+        prefit=True,
+        predict_method="predict",
+        constraints=constraints,
+        **options,
     )
-    return optimizer.fit(rows[["y_pred"]].astype(float), rows["y_true"], sensitive_features=sensitive)
+    return optimizer.fit(
+        rows[["y_pred"]].astype(float), rows["y_true"], sensitive_features=sensitive
+    )
 
 
 def private_parity(
@@ -208,8 +232,14 @@ def private_parity(
     """
     check_choice("constraints", constraints, get_args(Constraints))
     check_encoder(encoder, columns)
-    if not isinstance(difference_bound, Real) or isinstance(difference_bound, bool) or not difference_bound >= 0:
-        raise ValueError(f"difference_bound must be a number of at least 0, got {difference_bound!r}")
+    if (
+        not isinstance(difference_bound, Real)
+        or isinstance(difference_bound, bool)
+        or not difference_bound >= 0
+    ):
+        raise ValueError(
+            f"difference_bound must be a number of at least 0, got {difference_bound!r}"
+        )
     import_optional("fairlearn.reductions")
     # The class inherits from fairlearn's, so its module requires fairlearn.
     from skdp.metrics.private_groups._parity_moment import PrivateParity

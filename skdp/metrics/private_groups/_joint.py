@@ -24,7 +24,9 @@ from skdp.typing import ColumnLike, ColumnName, TableLike
 
 def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
     given = {name: read_column(values, name) for name, values in columns.items()}
-    lengths = {name: len(values) for name, values in given.items()} | {"reports": len(groups)}
+    lengths = {name: len(values) for name, values in given.items()} | {
+        "reports": len(groups)
+    }
     if len(set(lengths.values())) > 1:
         raise ValueError(f"labels and reports must have the same length, got {lengths}")
     if not len(groups):
@@ -36,12 +38,16 @@ def indicate_positive(y_true: pd.Categorical, positive_label: Any) -> NDArray[np
     """Return which labels are the positive one."""
     # By the categories as a series: a Categorical of Booleans holds no 1.
     values = pd.Series(y_true.categories)
-    is_positive = values.isin([find_positive_label(positive_label, y_true=values)]).to_numpy(dtype=bool)
+    is_positive = values.isin(
+        [find_positive_label(positive_label, y_true=values)]
+    ).to_numpy(dtype=bool)
     positive: NDArray[np.bool_] = is_positive[y_true.codes]
     return positive
 
 
-def _join_labels(groups: GroupReports, **columns: Any) -> tuple[dict[str, pd.Index], NDArray[np.intp]]:
+def _join_labels(
+    groups: GroupReports, **columns: Any
+) -> tuple[dict[str, pd.Index], NDArray[np.intp]]:
     """Return the values of the labels that are not None, and the code of the combination of each row."""
     given = {name: values for name, values in columns.items() if values is not None}
     labels = read_labels(groups, **given)
@@ -49,10 +55,14 @@ def _join_labels(groups: GroupReports, **columns: Any) -> tuple[dict[str, pd.Ind
     if not labels:
         return values, np.zeros(len(groups), np.intp)
     codes = [label.codes.astype(np.intp) for label in labels]
-    return values, np.ravel_multi_index(codes, [len(known) for known in values.values()])
+    return values, np.ravel_multi_index(
+        codes, [len(known) for known in values.values()]
+    )
 
 
-def invert_counts(groups: GroupReports, codes: NDArray[np.intp], n_combinations: int) -> tuple[Numbers, Numbers]:
+def invert_counts(
+    groups: GroupReports, codes: NDArray[np.intp], n_combinations: int
+) -> tuple[Numbers, Numbers]:
     """Estimate the number of rows of each group for each combination of labels."""
     counts = np.zeros((n_combinations, groups.domain.size))
     squares = np.zeros_like(counts)
@@ -142,11 +152,17 @@ def joint_distribution(
     check_choice("postprocess", postprocess, ("none", "simplex"))
     groups = read_groups(reports, encoder, columns)
     labels, codes = _join_labels(groups, y_true=y_true, y_pred=y_pred)
-    counts, variances = invert_counts(groups, codes, math.prod(map(len, labels.values())))
+    counts, variances = invert_counts(
+        groups, codes, math.prod(map(len, labels.values()))
+    )
     if postprocess == "simplex":
         counts = project_rows(counts)
     return pd.DataFrame(
-        {"count": counts.ravel(), "std_error": np.sqrt(variances).ravel(), "share": counts.ravel() / len(groups)},
+        {
+            "count": counts.ravel(),
+            "std_error": np.sqrt(variances).ravel(),
+            "share": counts.ravel() / len(groups),
+        },
         index=_cross(labels, groups.domain.cells()),
     )
 
@@ -221,7 +237,9 @@ def posterior_groups(
     groups = read_groups(reports, encoder, columns)
     labels, codes = _join_labels(groups, y_true=y_true, y_pred=y_pred)
     n_combinations = math.prod(map(len, labels.values()))
-    prior = project_rows(invert_counts(replace(groups, domain=groups.reported), codes, n_combinations)[0])
+    prior = project_rows(
+        invert_counts(replace(groups, domain=groups.reported), codes, n_combinations)[0]
+    )
     found = []
     for rows, likelihoods in groups.likelihoods():
         weights = likelihoods * prior[codes[rows]]

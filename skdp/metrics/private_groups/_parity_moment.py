@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from skdp.metrics.fairness import read_column
 from skdp.metrics.private_groups._reports import read_groups
 
-_EVENTS = {"equalized_odds": (0, 1), "true_positive_rate_parity": (1,), "demographic_parity": ("all",)}
+_EVENTS = {
+    "equalized_odds": (0, 1),
+    "true_positive_rate_parity": (1,),
+    "demographic_parity": ("all",),
+}
 
 
 class PrivateParity(ClassificationMoment):
@@ -23,7 +27,9 @@ class PrivateParity(ClassificationMoment):
     # sum(u_g)`` over the rows of the event: linear in h, as the reductions of Agarwal et al. (2018) require. Their
     # costs may have either sign, so the indicators may too.
 
-    def __init__(self, encoder: Any, constraints: str, columns: Any, difference_bound: float) -> None:
+    def __init__(
+        self, encoder: Any, constraints: str, columns: Any, difference_bound: float
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.constraints = constraints
@@ -42,19 +48,33 @@ class PrivateParity(ClassificationMoment):
         super().load_data(X, labels.astype(int))
         groups = read_groups(sensitive_features, self.encoder, self.columns)
         if len(groups) != len(labels):
-            raise ValueError(f"y has {len(labels)} labels, sensitive_features has {len(groups)} reports")
+            raise ValueError(
+                f"y has {len(labels)} labels, sensitive_features has {len(groups)} reports"
+            )
         indicators = np.concatenate([part for _, part in groups.indicators()])
         rows, keys = [], []
         for event in _EVENTS[self.constraints]:
-            inside = (labels.to_numpy() == event) if event != "all" else np.ones(len(labels), bool)
+            inside = (
+                (labels.to_numpy() == event)
+                if event != "all"
+                else np.ones(len(labels), bool)
+            )
             sums = indicators[inside].sum(axis=0)
             if not (sums > 0).all():
-                raise ValueError("a group is estimated to have no row of a label: too few rows for this much noise")
-            rows.append(np.where(inside[:, np.newaxis], indicators / sums - 1 / inside.sum(), 0.0))
+                raise ValueError(
+                    "a group is estimated to have no row of a label: too few rows for this much noise"
+                )
+            rows.append(
+                np.where(
+                    inside[:, np.newaxis], indicators / sums - 1 / inside.sum(), 0.0
+                )
+            )
             keys += [(event, str(cell)) for cell in groups.domain.cells()]
         self._differences: NDArray[np.float64] = np.concatenate(rows, axis=1)
         pairs = [(sign, *key) for sign in "+-" for key in keys]
-        self._index = pd.MultiIndex.from_tuples(pairs, names=["sign", "event", "group_id"])
+        self._index = pd.MultiIndex.from_tuples(
+            pairs, names=["sign", "event", "group_id"]
+        )
 
     @property
     def index(self) -> pd.MultiIndex:
@@ -69,14 +89,18 @@ class PrivateParity(ClassificationMoment):
 
     def gamma(self, predictor: Callable[[Any], Any]) -> pd.Series:
         """Return the differences between the rates of a classifier."""
-        differences = self._differences.T @ np.asarray(predictor(self.X), float).reshape(-1)
+        differences = self._differences.T @ np.asarray(
+            predictor(self.X), float
+        ).reshape(-1)
         return pd.Series(np.concatenate([differences, -differences]), index=self.index)
 
     def project_lambda(self, lambda_vec: pd.Series) -> pd.Series:
         """Shrink multipliers without changing their net effect."""
         above, below = np.split(lambda_vec.to_numpy(), 2)
         net = above - below
-        return pd.Series(np.concatenate([net.clip(min=0), (-net).clip(min=0)]), index=self.index)
+        return pd.Series(
+            np.concatenate([net.clip(min=0), (-net).clip(min=0)]), index=self.index
+        )
 
     def signed_weights(self, lambda_vec: pd.Series) -> pd.Series:
         """Return the gain from predicting 1 rather than 0."""

@@ -18,7 +18,11 @@ from skdp.metrics.private_groups._joint import (
     project_rows,
     read_labels,
 )
-from skdp.metrics.private_groups._reports import find_privileged, indicate_privileged_rows, read_groups
+from skdp.metrics.private_groups._reports import (
+    find_privileged,
+    indicate_privileged_rows,
+    read_groups,
+)
 from skdp.typing import ColumnLike, ColumnName, Label, Privileged, TableLike
 
 
@@ -126,18 +130,26 @@ def private_reweighing(
     (labels,) = read_labels(groups, y_true=y_true)
     positive = indicate_positive(labels, positive_label)
     if positive.all() or not positive.any():
-        raise ValueError("y_true must hold labels that equal positive_label, and others")
+        raise ValueError(
+            "y_true must hold labels that equal positive_label, and others"
+        )
     codes = positive.astype(np.intp)
     counts = project_rows(invert_counts(groups, codes, 2)[0])
-    table = np.stack([counts[:, ~cells].sum(axis=1), counts[:, cells].sum(axis=1)], axis=1)
+    table = np.stack(
+        [counts[:, ~cells].sum(axis=1), counts[:, cells].sum(axis=1)], axis=1
+    )
     if not (table > 0).all():
-        raise ValueError("no row of a group is estimated to have one of the labels: too few rows for this much noise")
+        raise ValueError(
+            "no row of a group is estimated to have one of the labels: too few rows for this much noise"
+        )
     factors = _reweigh(table)
     own = indicate_privileged_rows(groups, cells)
     weights: Numbers = factors[codes, 0] * (1 - own) + factors[codes, 1] * own
     if method == "unbiased" or (weights >= 0).all():
         return weights
-    posterior = posterior_groups(y_true, None, reports, encoder, columns=columns).to_numpy()
+    posterior = posterior_groups(
+        y_true, None, reports, encoder, columns=columns
+    ).to_numpy()
     privileged_share = posterior[:, cells].sum(axis=1)
     balanced = np.empty_like(weights)
     for code in (0, 1):
@@ -148,7 +160,9 @@ def private_reweighing(
         indicators, probabilities = own[rows], privileged_share[rows]
         if group == 0:
             indicators, probabilities = 1 - indicators, 1 - probabilities
-        raised = _raise_share(indicators, probabilities, table[:, group].sum() / table.sum())
+        raised = _raise_share(
+            indicators, probabilities, table[:, group].sum() / table.sum()
+        )
         balanced[rows] = raised * (rows.sum() / raised.sum())
     before = _difference(np.ones(len(codes)), privileged_share, codes)
     after = _difference(balanced, privileged_share, codes)
@@ -181,7 +195,9 @@ def _raise_share(indicators: Numbers, probabilities: Numbers, goal: float) -> Nu
     levels, level_of_row = np.unique(scaled, return_inverse=True)
     # The share is the goal if the sum of ``weight * (probability - goal)`` is 0, and larger if the sum is positive.
     excess = np.bincount(level_of_row, probabilities - goal)
-    if excess.sum() >= 0:  # equal weights, as of a threshold that is far below all indicators, are enough
+    if (
+        excess.sum() >= 0
+    ):  # equal weights, as of a threshold that is far below all indicators, are enough
         return np.ones_like(indicators)
     # For a threshold between two levels, or at one of them, the sum is ``moment - threshold * excess``, both over the
     # levels from the upper one on. At the last level, all weights would be 0.
@@ -190,16 +206,23 @@ def _raise_share(indicators: Numbers, probabilities: Numbers, goal: float) -> Nu
     # Where the sum rises from below 0 with the threshold, this excess is negative.
     is_enough = (moment_from >= levels * excess_from) & (excess_from < 0)
     enough = np.flatnonzero(is_enough[:-1])
-    if enough.size == 0:  # all the weight is on the rows with the highest indicator, and more is impossible
+    if (
+        enough.size == 0
+    ):  # all the weight is on the rows with the highest indicator, and more is impossible
         return (level_of_row == len(levels) - 1).astype(float)
     # The threshold is at the lowest level that is enough, or between it and the next lower one.
     threshold = moment_from[enough[0]] / excess_from[enough[0]]
     return np.maximum(scaled - threshold, 0)
 
 
-def _difference(weights: Numbers, privileged_share: Numbers, codes: NDArray[np.intp]) -> float:
+def _difference(
+    weights: Numbers, privileged_share: Numbers, codes: NDArray[np.intp]
+) -> float:
     """Return the share of positive labels of other rows minus that of privileged ones, both weighted."""
-    shares = [np.average(codes, weights=weights * share) for share in (1 - privileged_share, privileged_share)]
+    shares = [
+        np.average(codes, weights=weights * share)
+        for share in (1 - privileged_share, privileged_share)
+    ]
     return float(shares[0] - shares[1])
 
 
@@ -207,12 +230,16 @@ def _reweigh(table: Numbers) -> Numbers:
     """Return the weight of each label and group from their counts, by aif360."""
     label, group = np.indices((2, 2)).reshape(2, 4)
     dataset = import_optional("aif360.datasets").BinaryLabelDataset(
-        df=pd.DataFrame({"group": group, "label": label, "count": table.ravel()}, dtype=float),
+        df=pd.DataFrame(
+            {"group": group, "label": label, "count": table.ravel()}, dtype=float
+        ),
         label_names=["label"],
         protected_attribute_names=["group"],
         instance_weights_name="count",
     )
-    reweighing = import_optional("aif360.algorithms.preprocessing.reweighing").Reweighing(
+    reweighing = import_optional(
+        "aif360.algorithms.preprocessing.reweighing"
+    ).Reweighing(
         unprivileged_groups=[{"group": 0.0}], privileged_groups=[{"group": 1.0}]
     )
     weights: Numbers = reweighing.fit_transform(dataset).instance_weights

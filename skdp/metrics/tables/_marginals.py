@@ -110,8 +110,16 @@ def marginal_error(
         return _workload_error(real, synthetic, workload, domain, weights)
     if weights is not None:
         raise ValueError("weights are of the marginals of a workload: give both")
-    options: dict[str, Any] = {"columns": columns, "n_marginals": n_marginals, "random_state": random_state}
-    return float(marginal_errors(real, synthetic, order=order, domain=domain, **options)["error"].mean())
+    options: dict[str, Any] = {
+        "columns": columns,
+        "n_marginals": n_marginals,
+        "random_state": random_state,
+    }
+    return float(
+        marginal_errors(real, synthetic, order=order, domain=domain, **options)[
+            "error"
+        ].mean()
+    )
 
 
 def marginal_errors(
@@ -170,37 +178,70 @@ def marginal_errors(
     marginals = _choose(names, order, n_marginals, random_state)
     used = {name for marginal in marginals for name in marginal}
     pair = pair_tables(tables, [name for name in names if name in used], domain)
-    within = {name: distance_within(tables, name, values) for name, values in read_declared(domain, tables[0]).items()}
-    values = [max((within.get(name, math.nan) for name in marginal), key=_known) for marginal in marginals]
-    return pd.DataFrame({"columns": marginals, "error": _errors(pair, marginals), "values": values})
+    within = {
+        name: distance_within(tables, name, values)
+        for name, values in read_declared(domain, tables[0]).items()
+    }
+    values = [
+        max((within.get(name, math.nan) for name in marginal), key=_known)
+        for marginal in marginals
+    ]
+    return pd.DataFrame(
+        {"columns": marginals, "error": _errors(pair, marginals), "values": values}
+    )
 
 
 def distance_within(tables: tuple[Table, Table], name: Any, declared: Any) -> float:
     """Return how far the values of a column with bins are apart, nan for others."""
-    if not isinstance(declared, Interval) or any(name not in table.names for table in tables):
+    if not isinstance(declared, Interval) or any(
+        name not in table.names for table in tables
+    ):
         return math.nan
     real, synthetic = values_of_columns(tables, name, declared)
-    return distance_of_values(real, synthetic) if real.size and synthetic.size else math.nan
+    return (
+        distance_of_values(real, synthetic)
+        if real.size and synthetic.size
+        else math.nan
+    )
 
 
 def _known(distance: float) -> float:
     return -1.0 if math.isnan(distance) else distance
 
 
-def _workload_error(real: Any, synthetic: Any, workload: Iterable[Any], domain: Any, weights: Any) -> float:
+def _workload_error(
+    real: Any, synthetic: Any, workload: Iterable[Any], domain: Any, weights: Any
+) -> float:
     marginals = [_check_marginal(marginal) for marginal in workload]
     if not marginals:
         raise ValueError("workload must have at least one marginal")
     shares = _check_weights(weights, len(marginals))
     used = dict.fromkeys(name for marginal in marginals for name in marginal)
-    return float(np.dot(shares, _errors(pair_tables(read_pair(real, synthetic), used, domain), marginals)))
+    return float(
+        np.dot(
+            shares,
+            _errors(pair_tables(read_pair(real, synthetic), used, domain), marginals),
+        )
+    )
 
 
-def _choose(names: list[Any], order: Any, n_marginals: Any, random_state: Any) -> list[tuple[Any, ...]]:
-    every, number = combinations(names, check_order(order, names)), math.comb(len(names), order)
-    if n_marginals is None or check_size(n_marginals, least=1, name="n_marginals") >= number:
+def _choose(
+    names: list[Any], order: Any, n_marginals: Any, random_state: Any
+) -> list[tuple[Any, ...]]:
+    every, number = (
+        combinations(names, check_order(order, names)),
+        math.comb(len(names), order),
+    )
+    if (
+        n_marginals is None
+        or check_size(n_marginals, least=1, name="n_marginals") >= number
+    ):
         return list(every)
-    chosen = set(sample_without_replacement(number, n_marginals, random_state=random_state).tolist())
+    chosen = set(
+        sample_without_replacement(
+            number, n_marginals, random_state=random_state
+        ).tolist()
+    )
     return [marginal for position, marginal in enumerate(every) if position in chosen]
 
 
@@ -210,7 +251,9 @@ def _check_weights(weights: Any, number: int) -> np.ndarray:
         return np.full(number, 1 / number)
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (number,):
-        raise ValueError(f"weights must have one entry per marginal, {number}; got shape {weights.shape}")
+        raise ValueError(
+            f"weights must have one entry per marginal, {number}; got shape {weights.shape}"
+        )
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError("weights must be finite, at least 0, and not all 0")
     return weights / weights.sum()
@@ -223,7 +266,9 @@ def _errors(pair: PairedTables, marginals: list[tuple[Any, ...]]) -> list[float]
 def _distance(real: Counts, synthetic: Counts) -> float:
     # In integers, dividing last.
     n_real, n_synthetic = int(real.sum()), int(synthetic.sum())
-    return int(np.abs(real * n_synthetic - synthetic * n_real).sum()) / (2 * n_real * n_synthetic)
+    return int(np.abs(real * n_synthetic - synthetic * n_real).sum()) / (
+        2 * n_real * n_synthetic
+    )
 
 
 _MOST_CELLS = 1 << 22
@@ -241,16 +286,25 @@ def marginal_table(
     pair = pair_tables(read_pair(real, synthetic), marginal, domain)
     labels = [pair.labels[name] for name in marginal]
     if math.prod(map(len, labels)) > _MOST_CELLS:
-        raise ValueError(f"the marginal of {list(marginal)} has more than 2**22 cells; declare fewer values in domain")
+        raise ValueError(
+            f"the marginal of {list(marginal)} has more than 2**22 cells; declare fewer values in domain"
+        )
     counts = pair.counts(marginal)
-    index = pd.Index(labels[0]) if len(labels) == 1 else pd.MultiIndex.from_product(labels)
-    shares = {side: count / count.sum() for side, count in zip(("real", "synthetic"), counts, strict=True)}
+    index = (
+        pd.Index(labels[0]) if len(labels) == 1 else pd.MultiIndex.from_product(labels)
+    )
+    shares = {
+        side: count / count.sum()
+        for side, count in zip(("real", "synthetic"), counts, strict=True)
+    }
     return pd.DataFrame(shares, index=index.set_names(list(marginal)))
 
 
 def _check_marginal(columns: Any) -> tuple[Any, ...]:
     if isinstance(columns, str) or not isinstance(columns, Iterable):
-        raise TypeError(f"a marginal must be a tuple of column names, got {type(columns).__name__}")
+        raise TypeError(
+            f"a marginal must be a tuple of column names, got {type(columns).__name__}"
+        )
     marginal = tuple(columns)
     if not marginal:
         raise ValueError("a marginal must have at least one column")

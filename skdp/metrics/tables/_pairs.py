@@ -42,7 +42,9 @@ class PairedTables:
             found, joint = np.unique(joint, return_inverse=True)
             cells = found.size
         real, synthetic = joint[: self.n_real], joint[self.n_real :]
-        return np.bincount(real, minlength=cells), np.bincount(synthetic, minlength=cells)
+        return np.bincount(real, minlength=cells), np.bincount(
+            synthetic, minlength=cells
+        )
 
     def _join(self, columns: Sequence[Any]) -> NDArray[np.intp]:
         """Combine the codes of several columns, the last one fastest unless the product is too large."""
@@ -59,7 +61,9 @@ class PairedTables:
         return joint
 
 
-def pair_tables(tables: tuple[Table, Table], columns: Iterable[Any], domain: Any) -> PairedTables:
+def pair_tables(
+    tables: tuple[Table, Table], columns: Iterable[Any], domain: Any
+) -> PairedTables:
     """Code columns of two tables."""
     names = check_columns(tables, columns)
     declared = read_declared(domain, tables[0])
@@ -68,7 +72,9 @@ def pair_tables(tables: tuple[Table, Table], columns: Iterable[Any], domain: Any
     for name in names:
         pair = [table.columns[table.names.index(name)] for table in tables]
         values = declared[name] if name in declared else _observed(name, *pair)
-        codes[name] = np.concatenate([encode_column(name, values, column) for column in pair])
+        codes[name] = np.concatenate(
+            [encode_column(name, values, column) for column in pair]
+        )
         labels[name] = _label(values, codes[name])
     return PairedTables(n_rows(tables[0]), labels, codes)
 
@@ -120,19 +126,29 @@ def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> lis
     """Return the columns to compare, which both tables must have."""
     real, synthetic = tables
     if columns is None:
-        alone = [name for name in (*real.names, *synthetic.names) if (name in real.names) != (name in synthetic.names)]
+        alone = [
+            name
+            for name in (*real.names, *synthetic.names)
+            if (name in real.names) != (name in synthetic.names)
+        ]
         if alone:
-            raise ValueError(f"real and synthetic must have the same columns; in one of them only: {alone}")
+            raise ValueError(
+                f"real and synthetic must have the same columns; in one of them only: {alone}"
+            )
         return list(real.names)
     if isinstance(columns, str) or not isinstance(columns, Iterable):
-        raise TypeError(f"columns must be a list of column names, got {type(columns).__name__}")
+        raise TypeError(
+            f"columns must be a list of column names, got {type(columns).__name__}"
+        )
     names = list(columns)
     if not names:
         raise ValueError("columns must name at least one column")
     for label, table in zip(("real", "synthetic"), tables, strict=True):
         unknown = [name for name in names if name not in table.names]
         if unknown:
-            raise ValueError(f"{label} has no column {unknown[0]!r}; it has {list(table.names)}")
+            raise ValueError(
+                f"{label} has no column {unknown[0]!r}; it has {list(table.names)}"
+            )
     if len(set(names)) < len(names):
         raise ValueError(f"columns names a column twice: {names}")
     return names
@@ -147,12 +163,16 @@ def read_declared(domain: Any, table: Table) -> dict[Any, Values]:
     if domain is None or (isinstance(domain, Mapping) and not domain):
         return {}
     if not isinstance(domain, Domain | Mapping):
-        raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {type(domain).__name__}")
+        raise TypeError(
+            f"domain must be a Domain or a mapping of column name to values, got {type(domain).__name__}"
+        )
     domain = domain if isinstance(domain, Domain) else Domain(domain)
     declared = {name: domain[name] for name in domain.columns}
     unknown = [name for name in declared if name not in table.names]
     if unknown:
-        raise ValueError(f"domain declares columns that the tables do not have: {unknown}")
+        raise ValueError(
+            f"domain declares columns that the tables do not have: {unknown}"
+        )
     return declared
 
 
@@ -163,7 +183,9 @@ def observed_values(name: Any, column: Any, label: str) -> tuple[list[Any], bool
         raise ValueError(f"column {name!r} of {label} {error}") from None
 
 
-def encode_column(name: Any, values: Values, column: Any) -> NDArray[np.unsignedinteger]:
+def encode_column(
+    name: Any, values: Values, column: Any
+) -> NDArray[np.unsignedinteger]:
     (codes,) = Domain({name: values}).encode([column])
     codes = codes.astype(np.min_scalar_type(len(values) + 1), copy=False)
     outside = codes == len(values)
@@ -174,9 +196,15 @@ def encode_column(name: Any, values: Values, column: Any) -> NDArray[np.unsigned
 
 def _read(label: str, data: Any) -> Table:
     if not is_frame(data):
-        data = np.asarray(data) if hasattr(data, "__array__") else np.asarray(data, dtype=object)
+        data = (
+            np.asarray(data)
+            if hasattr(data, "__array__")
+            else np.asarray(data, dtype=object)
+        )
         if data.ndim != 2:
-            raise ValueError(f"{label} must be a dataframe or a 2-D array, got {data.ndim} dimensions")
+            raise ValueError(
+                f"{label} must be a dataframe or a 2-D array, got {data.ndim} dimensions"
+            )
     table = read_table(data)
     if not table.names:
         raise ValueError(f"{label} has no columns")

@@ -29,7 +29,9 @@ Query = Mapping[Any, Any]
 
 _RANGE_KINDS = {"number": "number", "date": "time", "datetime": "time"}
 _ENDS = -math.inf, math.inf
-_TIMES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))  # before and after all dates of Python
+_TIMES = tuple(
+    np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]")
+)  # before and after all dates of Python
 
 
 def range_query_error(
@@ -99,8 +101,14 @@ def range_query_error(
     tables = read_pair(real, synthetic)
     if queries is None:
         names = check_columns(tables, columns)
-        options: dict[str, Any] = {"n_queries": n_queries, "order": order, "domain": domain}
-        queries = random_range_queries(real, columns=names, random_state=random_state, **options)
+        options: dict[str, Any] = {
+            "n_queries": n_queries,
+            "order": order,
+            "domain": domain,
+        }
+        queries = random_range_queries(
+            real, columns=names, random_state=random_state, **options
+        )
     checked = [_check_query(query) for query in queries]
     if not checked:
         raise ValueError("queries must have at least one query")
@@ -129,44 +137,67 @@ def random_range_queries(
     queries = []
     for _ in range(n_queries):
         chosen = sorted(generator.choice(len(names), order, replace=False))
-        queries.append({names[index]: _condition(*choices[names[index]], generator) for index in chosen})
+        queries.append(
+            {
+                names[index]: _condition(*choices[names[index]], generator)
+                for index in chosen
+            }
+        )
     return queries
 
 
-def _choices(name: Any, values: Categories | Interval | None, table: Table) -> tuple[bool, list[Any]]:
+def _choices(
+    name: Any, values: Categories | Interval | None, table: Table
+) -> tuple[bool, list[Any]]:
     """Return the edges of ranges, or the values of sets, for the conditions on a column."""
     if isinstance(values, Interval):
         return True, [None, *values.edges[1:-1], None]
     if values is None:
-        known, missing = observed_values(name, table.columns[table.names.index(name)], "real")
+        known, missing = observed_values(
+            name, table.columns[table.names.index(name)], "real"
+        )
     else:
-        known, missing = [value for value in values.values if value is not None], None in values.values
+        known, missing = (
+            [value for value in values.values if value is not None],
+            None in values.values,
+        )
     if known and kind_of(known[0]) in _RANGE_KINDS:
         return True, [None, *sorted(known)[1:], None]
     return False, [*known, None] if missing else known
 
 
-def _condition(is_range: bool, choices: list[Any], generator: np.random.RandomState) -> Any:
+def _condition(
+    is_range: bool, choices: list[Any], generator: np.random.RandomState
+) -> Any:
     if is_range:
         low, high = sorted(generator.choice(len(choices), 2, replace=False))
         return choices[low], choices[high]
     size = generator.randint(1, len(choices) + 1)
-    return [choices[index] for index in sorted(generator.choice(len(choices), size, replace=False))]
+    return [
+        choices[index]
+        for index in sorted(generator.choice(len(choices), size, replace=False))
+    ]
 
 
 def _check_query(query: Any) -> dict[Any, Any]:
     """Read a query: a pair of floats for a range, a list of Python values for a set."""
     if not isinstance(query, Mapping):
-        raise TypeError(f"a query must be a mapping of column name to condition, got {type(query).__name__}")
+        raise TypeError(
+            f"a query must be a mapping of column name to condition, got {type(query).__name__}"
+        )
     if not query:
         raise ValueError("a query must have a condition on at least one column")
-    return {name: _check_condition(name, condition) for name, condition in query.items()}
+    return {
+        name: _check_condition(name, condition) for name, condition in query.items()
+    }
 
 
 def _check_condition(name: Any, condition: Any) -> tuple[Any, Any] | list[Any]:
     if isinstance(condition, tuple):
         return _check_range(name, condition)
-    if isinstance(condition, str | bytes | Mapping) or not isinstance(condition, Iterable):
+    if isinstance(condition, str | bytes | Mapping) or not isinstance(
+        condition, Iterable
+    ):
         raise TypeError(
             f"the condition on column {name!r} must be a tuple (low, high) or a list of values, "
             f"got {type(condition).__name__}"
@@ -186,10 +217,14 @@ def _check_range(name: Any, bounds: tuple[Any, ...]) -> tuple[Any, Any]:
         )
     if "time" in kinds:
         low, high = (
-            end if bound is None else np.datetime64(bound, "us") for bound, end in zip(bounds, _TIMES, strict=True)
+            end if bound is None else np.datetime64(bound, "us")
+            for bound, end in zip(bounds, _TIMES, strict=True)
         )
     else:
-        low, high = (end if bound is None else float(bound) for bound, end in zip(bounds, _ENDS, strict=True))
+        low, high = (
+            end if bound is None else float(bound)
+            for bound, end in zip(bounds, _ENDS, strict=True)
+        )
     if not low < high:
         raise ValueError(f"the range of column {name!r} must have low < high")
     return low, high
@@ -217,13 +252,17 @@ class _AskedColumn:
         sets = [condition for condition in conditions if isinstance(condition, list)]
         if sets:
             # By kind too: 1 and True must not match, but be refused.
-            self._values = {(kind_of(value), value): value for values in sets for value in values}
+            self._values = {
+                (kind_of(value), value): value for values in sets for value in values
+            }
             self._codes = _encode(name, column, list(self._values.values()))
         ranges = [condition for condition in conditions if isinstance(condition, tuple)]
         if ranges:
             times = any(isinstance(low, np.datetime64) for low, _ in ranges)
             try:
-                self._ordered = to_dates(column, "datetime64[us]") if times else to_numbers(column)
+                self._ordered = (
+                    to_dates(column, "datetime64[us]") if times else to_numbers(column)
+                )
             except ColumnError as error:
                 raise ValueError(f"column {name!r}: {error}") from None
 
@@ -231,14 +270,19 @@ class _AskedColumn:
         """Return which rows satisfy a condition; missing values are in no range."""
         if isinstance(condition, list):
             # The codes beyond the values: missing, and values of no query.
-            wanted = [value in condition for value in self._values.values()] + [False, False]
+            wanted = [value in condition for value in self._values.values()] + [
+                False,
+                False,
+            ]
             return np.array(wanted)[self._codes]
         low, high = condition
         if self._ordered.dtype.kind == "M":
             if not isinstance(low, np.datetime64):
                 return ~np.isnat(self._ordered)  # from minus infinity to infinity
             return (self._ordered >= low) & (self._ordered < high)
-        with np.errstate(over="ignore"):  # a bound may exceed the range of a narrow float
+        with np.errstate(
+            over="ignore"
+        ):  # a bound may exceed the range of a narrow float
             met = self._ordered >= low
             return met & (self._ordered < high) if math.isfinite(high) else met
 
@@ -249,5 +293,7 @@ def _encode(name: Any, column: Any, values: list[Any]) -> NDArray[np.unsignedint
     if asked and (codes >= len(values)).all():
         known, _ = observed_values(name, column, "a table")
         if known and kind_of(known[0]) != asked[0]:
-            raise ValueError(f"column {name!r} holds {kind_of(known[0])} values, a query asks for {asked[0]} values")
+            raise ValueError(
+                f"column {name!r} holds {kind_of(known[0])} values, a query asks for {asked[0]} values"
+            )
     return codes

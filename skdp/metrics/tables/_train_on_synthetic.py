@@ -96,19 +96,27 @@ def train_on_synthetic(
     if real_train is not None:
         train["real_train"] = _split("real_train", real_train, target)
     X_test, y_test = _split("real_test", real_test, target)
-    name_of_score = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
+    name_of_score = (
+        scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
+    )
     rows = {}
     for name, (X, y) in train.items():
         model = _fit(estimator, X, y, y_test, name)
-        score = check_scoring(estimator, scoring)(model, _align(X_test, X, name), y_test)
-        rows[name.removesuffix("_train")] = score if isinstance(score, dict) else {name_of_score: score}
+        score = check_scoring(estimator, scoring)(
+            model, _align(X_test, X, name), y_test
+        )
+        rows[name.removesuffix("_train")] = (
+            score if isinstance(score, dict) else {name_of_score: score}
+        )
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("trained_on")
 
 
 def _split(label: str, data: Any, target: Any) -> tuple[Any, pd.Series]:
     if isinstance(data, tuple):
         if len(data) != 2:
-            raise ValueError(f"{label} must be a dataframe or a pair (X, y), got a tuple of {len(data)}")
+            raise ValueError(
+                f"{label} must be a dataframe or a pair (X, y), got a tuple of {len(data)}"
+            )
         X, y = data
     else:
         X, y = _take_out(label, data, target)
@@ -123,10 +131,14 @@ def _split(label: str, data: Any, target: Any) -> tuple[Any, pd.Series]:
 
 def _take_out(label: str, data: Any, target: Any) -> tuple[Any, Any]:
     if not is_frame(data):
-        raise TypeError(f"{label} must be a dataframe or a pair (X, y), got {type(data).__name__}")
+        raise TypeError(
+            f"{label} must be a dataframe or a pair (X, y), got {type(data).__name__}"
+        )
     table = read_table(data)
     if target is None:
-        raise ValueError(f"{label} is a dataframe: target must name its column to predict")
+        raise ValueError(
+            f"{label} is a dataframe: target must name its column to predict"
+        )
     named = dict(zip(table.names, table.columns, strict=True))
     if target not in named:
         raise ValueError(f"{label} has no column {target!r}; it has {list(named)}")
@@ -141,10 +153,18 @@ def _align(X_test: Any, X: Any, name: str) -> Any:
     if not (is_frame(X_test) and is_frame(X)):
         return X_test
     test, names = read_table(X_test), read_table(X).names
-    alone = [column for column in (*test.names, *names) if (column in test.names) != (column in names)]
+    alone = [
+        column
+        for column in (*test.names, *names)
+        if (column in test.names) != (column in names)
+    ]
     if alone:
-        raise ValueError(f"real_test and {name} must have the same columns; in one of them only: {alone}")
-    return test.rebuild([test.columns[test.names.index(column)] for column in names], names)
+        raise ValueError(
+            f"real_test and {name} must have the same columns; in one of them only: {alone}"
+        )
+    return test.rebuild(
+        [test.columns[test.names.index(column)] for column in names], names
+    )
 
 
 def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, name: str) -> Any:
@@ -152,7 +172,9 @@ def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, name: str) -> 
         return clone(estimator).fit(X, y)
     kinds = {kind_of(label) for label in y.unique()}
     if kinds.isdisjoint(kind_of(label) for label in y_test.unique()):
-        raise ValueError(f"the target of {name} and that of real_test hold values of different kinds")
+        raise ValueError(
+            f"the target of {name} and that of real_test hold values of different kinds"
+        )
     if y.nunique() > 1:
         return clone(estimator).fit(X, y)
     warnings.warn(
@@ -163,4 +185,6 @@ def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, name: str) -> 
     # It also has the classes of the test rows, for scores that need a probability of each.
     constant = y.iloc[0]
     classes = [constant, *y_test.unique()]
-    return DummyClassifier(strategy="constant", constant=constant).fit(np.zeros((len(classes), 1)), classes)
+    return DummyClassifier(strategy="constant", constant=constant).fit(
+        np.zeros((len(classes), 1)), classes
+    )

@@ -74,31 +74,49 @@ def value_errors(
     tables = read_pair(real, synthetic)
     declared = read_declared(domain, tables[0])
     if columns is None and declared:
-        names = [name for name in check_columns(tables, None) if isinstance(declared.get(name), Interval)]
+        names = [
+            name
+            for name in check_columns(tables, None)
+            if isinstance(declared.get(name), Interval)
+        ]
     elif columns is None:
-        names = [name for name in check_columns(tables, None) if _is_comparable(tables, name)]
+        names = [
+            name for name in check_columns(tables, None) if _is_comparable(tables, name)
+        ]
     else:
         names = check_columns(tables, columns)
     rows = []
     for name in names:
         one, other = (_read(table, name, declared.get(name)) for table in tables)
         rows.append((name, *_compare(one, other)))
-    return pd.DataFrame(rows, columns=["column", "real", "synthetic", "shift", "distance", "earth_mover"])
+    return pd.DataFrame(
+        rows,
+        columns=["column", "real", "synthetic", "shift", "distance", "earth_mover"],
+    )
 
 
-def distance_of_values(real: NDArray[np.float64], synthetic: NDArray[np.float64]) -> float:
+def distance_of_values(
+    real: NDArray[np.float64], synthetic: NDArray[np.float64]
+) -> float:
     """Return the largest difference of two distribution functions."""
     values = np.concatenate([real, synthetic])
-    shares = [np.searchsorted(np.sort(part), values, side="right") / part.size for part in (real, synthetic)]
+    shares = [
+        np.searchsorted(np.sort(part), values, side="right") / part.size
+        for part in (real, synthetic)
+    ]
     return float(np.abs(shares[0] - shares[1]).max())
 
 
-def values_of_columns(tables: tuple[Table, Table], name: Any, declared: Any) -> list[NDArray[np.float64]]:
+def values_of_columns(
+    tables: tuple[Table, Table], name: Any, declared: Any
+) -> list[NDArray[np.float64]]:
     """Read a column of both tables as numbers, without those that are missing."""
     return [_read(table, name, declared) for table in tables]
 
 
-def _compare(real: NDArray[np.float64], synthetic: NDArray[np.float64]) -> tuple[float, ...]:
+def _compare(
+    real: NDArray[np.float64], synthetic: NDArray[np.float64]
+) -> tuple[float, ...]:
     if not real.size or not synthetic.size:
         return (np.nan,) * 5
     means = float(real.mean()), float(synthetic.mean())
@@ -107,23 +125,39 @@ def _compare(real: NDArray[np.float64], synthetic: NDArray[np.float64]) -> tuple
         return *means, np.nan, distance_of_values(real, synthetic), np.nan
     # The distribution functions are constant between neighbouring values: what they differ by there, times the gap.
     values = np.sort(np.concatenate([real, synthetic]))
-    shares = [np.searchsorted(np.sort(part), values[:-1], side="right") / part.size for part in (real, synthetic)]
+    shares = [
+        np.searchsorted(np.sort(part), values[:-1], side="right") / part.size
+        for part in (real, synthetic)
+    ]
     mover = float(np.abs(shares[0] - shares[1]) @ np.diff(values)) / spread
-    return *means, (means[1] - means[0]) / spread, distance_of_values(real, synthetic), mover
+    return (
+        *means,
+        (means[1] - means[0]) / spread,
+        distance_of_values(real, synthetic),
+        mover,
+    )
 
 
 def _read(table: Table, name: Any, declared: Any) -> NDArray[np.float64]:
     column = table.columns[table.names.index(name)]
     try:
-        values = declared.read(column) if isinstance(declared, Interval) else to_numbers(column)
+        values = (
+            declared.read(column)
+            if isinstance(declared, Interval)
+            else to_numbers(column)
+        )
     except ColumnError:
         try:
             values = to_dates(column, "datetime64[us]")
         except ColumnError:
-            raise ValueError(f"column {name!r} must hold numbers or dates to be compared value by value") from None
+            raise ValueError(
+                f"column {name!r} must hold numbers or dates to be compared value by value"
+            ) from None
     if values.dtype.kind == "M":
         values = values[~np.isnat(values)]
-        return np.asarray(values.astype("datetime64[us]").astype(np.int64) / 86_400_000_000)
+        return np.asarray(
+            values.astype("datetime64[us]").astype(np.int64) / 86_400_000_000
+        )
     values = values.astype(float)
     return np.asarray(values[np.isfinite(values)])
 

@@ -68,7 +68,9 @@ class ClampedLaplace(NumericMechanism):
         bits = 64 + math.ceil(1 / wanted).bit_length()
         self.ratio = Fraction(math.ceil((1 << bits) / exp_bounds(wanted)[0]), 1 << bits)
         if self.ratio >= 1:
-            raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise")
+            raise ValueError(
+                f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise"
+            )
 
     @cached_property
     def worst_ratio(self) -> Fraction:  # type: ignore[override]  # numpydoc ignore=RT01
@@ -93,7 +95,9 @@ class ClampedLaplace(NumericMechanism):
         beyond = self.ratio / (1 - self.ratio)
         return [-beyond, *map(Fraction, range(1, self.steps)), self.steps + beyond]
 
-    def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
+    def _draw(
+        self, positions: NDArray[np.int64], source: ByteSource
+    ) -> NDArray[np.int64]:
         n = positions.size
         *digits, last = _powers(self.ratio, (self.steps - 1).bit_length())
         # d = g with probability 1 / (1 + a), otherwise -1 - g, where g is geometric: P(g) = (1 - a) a^g.
@@ -102,18 +106,28 @@ class ClampedLaplace(NumericMechanism):
         # The binary digits of g are independent: digit i is 1 with the odds a^(2^i) to 1.
         gap = np.zeros(n, np.int64)
         for digit, (numerator, denominator) in enumerate(digits):
-            gap += bernoulli_ratio(source, numerator, numerator + denominator, n).astype(np.int64) << digit
+            gap += (
+                bernoulli_ratio(source, numerator, numerator + denominator, n).astype(
+                    np.int64
+                )
+                << digit
+            )
         # The digits above only decide whether g reaches 2**digits >= steps, which is clamped in any case.
         gap[bernoulli_ratio(source, *last, n)] = self.steps
         return np.clip(positions + np.where(negative, -1 - gap, gap), 0, self.steps)
 
     def _row(self, position: int) -> list[Fraction]:
         a = self.ratio
-        inside = [(1 - a) / (1 + a) * a ** abs(report - position) for report in range(1, self.steps)]
+        inside = [
+            (1 - a) / (1 + a) * a ** abs(report - position)
+            for report in range(1, self.steps)
+        ]
         return [a**position / (1 + a), *inside, a ** (self.steps - position) / (1 + a)]
 
     def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        from scipy.signal import lfilter  # a tenth of the time in which skdp is imported
+        from scipy.signal import (
+            lfilter,
+        )  # a tenth of the time in which skdp is imported
 
         a, rest = float(self.ratio), float(1 - self.ratio)
         # Sums of a^|t - y| over the positions t on either side of a report y.
@@ -125,7 +139,9 @@ class ClampedLaplace(NumericMechanism):
 
     def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         a, rest = float(self.ratio), float(1 - self.ratio)
-        return a / rest**2 * (2 - (a**positions + a ** (self.steps - positions)) / (1 + a))
+        return (
+            a / rest**2 * (2 - (a**positions + a ** (self.steps - positions)) / (1 + a))
+        )
 
 
 def _rounded_up(number: Fraction) -> Fraction:

@@ -64,7 +64,9 @@ class NumericMechanism(ABC):
     worst_ratio: Fraction
 
     @abstractmethod
-    def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]: ...
+    def _draw(
+        self, positions: NDArray[np.int64], source: ByteSource
+    ) -> NDArray[np.int64]: ...
 
     @abstractmethod
     def _row(self, position: int) -> list[Fraction]: ...
@@ -99,7 +101,11 @@ class NumericMechanism(ABC):
     def loss(self) -> PureLoss | LaplaceLoss:  # numpydoc ignore=RT01
         """The privacy loss of a report, which dominates that of all pairs of positions."""
         ratio = self.worst_ratio
-        share = Fraction(1) if ratio == 1 else min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
+        share = (
+            Fraction(1)
+            if ratio == 1
+            else min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
+        )
         return PureLoss(self.epsilon, round_up(share))
 
     def shuffle_pair(self) -> ReportPair:
@@ -112,7 +118,9 @@ class NumericMechanism(ABC):
         """
         return ReportPair.of_any(self.worst_ratio)
 
-    def report(self, positions: NDArray[np.integer], source: ByteSource) -> NDArray[np.int64]:
+    def report(
+        self, positions: NDArray[np.integer], source: ByteSource
+    ) -> NDArray[np.int64]:
         """Randomise positions.
 
         Parameters
@@ -194,7 +202,10 @@ def mean_error(mechanism: NumericMechanism, inclusion: float = 1.0) -> float:
     # For numbers that are uniform over the grid. The error is the mean variance of a report over the share, plus
     # (1 / share - 1) times the variance of the true numbers.
     positions = np.arange(mechanism.steps + 1)
-    variance = mechanism.variances(positions).mean() / inclusion + (1 / inclusion - 1) * positions.var()
+    variance = (
+        mechanism.variances(positions).mean() / inclusion
+        + (1 / inclusion - 1) * positions.var()
+    )
     return float(variance / mechanism.steps**2)
 
 
@@ -207,7 +218,9 @@ def informative_threshold(epsilon: float | Fraction, weight: Fraction) -> int:
     """Return `lie_threshold`, and refuse an epsilon at which every report is a lie."""
     threshold = lie_threshold(epsilon, weight)
     if threshold == ONE:
-        raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise")
+        raise ValueError(
+            f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise"
+        )
     return threshold
 
 

@@ -25,7 +25,9 @@ _MOST = Fraction(36)
 _FINE = 3.0
 """The epsilon up to which 17 nodes are enough."""
 _SMALLEST = 2.0**-50
-_PURE_NOISE = "epsilon = {:g} for a number is too small: the reports would be pure noise"
+_PURE_NOISE = (
+    "epsilon = {:g} for a number is too small: the reports would be pure noise"
+)
 _MOST_OUTCOMES = 1 << 7
 _VALUE_BITS = 32
 
@@ -89,27 +91,37 @@ class Optimal(NumericMechanism):
     """
 
     def __init__(
-        self, steps: int, epsilon: float | Fraction, *, outcomes: Sequence[Sequence[int]] | None = None
+        self,
+        steps: int,
+        epsilon: float | Fraction,
+        *,
+        outcomes: Sequence[Sequence[int]] | None = None,
     ) -> None:
         self.steps = check_steps(steps)
         wanted = min(capped_epsilon(epsilon), _MOST)
         self.nodes = _nodes(self.steps, 32 if wanted > _FINE else 16)
         most = exp_bounds(wanted)[0]
         self.outcomes: tuple[Outcome, ...] = (
-            _rounded(self.nodes, float(wanted), most) if outcomes is None else _checked(outcomes, len(self.nodes))
+            _rounded(self.nodes, float(wanted), most)
+            if outcomes is None
+            else _checked(outcomes, len(self.nodes))
         )
         self.n_reports = 2 * len(self.outcomes) + 1
         self._shares = _shares(self.outcomes, len(self.nodes), most)
         columns = list(zip(*self._shares, strict=True))
         if min(map(min, columns)) <= 0:
-            raise ValueError("outcomes must be possible at each node, and those of a node add up to less than 1")
+            raise ValueError(
+                "outcomes must be possible at each node, and those of a node add up to less than 1"
+            )
         self.worst_ratio = max(Fraction(max(column), min(column)) for column in columns)
         if self.worst_ratio > most:
             raise ValueError("outcomes must keep epsilon")
         self._estimates = _unbiased(self.outcomes, self._shares, self.nodes)
         self._squares = _squares(self._estimates, self._shares)
         # What a word of 64 bits must reach for each report but the first, at each node.
-        self._thresholds = np.array([[*accumulate(row[:-1])] for row in self._shares], np.uint64)
+        self._thresholds = np.array(
+            [[*accumulate(row[:-1])] for row in self._shares], np.uint64
+        )
 
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
@@ -120,53 +132,86 @@ class Optimal(NumericMechanism):
     def variation(self) -> Fraction:  # numpydoc ignore=RT01
         """The largest total variation distance of the reports of two nodes, of which all positions are mixtures."""
         pairs = combinations(self._shares, 2)
-        most = max(sum(max(a - b, 0) for a, b in zip(one, other, strict=True)) for one, other in pairs)
+        most = max(
+            sum(max(a - b, 0) for a, b in zip(one, other, strict=True))
+            for one, other in pairs
+        )
         return Fraction(most, ONE)
 
     def parameters(self) -> dict[str, Any]:
-        return super().parameters() | {"outcomes": [list(outcome) for outcome in self.outcomes]}
+        return super().parameters() | {
+            "outcomes": [list(outcome) for outcome in self.outcomes]
+        }
 
-    def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
+    def _draw(
+        self, positions: NDArray[np.int64], source: ByteSource
+    ) -> NDArray[np.int64]:
         below, rest = self._below(positions)
         gaps = np.diff(self.nodes)
         common = int(np.lcm.reduce(gaps))
-        up = uniform_integers(source, common, positions.size) < rest * (common // gaps[below])
+        up = uniform_integers(source, common, positions.size) < rest * (
+            common // gaps[below]
+        )
         node = below + up
         words = source.bytes(8 * positions.size).view("<u8")
         # A binary search for all records at once: always as many comparisons.
-        least, most = np.zeros(positions.size, np.int64), np.full(positions.size, self.n_reports - 1)
+        least, most = (
+            np.zeros(positions.size, np.int64),
+            np.full(positions.size, self.n_reports - 1),
+        )
         for _ in range((self.n_reports - 1).bit_length()):
             middle = (least + most) // 2
             inside = middle < most
-            reached = inside & (words >= self._thresholds[node, np.minimum(middle, self.n_reports - 2)])
-            least, most = np.where(reached, middle + 1, least), np.where(inside & ~reached, middle, most)
+            reached = inside & (
+                words >= self._thresholds[node, np.minimum(middle, self.n_reports - 2)]
+            )
+            least, most = (
+                np.where(reached, middle + 1, least),
+                np.where(inside & ~reached, middle, most),
+            )
         return least
 
-    def _below(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _below(
+        self, positions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the node below each position, not the last one, and the distance to it."""
-        below = np.clip(np.searchsorted(self.nodes, positions, side="right") - 1, 0, len(self.nodes) - 2)
+        below = np.clip(
+            np.searchsorted(self.nodes, positions, side="right") - 1,
+            0,
+            len(self.nodes) - 2,
+        )
         return below, positions - self.nodes[below]
 
     def _row(self, position: int) -> list[Fraction]:
         (below,), (rest,) = self._below(np.array([position]))
         gap = int(self.nodes[below + 1] - self.nodes[below])
         pairs = zip(self._shares[below], self._shares[below + 1], strict=True)
-        return [Fraction((gap - int(rest)) * lower + int(rest) * upper, gap * ONE) for lower, upper in pairs]
+        return [
+            Fraction((gap - int(rest)) * lower + int(rest) * upper, gap * ONE)
+            for lower, upper in pairs
+        ]
 
     def _at_nodes(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probability of each node after rounding, for each position."""
         above = np.arange(len(self.nodes)) * np.ones((len(positions), 1))
         exact = np.interp(positions, self.nodes, np.arange(len(self.nodes)))
-        shares: NDArray[np.float64] = np.maximum(0, 1 - np.abs(above - exact[:, np.newaxis]))
+        shares: NDArray[np.float64] = np.maximum(
+            0, 1 - np.abs(above - exact[:, np.newaxis])
+        )
         return shares
 
     def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         shares = np.array(self._shares, float) / ONE
-        spread: NDArray[np.float64] = weights @ self._at_nodes(np.arange(self.steps + 1.0)) @ shares
+        spread: NDArray[np.float64] = (
+            weights @ self._at_nodes(np.arange(self.steps + 1.0)) @ shares
+        )
         return spread
 
     def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.interp(positions, self.nodes, self._squares) - (positions - self.steps / 2) ** 2
+        return (
+            np.interp(positions, self.nodes, self._squares)
+            - (positions - self.steps / 2) ** 2
+        )
 
 
 def _nodes(steps: int, most: int) -> NDArray[np.int64]:
@@ -176,25 +221,48 @@ def _nodes(steps: int, most: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate([lower, steps - lower]))
 
 
-def _rounded(nodes: NDArray[np.int64], epsilon: float, most: Fraction) -> tuple[Outcome, ...]:
+def _rounded(
+    nodes: NDArray[np.int64], epsilon: float, most: Fraction
+) -> tuple[Outcome, ...]:
     """Solve the program, and round its solution to integers so that something is left at each node."""
     steps = int(nodes[-1])
-    plan = best_plan(tuple((2 * nodes / steps - 1).tolist()), min(max(epsilon, _SOLVED[0]), _SOLVED[1]))
+    plan = best_plan(
+        tuple((2 * nodes / steps - 1).tolist()),
+        min(max(epsilon, _SOLVED[0]), _SOLVED[1]),
+    )
     # The patterns are balanced, so for another epsilon, weights and values change by a factor each.
     excess = float(most - 1)
     if excess < _SMALLEST:
         raise ValueError(_PURE_NOISE.format(epsilon))
     held = plan.weights @ (plan.patterns + plan.patterns[:, ::-1].astype(float)) / 2
     weights = plan.weights / (plan.weights.sum() + excess * held.mean())
-    both = plan.weights * plan.values @ (plan.patterns - plan.patterns[:, ::-1].astype(float)) / 2
+    both = (
+        plan.weights
+        * plan.values
+        @ (plan.patterns - plan.patterns[:, ::-1].astype(float))
+        / 2
+    )
     moved = both[-1] / plan.weights.sum() * (weights.sum() * excess)
     values = plan.values / moved
-    bits = [sum(1 << node for node in np.flatnonzero(pattern).tolist()) for pattern in plan.patterns]
+    bits = [
+        sum(1 << node for node in np.flatnonzero(pattern).tolist())
+        for pattern in plan.patterns
+    ]
     left = Fraction(1, 1 << 32)
     while left < 1:
-        whole = [int(Fraction(weight) * (1 - left) * (ONE // 2)) for weight in weights.tolist()]
-        scaled = (round(Fraction(value) * steps * (1 << _VALUE_BITS - 1)) for value in values.tolist())
-        outcomes = tuple(one for one in sorted(zip(whole, scaled, bits, strict=True), key=_value) if one[0])
+        whole = [
+            int(Fraction(weight) * (1 - left) * (ONE // 2))
+            for weight in weights.tolist()
+        ]
+        scaled = (
+            round(Fraction(value) * steps * (1 << _VALUE_BITS - 1))
+            for value in values.tolist()
+        )
+        outcomes = tuple(
+            one
+            for one in sorted(zip(whole, scaled, bits, strict=True), key=_value)
+            if one[0]
+        )
         rest = [row[len(outcomes)] for row in _shares(outcomes, len(nodes), most)]
         if min(rest) > 0 and Fraction(max(rest), min(rest)) <= most:
             return outcomes
@@ -210,44 +278,75 @@ def _checked(outcomes: Any, n_nodes: int) -> tuple[Outcome, ...]:
     """Check outcomes of others."""
     read = [*outcomes] if isinstance(outcomes, Sequence) else []
     if not 0 < len(read) <= _MOST_OUTCOMES or not all(
-        isinstance(one, Sequence) and len(one) == 3 and all(type(number) is int for number in one) for one in read
+        isinstance(one, Sequence)
+        and len(one) == 3
+        and all(type(number) is int for number in one)
+        for one in read
     ):
-        raise TypeError(f"outcomes must be 1 to {_MOST_OUTCOMES:,} triples of whole numbers")
+        raise TypeError(
+            f"outcomes must be 1 to {_MOST_OUTCOMES:,} triples of whole numbers"
+        )
     limits = ONE, 1 << 128, (1 << n_nodes) - 1
-    if not all(0 <= number <= limit for one in read for number, limit in zip(one, limits, strict=True)):
-        raise ValueError("outcomes must be weights below 1, values that are not too large, and nodes of the grid")
+    if not all(
+        0 <= number <= limit
+        for one in read
+        for number, limit in zip(one, limits, strict=True)
+    ):
+        raise ValueError(
+            "outcomes must be weights below 1, values that are not too large, and nodes of the grid"
+        )
     return tuple((int(weight), int(value), int(nodes)) for weight, value, nodes in read)
 
 
-def _shares(outcomes: Sequence[Outcome], n_nodes: int, most: Fraction) -> list[list[int]]:
+def _shares(
+    outcomes: Sequence[Outcome], n_nodes: int, most: Fraction
+) -> list[list[int]]:
     """Return the probability of each report at each node, in units of 2**-64: mirror images, the rest, outcomes."""
     likely = [int(weight * most) for weight, _, _ in outcomes]
     rows = []
     for node in range(n_nodes):
         mirrored, own = (
-            [high if pattern >> place & 1 else low for (low, _, pattern), high in zip(outcomes, likely, strict=True)]
+            [
+                high if pattern >> place & 1 else low
+                for (low, _, pattern), high in zip(outcomes, likely, strict=True)
+            ]
             for place in (n_nodes - 1 - node, node)
         )
         rows.append([*reversed(mirrored), ONE - sum(mirrored) - sum(own), *own])
     return rows
 
 
-def _unbiased(outcomes: Sequence[Outcome], shares: list[list[int]], nodes: NDArray[np.int64]) -> list[Fraction]:
+def _unbiased(
+    outcomes: Sequence[Outcome], shares: list[list[int]], nodes: NDArray[np.int64]
+) -> list[Fraction]:
     """Correct the values of a few outcomes so that all estimates are unbiased, and return them."""
     n, middle = len(outcomes), Fraction(int(nodes[-1]), 2)
     values = [Fraction(value, 1 << _VALUE_BITS) for _, value, _ in outcomes]
-    upper = [node for node in range(len(nodes)) if 2 * int(nodes[node]) > int(nodes[-1])]
+    upper = [
+        node for node in range(len(nodes)) if 2 * int(nodes[node]) > int(nodes[-1])
+    ]
     # The value of an outcome counts as much as its own probability exceeds that of its mirror image.
     excess = [
-        [own - other for own, other in zip(shares[i][n + 1 :], reversed(shares[i][:n]), strict=True)] for i in upper
+        [
+            own - other
+            for own, other in zip(
+                shares[i][n + 1 :], reversed(shares[i][:n]), strict=True
+            )
+        ]
+        for i in upper
     ]
     missing = [
-        (int(nodes[i]) - middle) * ONE - sum(own * value for own, value in zip(row, values, strict=True))
+        (int(nodes[i]) - middle) * ONE
+        - sum(own * value for own, value in zip(row, values, strict=True))
         for i, row in zip(upper, excess, strict=True)
     ]
     for place, change in _solved(excess, missing).items():
         values[place] += change
-    return [*(middle - value for value in reversed(values)), middle, *(middle + value for value in values)]
+    return [
+        *(middle - value for value in reversed(values)),
+        middle,
+        *(middle + value for value in values),
+    ]
 
 
 def _squares(estimates: list[Fraction], shares: list[list[int]]) -> NDArray[np.float64]:
@@ -259,7 +358,9 @@ def _squares(estimates: list[Fraction], shares: list[list[int]]) -> NDArray[np.f
 
 def _solved(table: list[list[int]], wanted: list[Fraction]) -> dict[int, Fraction]:
     """Solve equations exactly, in as many unknowns as there are equations: those with the largest pivots."""
-    rows = [[*map(Fraction, row), value] for row, value in zip(table, wanted, strict=True)]
+    rows = [
+        [*map(Fraction, row), value] for row, value in zip(table, wanted, strict=True)
+    ]
     chosen: dict[int, int] = {}
     for equation, row in enumerate(rows):
         pivot = max(range(len(row) - 1), key=lambda column: abs(row[column]))
@@ -269,5 +370,8 @@ def _solved(table: list[list[int]], wanted: list[Fraction]) -> dict[int, Fractio
         rows[equation] = row = [number / row[pivot] for number in row]
         for other, numbers in enumerate(rows):
             if other != equation and (factor := numbers[pivot]):
-                rows[other] = [number - factor * own for number, own in zip(numbers, row, strict=True)]
+                rows[other] = [
+                    number - factor * own
+                    for number, own in zip(numbers, row, strict=True)
+                ]
     return {column: rows[equation][-1] for column, equation in chosen.items()}

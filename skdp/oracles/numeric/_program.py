@@ -63,7 +63,13 @@ def best_plan(nodes: tuple[float, ...], epsilon: float, gap: float = 5e-4) -> Pl
     scale = program.reach**2
     found = patterns[used]
     balanced = _balanced(weights[used], found)
-    return Plan(balanced, values[used] * program.reach, found, variance * scale, lower_bound * scale)
+    return Plan(
+        balanced,
+        values[used] * program.reach,
+        found,
+        variance * scale,
+        lower_bound * scale,
+    )
 
 
 def _balanced(weights: Floats, patterns: NDArray[np.bool_]) -> Floats:
@@ -79,30 +85,44 @@ class _Program:
 
     def __init__(self, nodes: Floats, odds: float) -> None:
         self.odds = odds
-        self.reach = (odds + 1) / (odds - 1)  # values are in units of those of Duchi's mechanism
+        self.reach = (odds + 1) / (
+            odds - 1
+        )  # values are in units of those of Duchi's mechanism
         self._nodes, self._first = nodes, len(nodes) // 2
         upper = nodes[self._first :]
         self._moved = upper > 0
         middles = (upper[:-1] + upper[1:]) / 2
-        self._between = middles if self._moved[0] is np.False_ else np.append(middles, 0.0)
+        self._between = (
+            middles if self._moved[0] is np.False_ else np.append(middles, 0.0)
+        )
         self._equal_to = np.concatenate([np.ones(len(upper)), upper[self._moved]])
         self._at_most = np.concatenate([upper, self._between]) ** 2 / self.reach**2
-        self._values = np.append(np.linspace(0, 1.7, _VALUES), np.geomspace(1.75, 1e3, _VALUES // 4))
+        self._values = np.append(
+            np.linspace(0, 1.7, _VALUES), np.geomspace(1.75, 1e3, _VALUES // 4)
+        )
 
     def start(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Return Duchi's mechanism, and a report of nothing."""
         patterns = self._nodes >= self._nodes[1:, np.newaxis]
-        return np.append(np.ones(len(patterns)), 0.0), np.vstack([patterns, np.zeros(len(self._nodes), bool)])
+        return np.append(np.ones(len(patterns)), 0.0), np.vstack(
+            [patterns, np.zeros(len(self._nodes), bool)]
+        )
 
-    def solve(self, values: Floats, patterns: NDArray[np.bool_]) -> tuple[Floats, float, tuple[Floats, ...]]:
+    def solve(
+        self, values: Floats, patterns: NDArray[np.bool_]
+    ) -> tuple[Floats, float, tuple[Floats, ...]]:
         """Return the best weights of some outcomes, the variance, and the price of each row at all nodes."""
         weight = 1 + (self.odds - 1) * patterns
-        even, uneven = ((weight + sign * weight[:, ::-1])[:, self._first :] / 2 for sign in (1, -1))
+        even, uneven = (
+            (weight + sign * weight[:, ::-1])[:, self._first :] / 2 for sign in (1, -1)
+        )
         square = values[:, np.newaxis] ** 2 * even
         between = (square[:, :-1] + square[:, 1:]) / 2
         if len(self._between) == between.shape[1] + 1:
             between = np.hstack([between, square[:, :1]])
-        equal = np.hstack([even, values[:, np.newaxis] * uneven[:, self._moved] * self.reach])
+        equal = np.hstack(
+            [even, values[:, np.newaxis] * uneven[:, self._moved] * self.reach]
+        )
         largest = -np.ones((len(self._at_most), 1))
         found = linprog(
             np.append(np.zeros(len(values)), 1.0),
@@ -113,17 +133,30 @@ class _Program:
             method="highs-ds",
         )
         if found.status != 0:
-            raise RuntimeError(f"the linear program of the optimal mechanism was not solved: {found.message}")
-        return found.x[:-1], found.fun, self._prices(found.eqlin.marginals, -found.ineqlin.marginals)
+            raise RuntimeError(
+                f"the linear program of the optimal mechanism was not solved: {found.message}"
+            )
+        return (
+            found.x[:-1],
+            found.fun,
+            self._prices(found.eqlin.marginals, -found.ineqlin.marginals),
+        )
 
     def _prices(self, equal: Floats, at_most: Floats) -> tuple[Floats, ...]:
-        n, moved = len(self._nodes) - self._first, np.zeros(len(self._nodes) - self._first)
+        n, moved = (
+            len(self._nodes) - self._first,
+            np.zeros(len(self._nodes) - self._first),
+        )
         moved[self._moved] = equal[n:]
         squares, between = at_most[:n].copy(), at_most[n:]
         squares[:-1] += between[: n - 1] / 2
         squares[1:] += between[: n - 1] / 2
         squares[0] += between[n - 1 :].sum()
-        return self._everywhere(squares), self._everywhere(moved * self.reach, -1), self._everywhere(equal[:n])
+        return (
+            self._everywhere(squares),
+            self._everywhere(moved * self.reach, -1),
+            self._everywhere(equal[:n]),
+        )
 
     def _everywhere(self, upper: Floats, sign: int = 1) -> Floats:
         """Share the price of a row between its nodes above and below the middle."""
@@ -132,12 +165,17 @@ class _Program:
         prices[: len(upper)] += sign * upper[::-1] / 2
         return prices
 
-    def better(self, prices: tuple[Floats, ...]) -> tuple[Floats, NDArray[np.bool_], Floats, float]:
+    def better(
+        self, prices: tuple[Floats, ...]
+    ) -> tuple[Floats, NDArray[np.bool_], Floats, float]:
         """Return local minima of the reduced cost: values, patterns, costs; and the least cost that was met."""
         squares, moved, _ = prices
         costs = self._best_costs(prices, self._values)
         padded = np.concatenate([[np.inf], costs, [np.inf]])
-        values, least = self._values[(costs <= padded[:-2]) & (costs <= padded[2:])], costs.min()
+        values, least = (
+            self._values[(costs <= padded[:-2]) & (costs <= padded[2:])],
+            costs.min(),
+        )
         for _ in range(4):
             weight = 1 + (self.odds - 1) * (_parts(prices, values) < 0)
             curve = weight @ squares
@@ -149,13 +187,19 @@ class _Program:
 
     def _best_costs(self, prices: tuple[Floats, ...], values: Floats) -> Floats:
         parts = _parts(prices, values)
-        best: Floats = parts.sum(axis=1) + (self.odds - 1) * np.minimum(parts, 0).sum(axis=1)
+        best: Floats = parts.sum(axis=1) + (self.odds - 1) * np.minimum(parts, 0).sum(
+            axis=1
+        )
         return best
 
-    def costs(self, prices: tuple[Floats, ...], values: Floats, patterns: NDArray[np.bool_]) -> Floats:
+    def costs(
+        self, prices: tuple[Floats, ...], values: Floats, patterns: NDArray[np.bool_]
+    ) -> Floats:
         """Return reduced costs."""
         parts = _parts(prices, values)
-        costs: Floats = parts.sum(axis=1) + (self.odds - 1) * (parts * patterns).sum(axis=1)
+        costs: Floats = parts.sum(axis=1) + (self.odds - 1) * (parts * patterns).sum(
+            axis=1
+        )
         return costs
 
 

@@ -9,8 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.oracles._support import capped_epsilon
-from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps, informative_threshold
-from skdp.oracles.numeric._windows_program import BINS, WEIGHTS, Mixture, best_mixture, square_wave_width
+from skdp.oracles.numeric._mechanism import (
+    NumericMechanism,
+    check_steps,
+    informative_threshold,
+)
+from skdp.oracles.numeric._windows_program import (
+    BINS,
+    WEIGHTS,
+    Mixture,
+    best_mixture,
+    square_wave_width,
+)
 from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 
@@ -68,10 +78,16 @@ class Windows(NumericMechanism):
     524
     """
 
-    def __init__(self, steps: int, epsilon: float | Fraction, *, repeating: bool = True) -> None:
+    def __init__(
+        self, steps: int, epsilon: float | Fraction, *, repeating: bool = True
+    ) -> None:
         self.steps = check_steps(steps)
         wanted = capped_epsilon(epsilon)
-        mixture = best_mixture(float(wanted)) if repeating else Mixture(square_wave_width(float(wanted)), ())
+        mixture = (
+            best_mixture(float(wanted))
+            if repeating
+            else Mixture(square_wave_width(float(wanted)), ())
+        )
         self.width = max(1, min(round(mixture.width * steps), steps))
         periodic = []
         for period_bins, width_bins, weight in mixture.periodic:
@@ -82,13 +98,23 @@ class Windows(NumericMechanism):
         self.periodic = tuple(periodic)
         # The places of the window that does not repeat are one more period: from no position does it reach the end.
         self._line = _Window(wanted, steps + self.width, self.width)
-        self._circles = [_Window(wanted, period, width) for period, width, _ in periodic]
+        self._circles = [
+            _Window(wanted, period, width) for period, width, _ in periodic
+        ]
         weights = [weight for _, _, weight in periodic]
         self._weights = [WEIGHTS - sum(weights), *weights]
         windows = [self._line, *self._circles]
-        self.n_reports = self._line.n_places + sum(2 * window.n_places for window in self._circles)
+        self.n_reports = self._line.n_places + sum(
+            2 * window.n_places for window in self._circles
+        )
         self.worst_ratio = max(window.worst_ratio for window in windows)
-        self._parts = list(zip([Fraction(weight, WEIGHTS) for weight in self._weights], windows, strict=True))
+        self._parts = list(
+            zip(
+                [Fraction(weight, WEIGHTS) for weight in self._weights],
+                windows,
+                strict=True,
+            )
+        )
 
     # The middle of the window on the line is as far from the middle (N - 1) / 2 of its N reports y as the position t is
     # from that of the grid: with the probability l of any place, ``E[y] - (N - 1) / 2 = (1 - l) (t - steps / 2)``. So
@@ -109,11 +135,17 @@ class Windows(NumericMechanism):
         """The estimates as numerators and denominators."""
         p, q = self._gap.as_integer_ratio()
         n = self._line.n_places
-        quotients = [(self.steps * q + twice_offset * p, 2 * q) for twice_offset in range(1 - n, 1 + n, 2)]
+        quotients = [
+            (self.steps * q + twice_offset * p, 2 * q)
+            for twice_offset in range(1 - n, 1 + n, 2)
+        ]
         middle = Fraction(self.steps, 2)
         for offsets in self._offsets():
             for offset in offsets:
-                quotients += [(middle - offset).as_integer_ratio(), (middle + offset).as_integer_ratio()]
+                quotients += [
+                    (middle - offset).as_integer_ratio(),
+                    (middle + offset).as_integer_ratio(),
+                ]
         return quotients
 
     def _offsets(self) -> list[list[Fraction]]:
@@ -124,13 +156,20 @@ class Windows(NumericMechanism):
         offsets = []
         for number, window in enumerate(self._circles, start=1):
             fraction = Fraction(number, parts)
-            offsets.append([gap * (place - window.n_places // 2 + fraction) for place in range(window.n_places)])
+            offsets.append(
+                [
+                    gap * (place - window.n_places // 2 + fraction)
+                    for place in range(window.n_places)
+                ]
+            )
         return offsets
 
     @property
     def variation(self) -> Fraction:  # numpydoc ignore=RT01
         """A bound of the total variation distance of two positions: that of windows that do not overlap."""
-        return sum((share * (1 - window.lie) for share, window in self._parts), Fraction(0))
+        return sum(
+            (share * (1 - window.lie) for share, window in self._parts), Fraction(0)
+        )
 
     def shuffle_pair(self) -> ReportPair:
         # Windows that do not overlap are the most spread pair of each part: the report shows which part it is of.
@@ -138,13 +177,20 @@ class Windows(NumericMechanism):
         for share, window in self._parts:
             n_outside = window.n_places - 2 * window.width
             counts = (window.width, window.width, 0, n_outside)
-            pairs.append((share, ReportPair.of_support(window.inside, window.outside, counts)))
+            pairs.append(
+                (share, ReportPair.of_support(window.inside, window.outside, counts))
+            )
         return ReportPair.mixed(pairs)
 
     def parameters(self) -> dict[str, Any]:
-        return super().parameters() | {"width": self.width, "periodic": [list(window) for window in self.periodic]}
+        return super().parameters() | {
+            "width": self.width,
+            "periodic": [list(window) for window in self.periodic],
+        }
 
-    def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
+    def _draw(
+        self, positions: NDArray[np.int64], source: ByteSource
+    ) -> NDArray[np.int64]:
         if not self._circles:
             return self._line.draw(positions, source)
         # All windows are drawn for every record, so that the random bits of a record do not depend on another's.
@@ -171,7 +217,10 @@ class Windows(NumericMechanism):
         parts = []
         for share, window in self._parts:
             n_signs = 1 if window is self._line else 2
-            parts.append(np.repeat(window.spread(weights), n_signs, axis=1) * (float(share) / n_signs))
+            parts.append(
+                np.repeat(window.spread(weights), n_signs, axis=1)
+                * (float(share) / n_signs)
+            )
         return np.hstack(parts)
 
     def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -180,11 +229,17 @@ class Windows(NumericMechanism):
         lie, truth = float(self._line.lie), float(1 - self._line.lie)
         # The variance of a place is (N^2 - 1) / 12 if it is any, (w^2 - 1) / 12 in the window, and that of the mean.
         spread = (lie * (self._line.n_places**2 - 1) + truth * (self.width**2 - 1)) / 12
-        variances = (spread / truth**2 + offset * (lie / truth)) / share + offset * (1 / share - 1)
-        for offsets, (weight, window) in zip(self._offsets(), self._parts[1:], strict=True):
+        variances = (spread / truth**2 + offset * (lie / truth)) / share + offset * (
+            1 / share - 1
+        )
+        for offsets, (weight, window) in zip(
+            self._offsets(), self._parts[1:], strict=True
+        ):
             squares = window.means(np.array(offsets, float) ** 2)
             squares_at = squares[np.arange(self.steps + 1) % window.n_places]
-            variances += float(weight) * np.interp(positions, np.arange(self.steps + 1), squares_at)
+            variances += float(weight) * np.interp(
+                positions, np.arange(self.steps + 1), squares_at
+            )
         return variances
 
 
@@ -204,31 +259,48 @@ class _Window:
         """The probability of each place outside of the window."""
         self.inside = self.outside + (1 - self.lie) / width
 
-    def draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
+    def draw(
+        self, positions: NDArray[np.int64], source: ByteSource
+    ) -> NDArray[np.int64]:
         """Randomise positions."""
         # All three are drawn for every record, so that neither time nor bytes depend on the random bits of another.
         lies = bernoulli(source, self._threshold, positions.size)
-        inside = (positions + uniform_integers(source, self.width, positions.size)) % self.n_places
+        inside = (
+            positions + uniform_integers(source, self.width, positions.size)
+        ) % self.n_places
         anywhere = uniform_integers(source, self.n_places, positions.size)
         return np.where(lies, anywhere, inside)
 
     def row(self, position: int) -> list[Fraction]:
         """Return the probability of each place."""
-        in_window = [(place - position) % self.n_places < self.width for place in range(self.n_places)]
+        in_window = [
+            (place - position) % self.n_places < self.width
+            for place in range(self.n_places)
+        ]
         return [self.inside if inside else self.outside for inside in in_window]
 
     def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the distribution of the places, of shape (m, n_places)."""
         padding = -weights.shape[1] % self.n_places
-        folded = np.pad(weights, ((0, 0), (0, padding))).reshape(len(weights), -1, self.n_places).sum(axis=1)
+        folded = (
+            np.pad(weights, ((0, 0), (0, padding)))
+            .reshape(len(weights), -1, self.n_places)
+            .sum(axis=1)
+        )
         # The weight of the positions whose window holds a place is a difference of two cumulative sums, which rounding
         # may leave below 0.
-        total = np.cumsum(np.hstack([folded[:, self.n_places - self.width :], folded]), axis=1)
+        total = np.cumsum(
+            np.hstack([folded[:, self.n_places - self.width :], folded]), axis=1
+        )
         held = np.maximum(total[:, self.width :] - total[:, : -self.width], 0)
         any_place = weights.sum(axis=1, keepdims=True) * float(self.outside)
         return any_place + held * (float(1 - self.lie) / self.width)
 
     def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean of values of the places, given each position modulo `n_places`."""
-        inside = np.lib.stride_tricks.sliding_window_view(np.append(values, values[: self.width - 1]), self.width)
-        return float(self.lie) * values.mean() + float(1 - self.lie) * inside.mean(axis=1)
+        inside = np.lib.stride_tricks.sliding_window_view(
+            np.append(values, values[: self.width - 1]), self.width
+        )
+        return float(self.lie) * values.mean() + float(1 - self.lie) * inside.mean(
+            axis=1
+        )

@@ -37,7 +37,9 @@ class Mixture:
 def square_wave_width(epsilon: float) -> float:
     """Return the width of the window of the square wave mechanism, as a share of the range."""
     if epsilon < 1e-3:
-        return 1 - 2 * epsilon / 3  # numerator and denominator vanish; the next term is of order epsilon squared
+        return (
+            1 - 2 * epsilon / 3
+        )  # numerator and denominator vanish; the next term is of order epsilon squared
     decay = math.exp(-epsilon)
     return (epsilon - 1 + decay) * decay / (1 - decay - epsilon * decay)
 
@@ -58,21 +60,37 @@ def best_windows(epsilon: float, square_wave: float) -> Mixture:
     # .. [1] S. Silvey, D. Titterington, B. Torsney (1978). An algorithm for optimal designs on a finite design space.
     #    Communications in Statistics 7(14).
     widths = [square_wave, *(bins / BINS for bins in range(1, BINS))]
-    periods = [(period, width) for period in range(2, BINS // 2 + 1) for width in range(1, period // 2 + 1)]
+    periods = [
+        (period, width)
+        for period in range(2, BINS // 2 + 1)
+        for width in range(1, period // 2 + 1)
+    ]
     whole = np.array([information(_once(width, epsilon)) for width in widths])
     parts = np.array([information(_again(*one, epsilon)) for one in periods])
     weights = _mixed(np.concatenate([whole, parts]))
     tried = []
     for first in {0, *np.argsort(-weights[: len(widths)])[:_TRIED].tolist()}:
-        chosen, kept = np.concatenate([whole[first : first + 1], parts]), np.arange(len(periods))
-        for number in _KEPT:  # the fewer are left, the more do those that are alike differ in weight
+        chosen, kept = (
+            np.concatenate([whole[first : first + 1], parts]),
+            np.arange(len(periods)),
+        )
+        for number in (
+            _KEPT
+        ):  # the fewer are left, the more do those that are alike differ in weight
             places = np.argsort(-_mixed(chosen)[1:])[:number]
             kept, chosen = kept[places], chosen[np.append(0, 1 + places)]
         shares = np.rint(_mixed(chosen)[1:] * WEIGHTS).astype(int).tolist()
         mixture = np.array([WEIGHTS - sum(shares), *shares]) / WEIGHTS
-        periodic = [(*periods[place], share) for place, share in zip(kept.tolist(), shares, strict=True) if share]
+        periodic = [
+            (*periods[place], share)
+            for place, share in zip(kept.tolist(), shares, strict=True)
+            if share
+        ]
         tried.append(
-            (distribution_error(np.tensordot(mixture, chosen, 1)), Mixture(widths[first], tuple(sorted(periodic))))
+            (
+                distribution_error(np.tensordot(mixture, chosen, 1)),
+                Mixture(widths[first], tuple(sorted(periodic))),
+            )
         )
     return min(tried, key=lambda pair: pair[0])[1]
 
@@ -99,8 +117,14 @@ def _shapes() -> tuple[Floats, Floats]:
     # smoothed one does not make use of it, and is worse for shapes without spikes.
     centred = np.eye(BINS) - 1 / BINS
     places = np.arange(BINS) / BINS
-    smooth = centred @ np.exp(-((places[:, np.newaxis] - places) ** 2) / (2 * _REACH**2)) @ centred
-    covariance = _SPIKY * centred / np.trace(centred) + (1 - _SPIKY) * smooth / np.trace(smooth)
+    smooth = (
+        centred
+        @ np.exp(-((places[:, np.newaxis] - places) ** 2) / (2 * _REACH**2))
+        @ centred
+    )
+    covariance = _SPIKY * centred / np.trace(centred) + (
+        1 - _SPIKY
+    ) * smooth / np.trace(smooth)
     covariance *= (1 - 1 / BINS) / 2
     values, vectors = np.linalg.eigh(covariance)
     return vectors * np.sqrt(np.maximum(values, 0)), np.tril(np.ones((BINS, BINS)))[:-1]
@@ -113,7 +137,9 @@ def _mixed(informations: Floats) -> Floats:
     goal = (below @ spread).T @ (below @ spread)
     weights = np.full(len(roots), 1 / len(roots))
     for _ in range(_ROUNDS):
-        inverse = np.linalg.inv(np.eye(BINS) + REPORTS * np.tensordot(weights, roots, 1))
+        inverse = np.linalg.inv(
+            np.eye(BINS) + REPORTS * np.tensordot(weights, roots, 1)
+        )
         slopes = np.tensordot(roots, inverse @ goal @ inverse, 2)
         weights = weights * np.sqrt(np.maximum(slopes, 0))
         weights /= weights.sum()
@@ -133,7 +159,10 @@ def _once(width: float, epsilon: float) -> Floats:
     edges = np.arange(BINS + 1) / BINS
     ends = np.arange(1, _PARTS * BINS + 1) / (_PARTS * BINS) * (1 + width)
     inside = np.clip(
-        np.minimum(ends, edges[1:, np.newaxis]) - np.maximum(ends - width, edges[:-1, np.newaxis]), 0, None
+        np.minimum(ends, edges[1:, np.newaxis])
+        - np.maximum(ends - width, edges[:-1, np.newaxis]),
+        0,
+        None,
     )
     return _channel(inside * BINS, width / (1 + width), epsilon)
 

@@ -64,10 +64,14 @@ class SetOracle(SupportCounts):
 
     def __init__(self, k: int, max_size: int) -> None:
         self.k = check_size(k)
-        self.max_size = check_size(max_size, least=1, most=min(self.k, MOST_MEMBERS), name="max_size")
+        self.max_size = check_size(
+            max_size, least=1, most=min(self.k, MOST_MEMBERS), name="max_size"
+        )
 
     @abstractmethod
-    def report(self, sets: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[Any]:
+    def report(
+        self, sets: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[Any]:
         """Randomise sets.
 
         Parameters
@@ -113,7 +117,11 @@ class SetOracle(SupportCounts):
     def share(self) -> Fraction:  # numpydoc ignore=RT01
         """The share of `skdp.privacy.PureLoss`: `variation`, over the largest one that `worst_ratio` allows."""
         ratio = self.worst_ratio
-        return Fraction(1) if ratio == 1 else min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
+        return (
+            Fraction(1)
+            if ratio == 1
+            else min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
+        )
 
     def sets(self) -> list[tuple[int, ...]]:
         """List the sets of at most m values, the smallest first.
@@ -124,7 +132,9 @@ class SetOracle(SupportCounts):
             As of `itertools.combinations`, for the sizes 0 to m.
         """
         sizes = range(self.max_size + 1)
-        return list(chain.from_iterable(combinations(range(self.k), size) for size in sizes))
+        return list(
+            chain.from_iterable(combinations(range(self.k), size) for size in sizes)
+        )
 
     def _mix(self, table: list[list[Fraction]]) -> list[list[Fraction]]:
         """Return the rows of sets, of which one member or place is reported, from those of codes."""
@@ -132,7 +142,9 @@ class SetOracle(SupportCounts):
         for members in self.sets():
             codes = [*members, *[self.k] * (self.max_size - len(members))]
             columns = zip(*(table[code] for code in codes), strict=True)
-            rows.append([sum(column, Fraction(0)) / self.max_size for column in columns])
+            rows.append(
+                [sum(column, Fraction(0)) / self.max_size for column in columns]
+            )
         return rows
 
     @property
@@ -156,7 +168,9 @@ class SetOracle(SupportCounts):
         if self.p <= self.q:
             return float("inf")
         own, other = self.p * (1 - self.p), self.q * (1 - self.q)
-        return (float(self.k * other) + mean_size * float(own - other)) / float(self.k * (self.p - self.q) ** 2)
+        return (float(self.k * other) + mean_size * float(own - other)) / float(
+            self.k * (self.p - self.q) ** 2
+        )
 
     @property
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
@@ -190,18 +204,28 @@ class SetOracle(SupportCounts):
         return own | {"p": str(self.p), "q": str(self.q)}
 
     def _check_sets(self, sets: NDArray[Any]) -> None:
-        if sets.ndim != 2 or sets.shape[1] != self.max_size or sets.dtype.kind not in "iu":
+        if (
+            sets.ndim != 2
+            or sets.shape[1] != self.max_size
+            or sets.dtype.kind not in "iu"
+        ):
             raise ValueError(f"sets must be integers of shape (n, {self.max_size})")
         if sets.size and (sets.max() >= self.k + self.max_size or sets.min() < 0):
-            raise ValueError(f"codes must be between 0 and {self.k + self.max_size - 1}")
+            raise ValueError(
+                f"codes must be between 0 and {self.k + self.max_size - 1}"
+            )
         self.check_size(len(sets))
 
     def _check_channel(self) -> None:
         if self.k > MOST_VALUES:
-            raise ValueError(f"the channel has 2**{self.k} reports; it is available up to {MOST_VALUES} values")
+            raise ValueError(
+                f"the channel has 2**{self.k} reports; it is available up to {MOST_VALUES} values"
+            )
 
 
-def keep_members(sizes: NDArray[np.integer], k: int, max_size: int, source: ByteSource) -> NDArray[np.int64]:
+def keep_members(
+    sizes: NDArray[np.integer], k: int, max_size: int, source: ByteSource
+) -> NDArray[np.int64]:
     """Draw m members of each set: their places, of the members of all sets one after the other, or -1 for none."""
     # All members of a set of s <= m; of a larger one m, uniform but for 2**-63. **Privacy.** That need not be exact:
     # the report of a larger set is a mean of reports of sets of m, whose ratios are bounded. As many bytes are read in
@@ -218,17 +242,27 @@ def keep_members(sizes: NDArray[np.integer], k: int, max_size: int, source: Byte
         places[here], places[there] = places[there], places[here]
     if places.size == 0:
         return np.full((sizes.size, max_size), -1)
-    return np.where(columns < sizes[:, np.newaxis], places.take(starts[:, np.newaxis] + columns, mode="clip"), -1)
+    return np.where(
+        columns < sizes[:, np.newaxis],
+        places.take(starts[:, np.newaxis] + columns, mode="clip"),
+        -1,
+    )
 
 
 def pad_sets(
-    values: NDArray[np.unsignedinteger], sizes: NDArray[np.integer], k: int, max_size: int, source: ByteSource
+    values: NDArray[np.unsignedinteger],
+    sizes: NDArray[np.integer],
+    k: int,
+    max_size: int,
+    source: ByteSource,
 ) -> NDArray[np.unsignedinteger]:
     """Make sets of exactly m codes, of the codes of all sets one after the other, and the size of each."""
     return fill_sets(values, keep_members(sizes, k, max_size, source), k)
 
 
-def fill_sets(values: NDArray[np.unsignedinteger], places: NDArray[np.int64], k: int) -> NDArray[np.unsignedinteger]:
+def fill_sets(
+    values: NDArray[np.unsignedinteger], places: NDArray[np.int64], k: int
+) -> NDArray[np.unsignedinteger]:
     """Return the codes at some places, and the codes k + s, k + s + 1, ... in those that a set of s leaves free."""
     max_size = places.shape[1]
     none = k + np.arange(max_size)

@@ -72,7 +72,11 @@ def choose_set_oracle(
     'local_hashing'
     """
     made = {name: SET_ORACLES[name](k, max_size, epsilon) for name in among}
-    fitting = [name for name, one in made.items() if max_report_bytes is None or one.report_bytes <= max_report_bytes]
+    fitting = [
+        name
+        for name, one in made.items()
+        if max_report_bytes is None or one.report_bytes <= max_report_bytes
+    ]
     if not fitting:
         least = min(one.report_bytes for one in made.values())
         raise ValueError(

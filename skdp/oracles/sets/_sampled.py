@@ -56,13 +56,24 @@ class SampledSet(SetOracle):
     (5, 92.8)
     """
 
-    def __init__(self, k: int, max_size: int, epsilon: float | Fraction, *, oracle: str = "local_hashing") -> None:
+    def __init__(
+        self,
+        k: int,
+        max_size: int,
+        epsilon: float | Fraction,
+        *,
+        oracle: str = "local_hashing",
+    ) -> None:
         super().__init__(k, max_size)
         if not isinstance(oracle, str) or oracle not in ORACLES:
-            raise ValueError(f"oracle must be one of {', '.join(map(repr, ORACLES))}, got {oracle!r}")
+            raise ValueError(
+                f"oracle must be one of {', '.join(map(repr, ORACLES))}, got {oracle!r}"
+            )
         self.oracle: FrequencyOracle = ORACLES[oracle](self.k + 1, epsilon)
         if self.oracle.is_signed or self.oracle.error_floor > 0:
-            raise ValueError(f"padding and sampling needs an oracle that counts supporting reports, got {oracle!r}")
+            raise ValueError(
+                f"padding and sampling needs an oracle that counts supporting reports, got {oracle!r}"
+            )
         self.has_bits, self.shows_hash = self.oracle.has_bits, self.oracle.shows_hash  # type: ignore[misc]
         self.q = self.oracle.q
         self.p = self.q + (self.oracle.p - self.q) / self.max_size
@@ -92,7 +103,9 @@ class SampledSet(SetOracle):
     def report_bytes(self) -> int:
         return self.oracle.report_bytes
 
-    def report(self, sets: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[Any]:
+    def report(
+        self, sets: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[Any]:
         self._check_sets(sets)
         place = uniform_integers(source, self.max_size, len(sets)).astype(np.intp)
         codes = np.minimum(sets[np.arange(len(sets)), place], self.k)

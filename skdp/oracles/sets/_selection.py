@@ -75,13 +75,22 @@ class SetSelection(SetOracle):
     (5, 19.2)
     """
 
-    def __init__(self, k: int, max_size: int, epsilon: float | Fraction, *, subset_size: int | None = None) -> None:
+    def __init__(
+        self,
+        k: int,
+        max_size: int,
+        epsilon: float | Fraction,
+        *,
+        subset_size: int | None = None,
+    ) -> None:
         super().__init__(k, max_size)
         wanted = capped_epsilon(epsilon)
         if subset_size is None:
             self.subset_size = _best_size(self.k, self.max_size, float(wanted))
         else:
-            self.subset_size = check_size(subset_size, least=1, most=self.k, name="subset_size")
+            self.subset_size = check_size(
+                subset_size, least=1, most=self.k, name="subset_size"
+            )
         self.weights = self._weigh(exp_bounds(wanted)[0])
         self.p, self.q = self._shares()
 
@@ -104,24 +113,37 @@ class SetSelection(SetOracle):
         # As L + sum(W) = 2**64 and W <= excess L share, a lie of weight at least L remains, and so does the ratio.
         excess = min(most_ratio - 1, (ONE - 1) / total)
         factor = excess * max(1, math.floor(ONE / (1 + excess * total)))
-        hits = [factor.numerator * share // (factor.denominator * _SCALE) for share in shares]
+        hits = [
+            factor.numerator * share // (factor.denominator * _SCALE)
+            for share in shares
+        ]
         return (ONE - sum(hits), *hits)
 
     def _shares(self) -> tuple[Fraction, Fraction]:
         """Return p and q, rounded to multiples of 2**-128."""
         lie, *hits = self.weights
         codes, size, m = self._n_codes, self.subset_size, self.max_size
-        other = sum(_DIGITS * weight * (size - 1) // (codes - place) for place, weight in enumerate(hits, 1))
+        other = sum(
+            _DIGITS * weight * (size - 1) // (codes - place)
+            for place, weight in enumerate(hits, 1)
+        )
         other = (other + _DIGITS * lie * size // codes) // ONE
         # A set has `size` members: those of the padded set, and those of the k codes that are not in it.
-        return Fraction((size * _DIGITS - self.k * other) // m, _DIGITS), Fraction(other, _DIGITS)
+        return Fraction((size * _DIGITS - self.k * other) // m, _DIGITS), Fraction(
+            other, _DIGITS
+        )
 
     @property
     def worst_ratio(self) -> Fraction:
         lie, *hits = self.weights
         pairs = zip(hits, self._first_hits(), strict=True)
         return 1 + max(
-            (Fraction(weight * _SCALE, share * lie) for weight, share in pairs if weight), default=Fraction(0)
+            (
+                Fraction(weight * _SCALE, share * lie)
+                for weight, share in pairs
+                if weight
+            ),
+            default=Fraction(0),
         )
 
     @property
@@ -143,18 +165,28 @@ class SetSelection(SetOracle):
         # both differ by the rounding of the weights.
         codes, missing = self._n_codes, _SCALE
         for place in range(self.max_size):
-            missing = -(-missing * (codes - self.subset_size - place) // (codes - 1 - place))
-        return (sum(self.weights[1:]) * Fraction(missing, _SCALE) + self.max_size + 1) / ONE
+            missing = -(
+                -missing * (codes - self.subset_size - place) // (codes - 1 - place)
+            )
+        return (
+            sum(self.weights[1:]) * Fraction(missing, _SCALE) + self.max_size + 1
+        ) / ONE
 
-    def report(self, sets: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+    def report(
+        self, sets: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
         self._check_sets(sets)
         reports = np.empty((len(sets), self.k), np.uint8)
         step = max(1, _CELLS // self._n_codes)
         for start in range(0, len(sets), step):
-            reports[start : start + step] = self._draw(sets[start : start + step], source)[:, : self.k]
+            reports[start : start + step] = self._draw(
+                sets[start : start + step], source
+            )[:, : self.k]
         return reports
 
-    def _draw(self, sets: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+    def _draw(
+        self, sets: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
         """Draw the sets with all codes: of each row first the place of the first hit, or 0 for a lie."""
         codes, k, m = self._n_codes, self.k, self.max_size
         first = categorical(source, self.weights, len(sets))
@@ -165,7 +197,9 @@ class SetSelection(SetOracle):
             if place == 0:
                 drawn[rows] = _uniform(source, codes, self.subset_size, rows.size)
             else:
-                drawn[rows, : codes - place] = _uniform(source, codes - place, self.subset_size - 1, rows.size)
+                drawn[rows, : codes - place] = _uniform(
+                    source, codes - place, self.subset_size - 1, rows.size
+                )
                 drawn[rows, codes - place] = 1
         others = np.ones(drawn.shape, bool)
         np.put_along_axis(others, sets.astype(np.intp), False, axis=1)
@@ -182,13 +216,18 @@ class SetSelection(SetOracle):
         codes, k, size = self._n_codes, self.k, self.subset_size
         lie, *hits = self.weights
         base = Fraction(lie, ONE * math.comb(codes, size))
-        own = [Fraction(weight, ONE * math.comb(codes - place, size - 1)) for place, weight in enumerate(hits, 1)]
+        own = [
+            Fraction(weight, ONE * math.comb(codes - place, size - 1))
+            for place, weight in enumerate(hits, 1)
+        ]
         rows = []
         for members in self.sets():
             padded = [*members, *range(k + len(members), codes)]
             row = [Fraction(0)] * self.n_reports
             for drawn in combinations(range(codes), size):
-                hit = next((place for place, code in enumerate(padded) if code in drawn), None)
+                hit = next(
+                    (place for place, code in enumerate(padded) if code in drawn), None
+                )
                 column = sum(1 << k - 1 - code for code in drawn if code < k)
                 row[column] += base if hit is None else base + own[hit]
             rows.append(row)
@@ -209,7 +248,12 @@ def _best_size(k: int, m: int, epsilon: float) -> int:
     size, codes = np.arange(1.0, k + 1), k + m
     excess = math.expm1(min(epsilon, 50))
     # The share of sets that miss the padded one: C(k, w) / C(K, w).
-    missed = np.exp(gammaln(k + 1) + gammaln(codes - size + 1) - gammaln(k - size + 1) - gammaln(codes + 1))
+    missed = np.exp(
+        gammaln(k + 1)
+        + gammaln(codes - size + 1)
+        - gammaln(k - size + 1)
+        - gammaln(codes + 1)
+    )
     scale = 1 / (1 + excess * (1 - missed))
     p = scale * (1 + excess) * size / codes
     q = scale * (size / codes + excess * (size / codes - missed * size / k))

@@ -74,7 +74,11 @@ class SetUnaryEncoding(SetOracle):
 
     def _error_of(self, p: float, q: float) -> float:
         own, other = p * (1 - p), q * (1 - q)
-        return (self.k * other + max(0, self.max_size * (own - other))) / (p - q) ** 2 if p > q else math.inf
+        return (
+            (self.k * other + max(0, self.max_size * (own - other))) / (p - q) ** 2
+            if p > q
+            else math.inf
+        )
 
     def _least_share(self, own: float, limit: float) -> float:
         """Return about the least q that keeps the promise, beside p with log odds `own`."""
@@ -86,7 +90,9 @@ class SetUnaryEncoding(SetOracle):
             up = math.log1p(math.exp(-middle)) - math.log1p(math.exp(-own))
             down = math.log1p(math.exp(own)) - math.log1p(math.exp(middle))
             low, high = (
-                (low, middle) if max(one * up + other * down, other * up + one * down) <= limit else (middle, high)
+                (low, middle)
+                if max(one * up + other * down, other * up + one * down) <= limit
+                else (middle, high)
             )
         return 1 / (1 + math.exp(-high))
 
@@ -109,7 +115,8 @@ class SetUnaryEncoding(SetOracle):
         one, other = self._changes
         top, bottom = self._most.numerator, self._most.denominator
         return all(
-            bottom * p**a * (ONE - q) ** b <= top * q**a * (ONE - p) ** b for a, b in {(one, other), (other, one)}
+            bottom * p**a * (ONE - q) ** b <= top * q**a * (ONE - p) ** b
+            for a, b in {(one, other), (other, one)}
         )
 
     @property
@@ -122,7 +129,9 @@ class SetUnaryEncoding(SetOracle):
     def pair_supports(self) -> tuple[float, float]:
         return float(self.p * self.q), float(self.q * self.q)
 
-    def report(self, sets: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+    def report(
+        self, sets: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
         self._check_sets(sets)
         n, width = len(sets), self.k + self.max_size
         p, q = int(self.p * ONE), int(self.q * ONE)
@@ -141,5 +150,8 @@ class SetUnaryEncoding(SetOracle):
 
     def channel(self) -> list[list[Fraction]]:
         self._check_channel()
-        rows = ([int(value in members) for value in range(self.k)] for members in self.sets())
+        rows = (
+            [int(value in members) for value in range(self.k)]
+            for members in self.sets()
+        )
         return channel_of_bits(rows, self.k, (self.q, self.p))

@@ -34,12 +34,18 @@ def count_bytes(numbers: NDArray[Any], n_values: int = 256) -> NDArray[np.int64]
     """Count how often each number below a limit occurs, modulo 256."""
     if numbers.dtype == np.uint8 and n_values <= _FEW:
         # Few numbers, each of them often: `bincount` would wait for the last count of the same number.
-        return np.array([np.count_nonzero(numbers == value) for value in range(n_values)], np.int64)
+        return np.array(
+            [np.count_nonzero(numbers == value) for value in range(n_values)], np.int64
+        )
     return _count_bytes(numbers)[:n_values]
 
 
 def _count_bytes(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    if numbers.dtype == np.uint8 and numbers.size >= _MANY and numbers.flags.c_contiguous:
+    if (
+        numbers.dtype == np.uint8
+        and numbers.size >= _MANY
+        and numbers.flags.c_contiguous
+    ):
         # Two at a time, in half the time.
         even = numbers[: numbers.size & ~1]
         pairs = np.bincount(even.view(np.uint16), minlength=1 << 16).reshape(256, 256)

@@ -16,7 +16,11 @@ def lower_tail(count: float, n: float, probability: float) -> float:
     # A sum of independent trials is stochastically larger than a binomial one with the least of their probabilities.
     if count >= n:
         return 0.0
-    return _log(betainc(n - count, count + 1, 1 - probability)) if count >= 0 else -math.inf
+    return (
+        _log(betainc(n - count, count + 1, 1 - probability))
+        if count >= 0
+        else -math.inf
+    )
 
 
 def upper_tail(count: float, n: float, probability: float) -> float:
@@ -56,7 +60,9 @@ def mixed_tail(total: float, trials: Sequence[tuple[float, float]]) -> float:
     return min(0.0, float(exponent.min()))
 
 
-def group_tails(support: NDArray[np.int64], n: int, q: Fraction, *, exclusive: bool) -> list[tuple[float, float]]:
+def group_tails(
+    support: NDArray[np.int64], n: int, q: Fraction, *, exclusive: bool
+) -> list[tuple[float, float]]:
     """Bound how probable the sums of the smallest counts are: those of m values, for several m."""
     # Of m values a report supports at least one with a probability of at least m q, where it supports no two
     # (`exclusive`); where each is decided by itself, the sum is one of n m trials. The m smallest sums are those of one
@@ -64,7 +70,12 @@ def group_tails(support: NDArray[np.int64], n: int, q: Fraction, *, exclusive: b
     smallest, found = np.cumsum(np.sort(support)), []
     for size in _group_sizes(len(support)):
         trials, share = (n, size * q) if exclusive else (n * size, q)
-        found.append((lower_tail(float(smallest[size - 1]), trials, float(share)), _log_subsets(len(support), size)))
+        found.append(
+            (
+                lower_tail(float(smallest[size - 1]), trials, float(share)),
+                _log_subsets(len(support), size),
+            )
+        )
     return found
 
 

@@ -51,20 +51,36 @@ class StatedLoss(Loss):
     def _doubled(self) -> Self:
         rho = None if self.rho is None else 4 * self.rho
         # Beyond e^800, the result is at least 1 for every float delta.
-        delta = (1 + exp_bounds(min(self.epsilon, 800.0))[1]) * Fraction(self.delta) if self.delta else Fraction(0)
+        delta = (
+            (1 + exp_bounds(min(self.epsilon, 800.0))[1]) * Fraction(self.delta)
+            if self.delta
+            else Fraction(0)
+        )
         if delta >= 1:
-            raise ValueError("the implied delta for replacing a record is 1 or more: nothing is promised")
+            raise ValueError(
+                "the implied delta for replacing a record is 1 or more: nothing is promised"
+            )
         return replace(self, epsilon=2 * self.epsilon, delta=round_up(delta), rho=rho)
 
     def _or(self, other: StatedLoss) -> Self:
         rhos = [Fraction(one.rho) for one in (self, other) if one.rho is not None]
         rho = round_up(max(rhos)) if len(rhos) == 2 else None
-        return replace(self, epsilon=max(self.epsilon, other.epsilon), delta=max(self.delta, other.delta), rho=rho)
+        return replace(
+            self,
+            epsilon=max(self.epsilon, other.epsilon),
+            delta=max(self.delta, other.delta),
+            rho=rho,
+        )
 
     @classmethod
     def _of(cls, record: Fields, count: int) -> Self:
         rho = record.optional("rho", lambda name: record.number(name, at_least_0))
-        return cls(record.number("epsilon", at_least_0), record.number("delta", check_delta), rho, count=count)
+        return cls(
+            record.number("epsilon", at_least_0),
+            record.number("delta", check_delta),
+            rho,
+            count=count,
+        )
 
 
 @dataclass(frozen=True)
@@ -129,14 +145,22 @@ class PureLoss(Loss):  # numpydoc ignore=PR02
         return replace(self, epsilon=2 * self.epsilon, share=round_up(share))
 
     def _or(self, other: PureLoss) -> Self:
-        return replace(self, epsilon=max(self.epsilon, other.epsilon), share=max(self.share, other.share))
+        return replace(
+            self,
+            epsilon=max(self.epsilon, other.epsilon),
+            share=max(self.share, other.share),
+        )
 
     def _radii(self) -> Radii:
         return np.array([self.epsilon, 0.0]), np.array([self.share, 1 - self.share])
 
     @classmethod
     def _of(cls, record: Fields, count: int) -> Self:
-        return cls(record.number("epsilon", at_least_0), record.number("share", at_least_0), count=count)
+        return cls(
+            record.number("epsilon", at_least_0),
+            record.number("share", at_least_0),
+            count=count,
+        )
 
 
 def exponential_loss(epsilon: Fraction) -> PureLoss:

@@ -37,17 +37,26 @@ def least_rho(loss: Loss) -> float:
     if not 2.0**-30 < epsilon < 2.0**9 or known < 2.0**-900:
         return epsilon * epsilon / 2 * _MARGIN  # infinite where floats overflow
     last = 2 + 40 * (1 + math.log(epsilon**2 / known)) / epsilon
-    points = np.geomspace(_FIRST, last, 2 + math.ceil(math.log(last / _FIRST) / math.log(_RATIO)))
+    points = np.geomspace(
+        _FIRST, last, 2 + math.ceil(math.log(last / _FIRST) / math.log(_RATIO))
+    )
     halves, shares = radii / 2, 2 * weights / np.cosh(radii / 2)
     with np.errstate(over="ignore", invalid="ignore"):
-        sines = np.sinh((points[:, None] + 1) * halves) * np.sinh(points[:, None] * halves)
+        sines = np.sinh((points[:, None] + 1) * halves) * np.sinh(
+            points[:, None] * halves
+        )
         cumulants = np.log1p(sines @ shares)
     cumulants = np.fmin(cumulants, points * epsilon)  # also where floats overflow
-    largest = max(_largest_of_chords(np.append(0, points), np.append(0, cumulants)), epsilon / (1 + last))
+    largest = max(
+        _largest_of_chords(np.append(0, points), np.append(0, cumulants)),
+        epsilon / (1 + last),
+    )
     return min(largest, epsilon**2 / 2) * _MARGIN
 
 
-def _at_most(levels: int, radii: NDArray[np.float64], weights: NDArray[np.float64]) -> Radii:
+def _at_most(
+    levels: int, radii: NDArray[np.float64], weights: NDArray[np.float64]
+) -> Radii:
     """Split radii among fewer ones such that the mean of tanh(r / 2) stays, which can only increase a divergence."""
     if radii.size <= levels:
         return radii, weights
@@ -56,7 +65,9 @@ def _at_most(levels: int, radii: NDArray[np.float64], weights: NDArray[np.float6
     places = np.tanh(grid / 2)
     share = np.ones(radii.size)  # rounded up, where the floats of tanh are all nearly 1
     if grid[-1] < 16:
-        share = (np.tanh(radii / 2) - places[upper - 1]) / (places[upper] - places[upper - 1])
+        share = (np.tanh(radii / 2) - places[upper - 1]) / (
+            places[upper] - places[upper - 1]
+        )
         share = np.clip(share * _MARGIN, 0, 1)
     split = np.zeros(levels + 1)
     np.add.at(split, upper, weights * share)
@@ -64,11 +75,15 @@ def _at_most(levels: int, radii: NDArray[np.float64], weights: NDArray[np.float6
     return grid, split
 
 
-def _largest_of_chords(points: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+def _largest_of_chords(
+    points: NDArray[np.float64], values: NDArray[np.float64]
+) -> float:
     """Return the largest chord over ``s * (1 + s)``."""
     low, high = points[:-1], points[1:]
     slope = np.diff(values) / (high - low)
-    start = np.minimum(values[:-1] - slope * low, 0)  # of a convex function that is 0 at 0
+    start = np.minimum(
+        values[:-1] - slope * low, 0
+    )  # of a convex function that is 0 at 0
     # The derivative of (start + slope s) / (s + s**2) is 0 there; without a slope, all is 0.
     best = (np.sqrt(start**2 - start * slope) - start) / np.where(slope > 0, slope, 1)
     best = np.clip(best, np.maximum(low, points[1] * 2.0**-60), high)

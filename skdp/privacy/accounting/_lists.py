@@ -17,7 +17,9 @@ from skdp.privacy.accounting._noise import GaussianLoss, LaplaceLoss
 MOST_LOSSES = 1 << 12
 """The most different losses of a guarantee and of its record."""
 
-_KINDS: dict[str, type[Loss]] = {one.kind: one for one in (StatedLoss, PureLoss, LaplaceLoss, GaussianLoss)}
+_KINDS: dict[str, type[Loss]] = {
+    one.kind: one for one in (StatedLoss, PureLoss, LaplaceLoss, GaussianLoss)
+}
 
 
 def read_loss(record: Fields) -> Loss:
@@ -29,11 +31,15 @@ def read_loss(record: Fields) -> Loss:
 def check_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """Check that losses are of the kinds that records have."""
     if not isinstance(losses, Iterable):
-        raise TypeError(f"losses must be a tuple of losses of skdp.privacy, got {type(losses).__name__}")
+        raise TypeError(
+            f"losses must be a tuple of losses of skdp.privacy, got {type(losses).__name__}"
+        )
     checked = tuple(losses)
     for loss in checked:
         if type(loss) not in _KINDS.values():
-            raise TypeError(f"losses must be losses of skdp.privacy, got {type(loss).__name__}")
+            raise TypeError(
+                f"losses must be losses of skdp.privacy, got {type(loss).__name__}"
+            )
     return checked
 
 
@@ -43,7 +49,10 @@ def merged(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     for loss in losses:
         one = loss if loss.count == 1 else replace(loss, count=1)
         counts[one] = counts.get(one, 0) + loss.count
-    different = [one if count == 1 else replace(one, count=count) for one, count in counts.items()]
+    different = [
+        one if count == 1 else replace(one, count=count)
+        for one, count in counts.items()
+    ]
     return tuple(coarsened(different, MOST_LOSSES))
 
 
@@ -56,8 +65,16 @@ def coarsened(losses: Sequence[Loss], most: int) -> Sequence[Loss]:
         kinds.setdefault(loss._similar()[:2], []).append(loss)
     size = -(-len(losses) // (most - len(kinds)))
     # Of two numbers, such as epsilon and share, both are similar in a part.
-    slabs = (slab for same in kinds.values() for slab in _cut(same, size * (1 + isqrt(len(same) // size))))
-    parts = (part for slab in slabs for part in _cut(sorted(slab, key=lambda loss: loss._similar()[-1]), size))
+    slabs = (
+        slab
+        for same in kinds.values()
+        for slab in _cut(same, size * (1 + isqrt(len(same) // size)))
+    )
+    parts = (
+        part
+        for slab in slabs
+        for part in _cut(sorted(slab, key=lambda loss: loss._similar()[-1]), size)
+    )
     return [_rounded_up(part) for part in parts]
 
 
@@ -68,7 +85,10 @@ def _cut(losses: Sequence[Loss], size: int) -> Iterator[Sequence[Loss]]:
 def _rounded_up(losses: Sequence[Loss]) -> Loss:
     """Return a loss that, with all their counts, is at least those of one kind together."""
     single = (replace(loss, count=1) for loss in losses)
-    return replace(reduce(lambda one, other: one._or(other), single), count=sum(loss.count for loss in losses))
+    return replace(
+        reduce(lambda one, other: one._or(other), single),
+        count=sum(loss.count for loss in losses),
+    )
 
 
 def total_epsilon(losses: Iterable[Loss]) -> Fraction | None:
@@ -77,7 +97,9 @@ def total_epsilon(losses: Iterable[Loss]) -> Fraction | None:
     for loss in losses:
         if loss._pure is None:
             return None
-        total += loss.count * (Fraction(loss.epsilon) if isinstance(loss, PureLoss) else loss._pure)
+        total += loss.count * (
+            Fraction(loss.epsilon) if isinstance(loss, PureLoss) else loss._pure
+        )
     return total
 
 
@@ -90,6 +112,11 @@ def either(ours: tuple[Loss, ...], theirs: tuple[Loss, ...]) -> tuple[Loss, ...]
     """Return losses that dominate both; none if this does not show."""
     if ours == theirs:
         return ours
-    if len(ours) != 1 or len(theirs) != 1 or type(ours[0]) is not type(theirs[0]) or ours[0].count != theirs[0].count:
+    if (
+        len(ours) != 1
+        or len(theirs) != 1
+        or type(ours[0]) is not type(theirs[0])
+        or ours[0].count != theirs[0].count
+    ):
         return ()
     return (ours[0]._or(theirs[0]),)

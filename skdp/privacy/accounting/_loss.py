@@ -69,7 +69,9 @@ class Loss(ABC):
 
     def _similar(self) -> tuple[Any, ...]:
         """Return a key by which neighbours are similar: the kind, which numbers are missing, and the numbers."""
-        numbers = [getattr(self, one.name) for one in fields(self) if one.name != "count"]
+        numbers = [
+            getattr(self, one.name) for one in fields(self) if one.name != "count"
+        ]
         return (self.kind, tuple(number is None for number in numbers), *numbers[::-1])
 
     def _radii(self) -> Radii:
@@ -77,7 +79,9 @@ class Loss(ABC):
         return np.array([float(self._pure or 0)]), np.ones(1)
 
     def _content(self) -> dict[str, Any]:
-        return {"kind": self.kind} | {one.name: getattr(self, one.name) for one in fields(self)}
+        return {"kind": self.kind} | {
+            one.name: getattr(self, one.name) for one in fields(self)
+        }
 
     @classmethod
     @abstractmethod

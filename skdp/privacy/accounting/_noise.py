@@ -14,7 +14,14 @@ from scipy.special import erf, erfinv, ndtr, ndtri
 from skdp.exact import round_up
 from skdp.privacy._json import Fields
 from skdp.privacy.accounting._channels import PureLoss
-from skdp.privacy.accounting._loss import MOST, Loss, Radii, at_least_0, read_whole, whole
+from skdp.privacy.accounting._loss import (
+    MOST,
+    Loss,
+    Radii,
+    at_least_0,
+    read_whole,
+    whole,
+)
 
 _LEVELS = 1 << 11
 """The most absolute values of the loss of Laplace noise that are distinguished; others are rounded up."""
@@ -82,23 +89,39 @@ class LaplaceLoss(Loss):  # numpydoc ignore=PR02
 
     def _doubled(self) -> Self:
         if 2 * self.sensitivity > MOST:
-            return replace(self, epsilon=2 * self.epsilon)  # one link for each two: worse
+            return replace(
+                self, epsilon=2 * self.epsilon
+            )  # one link for each two: worse
         return replace(self, epsilon=2 * self.epsilon, sensitivity=2 * self.sensitivity)
 
     def _or(self, other: LaplaceLoss) -> Self:
         if self.sensitivity != other.sensitivity:
-            return replace(self, epsilon=max(self.epsilon, other.epsilon), sensitivity=1)
+            return replace(
+                self, epsilon=max(self.epsilon, other.epsilon), sensitivity=1
+            )
         return replace(self, epsilon=max(self.epsilon, other.epsilon))
 
     def _radii(self) -> Radii:
         # Of the loss (s - 2j) epsilon / s at j steps, the absolute value is epsilon at the ends j = 0 and j = s, with
         # (1 + q**s) / (1 + q) together. From j to s - j, inner places have (q**j - q**(s - j + 1)) / (1 + q) together.
         steps, rate = self.sensitivity, self.epsilon / self.sensitivity
-        ends = np.unique(np.linspace(1, steps // 2 + 1, min(_LEVELS, steps // 2 + 1)).astype(np.int64))
-        first, after = ends[:-1], ends[1:]  # places from `first` to before `after`, and their mirror images
+        ends = np.unique(
+            np.linspace(1, steps // 2 + 1, min(_LEVELS, steps // 2 + 1)).astype(
+                np.int64
+            )
+        )
+        first, after = (
+            ends[:-1],
+            ends[1:],
+        )  # places from `first` to before `after`, and their mirror images
         scale = 1 / (1 + np.exp(-rate))
-        mirrored = scale * (_between(rate, first, after) + _between(rate, steps - after + 1, steps - first + 1))
-        if steps % 2 == 0 and first.size:  # the last place, in the middle, is its own mirror image
+        mirrored = scale * (
+            _between(rate, first, after)
+            + _between(rate, steps - after + 1, steps - first + 1)
+        )
+        if (
+            steps % 2 == 0 and first.size
+        ):  # the last place, in the middle, is its own mirror image
             mirrored[-1] -= scale * _between(rate, steps / 2, steps / 2 + 1)
         radii = np.concatenate([[self.epsilon], rate * (steps - 2 * first)])
         weights = np.concatenate([[scale * (1 + np.exp(-self.epsilon))], mirrored])
@@ -113,7 +136,9 @@ class LaplaceLoss(Loss):  # numpydoc ignore=PR02
 def laplace_loss(epsilon: Fraction, sensitivity: int = MOST) -> LaplaceLoss | PureLoss:
     """Return the loss of a chain of `sensitivity` links, of any number; by default of one that is as long as may be."""
     if sensitivity == 1:
-        return PureLoss(round_up(epsilon))  # the same, in the form of other randomised response
+        return PureLoss(
+            round_up(epsilon)
+        )  # the same, in the form of other randomised response
     # With more links than a loss has, several are one, and the last one is made as long as the others.
     in_each = -(-sensitivity // MOST)
     n_links = -(-sensitivity // in_each)
@@ -206,7 +231,11 @@ def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
         return None
     number = round_up(epsilon)
     if share == 1:
-        mu = 2 * sqrt(2) * erfinv(tanh(number / 2)) if number < 1 else -2 * ndtri(1 / (1 + exp(number)))
+        mu = (
+            2 * sqrt(2) * erfinv(tanh(number / 2))
+            if number < 1
+            else -2 * ndtri(1 / (1 + exp(number)))
+        )
     else:
         share = max(share, _RAREST)
         likely, rare = share / (1 + exp(-number)), share / (1 + exp(number))
@@ -220,7 +249,11 @@ def pure_epsilon(mu_squared: float) -> float:
     """Return the largest epsilon, but for rounding, of which `pure_mu` is at most a number."""
     mu = min(sqrt(mu_squared), 64.0)  # more than that of 500
     tail = ndtr(-mu / 2)
-    epsilon = float(2 * atanh(erf(mu / 2 / sqrt(2))) if mu < 1 else min(log((1 - tail) / tail), 500.0))
+    epsilon = float(
+        2 * atanh(erf(mu / 2 / sqrt(2)))
+        if mu < 1
+        else min(log((1 - tail) / tail), 500.0)
+    )
     while epsilon and Fraction(pure_mu(Fraction(epsilon)) or 0) ** 2 > mu_squared:
         epsilon *= 1 - 2.0**-28
     return epsilon

@@ -95,7 +95,11 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     most = _sum(others)
     if others and _within_margins(others, most, mu) and math.isfinite(allowed):
         found = _search([Kind.of(one) for one in others], mu, allowed, float(most))
-        basic = basic if found is None else min(basic, Fraction(found) + _SLACK * (most + Fraction(mu)))
+        basic = (
+            basic
+            if found is None
+            else min(basic, Fraction(found) + _SLACK * (most + Fraction(mu)))
+        )
     return round_up(basic)
 
 
@@ -105,7 +109,11 @@ def _sum(losses: Iterable[Loss]) -> Fraction:
 
 def gaussian_square(losses: Iterable[Loss]) -> Fraction:
     """Return the square of mu of all Gaussian losses together."""
-    squares = (one.count * Fraction(one.mu) ** 2 for one in losses if isinstance(one, GaussianLoss))
+    squares = (
+        one.count * Fraction(one.mu) ** 2
+        for one in losses
+        if isinstance(one, GaussianLoss)
+    )
     return sum(squares, Fraction(0))
 
 
@@ -137,7 +145,12 @@ def _shortened(number: Fraction) -> Fraction:
 def _within_margins(losses: Sequence[Loss], pure: Fraction, mu: float) -> bool:
     largest = max(one._pure or Fraction(0) for one in losses)
     few = sum(one.count for one in losses) <= _MOST
-    return few and largest <= _LARGEST and pure > Fraction(1, 1 << 30) and (mu == 0 or 2.0**-30 < mu < 2.0**5)
+    return (
+        few
+        and largest <= _LARGEST
+        and pure > Fraction(1, 1 << 30)
+        and (mu == 0 or 2.0**-30 < mu < 2.0**5)
+    )
 
 
 @dataclass(frozen=True)
@@ -156,7 +169,11 @@ class Kind:
     def symmetric(count: int, radii: NDArray[Any], weights: NDArray[Any]) -> Kind:
         radii, weights = radii[weights > 0], weights[weights > 0]
         gains = np.log(weights) - np.logaddexp(0, -radii)
-        return Kind(count, np.concatenate([radii, -radii]), np.concatenate([gains, gains - radii]))
+        return Kind(
+            count,
+            np.concatenate([radii, -radii]),
+            np.concatenate([gains, gains - radii]),
+        )
 
     def variation(self) -> float:
         """Return the total variation of one of them."""
@@ -181,19 +198,29 @@ class Kind:
         rest, radii = (places - below) * step, places * step
         upper = (below + 1) * step
         share = np.sinh(rest / 2) / math.sinh(step / 2) * np.exp((upper - radii) / 2)
-        share = np.minimum(share * (1 + np.exp(-upper)) / (1 + np.exp(-radii)) * (1 + _MARGIN), 1)
+        share = np.minimum(
+            share * (1 + np.exp(-upper)) / (1 + np.exp(-radii)) * (1 + _MARGIN), 1
+        )
         weights = np.exp(self.logs[:half] + np.logaddexp(0, -self.values[:half]))
         points = np.concatenate([below, below + 1]).astype(np.int64)
         points, where = np.unique(points, return_inverse=True)
-        split = np.bincount(where, np.concatenate([weights * (1 - share), weights * share]))
+        split = np.bincount(
+            where, np.concatenate([weights * (1 - share), weights * share])
+        )
         points, split = points[split > 0], split[split > 0]
-        return np.concatenate([points, -points]), Kind.symmetric(self.count, points * step, split)
+        return np.concatenate([points, -points]), Kind.symmetric(
+            self.count, points * step, split
+        )
 
 
-def _search(kinds: Sequence[Kind], mu: float, allowed: float, pure: float) -> float | None:
+def _search(
+    kinds: Sequence[Kind], mu: float, allowed: float, pure: float
+) -> float | None:
     """Find the smallest epsilon of which delta is proven to be at most e**allowed, None if none is."""
     # Total variations add up, and a tilt for larger epsilons shows little at 0.
-    if mu == 0 and sum(kind.count * kind.variation() for kind in kinds) * (1 + 2.0**-30) <= math.exp(allowed):
+    if mu == 0 and sum(kind.count * kind.variation() for kind in kinds) * (
+        1 + 2.0**-30
+    ) <= math.exp(allowed):
         return 0.0
     tilt, guess = _best_tilt(kinds, mu, allowed)
     total = _Total.of(kinds, mu, tilt, pure)
@@ -202,7 +229,13 @@ def _search(kinds: Sequence[Kind], mu: float, allowed: float, pure: float) -> fl
     if not high:
         return high
     tolerance = 2.0**-34 * (pure + mu)
-    found = brentq(lambda epsilon: total.log_delta(epsilon) - allowed, 0.0, high, xtol=tolerance, rtol=2.0**-48)
+    found = brentq(
+        lambda epsilon: total.log_delta(epsilon) - allowed,
+        0.0,
+        high,
+        xtol=tolerance,
+        rtol=2.0**-48,
+    )
     # Only what is proven counts; the search itself may end on either side.
     ends = (found, found + tolerance, found + 16 * tolerance, high)
     return next(one for one in ends if total.log_delta(one) <= allowed)
@@ -210,12 +243,18 @@ def _search(kinds: Sequence[Kind], mu: float, allowed: float, pure: float) -> fl
 
 def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float, float]:
     """Return the tilt, which is the order minus 1, of the smallest epsilon by Rényi's divergences, and this."""
-    spread = sum(kind.count * float(kind.tilted(0.0) @ kind.values**2) for kind in kinds) + mu * mu
+    spread = (
+        sum(kind.count * float(kind.tilted(0.0) @ kind.values**2) for kind in kinds)
+        + mu * mu
+    )
     scale = math.sqrt(spread + 1e-300)
 
     def epsilon(log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
-        divergence = sum(kind.count * kind.cumulant(tilt) for kind in kinds) + tilt * (tilt + 1) * mu * mu / 2
+        divergence = (
+            sum(kind.count * kind.cumulant(tilt) for kind in kinds)
+            + tilt * (tilt + 1) * mu * mu / 2
+        )
         order = tilt * math.log(tilt) - (1 + tilt) * math.log1p(tilt)
         return (divergence - allowed + order) / tilt
 
@@ -223,7 +262,9 @@ def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float,
     for _ in range(3):
         found = [epsilon(one) for one in tilts.tolist()]
         best = min(range(len(found)), key=found.__getitem__)
-        tilts = np.linspace(tilts[max(best - 1, 0)], tilts[min(best + 1, tilts.size - 1)], 9)
+        tilts = np.linspace(
+            tilts[max(best - 1, 0)], tilts[min(best + 1, tilts.size - 1)], 9
+        )
     return math.exp(tilts[4]), max(min(found), 0.0)
 
 
@@ -242,12 +283,24 @@ class _Total:
 
     @staticmethod
     def of(kinds: Sequence[Kind], mu: float, tilt: float, pure: float) -> _Total:
-        center = sum(kind.count * float(kind.tilted(tilt) @ kind.values) for kind in kinds)
-        spread = sum(kind.count * float(kind.tilted(tilt) @ kind.values**2) for kind in kinds)
+        center = sum(
+            kind.count * float(kind.tilted(tilt) @ kind.values) for kind in kinds
+        )
+        spread = sum(
+            kind.count * float(kind.tilted(tilt) @ kind.values**2) for kind in kinds
+        )
         n_losses = sum(kind.count for kind in kinds)
-        reaches = [1 / math.sqrt(spread + 1e-300) * 2.0**power for power in range(-4, 9)]
-        cumulants = {s: sum(kind.count * kind.cumulant(tilt + s) for kind in kinds) for s in (0.0, *reaches)}
-        lower = {s: sum(kind.count * kind.cumulant(tilt - s) for kind in kinds) for s in reaches}
+        reaches = [
+            1 / math.sqrt(spread + 1e-300) * 2.0**power for power in range(-4, 9)
+        ]
+        cumulants = {
+            s: sum(kind.count * kind.cumulant(tilt + s) for kind in kinds)
+            for s in (0.0, *reaches)
+        }
+        lower = {
+            s: sum(kind.count * kind.cumulant(tilt - s) for kind in kinds)
+            for s in reaches
+        }
         up = min((cumulants[s] - cumulants[0.0] + _FAR) / s for s in reaches) - center
         down = min((lower[s] - cumulants[0.0] + _FAR) / s for s in reaches) + center
         points = _POINTS
@@ -268,10 +321,18 @@ class _Total:
             log_mean += kind.count * kind.cumulant(tilt)
         masses = np.roll(np.fft.irfft(transform, points), -(first % points))
         top = (first + points) * step
-        tails = [sum(kind.count * kind.cumulant(tilt + s) for _, kind in placed) - (tilt + s) * top for s in reaches]
+        tails = [
+            sum(kind.count * kind.cumulant(tilt + s) for _, kind in placed)
+            - (tilt + s) * top
+            for s in reaches
+        ]
         # Below the window: under the tilted law, where the largest weight is at most E[e**(tilt G)] of Gaussian loss G.
         shift = tilt * (tilt + 1) * mu * mu / 2 - log_mean
-        low = [sum(kind.count * kind.cumulant(tilt - s) for _, kind in placed) + s * first * step for s in reaches]
+        low = [
+            sum(kind.count * kind.cumulant(tilt - s) for _, kind in placed)
+            + s * first * step
+            for s in reaches
+        ]
         widest = sum(kind.count * int(places.max()) for places, kind in placed)
         return _Total(
             mu,
@@ -293,13 +354,25 @@ class _Total:
         # Without Gaussian noise, losses up to epsilon have no weight.
         first = int(np.searchsorted(self.losses, epsilon)) if self.mu == 0 else 0
         gaps = epsilon - self.losses[first:]
-        weights = _pure_delta(gaps, self.tilt) if self.mu == 0 else _gaussian_delta(gaps, self.mu, self.tilt)
+        weights = (
+            _pure_delta(gaps, self.tilt)
+            if self.mu == 0
+            else _gaussian_delta(gaps, self.mu, self.tilt)
+        )
         rounding = self.error * float(np.linalg.norm(weights)) + 1e-250
-        total = float(weights @ self.masses[first:]) + rounding + float(np.exp(self.log_low))
+        total = (
+            float(weights @ self.masses[first:])
+            + rounding
+            + float(np.exp(self.log_low))
+        )
         if not math.isfinite(total):
             return math.inf
-        operations = self.error / _TRANSFORM + self.tilt * (abs(epsilon) + float(np.abs(self.losses[[0, -1]]).max()))
-        bulk = self.log_mean - self.tilt * epsilon + math.log(total) + operations * _MARGIN
+        operations = self.error / _TRANSFORM + self.tilt * (
+            abs(epsilon) + float(np.abs(self.losses[[0, -1]]).max())
+        )
+        bulk = (
+            self.log_mean - self.tilt * epsilon + math.log(total) + operations * _MARGIN
+        )
         return float(np.logaddexp(bulk, self.log_tail))
 
 
@@ -319,16 +392,22 @@ def _pure_delta(gaps: NDArray[np.float64], tilt: float) -> NDArray[np.float64]:
     return np.exp(tilt * gaps) * -np.expm1(gaps)
 
 
-def _gaussian_delta(gaps: NDArray[np.float64], mu: float, tilt: float) -> NDArray[np.float64]:
+def _gaussian_delta(
+    gaps: NDArray[np.float64], mu: float, tilt: float
+) -> NDArray[np.float64]:
     """Return upper bounds of ``e**(tilt * gap) * delta_mu(gap)``."""
     near, far = gaps / mu - mu / 2, gaps / mu + mu / 2
     weights = np.empty_like(gaps)
     upper = near >= 0
     # With the density phi and Mills' ratio R, delta is phi(near) * (R(near) - R(far)).
     root = math.sqrt(0.5)
-    ratios = erfcx(near[upper] * root) * (1 + _SPECIAL) - erfcx(far[upper] * root) * (1 - _SPECIAL)
+    ratios = erfcx(near[upper] * root) * (1 + _SPECIAL) - erfcx(far[upper] * root) * (
+        1 - _SPECIAL
+    )
     weights[upper] = np.exp(tilt * gaps[upper] - near[upper] ** 2 / 2) * ratios / 2
     lower = ~upper
-    inside = ndtr(-near[lower]) * (1 + _SPECIAL) - np.exp(gaps[lower]) * ndtr(-far[lower]) * (1 - _SPECIAL)
+    inside = ndtr(-near[lower]) * (1 + _SPECIAL) - np.exp(gaps[lower]) * ndtr(
+        -far[lower]
+    ) * (1 - _SPECIAL)
     weights[lower] = np.exp(tilt * gaps[lower]) * inside
     return weights

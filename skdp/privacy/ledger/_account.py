@@ -40,7 +40,17 @@ from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_relation
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy._zcdp import largest_rho, zcdp_epsilon
 from skdp.privacy.accounting import pure_epsilon
-from skdp.privacy.ledger._sums import EXACT, INFINITE, NAMES, NOTHING, Sums, added_by, as_decimal, exactly, rounded_down
+from skdp.privacy.ledger._sums import (
+    EXACT,
+    INFINITE,
+    NAMES,
+    NOTHING,
+    Sums,
+    added_by,
+    as_decimal,
+    exactly,
+    rounded_down,
+)
 
 
 @dataclass(frozen=True)
@@ -63,8 +73,16 @@ class Budget:
 
     def numbers(self) -> dict[str, float]:
         """Return the parameters of a ledger that are given."""
-        given = {name: value for name, value in asdict(self).items() if name != "relation" and value is not None}
-        return {name: value for name, value in given.items() if name != "filter_delta" or value}
+        given = {
+            name: value
+            for name, value in asdict(self).items()
+            if name != "relation" and value is not None
+        }
+        return {
+            name: value
+            for name, value in given.items()
+            if name != "filter_delta" or value
+        }
 
     def content(self) -> dict[str, Any]:
         """Return the fields of its record."""
@@ -73,21 +91,35 @@ class Budget:
     @property
     def limits(self) -> Sums:
         """The largest sums."""
-        return _limits(self.epsilon or 0.0, self.delta or 0.0, self.filter_delta, self.rho, self.mu)
+        return _limits(
+            self.epsilon or 0.0, self.delta or 0.0, self.filter_delta, self.rho, self.mu
+        )
 
 
 @lru_cache
-def _limits(epsilon: float, delta: float, filter_delta: float, rho: float | None, mu: float | None) -> Sums:
+def _limits(
+    epsilon: float,
+    delta: float,
+    filter_delta: float,
+    rho: float | None,
+    mu: float | None,
+) -> Sums:
     endless = Sums(*[INFINITE] * 6)
     if rho is not None:
         return replace(endless, failure=Decimal(0), rho=as_decimal(rho))
     if mu is not None:
-        return replace(endless, failure=Decimal(0), mu_squared=exactly(lambda: as_decimal(mu) * as_decimal(mu)))
+        return replace(
+            endless,
+            failure=Decimal(0),
+            mu_squared=exactly(lambda: as_decimal(mu) * as_decimal(mu)),
+        )
     if not filter_delta:
         return replace(endless, epsilon=as_decimal(epsilon), delta=as_decimal(delta))
     largest = -round_up(-largest_rho(Fraction(epsilon), Fraction(filter_delta)))
     own = exactly(lambda: as_decimal(delta) - as_decimal(filter_delta))
-    return replace(endless, failure=own, pure=as_decimal(epsilon), rho=as_decimal(largest))
+    return replace(
+        endless, failure=own, pure=as_decimal(epsilon), rho=as_decimal(largest)
+    )
 
 
 def read_budget(
@@ -107,7 +139,9 @@ def read_budget(
     if epsilon is None:
         for name, number in (("delta", delta), ("filter_delta", filter_delta)):
             if number:
-                raise ValueError(f"{name} is given together with epsilon; a budget of rho or mu has none")
+                raise ValueError(
+                    f"{name} is given together with epsilon; a budget of rho or mu has none"
+                )
         name, number = ("rho", rho) if mu is None else ("mu", mu)
         limit = float(check_epsilon(number, name=name))
         check_epsilon(limit, name=name)  # a fraction may be below the floats
@@ -115,8 +149,12 @@ def read_budget(
     check_epsilon(float(check_epsilon(epsilon)))
     check_delta(delta or 0.0)
     if check_delta(filter_delta or 0.0, name="filter_delta") > Fraction(delta or 0.0):
-        raise ValueError(f"filter_delta must be at most delta, got {filter_delta} and {delta}")
-    return Budget(float(epsilon), float(delta or 0.0), relation, float(filter_delta or 0.0))
+        raise ValueError(
+            f"filter_delta must be at most delta, got {filter_delta} and {delta}"
+        )
+    return Budget(
+        float(epsilon), float(delta or 0.0), relation, float(filter_delta or 0.0)
+    )
 
 
 def given_budget(**numbers: Any) -> Budget | None:
@@ -124,7 +162,9 @@ def given_budget(**numbers: Any) -> Budget | None:
     if any(numbers[name] is not None for name in ("epsilon", "rho", "mu")):
         return read_budget(**numbers)
     if any(numbers.values()):
-        raise ValueError("delta, filter_delta and relation are given together with the budget, or left out with it")
+        raise ValueError(
+            "delta, filter_delta and relation are given together with the budget, or left out with it"
+        )
     return None
 
 
@@ -148,7 +188,15 @@ class Charge:
         """Make the charge of a guarantee in the relation of the ledger."""
         charged = guarantee.to(relation)
         time = datetime.now(UTC).isoformat(timespec="microseconds")
-        return cls(what, as_decimal(charged.epsilon), as_decimal(charged.delta), relation, guarantee, time, charged)
+        return cls(
+            what,
+            as_decimal(charged.epsilon),
+            as_decimal(charged.delta),
+            relation,
+            guarantee,
+            time,
+            charged,
+        )
 
     def to(self, relation: Relation | None) -> Charge:
         """Return the charge in another relation."""
@@ -164,7 +212,14 @@ def sums_of(charge: Charge) -> Sums:
     if charge.added is not None:
         return charge.added
     added = added_by(charge.converted or charge.guarantee.to(charge.relation))
-    return Sums(charge.epsilon, charge.delta, added.failure, added.pure, added.rho, added.mu_squared)
+    return Sums(
+        charge.epsilon,
+        charge.delta,
+        added.failure,
+        added.pure,
+        added.rho,
+        added.mu_squared,
+    )
 
 
 @dataclass(frozen=True)
@@ -193,14 +248,20 @@ class Account:
         sums, relation = self.sums, charge.relation
         if relation != (self.budget.relation or relation):
             if self.declared or relation != "replace":
-                raise ValueError("the charge is in another neighbouring relation than the ledger")
+                raise ValueError(
+                    "the charge is in another neighbouring relation than the ledger"
+                )
             if self.replaced is None:
-                raise ValueError("an earlier charge implies nothing for replacing a record")
+                raise ValueError(
+                    "an earlier charge implies nothing for replacing a record"
+                )
             sums = self.replaced
         added = sums_of(charge)
         return replace(
             self,
-            budget=self.budget if self.budget.relation == relation else replace(self.budget, relation=relation),
+            budget=self.budget
+            if self.budget.relation == relation
+            else replace(self.budget, relation=relation),
             sums=sums.plus(added),
             replaced=self._replaced(charge, added),
             n_charges=self.n_charges + 1,
@@ -219,7 +280,11 @@ class Account:
     @property
     def lasting_relation(self) -> Relation | None:
         """The relation of the ledger, None if it may still change."""
-        return self.budget.relation if self.declared or self.budget.relation == "replace" else None
+        return (
+            self.budget.relation
+            if self.declared or self.budget.relation == "replace"
+            else None
+        )
 
     def exceeds(self, name: str) -> bool:
         """Whether a sum is larger than its limit."""
@@ -229,7 +294,9 @@ class Account:
     def fits(self) -> bool:
         """Whether the budget admits all charges."""
         over = {name for name in NAMES if self.exceeds(name)}
-        return not over or (bool(self.budget.filter_delta) and over in ({"pure"}, {"rho"}))
+        return not over or (
+            bool(self.budget.filter_delta) and over in ({"pure"}, {"rho"})
+        )
 
     @property
     def spent(self) -> tuple[float, float]:
@@ -242,7 +309,11 @@ class Account:
         delta = exactly(lambda: sums.failure + as_decimal(self.budget.filter_delta))
         epsilons = [float(sums.pure)]
         if sums.rho.is_finite():
-            epsilons.append(zcdp_epsilon(Fraction(sums.rho), Fraction(self.budget.filter_delta)) if sums.rho else 0.0)
+            epsilons.append(
+                zcdp_epsilon(Fraction(sums.rho), Fraction(self.budget.filter_delta))
+                if sums.rho
+                else 0.0
+            )
         # Of a sum of rho that the budget admits, the epsilon may be more by rounding.
         return min(*epsilons, self.budget.epsilon or math.inf), float(delta)
 

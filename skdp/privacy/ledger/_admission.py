@@ -52,7 +52,9 @@ def admitted(
             charge = reduced(charge)
         after = account.after(charge)
     except ValueError as error:
-        raise ValueError(f"{what}: {error}; the ledger is for {account.budget.relation!r}") from None
+        raise ValueError(
+            f"{what}: {error}; the ledger is for {account.budget.relation!r}"
+        ) from None
     if not after.fits:
         raise BudgetExceeded(
             f"{what} asks for {_shortfall(charge, account, after)} left. Nothing was released. It would be charge "
@@ -102,7 +104,9 @@ def _reported_names(charge_sums: Sums, exceeded_names: list[str]) -> list[str]:
     if exceeded_names != ["pure", "rho"]:
         return exceeded_names[:1]
     # Of a filter, either rule would do: a charge is told of those for which it states an amount.
-    stated_names = [name for name in exceeded_names if getattr(charge_sums, name).is_finite()]
+    stated_names = [
+        name for name in exceeded_names if getattr(charge_sums, name).is_finite()
+    ]
     return stated_names or exceeded_names
 
 

@@ -63,17 +63,25 @@ class FileBook:
         self.path = path
         self._position = Position()
         if budget is None and not path.exists():
-            raise FileNotFoundError(f"there is no ledger {path}; give epsilon= (or rho= or mu=) to make one")
+            raise FileNotFoundError(
+                f"there is no ledger {path}; give epsilon= (or rho= or mu=) to make one"
+            )
         if not path.parent.is_dir():
-            raise FileNotFoundError(f"the ledger {path} cannot be made: there is no such folder")
+            raise FileNotFoundError(
+                f"the ledger {path} cannot be made: there is no such folder"
+            )
         with _turn.take() as first:
             if not first:
                 raise RuntimeError(INTERRUPTED)
             with self._opened(make=budget):
                 known = self._known()
         # As declared: the first charge for replacing a record may still change the relation.
-        self.budget = known.budget if known.declared else replace(known.budget, relation=None)
-        wanted = budget and replace(budget, relation=budget.relation or known.budget.relation)
+        self.budget = (
+            known.budget if known.declared else replace(known.budget, relation=None)
+        )
+        wanted = budget and replace(
+            budget, relation=budget.relation or known.budget.relation
+        )
         if wanted not in (None, known.budget):
             raise ValueError(
                 f"the ledger {path} was made with {known.budget}, and is now opened with {budget}; leave out the "
@@ -150,7 +158,10 @@ class FileBook:
             try:
                 while not _lock(file):
                     if time.monotonic() > deadline:
-                        raise TimeoutError(errno.ETIMEDOUT, f"another process has locked it for {_PATIENCE:g} s")
+                        raise TimeoutError(
+                            errno.ETIMEDOUT,
+                            f"another process has locked it for {_PATIENCE:g} s",
+                        )
                     time.sleep(_PAUSE)
                 if self._is_at_its_path(file):
                     return file
@@ -165,7 +176,9 @@ class FileBook:
         if not stat.S_ISREG(status.st_mode):
             raise Damaged("it is no regular file")
         if status.st_nlink > 1:
-            raise Damaged(f"it has {status.st_nlink} names (hard links); a ledger has one")
+            raise Damaged(
+                f"it has {status.st_nlink} names (hard links); a ledger has one"
+            )
         return (status.st_dev, status.st_ino) == (there.st_dev, there.st_ino)
 
     def _read(self, file: FileIO) -> None:
@@ -175,19 +188,25 @@ class FileBook:
         if self._position.account is not None:
             file.seek(self._position.offset - TAIL_SIZE)
             if digest_of(file.read(TAIL_SIZE)) != self._position.digest:
-                raise Damaged("lines that were read before have changed, or are missing")
+                raise Damaged(
+                    "lines that were read before have changed, or are missing"
+                )
         for position in _positions(file, self._position):
             if position.count == count and position.digest != digest:
                 raise Damaged("its first line does not belong to the others")
         if position.count < count:
-            raise Damaged(f"{count - max(position.count, 0)} of its {count} charges are missing at the end")
+            raise Damaged(
+                f"{count - max(position.count, 0)} of its {count} charges are missing at the end"
+            )
         if position.account is None:
             raise Damaged("its second line, the budget, is missing")
         self._position = position
 
     def _append(self, file: FileIO, line: bytes) -> None:
         if os.fstat(file.fileno()).st_size > self._position.offset:
-            file.truncate(self._position.offset)  # an incomplete line: its process was killed before a release
+            file.truncate(
+                self._position.offset
+            )  # an incomplete line: its process was killed before a release
         after = self._position.after(line)  # a line that cannot be read is not written
         _write(file, self._position.offset, line)
         os.fsync(file.fileno())
@@ -204,10 +223,14 @@ class FileBook:
                 f"{self.path} is no ledger, or not as it was written: {error}; nothing was released"
             ) from None
         except FileNotFoundError:
-            raise FileNotFoundError(f"the ledger {self.path} is gone; nothing was released") from None
+            raise FileNotFoundError(
+                f"the ledger {self.path} is gone; nothing was released"
+            ) from None
         except OSError as error:
             why = error.strerror or error
-            raise OSError(f"the ledger {self.path} cannot be used, nothing was released: {why}") from error
+            raise OSError(
+                f"the ledger {self.path} cannot be used, nothing was released: {why}"
+            ) from error
 
 
 def _positions(file: FileIO, position: Position) -> Iterator[Position]:

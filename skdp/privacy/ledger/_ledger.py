@@ -162,7 +162,12 @@ class PrivacyLedger(LedgerView):
         relation: Relation | None = None,
     ) -> None:
         budget = given_budget(
-            epsilon=epsilon, delta=delta, filter_delta=filter_delta, rho=rho, mu=mu, relation=relation
+            epsilon=epsilon,
+            delta=delta,
+            filter_delta=filter_delta,
+            rho=rho,
+            mu=mu,
+            relation=relation,
         )
         self._path = None
         if path is None:
@@ -171,7 +176,9 @@ class PrivacyLedger(LedgerView):
             self._book = MemoryBook(budget)
         else:
             if not isinstance(path, str | os.PathLike):
-                raise TypeError(f"path must be a path, got {type(path).__name__}; the budget is epsilon=")
+                raise TypeError(
+                    f"path must be a path, got {type(path).__name__}; the budget is epsilon="
+                )
             self._path = Path(path).resolve()
             self._book = FileBook(self._path, budget)
 
@@ -236,7 +243,11 @@ class PrivacyLedger(LedgerView):
             self._book.add(partial(admitted, what, guarantee))
 
     def plan(
-        self, guarantees: Iterable[PrivacyGuarantee], what: str, *, delta: float | Fraction | None = None
+        self,
+        guarantees: Iterable[PrivacyGuarantee],
+        what: str,
+        *,
+        delta: float | Fraction | None = None,
     ) -> PrivacyLedger:
         """Charge a fixed list of releases as one, and return a ledger that admits each of them once.
 
@@ -277,10 +288,14 @@ class PrivacyLedger(LedgerView):
         (4.77, 9.9)
         """
         if open_rows(self._book) is not None:
-            raise RuntimeError("a plan is for all rows, also those of other parts: make it outside of parallel()")
+            raise RuntimeError(
+                "a plan is for all rows, also those of other parts: make it outside of parallel()"
+            )
         releases = read_releases(guarantees)
         book = PlanBook(releases)
-        self.charge(book.in_decimals(compose(releases, delta=delta), summed=delta is None), what)
+        self.charge(
+            book.in_decimals(compose(releases, delta=delta), summed=delta is None), what
+        )
         return PrivacyLedger._of_book(book)
 
     def parallel(self) -> ParallelRows:
@@ -351,7 +366,9 @@ class PrivacyLedger(LedgerView):
 
     def _record(self) -> PrivacyLedger:
         """Return a copy that can only be read."""
-        return PrivacyLedger._of_book(RecordBook(self._book.budget, self._book.charges()))
+        return PrivacyLedger._of_book(
+            RecordBook(self._book.budget, self._book.charges())
+        )
 
     def __sklearn_clone__(self) -> Self:
         return self

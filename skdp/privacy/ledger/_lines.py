@@ -42,10 +42,16 @@ def head(count: int, digest: str) -> bytes:
 
 def read_head(line: bytes) -> tuple[int, str]:
     record = _parsed(line, 1)
-    version, count, digest = (record.get(name) for name in ("skdp_ledger", "charges", "hash"))
+    version, count, digest = (
+        record.get(name) for name in ("skdp_ledger", "charges", "hash")
+    )
     if isinstance(version, int) and version > _VERSION:
         raise Damaged("it was made by a later version of skdp")
-    if not isinstance(count, int) or not isinstance(digest, str) or head(count, digest) != line:
+    if (
+        not isinstance(count, int)
+        or not isinstance(digest, str)
+        or head(count, digest) != line
+    ):
         raise Damaged("its first line is not that of a ledger")
     return count, digest
 
@@ -53,7 +59,11 @@ def read_head(line: bytes) -> tuple[int, str]:
 def _parsed(text: bytes, number: int) -> dict[str, Any]:
     try:
         record = json.loads(text, parse_float=Decimal)
-    except (ValueError, ArithmeticError, RecursionError):  # not UTF-8, impossible exponents, deep nesting
+    except (
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+    ):  # not UTF-8, impossible exponents, deep nesting
         record = None
     if not isinstance(record, dict):
         raise Damaged(f"its line {number} cannot be read")
@@ -83,10 +93,21 @@ def beginning(budget: Budget) -> bytes:
 def line_of(charge: Charge, previous: str) -> bytes:
     """Return the line of a charge, with the complete guarantee."""
     stated = charge.guarantee._packed()
-    stated["scope"] = [name if isinstance(name, str | int) else str(name) for name in stated["scope"]]
-    stated["losses"], stated["secure"] = json.loads(stated["losses"]), bool(stated["secure"])
+    stated["scope"] = [
+        name if isinstance(name, str | int) else str(name) for name in stated["scope"]
+    ]
+    stated["losses"], stated["secure"] = (
+        json.loads(stated["losses"]),
+        bool(stated["secure"]),
+    )
     amounts = {"epsilon": float(charge.epsilon), "delta": float(charge.delta)}
-    record = {"what": charge.what, **amounts, "relation": charge.relation, "guarantee": stated, "time": charge.time}
+    record = {
+        "what": charge.what,
+        **amounts,
+        "relation": charge.relation,
+        "guarantee": stated,
+        "time": charge.time,
+    }
     if charge.added is not None:
         record["added"] = charge.added.written()
     return _signed(record, previous)
@@ -104,14 +125,23 @@ def _read_charge(record: dict[str, Any]) -> Charge:
         amounts = Decimal(record["epsilon"]), Decimal(record["delta"])
         added = Sums.read(*amounts, record["added"]) if "added" in record else None
         guarantee = _guarantee(*stated.items())
-        return Charge(record["what"], *amounts, record["relation"], guarantee, record["time"], added=added)
+        return Charge(
+            record["what"],
+            *amounts,
+            record["relation"],
+            guarantee,
+            record["time"],
+            added=added,
+        )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Damaged("a guarantee in it cannot be read") from None
 
 
 @lru_cache  # most charges of a ledger have the same guarantees
 def _guarantee(*stated: tuple[str, Any]) -> PrivacyGuarantee:
-    options: dict[str, Any] = {name: float(one) if isinstance(one, Decimal) else one for name, one in stated}
+    options: dict[str, Any] = {
+        name: float(one) if isinstance(one, Decimal) else one for name, one in stated
+    }
     return PrivacyGuarantee._unpacked(options)
 
 
@@ -129,11 +159,26 @@ class Position:
         number, digest = self.count + 3, digest_of(line)
         body = line[: -_HASH - 14]
         expected = sha256(self.digest.encode() + body).hexdigest()
-        if line[-_HASH - 14 :] != f', "hash": "{digest}"}}\n'.encode() or digest != expected:
-            raise Damaged(f"its line {number} is not what was written there, or lines before it are missing")
+        if (
+            line[-_HASH - 14 :] != f', "hash": "{digest}"}}\n'.encode()
+            or digest != expected
+        ):
+            raise Damaged(
+                f"its line {number} is not what was written there, or lines before it are missing"
+            )
         record = _parsed(body + b"}", number)
-        account = _opened(record) if self.account is None else _charged(self.account, record, number)
-        return replace(self, offset=self.offset + len(line), count=self.count + 1, digest=digest, account=account)
+        account = (
+            _opened(record)
+            if self.account is None
+            else _charged(self.account, record, number)
+        )
+        return replace(
+            self,
+            offset=self.offset + len(line),
+            count=self.count + 1,
+            digest=digest,
+            account=account,
+        )
 
 
 def _opened(record: dict[str, Any]) -> Account:
@@ -142,7 +187,10 @@ def _opened(record: dict[str, Any]) -> Account:
         raise Damaged("its line 2 has no budget")
     try:
         amounts = {name: value for name, value in stated.items() if name != "relation"}
-        numbers = {name: None if value is None else float(_amount(value, 2)) for name, value in amounts.items()}
+        numbers = {
+            name: None if value is None else float(_amount(value, 2))
+            for name, value in amounts.items()
+        }
         budget = read_budget(relation=stated.get("relation"), **numbers)
     except (TypeError, ValueError):
         raise Damaged("its line 2 has an impossible budget") from None
@@ -157,15 +205,25 @@ def _charged(account: Account, record: dict[str, Any], number: int) -> Account:
     except Damaged:
         raise
     except ValueError:
-        raise Damaged(f"its line {number} has another neighbouring relation than the ledger") from None
+        raise Damaged(
+            f"its line {number} has another neighbouring relation than the ledger"
+        ) from None
     if not account.fits:
-        raise Damaged(f"its line {number} spends more than the budget, which no ledger allows")
+        raise Damaged(
+            f"its line {number} spends more than the budget, which no ledger allows"
+        )
     return account
 
 
 def _amount(value: Any, number: int) -> Decimal:
-    if not isinstance(value, Decimal | int) or isinstance(value, bool) or not 0 <= Decimal(value) < _HUGE:
-        raise Damaged(f"its line {number} has an amount that is no number of at least 0")
+    if (
+        not isinstance(value, Decimal | int)
+        or isinstance(value, bool)
+        or not 0 <= Decimal(value) < _HUGE
+    ):
+        raise Damaged(
+            f"its line {number} has an amount that is no number of at least 0"
+        )
     return Decimal(value)
 
 

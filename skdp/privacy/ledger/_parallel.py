@@ -76,9 +76,13 @@ class ParallelRows:
     def __init__(self, ledger: LedgerView) -> None:
         book = ledger._book
         if type(book) is not MemoryBook and type(book) is not FileBook:
-            raise TypeError("parallel is of a ledger with a budget of its own, not of a plan or a record")
+            raise TypeError(
+                "parallel is of a ledger with a budget of its own, not of a plan or a record"
+            )
         if open_rows(book) is not None:
-            raise RuntimeError("rows of another block are open for this ledger: what is released is of one part")
+            raise RuntimeError(
+                "rows of another block are open for this ledger: what is released is of one part"
+            )
         if book.account().lasting_relation == "add_remove":
             raise ValueError(
                 "parallel needs a ledger for replacing a record: with relation='add_remove', one more record moves the "
@@ -97,7 +101,9 @@ class ParallelRows:
 
     def __reduce__(self) -> Any:
         # Copies would count the same rows by themselves, and charge each time what is beyond the same sums.
-        raise TypeError("a block of parallel releases cannot be copied or pickled: its rows are counted once")
+        raise TypeError(
+            "a block of parallel releases cannot be copied or pickled: its rows are counted once"
+        )
 
     def __exit__(self, *error: object) -> None:
         self._ended = True
@@ -109,11 +115,15 @@ class ParallelRows:
         chosen = _read_positions(positions)
         self._check_process()
         if open_rows(self._book) is not None:
-            raise RuntimeError("other rows are open for this ledger: what is released inside is of one part")
+            raise RuntimeError(
+                "other rows are open for this ledger: what is released inside is of one part"
+            )
         with self._lock:
             self._check_open()
             if self._positions is not None:
-                raise RuntimeError("other rows are open in this block: what is released inside is of one part")
+                raise RuntimeError(
+                    "other rows are open in this block: what is released inside is of one part"
+                )
             self._positions = chosen
         token = _open.set((*_open.get(), (self, chosen)))
         try:
@@ -132,17 +142,26 @@ class ParallelRows:
 
     def _check_open(self) -> None:
         if self._ended:
-            raise RuntimeError("this block of parallel releases has ended, and nothing was released")
+            raise RuntimeError(
+                "this block of parallel releases has ended, and nothing was released"
+            )
 
     def _charge(
-        self, positions: NDArray[np.intp], guarantee: PrivacyGuarantee, what: str, *, only_check: bool = False
+        self,
+        positions: NDArray[np.intp],
+        guarantee: PrivacyGuarantee,
+        what: str,
+        *,
+        only_check: bool = False,
     ) -> None:
         """Charge a release from the rows that are open; called by the ledger."""
         self._check_process()
         with self._lock:
             self._check_open()
             if self._positions is not positions:  # of a thread that outlived them
-                raise RuntimeError("the rows of this release are not open any more, and nothing was released")
+                raise RuntimeError(
+                    "the rows of this release are not open any more, and nothing was released"
+                )
             if guarantee.max_rows_per_person > 1:
                 raise ValueError(
                     f"{what} is for persons with up to {guarantee.max_rows_per_person} rows, which may be in several "
@@ -152,7 +171,9 @@ class ParallelRows:
 
             def reduced(charge: Charge) -> Charge:
                 after[:] = [self._sums.after(positions, sums_of(charge))]
-                return _exceeding(charge, after[0].largest, self._sums.largest, positions.size)
+                return _exceeding(
+                    charge, after[0].largest, self._sums.largest, positions.size
+                )
 
             write = partial(admitted, what, guarantee, reduced=reduced)
             if only_check:
@@ -167,7 +188,10 @@ def _exceeding(charge: Charge, largest: Sums, charged: Sums, n_rows: int) -> Cha
     """Return a charge of what the largest sums exceed those that were charged by."""
     beyond = largest.minus(charged)
     # In the decimals of floats, as all charges.
-    epsilon, delta = (Decimal(repr(rounded_up_total([(one, 1)]))) for one in (beyond.epsilon, beyond.delta))
+    epsilon, delta = (
+        Decimal(repr(rounded_up_total([(one, 1)])))
+        for one in (beyond.epsilon, beyond.delta)
+    )
     return replace(
         charge,
         what=f"{charge.what} of {n_rows:,} rows",
@@ -180,8 +204,12 @@ def _exceeding(charge: Charge, largest: Sums, charged: Sums, n_rows: int) -> Cha
 def _read_positions(positions: ArrayLike) -> NDArray[np.intp]:
     array = np.asarray(positions)
     # NumPy makes 1 of True, which would be the second row.
-    if isinstance(positions, list | tuple) and {bool, int} <= {type(position) for position in positions}:
-        raise TypeError("positions must be whole numbers, or a bool for each row, got both")
+    if isinstance(positions, list | tuple) and {bool, int} <= {
+        type(position) for position in positions
+    }:
+        raise TypeError(
+            "positions must be whole numbers, or a bool for each row, got both"
+        )
     if array.size == 0:
         array = array.astype(np.intp)
     if array.ndim != 1 or array.dtype.kind not in "biu":
@@ -193,11 +221,15 @@ def _read_positions(positions: ArrayLike) -> NDArray[np.intp]:
     if array.size and not (int(array.min()) >= 0 and int(array.max()) < _MOST_ROWS):
         raise ValueError(f"positions must be from 0 to {_MOST_ROWS:,}")
     if np.unique(array).size < array.size:
-        raise ValueError("positions must be different: a row that is there twice counts twice in what is released")
+        raise ValueError(
+            "positions must be different: a row that is there twice counts twice in what is released"
+        )
     return array.astype(np.intp)
 
 
-_open: ContextVar[tuple[tuple[ParallelRows, NDArray[np.intp]], ...]] = ContextVar("skdp_parallel_rows", default=())
+_open: ContextVar[tuple[tuple[ParallelRows, NDArray[np.intp]], ...]] = ContextVar(
+    "skdp_parallel_rows", default=()
+)
 """The blocks, and their rows, that are open in this thread and context. Elsewhere, charges are for all rows."""
 
 
@@ -233,7 +265,9 @@ def check_n_rows(ledger: LedgerView, what: str, n_rows: int | None) -> None:
             )
 
 
-def spend(ledger: Any, guarantee: PrivacyGuarantee, what: str, *, n_rows: int | None) -> None:
+def spend(
+    ledger: Any, guarantee: PrivacyGuarantee, what: str, *, n_rows: int | None
+) -> None:
     """Charge a release from `n_rows` rows to its ledger, if it has one; None if the number is not known."""
     if ledger is not None:
         check_n_rows(ledger, what, n_rows)

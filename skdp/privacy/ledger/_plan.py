@@ -18,11 +18,18 @@ class PlanBook(MemoryBook):
     """A book in memory for the releases of a list."""
 
     def __init__(self, releases: Sequence[PrivacyGuarantee]) -> None:
-        relation: Relation = "replace" if any(one.relation == "replace" for one in releases) else "add_remove"
+        relation: Relation = (
+            "replace"
+            if any(one.relation == "replace" for one in releases)
+            else "add_remove"
+        )
         self._open: Counter[PrivacyGuarantee] = Counter()
         for release, count in Counter(releases).items():
             self._open[release.to(relation)] += count
-        charges = [(Charge.of("", release, relation), count) for release, count in self._open.items()]
+        charges = [
+            (Charge.of("", release, relation), count)
+            for release, count in self._open.items()
+        ]
         epsilon = rounded_up_total((charge.epsilon, count) for charge, count in charges)
         delta = rounded_up_total((charge.delta, count) for charge, count in charges)
         super().__init__(Budget(epsilon, delta, relation))
@@ -35,7 +42,9 @@ class PlanBook(MemoryBook):
 
         super().add(take)
 
-    def in_decimals(self, together: PrivacyGuarantee, *, summed: bool) -> PrivacyGuarantee:
+    def in_decimals(
+        self, together: PrivacyGuarantee, *, summed: bool
+    ) -> PrivacyGuarantee:
         """Return what the list is composed to, by sums of the decimals of its charges where these are smaller."""
         epsilon, delta = self.budget.epsilon or 0.0, self.budget.delta or 0.0
         if summed:
@@ -66,7 +75,11 @@ def _shown(left: Counter[PrivacyGuarantee]) -> str:
 
 def _covers(planned: PrivacyGuarantee, asked: PrivacyGuarantee) -> bool:
     """Whether a release loses no more than another one, in the same relation."""
-    if asked.epsilon > planned.epsilon or asked.delta > planned.delta or planned.losses not in ((), asked.losses):
+    if (
+        asked.epsilon > planned.epsilon
+        or asked.delta > planned.delta
+        or planned.losses not in ((), asked.losses)
+    ):
         return False
     rho = asked._any_rho
     return planned.rho is None or (rho is not None and rho <= Fraction(planned.rho))

@@ -24,7 +24,10 @@ def write_book(book: RecordBook) -> dict[str, Any]:
     account = book.account()
     return {
         "budget": account.budget.content(),
-        "spent": {"epsilon": float(account.sums.epsilon), "delta": float(account.sums.delta)},
+        "spent": {
+            "epsilon": float(account.sums.epsilon),
+            "delta": float(account.sums.delta),
+        },
         "charges": [
             {
                 "what": written_text(charge.what),
@@ -42,12 +45,18 @@ def write_book(book: RecordBook) -> dict[str, Any]:
 
 def read_book(fields: Fields) -> RecordBook:
     """Read the fields of a record, and add its charges up again."""
-    budget, spent, at = fields.part("budget", _budget), fields.part("spent", _amounts), fields.at("charges")
+    budget, spent, at = (
+        fields.part("budget", _budget),
+        fields.part("spent", _amounts),
+        fields.at("charges"),
+    )
     charges = fields.parts("charges", _charge)
     relation = budget.relation or (charges[0].relation if charges else None)
     for index, charge in enumerate(charges):
         if charge.relation != relation:
-            raise ValueError(f"{at}[{index}].relation is another one than that of the budget")
+            raise ValueError(
+                f"{at}[{index}].relation is another one than that of the budget"
+            )
     book = RecordBook(budget, charges)
     account = book.account()
     if not account.fits:
@@ -76,11 +85,16 @@ def _amounts(fields: Fields) -> tuple[float, float]:
 
 def _charge(fields: Fields) -> Charge:
     what, (epsilon, delta) = fields.text("what"), _amounts(fields)
-    relation, guarantee = fields.one_of("relation", RELATIONS), fields.part("guarantee", PrivacyGuarantee._of)
+    relation, guarantee = (
+        fields.one_of("relation", RELATIONS),
+        fields.part("guarantee", PrivacyGuarantee._of),
+    )
     try:
         charged = guarantee.to(relation)
     except ValueError as error:
-        raise ValueError(f"{fields.at('guarantee')} cannot be in the relation of its charge: {error}") from None
+        raise ValueError(
+            f"{fields.at('guarantee')} cannot be in the relation of its charge: {error}"
+        ) from None
     amounts = Decimal(repr(epsilon)), Decimal(repr(delta))
     added = None
     if fields.has("added"):
@@ -89,7 +103,9 @@ def _charge(fields: Fields) -> Charge:
         except ValueError as error:
             raise ValueError(f"{fields.at('added')} cannot be read: {error}") from None
     elif epsilon < charged.epsilon or delta < charged.delta:
-        raise ValueError(f"{fields.at('epsilon')} or its delta is less than its guarantee states")
+        raise ValueError(
+            f"{fields.at('epsilon')} or its delta is less than its guarantee states"
+        )
     return Charge(what, *amounts, relation, guarantee, _time(fields), added=added)
 
 

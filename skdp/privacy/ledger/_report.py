@@ -13,7 +13,18 @@ from skdp.privacy._guarantee import Relation
 from skdp.privacy.ledger._account import Account, Charge, largest_charge
 from skdp.privacy.ledger._sums import Sums
 
-_REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mechanism", "secure", "time"]
+_REPORT = [
+    "what",
+    "epsilon",
+    "delta",
+    "rho",
+    "relation",
+    "trust",
+    "scope",
+    "mechanism",
+    "secure",
+    "time",
+]
 _MOST_SHOWN = 100
 """The most charges that are shown in HTML: the last ones."""
 
@@ -27,17 +38,28 @@ class Amount(NamedTuple):
 
 def list_charges(charges: Sequence[Charge], relation: Relation | None) -> pd.DataFrame:
     """List charges in order, in the relation of the ledger."""
-    table = pd.DataFrame([written_row(_row(charge.to(relation))) for charge in charges], columns=_REPORT)
+    table = pd.DataFrame(
+        [written_row(_row(charge.to(relation))) for charge in charges], columns=_REPORT
+    )
     kinds = dict.fromkeys(("epsilon", "delta", "rho"), float) | {"secure": bool}
-    for name, kind in kinds.items():  # `astype` of several columns at once takes three times as long
+    for (
+        name,
+        kind,
+    ) in kinds.items():  # `astype` of several columns at once takes three times as long
         table[name] = table[name].astype(kind)
     table["time"] = pd.to_datetime(table["time"], utc=True)
     return table
 
 
-def html_charges(ledger: Any, charges: Sequence[Charge], relation: Relation | None) -> str:
+def html_charges(
+    ledger: Any, charges: Sequence[Charge], relation: Relation | None
+) -> str:
     """Show a ledger, and its last charges, as HTML."""
-    more = f"<p>… and {len(charges) - _MOST_SHOWN:,} before them</p>" if len(charges) > _MOST_SHOWN else ""
+    more = (
+        f"<p>… and {len(charges) - _MOST_SHOWN:,} before them</p>"
+        if len(charges) > _MOST_SHOWN
+        else ""
+    )
     table = html_table(list_charges(charges[-_MOST_SHOWN:], relation))
     return f"<div><p><code>{html_text(ledger)}</code></p>{table}{more}</div>"
 
@@ -52,11 +74,15 @@ def show_balance(account: Account) -> pd.DataFrame:
     spent = _numbers(account.sums)
     spent[:2] = account.spent
     rows = [[math.nan if one is None else one for one in limits], spent, left]
-    return pd.DataFrame(rows, ["budget", "spent", "remaining"], ["epsilon", "delta", "rho", "mu"])
+    return pd.DataFrame(
+        rows, ["budget", "spent", "remaining"], ["epsilon", "delta", "rho", "mu"]
+    )
 
 
 def _numbers(sums: Sums) -> list[float]:
-    *others, square = (float(one) for one in (sums.epsilon, sums.delta, sums.rho, sums.mu_squared))
+    *others, square = (
+        float(one) for one in (sums.epsilon, sums.delta, sums.rho, sums.mu_squared)
+    )
     return [*others, math.sqrt(max(square, 0.0))]
 
 

@@ -42,12 +42,18 @@ def exactly(sums: Any) -> Any:
 def rounded_down(number: Decimal) -> float:
     """Return the largest float whose shortest decimal is at most a number."""
     found = float(number)
-    return found if not math.isfinite(found) or Decimal(repr(found)) <= number else math.nextafter(found, -math.inf)
+    return (
+        found
+        if not math.isfinite(found) or Decimal(repr(found)) <= number
+        else math.nextafter(found, -math.inf)
+    )
 
 
 def rounded_up_total(amounts: Iterable[tuple[Decimal, int]]) -> float:
     """Return the smallest float whose shortest decimal is at least the sum of amounts, each a number of times."""
-    return 0.0 - rounded_down(exactly(lambda: -sum((count * one for one, count in amounts), Decimal(0))))
+    return 0.0 - rounded_down(
+        exactly(lambda: -sum((count * one for one, count in amounts), Decimal(0)))
+    )
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,14 @@ class Sums:
     """Infinite with a charge that is not Gaussian-DP."""
 
     def plus(self, other: Sums) -> Sums:
-        return exactly(lambda: Sums(*(ours + theirs for ours, theirs in zip(self._all(), other._all(), strict=True))))
+        return exactly(
+            lambda: Sums(
+                *(
+                    ours + theirs
+                    for ours, theirs in zip(self._all(), other._all(), strict=True)
+                )
+            )
+        )
 
     def larger(self, other: Sums) -> Sums:
         """Return the larger of each."""
@@ -74,7 +87,11 @@ class Sums:
     def minus(self, other: Sums) -> Sums:
         """Subtract sums of which none is infinite where this one is not."""
         pairs = zip(self._all(), other._all(), strict=True)
-        return exactly(lambda: Sums(*(ours if ours == INFINITE else ours - theirs for ours, theirs in pairs)))
+        return exactly(
+            lambda: Sums(
+                *(ours if ours == INFINITE else ours - theirs for ours, theirs in pairs)
+            )
+        )
 
     def written(self) -> dict[str, str]:
         """Write the sums beside epsilon and delta, exactly."""
@@ -114,7 +131,10 @@ def added_by(guarantee: PrivacyGuarantee) -> Sums:
     if guarantee.delta == 0 and guarantee.losses:
         # That of a release that never fails holds beside what its parts imply.
         stated = exactly(lambda: _amounts((StatedLoss(guarantee.epsilon),)))
-        least = {name: min(getattr(sums, name), getattr(stated, name)) for name in ("pure", "rho", "mu_squared")}
+        least = {
+            name: min(getattr(sums, name), getattr(stated, name))
+            for name in ("pure", "rho", "mu_squared")
+        }
         sums = replace(sums, **least)
     return sums
 
@@ -145,7 +165,11 @@ def _mu(loss: Loss) -> Fraction | None:
         return Fraction(loss.mu)
     if loss._failure or loss._pure is None:
         return None
-    return pure_mu(loss._pure, loss.share) if isinstance(loss, PureLoss) and loss._pure else pure_mu(loss._pure)
+    return (
+        pure_mu(loss._pure, loss.share)
+        if isinstance(loss, PureLoss) and loss._pure
+        else pure_mu(loss._pure)
+    )
 
 
 def _written(number: float | Fraction | None) -> Decimal | None:

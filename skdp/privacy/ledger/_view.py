@@ -95,7 +95,11 @@ class LedgerView(JsonRecord):
         # Without the path: scikit-learn shows this in the HTML of estimators.
         try:
             spent = str(tuple(self.spent))
-        except (OSError, ValueError, RuntimeError):  # the file is lost or modified, or this is a copy
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ):  # the file is lost or modified, or this is a copy
             spent = "unknown"
         return f"{type(self).__name__}({self._book.budget.amount()}, spent={spent})"
 

@@ -57,8 +57,13 @@ def delta_above(ratios: Ratios, n: int, order: float) -> float:
     n = min(n, MOST_RECORDS)
     # Errors of the ratios, and of the order, are those of an order that is off by as much.
     error = ratios.error + 2.0**-48
-    values, masses = ratios.first * (1 + error) - order * ratios.second * (1 - error), ratios.masses
-    alone = float(masses @ np.maximum(values, 0)) * (1 + 2 * error)  # the divergence of a report that is seen by itself
+    values, masses = (
+        ratios.first * (1 + error) - order * ratios.second * (1 - error),
+        ratios.masses,
+    )
+    alone = float(masses @ np.maximum(values, 0)) * (
+        1 + 2 * error
+    )  # the divergence of a report that is seen by itself
     if alone == 0:
         return 0.0
     if values.size > _MOST_VALUES:
@@ -70,8 +75,14 @@ def delta_above(ratios: Ratios, n: int, order: float) -> float:
     rest = max(0.0, 1 - float(masses.sum()) * (1 + 2 * error) - 2.0**-48)
     share = float(tilted.sum()) + rest
     mean = float(tilted @ values) / share
-    spread = math.sqrt(n * max(float(tilted @ values**2) / share - mean**2, 0.0) + 1 / tau**2)
-    parts = _FEW_PARTS if values.size > _MANY_VALUES else min(max(_PARTS, (1 << 18) / n), _MOST_PARTS)
+    spread = math.sqrt(
+        n * max(float(tilted @ values**2) / share - mean**2, 0.0) + 1 / tau**2
+    )
+    parts = (
+        _FEW_PARTS
+        if values.size > _MANY_VALUES
+        else min(max(_PARTS, (1 << 18) / n), _MOST_PARTS)
+    )
     noise = spread / parts
     step = 2 * math.pi / max(10 * spread, 30 / tau)
     last = math.ceil(_REACH / noise / step)
@@ -80,7 +91,11 @@ def delta_above(ratios: Ratios, n: int, order: float) -> float:
     # cosine of half the angle, e**(a + i b) - 1 = e**a - 1 - 2 e**a s**2 + 2 i e**a s c: several times as fast.
     halves = np.multiply.outer(values / 2, z.imag)
     sines = np.sin(halves)
-    excess = float(masses @ np.expm1(tau * values)) - 2 * tilted @ sines**2 + 2j * (tilted @ (sines * np.cos(halves)))
+    excess = (
+        float(masses @ np.expm1(tau * values))
+        - 2 * tilted @ sines**2
+        + 2j * (tilted @ (sines * np.cos(halves)))
+    )
     exponents = n * np.log1p(excess) + (noise * z) ** 2 / 2
     height = float(exponents[0].real)
     # Where all values are 0, the sum is so, and gets no noise.
@@ -88,8 +103,12 @@ def delta_above(ratios: Ratios, n: int, order: float) -> float:
     terms = (np.exp(exponents - height) - np.exp(idle + (noise * z) ** 2 / 2)) / z**2
     sizes = np.exp((exponents - height).real) / np.abs(z) ** 2
     moved = n * float(masses @ (np.abs(values) * np.exp(tau * np.maximum(values, 0))))
-    errors = (2.0**-48 + 2 * error) * moved * np.abs(z) + (n + abs(height) + 64) * 2.0**-48
-    total = 2 * float(terms.real.sum()) - float(terms[0].real) + 4 * float(sizes @ errors)
+    errors = (2.0**-48 + 2 * error) * moved * np.abs(z) + (
+        n + abs(height) + 64
+    ) * 2.0**-48
+    total = (
+        2 * float(terms.real.sum()) - float(terms[0].real) + 4 * float(sizes @ errors)
+    )
     beyond = 2 / (step * abs(z[-1].imag)) * math.exp(-((noise * step * last) ** 2) / 2)
     if not (errors.max() < 0.1 and math.isfinite(total)):
         return alone
@@ -104,7 +123,12 @@ def _saddle(values: NDArray[np.float64], masses: NDArray[np.float64], n: int) ->
         tau = math.exp(log_tau)
         return n * math.log1p(float(masses @ np.expm1(tau * values))) - 2 * log_tau
 
-    found = minimize_scalar(height, bounds=(-40.0, math.log(690.0)), method="bounded", options={"xatol": 1e-3})
+    found = minimize_scalar(
+        height,
+        bounds=(-40.0, math.log(690.0)),
+        method="bounded",
+        options={"xatol": 1e-3},
+    )
     return math.exp(float(found.x))
 
 
@@ -117,7 +141,11 @@ def _merged(values: NDArray[np.float64], masses: NDArray[np.float64]) -> Law:
     first = int(below.min())
     points = unit * np.sinh(np.arange(first, int(below.max()) + 2) / _PER_E)
     places = below.astype(np.int64) - first
-    upper = np.clip((values - points[places]) / (points[places + 1] - points[places]) + 2.0**-36, 0, 1)
+    upper = np.clip(
+        (values - points[places]) / (points[places + 1] - points[places]) + 2.0**-36,
+        0,
+        1,
+    )
     split = np.zeros(points.size)
     np.add.at(split, places, masses * (1 - upper))
     np.add.at(split, places + 1, masses * upper)

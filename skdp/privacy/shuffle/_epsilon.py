@@ -44,7 +44,9 @@ def shuffled_epsilon(pair: ReportPair, n: int, delta: Fraction) -> float:
     if delta == 0 or most == 0:
         return most
 
-    return _edge(lambda epsilon: _log_ratio(pair.delta(n, epsilon), delta), safe=most, unsafe=0.0)
+    return _edge(
+        lambda epsilon: _log_ratio(pair.delta(n, epsilon), delta), safe=most, unsafe=0.0
+    )
 
 
 def epsilon_apart(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:
@@ -64,16 +66,26 @@ def epsilon_apart(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float
     return min(*found, shuffled_epsilon(ReportPair.product(pairs), n, delta))
 
 
-def largest_local(pairs_at: Callable[[float], Sequence[ReportPair]], n: int, epsilon: float, delta: Fraction) -> float:
+def largest_local(
+    pairs_at: Callable[[float], Sequence[ReportPair]],
+    n: int,
+    epsilon: float,
+    delta: Fraction,
+) -> float:
     """Return about the largest local epsilon whose shuffled reports are proven to have an epsilon and delta."""
     aim, most = epsilon * (1 - _CERTAIN), max(MOST_LOCAL, epsilon)
 
-    def reached(parts_at: Callable[[float], Sequence[ReportPair]], shares: Sequence[float]) -> float:
+    def reached(
+        parts_at: Callable[[float], Sequence[ReportPair]], shares: Sequence[float]
+    ) -> float:
         part = Fraction(_part(delta, len(shares)))
 
         def excess(local: float) -> float:
             pairs = dict(zip(parts_at(local), shares, strict=True))
-            return max(_log_ratio(one.delta(n, aim * share), part) for one, share in pairs.items())
+            return max(
+                _log_ratio(one.delta(n, aim * share), part)
+                for one, share in pairs.items()
+            )
 
         return _edge(excess, safe=epsilon, unsafe=most)
 
@@ -85,7 +97,11 @@ def largest_local(pairs_at: Callable[[float], Sequence[ReportPair]], n: int, eps
     apart = reached(pairs_at, [1 / number] * number)
     part = Fraction(_part(delta, number))
     needed = [shuffled_epsilon(pair, n, part) for pair in pairs_at(apart)]
-    return max(together, apart, reached(pairs_at, [one / sum(needed) * (1 - _ROUNDING) for one in needed]))
+    return max(
+        together,
+        apart,
+        reached(pairs_at, [one / sum(needed) * (1 - _ROUNDING) for one in needed]),
+    )
 
 
 def _part(delta: Fraction, number: int) -> float:
@@ -105,7 +121,11 @@ def _edge(excess: Excess, *, safe: float, unsafe: float) -> float:
         return unsafe
     if excess(safe) >= 0:
         return safe
-    edge = float(brentq(excess, min(safe, unsafe), max(safe, unsafe), xtol=1e-300, rtol=_PRECISION))
+    edge = float(
+        brentq(
+            excess, min(safe, unsafe), max(safe, unsafe), xtol=1e-300, rtol=_PRECISION
+        )
+    )
     return next((tried for tried in _near(edge, safe) if excess(tried) <= 0), safe)
 
 

@@ -13,7 +13,11 @@ from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.shuffle._epsilon import epsilon_apart, largest_local
-from skdp.privacy.shuffle._losses import composed_epsilon, largest_composed, shuffled_losses
+from skdp.privacy.shuffle._losses import (
+    composed_epsilon,
+    largest_composed,
+    shuffled_losses,
+)
 from skdp.privacy.shuffle._pair import ReportPair
 
 Released: TypeAlias = Literal["reports", "tally"]
@@ -78,7 +82,9 @@ class Shuffled:
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         if check_delta(self.delta) == 0:
-            raise ValueError("delta must be a number in (0, 1), got 0: without it, shuffling does not help")
+            raise ValueError(
+                "delta must be a number in (0, 1), got 0: without it, shuffling does not help"
+            )
         _check_n(self.n)
         _check_released(self.released)
 
@@ -100,7 +106,9 @@ class Shuffled:
         return largest_composed(pairs_at, int(self.n), wanted, delta, reached)
 
 
-def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Released = "reports") -> PrivacyGuarantee:
+def shuffled_guarantee(
+    reporter: Any, n: int, delta: float, *, released: Released = "reports"
+) -> PrivacyGuarantee:
     """Compute what reports guarantee together if only their sums, or the reports in random order, are released.
 
     Among n randomised reports without names, one is hard to find: the guarantee is stronger than that of a report that
@@ -178,7 +186,11 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     n = _check_n(n)
     _check_released(released)
     pairs, local = _parts_of(reporter, released)
-    epsilon = epsilon_apart(pairs, n, exact_delta) if local.epsilon < _LARGEST else local.epsilon
+    epsilon = (
+        epsilon_apart(pairs, n, exact_delta)
+        if local.epsilon < _LARGEST
+        else local.epsilon
+    )
     mechanism = f"{local.mechanism}, {'summed' if released == 'tally' else 'shuffled'} from {n:,} reports"
     if epsilon >= local.epsilon:
         return replace(local, trust="shuffle", mechanism=mechanism)
@@ -186,10 +198,24 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
         epsilon = min(epsilon, composed_epsilon(pairs, n, exact_delta))
     losses = shuffled_losses(pairs, n, exact_delta)
     delta = round_up(exact_delta)
-    return replace(local, epsilon=epsilon, delta=delta, trust="shuffle", mechanism=mechanism, losses=losses)
+    return replace(
+        local,
+        epsilon=epsilon,
+        delta=delta,
+        trust="shuffle",
+        mechanism=mechanism,
+        losses=losses,
+    )
 
 
-def local_epsilon(epsilon: float, delta: float, n: int, reporter: Any, *, released: Released = "reports") -> float:
+def local_epsilon(
+    epsilon: float,
+    delta: float,
+    n: int,
+    reporter: Any,
+    *,
+    released: Released = "reports",
+) -> float:
     """Find the largest local epsilon whose reports have a guarantee after shuffling.
 
     Parameters
@@ -236,7 +262,9 @@ def local_epsilon(epsilon: float, delta: float, n: int, reporter: Any, *, releas
     wanted = Shuffled(epsilon, delta, n, released)
     _refuse_permanent(reporter)
     if hasattr(reporter, "shuffle_pairs_at"):
-        return wanted.local_epsilon(lambda local: reporter.shuffle_pairs_at(local, released))
+        return wanted.local_epsilon(
+            lambda local: reporter.shuffle_pairs_at(local, released)
+        )
     if not callable(reporter):
         raise TypeError(
             "reporter must be a fitted local transformer, or a function of epsilon that returns an oracle, got "
@@ -258,7 +286,9 @@ def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarante
         )
     of_records = local.relation == "replace" and local.max_rows_per_person == 1
     if local.trust != "local" or local.delta or not of_records:
-        raise ValueError(f"reporter must randomise each record by itself, without delta; its guarantee is: {local}")
+        raise ValueError(
+            f"reporter must randomise each record by itself, without delta; its guarantee is: {local}"
+        )
     _refuse_permanent(reporter)
     protocol = getattr(reporter, "protocol_", reporter)
     if hasattr(protocol, "shuffle_pairs"):
@@ -267,13 +297,20 @@ def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarante
 
 
 def _refuse_permanent(reporter: Any) -> None:
-    if getattr(getattr(reporter, "protocol_", reporter), "permanent_key", None) is not None:
-        raise ValueError("reporter makes permanent reports, and two sums of these may show one: shuffling adds nothing")
+    if (
+        getattr(getattr(reporter, "protocol_", reporter), "permanent_key", None)
+        is not None
+    ):
+        raise ValueError(
+            "reporter makes permanent reports, and two sums of these may show one: shuffling adds nothing"
+        )
 
 
 def _proven(pairs: Pairs, local: PrivacyGuarantee) -> Pairs:
     """Return pairs, or those of the worst randomiser if they show less than the local epsilon: of a derived class."""
-    shown = sum(log_upper(max(pair.worst_ratio, pair.swapped().worst_ratio)) for pair in pairs)
+    shown = sum(
+        log_upper(max(pair.worst_ratio, pair.swapped().worst_ratio)) for pair in pairs
+    )
     return pairs if shown >= local.epsilon * (1 - 1e-6) else (any_pair(local.epsilon),)
 
 

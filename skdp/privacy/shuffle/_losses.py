@@ -36,7 +36,9 @@ _ROUNDING = 2.0**-38
 """More than the rounding errors of a tangent, relative to the larger of its two terms."""
 
 
-def shuffled_losses(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> tuple[Loss, ...]:
+def shuffled_losses(
+    pairs: Sequence[ReportPair], n: int, delta: Fraction
+) -> tuple[Loss, ...]:
     """Return losses that dominate parts of n reports, each shuffled by itself; none if not found, or parts differ."""
     kinds = Counter(pairs)
     if not delta or len(kinds) > _MOST_KINDS:
@@ -59,7 +61,11 @@ def composed_epsilon(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> fl
 
 
 def largest_composed(
-    pairs_at: Callable[[float], Sequence[ReportPair]], n: int, epsilon: float, delta: Fraction, reached: float
+    pairs_at: Callable[[float], Sequence[ReportPair]],
+    n: int,
+    epsilon: float,
+    delta: Fraction,
+    reached: float,
 ) -> float:
     """Return about the largest local epsilon whose parts have an epsilon by their losses; at least one reached."""
     parts = pairs_at(reached)
@@ -79,7 +85,10 @@ def largest_composed(
     if excess(high) < 0:
         return low
     edge = float(brentq(excess, low, high, rtol=_PRECISION))
-    return next((tried for tried in (edge, edge * (1 - _PRECISION), low) if excess(tried) <= 0), reached)
+    return next(
+        (tried for tried in (edge, edge * (1 - _PRECISION), low) if excess(tried) <= 0),
+        reached,
+    )
 
 
 @lru_cache(maxsize=256)
@@ -99,7 +108,10 @@ def _gaussian(pair: ReportPair, n: int, failure: float) -> float | None:
     def dominates(mu: float) -> bool:
         near, far = ndtr(mu / 2 - touched / mu), ndtr(-mu / 2 - touched / mu)
         tangent = near - middles * far - _ROUNDING * near
-        before, after = tangent + (middles - points[:-1]) * far, tangent - (points[1:] - middles) * far
+        before, after = (
+            tangent + (middles - points[:-1]) * far,
+            tangent - (points[1:] - middles) * far,
+        )
         return bool((before >= needed[:-1]).all() and (after >= needed[1:]).all())
 
     high = 4 * float(needed[0]) + last

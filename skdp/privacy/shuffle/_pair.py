@@ -40,17 +40,27 @@ class ReportPair:
     def __post_init__(self) -> None:
         merged: dict[tuple[Fraction, Fraction], Class] = {}
         for first, second, mass in self.classes:
-            if not (first >= 0 and second >= 0 and mass >= 0) or (mass == 0 and (first or second)):
-                raise ValueError("classes must hold probabilities, and a mass > 0 where these are not 0")
+            if not (first >= 0 and second >= 0 and mass >= 0) or (
+                mass == 0 and (first or second)
+            ):
+                raise ValueError(
+                    "classes must hold probabilities, and a mass > 0 where these are not 0"
+                )
             if mass:
                 ratios = first / mass, second / mass
                 held = merged.get(ratios, (Fraction(0), Fraction(0), Fraction(0)))
                 merged[ratios] = held[0] + first, held[1] + second, held[2] + mass
-        sums = [sum(column, Fraction(0)) for column in zip(*merged.values(), strict=True)]
+        sums = [
+            sum(column, Fraction(0)) for column in zip(*merged.values(), strict=True)
+        ]
         if not sums or sums[0] != 1 or sums[1] != 1 or sums[2] > 1:
-            raise ValueError("the probabilities of the classes must add up to 1, and the masses to at most 1")
+            raise ValueError(
+                "the probabilities of the classes must add up to 1, and the masses to at most 1"
+            )
         object.__setattr__(self, "classes", tuple(merged.values()))
-        if self.two_valued and (self.beside or len(self.classes) != 2 or not self.is_symmetric):
+        if self.two_valued and (
+            self.beside or len(self.classes) != 2 or not self.is_symmetric
+        ):
             raise ValueError("two_valued needs one class and its mirror image")
 
     @property
@@ -64,7 +74,9 @@ class ReportPair:
     @cached_property
     def is_symmetric(self) -> bool:
         """Whether the two values may be exchanged in each part."""
-        own = set(self.classes) == {(second, first, mass) for first, second, mass in self.classes}
+        own = set(self.classes) == {
+            (second, first, mass) for first, second, mass in self.classes
+        }
         return own and all(pair.is_symmetric for pair in self.beside)
 
     @cached_property
@@ -75,17 +87,23 @@ class ReportPair:
         known = Ratios.product([self.classes, *(pair.classes for pair in self.beside)])
         if known is not None:
             return known
-        return ReportPair.of_any(max(self.worst_ratio, self.swapped().worst_ratio)).ratios
+        return ReportPair.of_any(
+            max(self.worst_ratio, self.swapped().worst_ratio)
+        ).ratios
 
     def swapped(self) -> ReportPair:
         """Return the pair with its two values exchanged."""
         classes = tuple((second, first, mass) for first, second, mass in self.classes)
-        return ReportPair(classes, tuple(pair.swapped() for pair in self.beside), self.two_valued)
+        return ReportPair(
+            classes, tuple(pair.swapped() for pair in self.beside), self.two_valued
+        )
 
     def delta(self, n: int, epsilon: float) -> float:
         """Bound delta of n shuffled reports for an epsilon."""
         order = math.exp(epsilon)
-        both = [self.ratios] if self.is_symmetric else [self.ratios, self.ratios.swapped()]
+        both = (
+            [self.ratios] if self.is_symmetric else [self.ratios, self.ratios.swapped()]
+        )
         found = max(delta_above(ratios, n, order) for ratios in both)
         if not self.two_valued:
             return found
@@ -101,19 +119,32 @@ class ReportPair:
         # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE
         #    Transactions on Information Theory 63(6).
         if worst_ratio < 1:
-            raise ValueError(f"worst_ratio must be at least 1, got {float(worst_ratio)}")
+            raise ValueError(
+                f"worst_ratio must be at least 1, got {float(worst_ratio)}"
+            )
         worst_ratio = Fraction(math.ceil(worst_ratio * 2**_BITS), 2**_BITS)
-        likely, unlikely, mass = worst_ratio / (worst_ratio + 1), 1 / (worst_ratio + 1), 1 / (2 * worst_ratio)
+        likely, unlikely, mass = (
+            worst_ratio / (worst_ratio + 1),
+            1 / (worst_ratio + 1),
+            1 / (2 * worst_ratio),
+        )
         return cls(((likely, unlikely, mass), (unlikely, likely, mass)))
 
     @classmethod
     def of_support(
-        cls, high: Fraction, low: Fraction, counts: Sequence[int], *, two_valued: bool = False
+        cls,
+        high: Fraction,
+        low: Fraction,
+        counts: Sequence[int],
+        *,
+        two_valued: bool = False,
     ) -> ReportPair:
         """Return the pair of an oracle whose reports have one probability for the values they support, else another."""
         # The numbers are those of reports that support x0 only, x1 only, both and none; the blanket is `low` for all.
         shares = (high, low), (low, high), (high, high), (low, low)
-        classes = tuple((a * n, b * n, low * n) for (a, b), n in zip(shares, counts, strict=True))
+        classes = tuple(
+            (a * n, b * n, low * n) for (a, b), n in zip(shares, counts, strict=True)
+        )
         return cls(classes, two_valued=two_valued)
 
     @classmethod
@@ -133,4 +164,10 @@ class ReportPair:
             return parts[0][1]
         if any(pair.beside for _, pair in parts):
             raise ValueError("parts must be pairs without others beside them")
-        return cls(tuple((a * share, b * share, m * share) for share, pair in parts for a, b, m in pair.classes))
+        return cls(
+            tuple(
+                (a * share, b * share, m * share)
+                for share, pair in parts
+                for a, b, m in pair.classes
+            )
+        )

@@ -49,7 +49,10 @@ class Ratios:
         # of ratios are sums of places. So the mean of each ratio stays what it was, but for rounding.
         kinds = {part: cls.of(part) for part in parts}
         logs = {part: np.log([one.first, one.second]) for part, one in kinds.items()}
-        least, most = (sum(float(reduce(logs[part])) for part in parts) for reduce in (np.min, np.max))
+        least, most = (
+            sum(float(reduce(logs[part])) for part in parts)
+            for reduce in (np.min, np.max)
+        )
         largest = max(float(np.abs(log).max()) for log in logs.values())
         wanted = (most - least) / _CELLS
         if not wanted:
@@ -69,13 +72,22 @@ class Ratios:
             places, masses = spread[part]
             low, reach = int(places.min()), int(places.max() - places.min())
             wider = np.zeros((grid.shape[0] + reach, grid.shape[1] + reach))
-            for (row, column), mass in zip((places - low).T.tolist(), masses.tolist(), strict=True):
-                wider[row : row + grid.shape[0], column : column + grid.shape[1]] += mass * grid
+            for (row, column), mass in zip(
+                (places - low).T.tolist(), masses.tolist(), strict=True
+            ):
+                wider[row : row + grid.shape[0], column : column + grid.shape[1]] += (
+                    mass * grid
+                )
             grid, start = wider, start + low
         rows, columns = np.nonzero(grid)
         first, second = np.exp((start + rows) * step), np.exp((start + columns) * step)
         # Each part adds an error of its own; a rounding error of a logarithm is a relative error of the ratio.
-        return cls(first, second, grid[rows, columns], _ERROR * (len(parts) + 1) * (1 + max(most, -least)))
+        return cls(
+            first,
+            second,
+            grid[rows, columns],
+            _ERROR * (len(parts) + 1) * (1 + max(most, -least)),
+        )
 
     def swapped(self) -> Ratios:
         """Return the ratios with the two values exchanged."""
@@ -88,8 +100,15 @@ class Ratios:
         upper = np.clip(np.expm1((exact - below) * step) / np.expm1(step), 0, 1)
         shares = (1 - upper, upper)
         corners = [(row, column) for row in (0, 1) for column in (0, 1)]
-        places = np.hstack([below + np.array([[row], [column]]) for row, column in corners]).astype(np.int64)
-        masses = np.concatenate([self.masses * shares[row][0] * shares[column][1] for row, column in corners])
+        places = np.hstack(
+            [below + np.array([[row], [column]]) for row, column in corners]
+        ).astype(np.int64)
+        masses = np.concatenate(
+            [
+                self.masses * shares[row][0] * shares[column][1]
+                for row, column in corners
+            ]
+        )
         split, where = np.unique(places, axis=1, return_inverse=True)
         held = np.zeros(split.shape[1])
         np.add.at(held, where.ravel(), masses)

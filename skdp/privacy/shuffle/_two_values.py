@@ -38,7 +38,10 @@ def two_valued_delta(truth: float, lie: float, n: int, order: float) -> float:
     # The lie is given, as 1 - truth would lose most of its digits where it is small.
     others = min(n, _MOST_RECORDS) - 1
     # The probabilities and the order are off by some roundings; so is u, which may be rounded up.
-    gain, loss = truth * (1 + 2.0**-48) - order * lie * (1 - 2.0**-48), order * truth * (1 - 2.0**-48) - lie
+    gain, loss = (
+        truth * (1 + 2.0**-48) - order * lie * (1 - 2.0**-48),
+        order * truth * (1 - 2.0**-48) - lie,
+    )
     if gain <= 0:
         return 0.0
     if loss <= 0:
@@ -63,8 +66,13 @@ def two_valued_delta(truth: float, lie: float, n: int, order: float) -> float:
     half = _TAIL / 3 + math.sqrt(_TAIL**2 / 9 + 2 * variance * _TAIL) + 4
     points = 1 << math.ceil(math.log2(2 * half))
     rows = max(1, _WORK // points)
-    parts = [counts[:, start : start + rows] for start in range(0, counts.shape[1], rows)]
-    found = max(float(_log_sums(part, tilted, variances, tilt, heights, points).max()) for part in parts)
+    parts = [
+        counts[:, start : start + rows] for start in range(0, counts.shape[1], rows)
+    ]
+    found = max(
+        float(_log_sums(part, tilted, variances, tilt, heights, points).max())
+        for part in parts
+    )
     return gain * math.exp(min(found, 0.0))
 
 
@@ -80,20 +88,40 @@ def _log_sums(
     center = np.floor(tilted @ counts)
     least_variance = float((counts.T @ variances).min())
     # Of sin(omega / 2) = r, factors are below e**(-2 variance r**2): later ones are negligible.
-    reach = math.asin(min(1.0, math.sqrt(_TAIL / 2 / least_variance))) if least_variance > _TAIL / 2 else math.pi / 2
-    angles = 2 * math.pi / points * np.arange(min(points // 2, math.ceil(reach * points / math.pi)) + 1)
+    reach = (
+        math.asin(min(1.0, math.sqrt(_TAIL / 2 / least_variance)))
+        if least_variance > _TAIL / 2
+        else math.pi / 2
+    )
+    angles = (
+        2
+        * math.pi
+        / points
+        * np.arange(min(points // 2, math.ceil(reach * points / math.pi)) + 1)
+    )
     root = np.sin(angles / 2) ** 2
-    size = np.log1p(-np.minimum(np.multiply.outer(variances, 4 * root), 1 - 2.0**-52)) / 2
-    phase = np.arctan2(np.multiply.outer(tilted, np.sin(angles)), 1 - np.multiply.outer(tilted, 2 * root))
-    exponents = counts.T @ size - 1j * (counts.T @ phase - np.multiply.outer(center, angles))
+    size = (
+        np.log1p(-np.minimum(np.multiply.outer(variances, 4 * root), 1 - 2.0**-52)) / 2
+    )
+    phase = np.arctan2(
+        np.multiply.outer(tilted, np.sin(angles)),
+        1 - np.multiply.outer(tilted, 2 * root),
+    )
+    exponents = counts.T @ size - 1j * (
+        counts.T @ phase - np.multiply.outer(center, angles)
+    )
     transform = np.exp(exponents)
     law = np.roll(np.fft.irfft(transform, points, axis=1), points // 2, axis=1)
     places = np.arange(points) - points // 2
-    window = np.arange(2, points // 2 + 3)  # places up to 2, of which the mode is at most 1
+    window = np.arange(
+        2, points // 2 + 3
+    )  # places up to 2, of which the mode is at most 1
     weights = np.exp(-tilt * places[window])
     rises = np.maximum(law[:, window] - law[:, window - 1], 0) @ weights
     roundings = (64 + float(counts.sum(axis=0).max()) * angles[-1] * 2) * 2.0**-50
-    error = roundings * 2 * np.abs(transform).mean(axis=1) * angles.size / points + 4 * math.exp(-_TAIL)
+    error = roundings * 2 * np.abs(transform).mean(
+        axis=1
+    ) * angles.size / points + 4 * math.exp(-_TAIL)
     total = rises + 2 * error * float(weights.sum()) + math.exp(-_TAIL)
     height = heights @ counts - tilt * center
     slack = (np.abs(heights) @ counts + abs(tilt) * center + 64) * 2.0**-48

@@ -43,24 +43,41 @@ def statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     counts: Counter[tuple[str, PrivacyGuarantee, bool]] = Counter()
     for charge in ledger._book.charges():
         of_a_part = charge.added is not None
-        counts[charge.what, charge.guarantee.to(relation or charge.relation), of_a_part] += 1
+        counts[
+            charge.what, charge.guarantee.to(relation or charge.relation), of_a_part
+        ] += 1
     rows: list[tuple[Any, ...]] = []
     steps = []
     parts_notes: tuple[str, ...] = ()
     for (what, guarantee, of_a_part), number in counts.items():
         step = what if number == 1 else f"{what}, {number} times"
         if of_a_part:
-            step += ", each from a part of the rows" if number > 1 else ", from a part of the rows"
+            step += (
+                ", each from a part of the rows"
+                if number > 1
+                else ", from a part of the rows"
+            )
             parts_notes = (_PARTS,)
         columns = guarantee.scope or (_ALL,)
         steps.append(StatedStep(step, replace(guarantee, scope=columns), charged=True))
         epsilon = round_up(number * Fraction(guarantee.epsilon))
         delta = round_up(number * Fraction(guarantee.delta))
-        promise = (guarantee.mechanism, epsilon, delta, guarantee.relation, guarantee.trust, AS_CHARGED)
+        promise = (
+            guarantee.mechanism,
+            epsilon,
+            delta,
+            guarantee.relation,
+            guarantee.trust,
+            AS_CHARGED,
+        )
         rows += [(name, step, *promise) for name in columns]
-    table = pd.DataFrame(map(written_row, rows), columns=list(COLUMNS)).astype({"epsilon": float, "delta": float})
+    table = pd.DataFrame(map(written_row, rows), columns=list(COLUMNS)).astype(
+        {"epsilon": float, "delta": float}
+    )
     total = _total(ledger, steps) if steps else None
-    return PrivacyStatement(table, total, (*_notes(ledger), *parts_notes), tuple(steps), (ledger._record(),))
+    return PrivacyStatement(
+        table, total, (*_notes(ledger), *parts_notes), tuple(steps), (ledger._record(),)
+    )
 
 
 def _notes(ledger: PrivacyLedger) -> tuple[str, str]:

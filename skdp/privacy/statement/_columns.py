@@ -46,7 +46,11 @@ class Column:
     def merged(cls, columns: Iterable[Column]) -> Self:
         """Merge several columns into one."""
         parts = [(column.origins, column.raw, column.late) for column in columns]
-        return cls(*map(frozenset[Any]().union, *parts)) if parts else cls(frozenset(), frozenset(), frozenset())
+        return (
+            cls(*map(frozenset[Any]().union, *parts))
+            if parts
+            else cls(frozenset(), frozenset(), frozenset())
+        )
 
 
 @dataclass(frozen=True)
@@ -64,14 +68,24 @@ class Flow:
     @classmethod
     def start(cls, names: Sequence[Any] | None) -> Self:
         """Return the flow of the input table."""
-        columns = tuple(Column(*[frozenset([name])] * 3) for name in names or [EVERYTHING])
-        return cls(columns, None if names is None else tuple(names), exact=names is not None)
+        columns = tuple(
+            Column(*[frozenset([name])] * 3) for name in names or [EVERYTHING]
+        )
+        return cls(
+            columns, None if names is None else tuple(names), exact=names is not None
+        )
 
-    def chosen(self, names: Sequence[Any], is_chosen: Callable[[Any], bool]) -> Column | None:
+    def chosen(
+        self, names: Sequence[Any], is_chosen: Callable[[Any], bool]
+    ) -> Column | None:
         """Merge the columns with chosen names; None if their names are not known."""
         if not self.exact or len(names) != len(self.columns):
             return None
-        return Column.merged(column for column, name in zip(self.columns, names, strict=True) if is_chosen(name))
+        return Column.merged(
+            column
+            for column, name in zip(self.columns, names, strict=True)
+            if is_chosen(name)
+        )
 
     @property
     def merged(self) -> Column:
@@ -88,13 +102,24 @@ class Flow:
         curated = self.curated or curated
         names = names_out(estimator)
         if names is None:
-            return replace(self, columns=(column,), names=None, exact=False, curated=curated)
-        return replace(self, columns=(column,) * len(names), names=names, exact=True, curated=curated)
+            return replace(
+                self, columns=(column,), names=None, exact=False, curated=curated
+            )
+        return replace(
+            self,
+            columns=(column,) * len(names),
+            names=names,
+            exact=True,
+            curated=curated,
+        )
 
     def repeated(self, rows: Flow) -> Flow:
         """Return the output of a fitted step for the rows of `fit`."""
         shown = rows.merged.raw
-        columns = tuple(replace(column, raw=column.raw | (column.late & shown)) for column in self.columns)
+        columns = tuple(
+            replace(column, raw=column.raw | (column.late & shown))
+            for column in self.columns
+        )
         return replace(self, columns=columns)
 
     def predicted(self) -> Flow:
@@ -107,16 +132,27 @@ class Flow:
         places = self._places(chosen) if self.exact else None
         if places is None:
             nothing = isinstance(chosen, list | tuple) and not chosen
-            return replace(self, columns=() if nothing else (self.merged,), names=None, exact=nothing)
-        names = None if self.names is None else tuple(self.names[place] for place in places)
-        return replace(self, columns=tuple(self.columns[place] for place in places), names=names)
+            return replace(
+                self,
+                columns=() if nothing else (self.merged,),
+                names=None,
+                exact=nothing,
+            )
+        names = (
+            None if self.names is None else tuple(self.names[place] for place in places)
+        )
+        return replace(
+            self, columns=tuple(self.columns[place] for place in places), names=names
+        )
 
     def unselected(self, choices: Sequence[Any]) -> Flow:
         """Select the columns that none of the choices of a `ColumnTransformer` has, as far as these are known."""
         selected: set[int] = set()
         for chosen in choices if self.exact else ():
             selected.update(self._places(chosen) or ())
-        return self.select([place for place in range(len(self.columns)) if place not in selected])
+        return self.select(
+            [place for place in range(len(self.columns)) if place not in selected]
+        )
 
     def _places(self, chosen: Any) -> list[int] | None:
         width = range(len(self.columns))
@@ -124,12 +160,20 @@ class Flow:
             if isinstance(chosen, slice):
                 start, stop = self._place(chosen.start), self._place(chosen.stop)
                 # A slice of names includes its end.
-                return list(width[start : stop + 1 if isinstance(chosen.stop, str) else stop : chosen.step])
+                return list(
+                    width[
+                        start : stop + 1
+                        if isinstance(chosen.stop, str)
+                        else stop : chosen.step
+                    ]
+                )
             if isinstance(chosen, str) or not hasattr(chosen, "__iter__"):
                 return [width[self._place(chosen)]]
             items = list(chosen.tolist() if hasattr(chosen, "tolist") else chosen)
             if items and all(isinstance(item, bool) for item in items):
-                return [place for place, taken in zip(width, items, strict=True) if taken]
+                return [
+                    place for place, taken in zip(width, items, strict=True) if taken
+                ]
             return [width[self._place(item)] for item in items]
         except (IndexError, TypeError, ValueError):
             return None
@@ -163,7 +207,11 @@ def names_in(estimator: Any) -> tuple[Any, ...] | None:
     scope = getattr(getattr(estimator, "guarantee_", None), "scope", ())
     # scikit-learn stores names only if they are strings; others are in the scope of a guarantee for all columns.
     features = tuple(scope[:number])
-    if features and number in (len(scope), len(scope) - 1) and not any(isinstance(name, str) for name in features):
+    if (
+        features
+        and number in (len(scope), len(scope) - 1)
+        and not any(isinstance(name, str) for name in features)
+    ):
         return features
     return None if number is None else tuple(f"x{index}" for index in range(number))
 

@@ -29,7 +29,16 @@ from skdp.privacy.statement._columns import (
     READ,
 )
 
-COLUMNS = ("column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection")
+COLUMNS = (
+    "column",
+    "step",
+    "mechanism",
+    "epsilon",
+    "delta",
+    "relation",
+    "trust",
+    "protection",
+)
 
 
 class StatedStep(NamedTuple):
@@ -46,7 +55,10 @@ class StatedStep(NamedTuple):
 def versions_now() -> dict[str, str]:
     """Return the versions of skdp and of what it computes with."""
     versions = {"skdp": str(getattr(sys.modules.get("skdp"), "__version__", "unknown"))}
-    versions |= {"scikit-learn": _installed("scikit-learn"), "NumPy": _installed("numpy")}
+    versions |= {
+        "scikit-learn": _installed("scikit-learn"),
+        "NumPy": _installed("numpy"),
+    }
     return versions | {"Python": platform.python_version()}
 
 
@@ -90,27 +102,43 @@ class Facts:
     def open_columns(self) -> list[tuple[str, str]]:
         """The columns that are released unprotected in some way, the target among them, and how."""
         columns = [
-            (str(row["column"]), ", by ".join(filter(None, (row["protection"], row["step"]))))
+            (
+                str(row["column"]),
+                ", by ".join(filter(None, (row["protection"], row["step"]))),
+            )
             for row in self.columns
-            if AS_IS in row["protection"] or (row["epsilon"] is None and row["protection"] != NOT_RELEASED)
+            if AS_IS in row["protection"]
+            or (row["epsilon"] is None and row["protection"] != NOT_RELEASED)
         ]
-        return columns + [("the target", f"{AS_IS}, by {steps}") for steps in self.target_learners]
+        return columns + [
+            ("the target", f"{AS_IS}, by {steps}") for steps in self.target_learners
+        ]
 
     @property
     def target_learners(self) -> list[str]:
         """The steps that learn from an unprotected target that is in no row, as one text; empty if there is none."""
-        return [note[len(LEARNT_TARGET) :].rstrip(".") for note in self.notes if note.startswith(LEARNT_TARGET)]
+        return [
+            note[len(LEARNT_TARGET) :].rstrip(".")
+            for note in self.notes
+            if note.startswith(LEARNT_TARGET)
+        ]
 
     @property
     def unprotected_columns(self) -> list[str]:
         """The columns whose values are released unprotected, also if there are private statistics of them."""
-        return self._columns_where(lambda text: AS_IS in text and not text.startswith(AT_FIT))
+        return self._columns_where(
+            lambda text: AS_IS in text and not text.startswith(AT_FIT)
+        )
 
     @property
     def columns_at_fit(self) -> list[str]:
         """The columns of which only the rows of `fit` are protected."""
         unprotected = self.unprotected_columns
-        return [name for name in self._columns_where(lambda text: text.startswith(AT_FIT)) if name not in unprotected]
+        return [
+            name
+            for name in self._columns_where(lambda text: text.startswith(AT_FIT))
+            if name not in unprotected
+        ]
 
     @property
     def waiting_columns(self) -> list[str]:
@@ -118,18 +146,28 @@ class Facts:
         return self._columns_where(lambda text: text in (NOT_FITTED, NOT_SEEN))
 
     def _columns_where(self, fits: Callable[[str], bool]) -> list[str]:
-        return list(dict.fromkeys(str(row["column"]) for row in self.columns if fits(row["protection"])))
+        return list(
+            dict.fromkeys(
+                str(row["column"]) for row in self.columns if fits(row["protection"])
+            )
+        )
 
     @property
     def read_columns(self) -> list[tuple[str, str]]:
         """The columns whose categories were read from the data, and the steps that read them."""
-        return [(str(row["column"]), row["step"]) for row in self.columns if row["protection"] == READ]
+        return [
+            (str(row["column"]), row["step"])
+            for row in self.columns
+            if row["protection"] == READ
+        ]
 
     @property
     def counted_steps(self) -> list[StatedStep]:
         """The steps whose guarantee is about columns of the total."""
         covered = set() if self.total is None else set(self.total.scope)
-        return [one for one in self.steps if not covered.isdisjoint(one.guarantee.scope)]
+        return [
+            one for one in self.steps if not covered.isdisjoint(one.guarantee.scope)
+        ]
 
     @property
     def seeded(self) -> list[str]:
@@ -149,7 +187,11 @@ class Facts:
     @property
     def secure(self) -> bool:
         """Whether there are random bits, and all are secure."""
-        return bool(self.steps) and not self.seeded and (self.total is None or self.total.secure)
+        return (
+            bool(self.steps)
+            and not self.seeded
+            and (self.total is None or self.total.secure)
+        )
 
 
 def read_facts(fields: Fields) -> dict[str, Any]:
@@ -157,7 +199,9 @@ def read_facts(fields: Fields) -> dict[str, Any]:
     rows = pd.DataFrame(fields.parts("columns", _row), columns=list(COLUMNS))
     facts = {
         "rows": rows.astype({"epsilon": float, "delta": float}),
-        "total": fields.optional("total", lambda name: fields.part(name, PrivacyGuarantee._of)),
+        "total": fields.optional(
+            "total", lambda name: fields.part(name, PrivacyGuarantee._of)
+        ),
         "steps": tuple(fields.parts("steps", _step)),
         "notes": fields.texts("notes"),
         "ledgers": tuple(fields.parts("ledgers", PrivacyLedger._of)),
@@ -165,16 +209,26 @@ def read_facts(fields: Fields) -> dict[str, Any]:
     }
     covered = {row[0] for row in rows[~rows["epsilon"].isna()].itertuples(index=False)}
     if facts["total"] is not None and not covered.issuperset(facts["total"].scope):
-        raise ValueError(f"{fields.at('total')}.scope has columns for which no row of columns has an epsilon")
+        raise ValueError(
+            f"{fields.at('total')}.scope has columns for which no row of columns has an epsilon"
+        )
     total = facts["total"]
     for ledger in facts["ledgers"]:
         if total is not None and states_budget(ledger, rows):
             if (total.epsilon, total.delta) != (ledger.epsilon, ledger.delta):
-                raise ValueError(f"{fields.at('total')} is not the budget of its ledger")
+                raise ValueError(
+                    f"{fields.at('total')} is not the budget of its ledger"
+                )
             return facts
     for one in facts["steps"]:
-        if total is not None and total.epsilon < one.guarantee.epsilon and set(total.scope) & set(one.guarantee.scope):
-            raise ValueError(f"{fields.at('total')}.epsilon is smaller than that of a step")
+        if (
+            total is not None
+            and total.epsilon < one.guarantee.epsilon
+            and set(total.scope) & set(one.guarantee.scope)
+        ):
+            raise ValueError(
+                f"{fields.at('total')}.epsilon is smaller than that of a step"
+            )
     return facts
 
 
@@ -190,15 +244,31 @@ def _row(fields: Fields) -> tuple[Any, ...]:
     delta = fields.optional("delta", lambda name: fields.number(name, check_delta))
     relation = fields.optional("relation", lambda name: fields.one_of(name, RELATIONS))
     trust = fields.optional("trust", lambda name: fields.one_of(name, TRUSTS))
-    promises = {"epsilon": epsilon, "delta": delta, "relation": relation, "trust": trust}
+    promises = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "relation": relation,
+        "trust": trust,
+    }
     absent = [fields.at(name) for name, value in promises.items() if value is None]
     if 0 < len(absent) < len(promises):
-        raise ValueError(f"{absent[0]} must be given: all of {list(promises)} are null, or none")
-    return (*names, epsilon, delta, relation or "", trust or "", fields.text("protection"))
+        raise ValueError(
+            f"{absent[0]} must be given: all of {list(promises)} are null, or none"
+        )
+    return (
+        *names,
+        epsilon,
+        delta,
+        relation or "",
+        trust or "",
+        fields.text("protection"),
+    )
 
 
 def _step(fields: Fields) -> StatedStep:
     names = fields.text("step"), fields.part("guarantee", PrivacyGuarantee._of)
     flags = fields.flag("known"), fields.flag("charged"), fields.flag("fitted")
-    shuffled = fields.optional("shuffled", lambda name: fields.part(name, PrivacyGuarantee._of))
+    shuffled = fields.optional(
+        "shuffled", lambda name: fields.part(name, PrivacyGuarantee._of)
+    )
     return StatedStep(*names, *flags, shuffled)

@@ -16,7 +16,8 @@ SEEDED = "a seed was set (its value is not recorded): NOT SECURE against those w
 
 
 COUNTS_TWICE = (
-    "replacing is removing one record and adding another, so that a guarantee for adding or removing one counts twice"
+    "replacing is removing one record and adding another, "
+    "so that a guarantee for adding or removing one counts twice"
 )
 
 NO_BITS = "no step of skdp draws random bits"
@@ -54,12 +55,16 @@ def headline(facts: Facts) -> str:
     every = list(dict.fromkeys(str(row["column"]) for row in facts.columns))
     unprotected = facts.unprotected_columns
     if all(row["protection"] == AS_CHARGED for row in facts.columns):
-        texts = ["What was charged to a ledger; columns that left without a charge are not known to it"]
+        texts = [
+            "What was charged to a ledger; columns that left without a charge are not known to it"
+        ]
     elif EVERYTHING in unprotected:
         texts = ["All columns are released unprotected"]
     elif unprotected:
         verb = "is" if len(unprotected) == 1 else "are"
-        texts = [f"{len(unprotected)} of {_counted(every)} {verb} released unprotected: {_listed(unprotected)}"]
+        texts = [
+            f"{len(unprotected)} of {_counted(every)} {verb} released unprotected: {_listed(unprotected)}"
+        ]
     else:
         texts = ["No column is released unprotected"]
     if facts.target_learners:
@@ -71,7 +76,11 @@ def headline(facts: Facts) -> str:
     if facts.planned:
         texts.append(f"Not fitted yet: {_listed(facts.planned)}")
     stated = "Set to spend" if facts.planned else "Guarantee"
-    texts.append("No column has a guarantee" if facts.total is None else f"{stated}: {facts.total}")
+    texts.append(
+        "No column has a guarantee"
+        if facts.total is None
+        else f"{stated}: {facts.total}"
+    )
     return f"{'. '.join(texts)}."
 
 
@@ -111,7 +120,9 @@ def meaning(facts: Facts) -> dict[str, Any] | None:
         "protected": f"the values of {columns} {'in each record' if rows == 1 else f'of each {one}'}"
         if replaced
         else f"each {one}, in the columns {columns}; whether {'it is' if rows == 1 else 'they are'} in the data at all",
-        "against": ("" if total.secure else "NOT SECURE, only those who do not know the seed: ")
+        "against": (
+            "" if total.secure else "NOT SECURE, only those who do not know the seed: "
+        )
         + f"everyone who sees what is released, {known_to}",
         "trusted": trusted,
         "unit": _unit(rows, total.delta),
@@ -144,13 +155,18 @@ def warnings(facts: Facts) -> list[str]:
         for name, step in facts.read_columns
     ]
     if facts.seeded:
-        texts.append(f"The random bits of these steps come from a seed, NOT SECURE: {', '.join(facts.seeded)}.")
+        texts.append(
+            f"The random bits of these steps come from a seed, NOT SECURE: {', '.join(facts.seeded)}."
+        )
     if facts.planned:
         texts.append(
             "What is stated of these steps is what they are set to spend; they are not fitted, and have released "
             f"nothing yet: {', '.join(facts.planned)}."
         )
-    texts += [f"The guarantee of {step} is that of its author: it is not a class of skdp." for step in facts.others]
+    texts += [
+        f"The guarantee of {step} is that of its author: it is not a class of skdp."
+        for step in facts.others
+    ]
     if facts.total is None:
         texts.append("No column has a guarantee.")
     return texts
@@ -158,19 +174,28 @@ def warnings(facts: Facts) -> list[str]:
 
 def randomness(facts: Facts) -> dict[str, Any]:
     """Return the source of the random bits."""
-    return {"secure": facts.secure, "source": SECURE if facts.secure else SEEDED if facts.seeded else NO_BITS}
+    return {
+        "secure": facts.secure,
+        "source": SECURE if facts.secure else SEEDED if facts.seeded else NO_BITS,
+    }
 
 
 def composition(facts: Facts) -> tuple[str, bool]:
     """Return how privacy losses add up, and whether ledgers count all steps."""
     text = "The privacy losses of the steps add up to the total, for one fit and one call that releases rows. "
-    converted = any(one.guarantee.relation == "add_remove" for one in facts.counted_steps)
+    converted = any(
+        one.guarantee.relation == "add_remove" for one in facts.counted_steps
+    )
     if facts.total is not None and facts.total.relation == "replace" and converted:
         text += f"The total is for replacing a record: {COUNTS_TWICE}. "
     if not facts.ledgers:
         return text + "No ledger counts further calls.", False
     for ledger in facts.ledgers:
-        spent, limits, number = ledger.spent, ledger._book.budget, len(ledger._book.charges())
+        spent, limits, number = (
+            ledger.spent,
+            ledger._book.budget,
+            len(ledger._book.charges()),
+        )
         text += f"A ledger is charged before anything is drawn, so far {'once' if number == 1 else f'{number} times'}: "
         if limits.epsilon is not None and limits.delta is not None:
             text += f"epsilon {shown(spent.epsilon)} of {shown(limits.epsilon)}, delta {shown(spent.delta)} of "
@@ -189,7 +214,11 @@ def not_covered(facts: Facts) -> list[str]:
     texts = [f"{name}: {how}." for name, how in facts.open_columns]
     if total is not None and total.relation == "replace":
         of_records = "The number of records, their order and their index."
-        texts.append(of_records if unit_of(total) == "record" else "Which persons there are, and their order.")
+        texts.append(
+            of_records
+            if unit_of(total) == "record"
+            else "Which persons there are, and their order."
+        )
     texts += [
         "What other columns of the same record, and other sources, tell of the protected ones.",
         "Releases that are charged to no ledger listed here, or made by others about the same persons.",
@@ -200,6 +229,10 @@ def not_covered(facts: Facts) -> list[str]:
         texts.append("What the curator does with the table, and the table itself.")
     else:
         if total is not None and total.trust == "shuffle":
-            texts.append("Reports that still have their order, an index or an id: only the local guarantee holds.")
-        texts.append("Values before they are randomised, on the machine that randomises them.")
+            texts.append(
+                "Reports that still have their order, an index or an id: only the local guarantee holds."
+            )
+        texts.append(
+            "Values before they are randomised, on the machine that randomises them."
+        )
     return texts

@@ -20,24 +20,46 @@ _MAKERS = ("abc", "builtins", "contextlib", "dataclasses", "functools", "typing"
 """Modules that generate methods of a class."""
 
 _FED = {
-    **dict.fromkeys(("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor"), "estimators_"),
+    **dict.fromkeys(
+        (
+            "VotingClassifier",
+            "VotingRegressor",
+            "StackingClassifier",
+            "StackingRegressor",
+        ),
+        "estimators_",
+    ),
     **dict.fromkeys(("BaggingClassifier", "BaggingRegressor"), "estimators_"),
     **dict.fromkeys(("OneVsRestClassifier", "OneVsOneClassifier"), "estimators_"),
     **dict.fromkeys(("MultiOutputClassifier", "MultiOutputRegressor"), "estimators_"),
-    **dict.fromkeys(("FixedThresholdClassifier", "TunedThresholdClassifierCV"), "estimator_"),
+    **dict.fromkeys(
+        ("FixedThresholdClassifier", "TunedThresholdClassifierCV"), "estimator_"
+    ),
     "CalibratedClassifierCV": "calibrated_classifiers_",
     "TransformedTargetRegressor": "regressor_",
 }
 """Meta-estimators of scikit-learn that only pass their table to the estimators in this attribute, and otherwise learn
 from their predictions only."""
 
-_SHOW_NO_ROW = ("VotingRegressor", "MultiOutputRegressor", "TransformedTargetRegressor", "FixedThresholdClassifier")
+_SHOW_NO_ROW = (
+    "VotingRegressor",
+    "MultiOutputRegressor",
+    "TransformedTargetRegressor",
+    "FixedThresholdClassifier",
+)
 """Those of them that store nothing by which the number of rows, or a single row, shows. The others store the number of
 rows, or the classes that occur, or split the rows by their number."""
 
 _SPLITS = tuple(
     f"sklearn.model_selection.{name}"
-    for name in ("KFold", "RepeatedKFold", "ShuffleSplit", "TimeSeriesSplit", "LeaveOneOut", "LeavePOut")
+    for name in (
+        "KFold",
+        "RepeatedKFold",
+        "ShuffleSplit",
+        "TimeSeriesSplit",
+        "LeaveOneOut",
+        "LeavePOut",
+    )
 )
 """Splits that follow from the number of rows, and from seeds."""
 
@@ -56,10 +78,22 @@ _PREDICTED = frozenset(
 )
 """Attributes computed from predictions of these estimators for rows of the table."""
 
-_LEARN_TARGET = frozenset({"SelectKBest", "SelectPercentile", "CCA", "PLSCanonical", "PLSRegression", "PLSSVD"})
+_LEARN_TARGET = frozenset(
+    {
+        "SelectKBest",
+        "SelectPercentile",
+        "CCA",
+        "PLSCanonical",
+        "PLSRegression",
+        "PLSSVD",
+    }
+)
 """Estimators of scikit-learn that learn the target but do not declare it in their tags."""
 
-_STATELESS = tuple(f"sklearn.preprocessing.{name}" for name in ("Binarizer", "Normalizer", "PolynomialFeatures"))
+_STATELESS = tuple(
+    f"sklearn.preprocessing.{name}"
+    for name in ("Binarizer", "Normalizer", "PolynomialFeatures")
+)
 """Transformers of scikit-learn whose `fit` only counts columns."""
 
 _SELECTOR = "sklearn.compose.make_column_selector"
@@ -72,11 +106,25 @@ _HANDS_TARGET_ON = ("steps", "best_estimator_", "get_support")
 def parts_of(estimator: Any) -> list[Any]:
     """Return the fitted estimators of a meta-estimator, or else those given as parameters."""
     kept = getattr(estimator, "__dict__", {})
-    fitted = {name: value for name, value in kept.items() if name.endswith("_") or name.startswith("_")}
+    fitted = {
+        name: value
+        for name, value in kept.items()
+        if name.endswith("_") or name.startswith("_")
+    }
     given = {name: value for name, value in kept.items() if name not in fitted}
     for group in (fitted, given):
-        parts = {id(part): part for part in estimators_in(list(group.values())) if part is not estimator}
-        if any(is_fitted(part) or hasattr(part, "guarantee_") for part in parts.values()) or group is given:
+        parts = {
+            id(part): part
+            for part in estimators_in(list(group.values()))
+            if part is not estimator
+        }
+        if (
+            any(
+                is_fitted(part) or hasattr(part, "guarantee_")
+                for part in parts.values()
+            )
+            or group is given
+        ):
             return list(parts.values())
     return []
 
@@ -85,14 +133,18 @@ def estimators_in(value: Any) -> Iterator[Any]:
     """Yield the estimators in nested lists, tuples, dicts and arrays."""
     if isinstance(value, type):
         return
-    if callable(getattr(value, "fit", None)) or callable(getattr(value, "fit_resample", None)):
+    if callable(getattr(value, "fit", None)) or callable(
+        getattr(value, "fit_resample", None)
+    ):
         yield value
     elif isinstance(value, list | tuple | dict):
         for item in value.values() if isinstance(value, dict) else value:
             yield from estimators_in(item)
     elif isinstance(value, np.ndarray) and value.dtype.hasobject:
         yield from estimators_in(value.ravel().tolist())
-    elif hasattr(value, "estimator"):  # a calibrated classifier, which cannot be fitted by itself
+    elif hasattr(
+        value, "estimator"
+    ):  # a calibrated classifier, which cannot be fitted by itself
         yield from estimators_in(value.estimator)
 
 
@@ -100,8 +152,14 @@ def fed_parts(estimator: Any) -> list[Any] | None:
     """Return the estimators of a meta-estimator that only passes its table to them, None for others."""
     # This is known of some classes of scikit-learn only; others may store anything. A bootstrap privatises, and so
     # releases, a row that is drawn several times as often.
-    more = getattr(estimator, "passthrough", False) or getattr(estimator, "bootstrap", False)
-    if more or library_of(estimator) != "sklearn" or type(estimator).__name__ not in _FED:
+    more = getattr(estimator, "passthrough", False) or getattr(
+        estimator, "bootstrap", False
+    )
+    if (
+        more
+        or library_of(estimator) != "sklearn"
+        or type(estimator).__name__ not in _FED
+    ):
         return None
     parts = estimators_in(vars(estimator).get(_FED[type(estimator).__name__]))
     return [part for part in parts if is_fitted(part)] or None
@@ -114,12 +172,18 @@ def learns_from_predictions(estimator: Any) -> bool:
 
 def shows_rows(estimator: Any) -> bool:
     """Whether a meta-estimator shows how many rows there are, or which, although its parts are private."""
-    return library_of(estimator) != "sklearn" or type(estimator).__name__ not in _SHOW_NO_ROW
+    return (
+        library_of(estimator) != "sklearn"
+        or type(estimator).__name__ not in _SHOW_NO_ROW
+    )
 
 
 def mixes_columns(estimator: Any) -> bool:
     """Whether a meta-estimator gives its parts other columns than its own, or the same ones in another order."""
-    return bool(getattr(estimator, "bootstrap_features", False)) or getattr(estimator, "max_features", 1.0) != 1.0
+    return (
+        bool(getattr(estimator, "bootstrap_features", False))
+        or getattr(estimator, "max_features", 1.0) != 1.0
+    )
 
 
 def more_uses(estimator: Any) -> int | None:
@@ -134,7 +198,11 @@ def more_uses(estimator: Any) -> int | None:
         # Each score may predict, and so privatise rows, by itself.
         n_uses = n_scorers + 1 if estimator.return_train_score else n_scorers
         return len(estimator.cv_results_["params"]) * int(estimator.n_splits_) * n_uses
-    if name in ("StackingClassifier", "StackingRegressor", "TunedThresholdClassifierCV"):
+    if name in (
+        "StackingClassifier",
+        "StackingRegressor",
+        "TunedThresholdClassifierCV",
+    ):
         return n_folds(estimator.cv)
     if name == "CalibratedClassifierCV":
         frozen = is_a(estimator.estimator, "sklearn.frozen.FrozenEstimator")
@@ -147,7 +215,9 @@ def n_folds(cv: Any) -> int | None:
     """Return the number of splits, None if it is that of the rows or otherwise not known."""
     if cv is None:
         return _DEFAULT_FOLDS
-    if isinstance(cv, str | float):  # fitted before, and only predicted from; or a single split
+    if isinstance(
+        cv, str | float
+    ):  # fitted before, and only predicted from; or a single split
         return 1
     if not _is_known_split(cv):
         return None
@@ -161,7 +231,11 @@ def n_folds(cv: Any) -> int | None:
 
 def _is_known_split(cv: Any) -> bool:
     """Whether a split follows from the number of rows, or from it and the target."""
-    return cv is None or isinstance(cv, Integral) or is_a(cv, *_SPLITS, *_STRATIFIED_SPLITS)
+    return (
+        cv is None
+        or isinstance(cv, Integral)
+        or is_a(cv, *_SPLITS, *_STRATIFIED_SPLITS)
+    )
 
 
 def splits_by_target(estimator: Any) -> bool:
@@ -188,7 +262,11 @@ def knows_scorers(search: Any) -> bool:
 
 
 def _predicts_once(scorer: Any) -> bool:
-    return scorer is None or isinstance(scorer, str) or is_a(scorer, "sklearn.metrics._scorer._Scorer")
+    return (
+        scorer is None
+        or isinstance(scorer, str)
+        or is_a(scorer, "sklearn.metrics._scorer._Scorer")
+    )
 
 
 def reads_classes(estimator: Any) -> bool:
@@ -200,22 +278,35 @@ def library_of(estimator: Any) -> str | None:
     """Return the library of the class of an estimator, None if its behaviour is not known."""
     kind = type(estimator)
     library = kind.__module__.partition(".")[0]
-    if library not in LIBRARIES or getattr(sys.modules.get(kind.__module__), kind.__name__, None) is not kind:
+    if (
+        library not in LIBRARIES
+        or getattr(sys.modules.get(kind.__module__), kind.__name__, None) is not kind
+    ):
         return None
-    return None if has_own_methods(estimator) or any(map(_has_foreign_methods, kind.__mro__)) else library
+    return (
+        None
+        if has_own_methods(estimator) or any(map(_has_foreign_methods, kind.__mro__))
+        else library
+    )
 
 
 def _has_foreign_methods(kind: type) -> bool:
     """Whether a class of a known library has methods from another library."""
-    return kind.__module__.partition(".")[0] in LIBRARIES and any(map(_is_foreign, vars(kind).values()))
+    return kind.__module__.partition(".")[0] in LIBRARIES and any(
+        map(_is_foreign, vars(kind).values())
+    )
 
 
 def _is_foreign(attribute: Any) -> bool:
     if isinstance(attribute, property):
         return _is_foreign(attribute.fget)
-    function = getattr(attribute, "__func__", attribute)  # of a classmethod or a staticmethod
+    function = getattr(
+        attribute, "__func__", attribute
+    )  # of a classmethod or a staticmethod
     if isinstance(function, FunctionType):
-        place = function.__globals__.get("__name__", "")  # `__module__` is copied by functools.wraps
+        place = function.__globals__.get(
+            "__name__", ""
+        )  # `__module__` is copied by functools.wraps
     elif callable(function) and not isinstance(function, type):
         place = type(function).__module__
     else:
@@ -225,7 +316,10 @@ def _is_foreign(attribute: Any) -> bool:
 
 def has_own_methods(estimator: Any) -> bool:
     """Whether an object has methods that replace those of its class."""
-    return any(callable(getattr(type(estimator), name, None)) for name in getattr(estimator, "__dict__", ()))
+    return any(
+        callable(getattr(type(estimator), name, None))
+        for name in getattr(estimator, "__dict__", ())
+    )
 
 
 def is_a(estimator: Any, *classes: str) -> bool:
@@ -233,26 +327,47 @@ def is_a(estimator: Any, *classes: str) -> bool:
     if library_of(estimator) is None:
         return False
     places = (name.rpartition(".") for name in classes)
-    return any(type(estimator) is getattr(sys.modules.get(module), name, None) for module, _, name in places)
+    return any(
+        type(estimator) is getattr(sys.modules.get(module), name, None)
+        for module, _, name in places
+    )
 
 
 def is_fitted(estimator: Any) -> bool:
     if hasattr(estimator, "__sklearn_is_fitted__"):
         try:
             return bool(estimator.__sklearn_is_fitted__())
-        except (AttributeError, ValueError):  # a feature union raises the NotFittedError of its parts
+        except (
+            AttributeError,
+            ValueError,
+        ):  # a feature union raises the NotFittedError of its parts
             return False
-    return any(name.endswith("_") and not name.startswith("__") for name in getattr(estimator, "__dict__", ()))
+    return any(
+        name.endswith("_") and not name.startswith("__")
+        for name in getattr(estimator, "__dict__", ())
+    )
 
 
 def learns_nothing(estimator: Any) -> bool:
     """Whether an estimator of scikit-learn stores nothing of the rows of `fit`, and transforms each row by itself."""
-    if is_a(estimator, "sklearn.preprocessing.OneHotEncoder", "sklearn.preprocessing.OrdinalEncoder"):
-        rare = estimator.min_frequency is not None or estimator.max_categories is not None
-        return not rare and not isinstance(estimator.categories, str) and _has_declared(estimator)  # "auto" is a str
+    if is_a(
+        estimator,
+        "sklearn.preprocessing.OneHotEncoder",
+        "sklearn.preprocessing.OrdinalEncoder",
+    ):
+        rare = (
+            estimator.min_frequency is not None or estimator.max_categories is not None
+        )
+        return (
+            not rare
+            and not isinstance(estimator.categories, str)
+            and _has_declared(estimator)
+        )  # "auto" is a str
     if is_a(estimator, "sklearn.preprocessing.FunctionTransformer"):
         # `fit` calls the inverse too, to check it.
-        inverse_is_known = estimator.inverse_func is None or _is_of_numbers(estimator.inverse_func)
+        inverse_is_known = estimator.inverse_func is None or _is_of_numbers(
+            estimator.inverse_func
+        )
         # An array in their arguments, as `out`, keeps rows.
         without_arguments = not estimator.kw_args and not estimator.inv_kw_args
         return _is_of_numbers(estimator.func) and inverse_is_known and without_arguments
@@ -267,7 +382,10 @@ def selects_by_function(transformer: Any) -> bool:
 
 def _is_of_numbers(function: Any) -> bool:
     """Whether a function is one of NumPy, of each number by itself, as `np.log1p`."""
-    return isinstance(function, np.ufunc) and getattr(np, function.__name__, None) is function
+    return (
+        isinstance(function, np.ufunc)
+        and getattr(np, function.__name__, None) is function
+    )
 
 
 def _has_declared(estimator: Any) -> bool:
@@ -276,14 +394,18 @@ def _has_declared(estimator: Any) -> bool:
     if own is None:
         return True
     try:
-        return len(own) == len(estimator.categories) and all(map(_are_same, estimator.categories, own))
+        return len(own) == len(estimator.categories) and all(
+            map(_are_same, estimator.categories, own)
+        )
     except (TypeError, ValueError):  # these cannot be categories of its columns
         return False
 
 
 def _are_same(declared: Any, own: Any) -> bool:
     # scikit-learn cuts declared bytes to the longest of the rows, which shows in the dtype.
-    return own.dtype.kind != "S" and list(map(str, np.array(list(declared), own.dtype))) == list(map(str, own))
+    return own.dtype.kind != "S" and list(
+        map(str, np.array(list(declared), own.dtype))
+    ) == list(map(str, own))
 
 
 def learns_target(estimator: Any) -> bool:
@@ -295,7 +417,9 @@ def learns_target(estimator: Any) -> bool:
     if hasattr(estimator, "__sklearn_tags__"):
         required = bool(estimator.__sklearn_tags__().target_tags.required)
     # Inner estimators of scikit-learn may learn other targets, such as those of imputation.
-    hands_on = library != "sklearn" or any(hasattr(estimator, name) for name in _HANDS_TARGET_ON)
+    hands_on = library != "sklearn" or any(
+        hasattr(estimator, name) for name in _HANDS_TARGET_ON
+    )
     return required or (hands_on and any(map(learns_target, parts_of(estimator))))
 
 
@@ -318,5 +442,12 @@ def ledgers_of(estimator: Any) -> list[PrivacyLedger]:
 def columns_read(estimator: Any) -> list[Any]:
     """Return the columns whose categories were read from the data."""
     domain: Any = getattr(estimator, "domain_", None)
-    own = [name for name in getattr(domain, "columns", ()) if getattr(domain[name], "observed", False)]
-    return [*own, *(name for part in parts_of(estimator) for name in columns_read(part))]
+    own = [
+        name
+        for name in getattr(domain, "columns", ())
+        if getattr(domain[name], "observed", False)
+    ]
+    return [
+        *own,
+        *(name for part in parts_of(estimator) for name in columns_read(part)),
+    ]

@@ -19,13 +19,18 @@ def is_of_skdp(estimator: Any) -> bool:
 def was_fitted(estimator: Any) -> bool:
     """Whether an estimator, or one of its parts, has an attribute that `fit` sets."""
     # Some estimators of scikit-learn that learn nothing say of themselves that they are always fitted.
-    fitted = any(name.endswith("_") and not name.startswith("__") for name in getattr(estimator, "__dict__", ()))
+    fitted = any(
+        name.endswith("_") and not name.startswith("__")
+        for name in getattr(estimator, "__dict__", ())
+    )
     return fitted or any(map(was_fitted, parts_of(estimator)))
 
 
 def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
     """Return what the parameters of an estimator of skdp allow it to spend; None if columns or rows decide it."""
-    plan: Callable[[], PrivacyGuarantee | None] | None = getattr(estimator, "planned_guarantee", None)
+    plan: Callable[[], PrivacyGuarantee | None] | None = getattr(
+        estimator, "planned_guarantee", None
+    )
     if plan is not None:
         return plan()
     wrapped = parts_of(estimator)
@@ -67,7 +72,9 @@ def _chosen_names(transformer: Any) -> tuple[Any, ...] | None:
     names: dict[Any, None] = {}
     for _, _, chosen in transformer.transformers:
         listed = [chosen] if isinstance(chosen, str) else chosen
-        if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
+        if not isinstance(listed, list | tuple) or not all(
+            isinstance(name, str) for name in listed
+        ):
             return None
         names |= dict.fromkeys(listed)
     dropped = isinstance(transformer.remainder, str) and transformer.remainder == "drop"
@@ -104,5 +111,9 @@ def most_fits(search: Any) -> int | None:
 
 
 def _grids(search: Any) -> Sequence[Mapping[str, Any]]:
-    given = search.param_distributions if hasattr(search, "param_distributions") else search.param_grid
+    given = (
+        search.param_distributions
+        if hasattr(search, "param_distributions")
+        else search.param_grid
+    )
     return [given] if isinstance(given, Mapping) else list(given)

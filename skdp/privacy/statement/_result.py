@@ -12,7 +12,13 @@ from skdp.markup import html_table, html_text, written_text
 from skdp.privacy._json import Fields, JsonRecord
 from skdp.privacy._numbers import shown
 from skdp.privacy.statement._facts import Facts, read_facts
-from skdp.privacy.statement._meaning import headline, meaning, not_covered, randomness, warnings
+from skdp.privacy.statement._meaning import (
+    headline,
+    meaning,
+    not_covered,
+    randomness,
+    warnings,
+)
 from skdp.privacy.statement._page import page
 from skdp.privacy.statement._sheet import evaluation
 
@@ -73,7 +79,9 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
                     "known": one.known,
                     "charged": one.charged,
                     "fitted": one.fitted,
-                    "shuffled": None if one.shuffled is None else one.shuffled._content(),
+                    "shuffled": None
+                    if one.shuffled is None
+                    else one.shuffled._content(),
                 }
                 for one in self.steps
             ],
@@ -90,8 +98,17 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
     @classmethod
     def _of(cls, fields: Fields) -> Self:
         made = cls(**read_facts(fields))
-        for name in ("headline", "warnings", "randomness", "meaning", "not_covered", "evaluation"):
-            fields.take(name)  # these follow from the other fields, and are written again
+        for name in (
+            "headline",
+            "warnings",
+            "randomness",
+            "meaning",
+            "not_covered",
+            "evaluation",
+        ):
+            fields.take(
+                name
+            )  # these follow from the other fields, and are written again
         return made
 
     def to_html(self) -> str:
@@ -130,12 +147,20 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
 
     def _table(self) -> pd.DataFrame:
         return self.rows.assign(
-            epsilon=["" if isnan(value) else shown(value) for value in self.rows["epsilon"]],
-            delta=["" if isnan(value) else shown(value) for value in self.rows["delta"]],
+            epsilon=[
+                "" if isnan(value) else shown(value) for value in self.rows["epsilon"]
+            ],
+            delta=[
+                "" if isnan(value) else shown(value) for value in self.rows["delta"]
+            ],
         )
 
     def __str__(self) -> str:
-        lines = [headline(self), self._table().to_string(index=False), *(f"- {note}" for note in self.notes)]
+        lines = [
+            headline(self),
+            self._table().to_string(index=False),
+            *(f"- {note}" for note in self.notes),
+        ]
         return written_text("\n".join(lines))
 
     __repr__ = __str__
@@ -143,5 +168,7 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
     def _repr_html_(self) -> str:
         table = html_table(self._table())
         odds = f"<p>{html_text(self.total.in_odds())}</p>" if self.total else ""
-        notes = "".join(f"<li>{html_text(note)}</li>" for note in (*warnings(self), *self.notes))
+        notes = "".join(
+            f"<li>{html_text(note)}</li>" for note in (*warnings(self), *self.notes)
+        )
         return f"<div><p><b>{html_text(headline(self))}</b></p>{table}{odds}<ul>{notes}</ul></div>"

@@ -26,11 +26,18 @@ def after_shuffling(
         "to a ledger, because reports leave this step unshuffled: against those who hold them, no more holds."
     )
     try:
-        reached = shuffled_guarantee(reporter, wanted.n, wanted.delta, released=wanted.released)
+        reached = shuffled_guarantee(
+            reporter, wanted.n, wanted.delta, released=wanted.released
+        )
     except (TypeError, ValueError):  # such as that of persons with several records
-        return None, f"{asked} What its reports guarantee then is not known here. {local}"
+        return (
+            None,
+            f"{asked} What its reports guarantee then is not known here. {local}",
+        )
     if reached.epsilon <= wanted.epsilon:
-        reached = replace(reached, epsilon=wanted.epsilon, delta=wanted.delta, losses=())
+        reached = replace(
+            reached, epsilon=wanted.epsilon, delta=wanted.delta, losses=()
+        )
     released = "their sums are"
     if wanted.released == "reports":
         # In the rows of a table, reports of other steps or other columns tell which of them are of one person.

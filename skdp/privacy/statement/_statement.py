@@ -46,7 +46,9 @@ _PROTECTION = {True: "rows", "fit": AT_FIT, False: "statistics only"}
 _BESIDE_STATISTICS = f"{AS_IS}, beside private statistics"
 
 
-def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] = ()) -> PrivacyStatement:
+def privacy_statement(
+    estimator: Any, X: Any = None, *, trusted: Sequence[type] = ()
+) -> PrivacyStatement:
     """State the guarantee of a pipeline for each column, and which columns it releases unprotected.
 
     Pipelines, column transformers, feature unions, searches and other meta-estimators are followed step by step. What
@@ -152,14 +154,22 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     if not estimators:
         raise ValueError("there is no estimator to state anything about")
     for part in estimators:
-        if isinstance(part, type) or not (hasattr(part, "fit") or hasattr(part, "fit_resample")):
-            kind = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
+        if isinstance(part, type) or not (
+            hasattr(part, "fit") or hasattr(part, "fit_resample")
+        ):
+            kind = (
+                f"the class {part.__name__}"
+                if isinstance(part, type)
+                else type(part).__name__
+            )
             raise TypeError(f"privacy_statement needs estimators, got {kind}")
     if isinstance(trusted, type) or not all(isinstance(one, type) for one in trusted):
         raise TypeError("trusted must be a sequence of classes")
     given = read_names(X)
     tables = [_columns_of(part, given) for part in estimators]
-    columns = list(dict.fromkeys(name for names in tables for name in names or [EVERYTHING]))
+    columns = list(
+        dict.fromkeys(name for names in tables for name in names or [EVERYTHING])
+    )
     # What is partly fitted has released something that is not known here: its steps may have been others.
     walk = Walk(columns, trusted, planning=not any(map(was_fitted, estimators)))
     leaving: set[Any] = set()
@@ -168,21 +178,31 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
         made = walk.visit(part, Flow.start(names), path)
         leaving |= made.merged.raw if _gives_rows(part) else set()
     walk.finish()
-    return _written_up(walk, leaving, [name for name in given or () if name not in walk.columns])
+    return _written_up(
+        walk, leaving, [name for name in given or () if name not in walk.columns]
+    )
 
 
-def _columns_of(estimator: Any, given: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+def _columns_of(
+    estimator: Any, given: tuple[Any, ...] | None
+) -> tuple[Any, ...] | None:
     """Return the columns that an estimator was fitted on, by their names in X."""
     fitted = names_in(estimator)
     if fitted is None or given is None:
         return fitted or given or declared_names(estimator)
-    if hasattr(estimator, "feature_names_in_") or not all(isinstance(name, str) for name in fitted):
+    if hasattr(estimator, "feature_names_in_") or not all(
+        isinstance(name, str) for name in fitted
+    ):
         lacking = [name for name in fitted if name not in given]
         if lacking:
-            raise ValueError(f"X lacks columns that {type(estimator).__name__} was fitted on: {lacking}")
+            raise ValueError(
+                f"X lacks columns that {type(estimator).__name__} was fitted on: {lacking}"
+            )
         return fitted
     if len(given) != len(fitted):
-        raise ValueError(f"X has {len(given)} columns; {type(estimator).__name__} was fitted on {len(fitted)}")
+        raise ValueError(
+            f"X has {len(given)} columns; {type(estimator).__name__} was fitted on {len(fitted)}"
+        )
     return given
 
 
@@ -198,7 +218,9 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
     rows: list[tuple[Any, ...]] = []
     for name in walk.columns:
         promises = [promise for promise in walk.promises if name in promise.columns]
-        rows += [_promised(name, promise, released=name in leaving) for promise in promises]
+        rows += [
+            _promised(name, promise, released=name in leaving) for promise in promises
+        ]
         rows += [_unprotected(name, step, READ) for step in walk.read.get(name, ())]
         statistics = any(promise.of(name) is False for promise in promises)
         if name in walk.unfitted:
@@ -210,9 +232,21 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
         elif not promises and not (name == EVERYTHING and walk.promises):
             rows.append(_unprotected(name, "", NOT_RELEASED))
     rows += [_unprotected(name, "", NOT_SEEN) for name in others]
-    names = ["column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection"]
+    names = [
+        "column",
+        "step",
+        "mechanism",
+        "epsilon",
+        "delta",
+        "relation",
+        "trust",
+        "protection",
+    ]
     table = pd.DataFrame(map(written_row, rows), columns=names)
-    for name in ("epsilon", "delta"):  # `astype` of several columns takes as long as all else here
+    for name in (
+        "epsilon",
+        "delta",
+    ):  # `astype` of several columns takes as long as all else here
         table[name] = table[name].astype(float)
     steps = tuple(
         StatedStep(
@@ -227,17 +261,27 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
     )
     ledgers, unread = _records(list(walk.ledgers.values()))
     total, conversions = _total(walk, leaving, kept)
-    return PrivacyStatement(table, total, (*walk.notes, *conversions, *_remarks(walk), *unread), steps, ledgers)
+    return PrivacyStatement(
+        table,
+        total,
+        (*walk.notes, *conversions, *_remarks(walk), *unread),
+        steps,
+        ledgers,
+    )
 
 
-def _records(ledgers: Sequence[PrivacyLedger]) -> tuple[tuple[PrivacyLedger, ...], list[str]]:
+def _records(
+    ledgers: Sequence[PrivacyLedger],
+) -> tuple[tuple[PrivacyLedger, ...], list[str]]:
     """Copy ledgers as they are now; those that cannot be read are noted."""
     records, unread = [], []
     for ledger in ledgers:
         try:
             records.append(ledger._record())
         except (OSError, ValueError, RuntimeError):
-            unread = ["The composition so far is not stated: a ledger cannot be read here."]
+            unread = [
+                "The composition so far is not stated: a ledger cannot be read here."
+            ]
     return tuple(records), unread
 
 
@@ -249,32 +293,59 @@ def _is_kept(walk: Walk, leaving: set[Any], name: Any) -> bool:
 
 def _promised(name: Any, promise: Promise, *, released: bool) -> tuple[Any, ...]:
     g, protects = promise.guarantee, promise.of(name)
-    protection = _BESIDE_STATISTICS if protects is False and released else _PROTECTION[protects]
+    protection = (
+        _BESIDE_STATISTICS if protects is False and released else _PROTECTION[protects]
+    )
     protection += "" if promise.fitted else PLANNED
     together = [str(other) for other in promise.columns if other != name]
     if together:
-        listed = ", ".join(together) if len(together) <= _FEW else f"{len(together)} others"
+        listed = (
+            ", ".join(together) if len(together) <= _FEW else f"{len(together)} others"
+        )
         protection += f" (together with {listed})"
-    return name, promise.step, g.mechanism, g.epsilon, g.delta, g.relation, g.trust, protection
+    return (
+        name,
+        promise.step,
+        g.mechanism,
+        g.epsilon,
+        g.delta,
+        g.relation,
+        g.trust,
+        protection,
+    )
 
 
 def _unprotected(name: Any, step: str, protection: str) -> tuple[Any, ...]:
     return name, step, "", None, None, "", "", protection
 
 
-def _total(walk: Walk, leaving: set[Any], kept: list[Any]) -> tuple[PrivacyGuarantee | None, list[str]]:
+def _total(
+    walk: Walk, leaving: set[Any], kept: list[Any]
+) -> tuple[PrivacyGuarantee | None, list[str]]:
     """Add up what is promised about the columns that nothing else releases, and say what was converted."""
-    covered = [name for name in kept if any(name in promise.columns for promise in walk.promises)]
+    covered = [
+        name
+        for name in kept
+        if any(name in promise.columns for promise in walk.promises)
+    ]
     # The target is about the same persons.
-    counted = [promise for promise in walk.promises if not {TARGET, *covered}.isdisjoint(promise.columns)]
+    counted = [
+        promise
+        for promise in walk.promises
+        if not {TARGET, *covered}.isdisjoint(promise.columns)
+    ]
     if not covered:
         return None, []
     if not walk.shows_records(leaving):
         total = reduce(operator.add, (promise.guarantee for promise in counted))
         return replace(total, scope=tuple(covered)), []
-    converted = [promise for promise in counted if promise.guarantee.relation == "add_remove"]
+    converted = [
+        promise for promise in counted if promise.guarantee.relation == "add_remove"
+    ]
     try:
-        total = reduce(operator.add, (promise.guarantee.to("replace") for promise in counted))
+        total = reduce(
+            operator.add, (promise.guarantee.to("replace") for promise in counted)
+        )
     except ValueError:
         steps = ", ".join(promise.step for promise in converted)
         return None, [
@@ -285,7 +356,9 @@ def _total(walk: Walk, leaving: set[Any], kept: list[Any]) -> tuple[PrivacyGuara
     if not converted:
         return total, []
     doubled = [_in_words(promise.step, promise.guarantee) for promise in converted]
-    return total, [f"{_SHOWN}, so the total is for replacing a record: {COUNTS_TWICE}. {'; '.join(doubled)}."]
+    return total, [
+        f"{_SHOWN}, so the total is for replacing a record: {COUNTS_TWICE}. {'; '.join(doubled)}."
+    ]
 
 
 def _in_words(step: str, guarantee: PrivacyGuarantee) -> str:
@@ -312,20 +385,32 @@ def _remarks(walk: Walk) -> list[str]:
             "learnt from the data, as with bounds or categories that are declared, it may spend nothing."
         )
         remarks += [_planned_sum(walk)]
-    if any(promise.of(name) is False for promise in walk.promises for name in promise.columns):
-        remarks.append("Where statistics only are protected, the promise is about what fit has learnt, not about rows.")
+    if any(
+        promise.of(name) is False
+        for promise in walk.promises
+        for name in promise.columns
+    ):
+        remarks.append(
+            "Where statistics only are protected, the promise is about what fit has learnt, not about rows."
+        )
     rows = [promise for promise in walk.promises if promise.protects is not False]
     if any(not promise.made_up for promise in rows):
-        remarks.append("Each further call that privatises rows, unless it is memoised, costs as much again.")
+        remarks.append(
+            "Each further call that privatises rows, unless it is memoised, costs as much again."
+        )
     if any(promise.made_up for promise in rows):
-        remarks.append("Each further fit costs as much again; further rows that are made from what it learnt are free.")
+        remarks.append(
+            "Each further fit costs as much again; further rows that are made from what it learnt are free."
+        )
     if walk.weighted:
         remarks.append(
             "Weights (sample_weight), if fit was given any, are no column of X, and are learnt from as they are by: "
             f"{', '.join(walk.weighted)}."
         )
     if walk.after:
-        remarks.append(f"Post-processing of protected columns, which costs nothing: {', '.join(walk.after)}.")
+        remarks.append(
+            f"Post-processing of protected columns, which costs nothing: {', '.join(walk.after)}."
+        )
     if walk.from_target:
         remarks.append(f"{LEARNT_TARGET}{', '.join(walk.from_target)}.")
     return remarks

@@ -73,7 +73,13 @@ class Promise:
 class Walk:
     """Collector of the guarantees of all steps."""
 
-    def __init__(self, names: Sequence[Any], trusted: Sequence[type] = (), *, planning: bool = False) -> None:
+    def __init__(
+        self,
+        names: Sequence[Any],
+        trusted: Sequence[type] = (),
+        *,
+        planning: bool = False,
+    ) -> None:
         self.columns = list(names)
         self._planning = planning
         self._trusted = tuple(trusted)
@@ -94,14 +100,20 @@ class Walk:
         """Follow a table through an estimator."""
         made = self._follow(estimator, flow, path)
         if hasattr(estimator, "transform") and not hasattr(estimator, "fit_transform"):
-            return made.repeated(flow)  # at fit too, the next step gets the output of `transform`
+            return made.repeated(
+                flow
+            )  # at fit too, the next step gets the output of `transform`
         return made
 
     def _follow(self, estimator: Any, flow: Flow, path: str) -> Flow:
-        step = f"{path}: {type(estimator).__name__}" if path else type(estimator).__name__
+        step = (
+            f"{path}: {type(estimator).__name__}" if path else type(estimator).__name__
+        )
         if self._is_private(estimator):
             if getattr(estimator, "reads_reports", False) and not flow.merged.raw:
-                return self._plain(estimator, flow, step)  # the reports are those of steps before
+                return self._plain(
+                    estimator, flow, step
+                )  # the reports are those of steps before
             return self._privatizer(estimator, estimator.guarantee_, flow, step)
         if is_a(estimator, "sklearn.frozen.FrozenEstimator"):
             return self.visit(estimator.estimator, flow, path)
@@ -113,8 +125,15 @@ class Walk:
         if is_a(estimator, "sklearn.compose.ColumnTransformer"):
             return self._by_columns(estimator, flow, path, step)
         if is_a(estimator, "sklearn.pipeline.FeatureUnion"):
-            parts = [(name, part) for name, part in estimator.transformer_list if part != "drop"]
-            flows = [flow if _passes(part) else self.visit(part, flow, _join(path, name)) for name, part in parts]
+            parts = [
+                (name, part)
+                for name, part in estimator.transformer_list
+                if part != "drop"
+            ]
+            flows = [
+                flow if _passes(part) else self.visit(part, flow, _join(path, name))
+                for name, part in parts
+            ]
             return Flow.side_by_side(flows, flow.spread(flow.merged, estimator).names)
         if not is_fitted(estimator):
             return self._unfitted(estimator, flow, path, step)
@@ -132,13 +151,18 @@ class Walk:
             return not has_own_methods(estimator)
         # A wrapper of a privatiser takes its guarantee and its rows from it; a local transformer releases rows by its
         # protocol.
-        kept = [estimator, *([estimator.protocol_] if hasattr(estimator, "protocol_") else [])]
+        kept = [
+            estimator,
+            *([estimator.protocol_] if hasattr(estimator, "protocol_") else []),
+        ]
         known = all(library_of(part) == "skdp" for part in kept)
         return known and all(map(self._is_private, parts_of(estimator)))
 
     def _promises(self, estimator: Any) -> bool:
         """Whether an estimator or one of its parts has a trusted guarantee."""
-        return self._is_private(estimator) or any(map(self._promises, parts_of(estimator)))
+        return self._is_private(estimator) or any(
+            map(self._promises, parts_of(estimator))
+        )
 
     def _unfitted(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
         """Follow a table through an estimator that is not fitted."""
@@ -153,21 +177,35 @@ class Walk:
         guarantee = planned_guarantee(estimator)
         if guarantee is None:
             self.uncounted.append(step)
-            self.notes.append(f"What {step} is set to spend follows from its parameters and the columns that fit sees.")
+            self.notes.append(
+                f"What {step} is set to spend follows from its parameters and the columns that fit sees."
+            )
             return self._plain(estimator, flow, step)
         if getattr(estimator, "reads_reports", False) and not flow.merged.raw:
             return self._plain(estimator, flow, step)
         return self._privatizer(estimator, guarantee, flow, step)
 
-    def _privatizer(self, estimator: Any, stated: PrivacyGuarantee, flow: Flow, step: str) -> Flow:
-        guarantee, everything, fitted = stated, flow.merged, hasattr(estimator, "guarantee_")
+    def _privatizer(
+        self, estimator: Any, stated: PrivacyGuarantee, flow: Flow, step: str
+    ) -> Flow:
+        guarantee, everything, fitted = (
+            stated,
+            flow.merged,
+            hasattr(estimator, "guarantee_"),
+        )
         protects = _protects(estimator, guarantee)
         own = names_in(estimator) or flow.names or ()
-        named_target = [name for name in guarantee.scope if flow.has_target and own and name not in own]
+        named_target = [
+            name
+            for name in guarantee.scope
+            if flow.has_target and own and name not in own
+        ]
         # Behind a step that returns an array, the target may have the name of a column of X.
         target = tuple(_target_name(name, everything.origins) for name in named_target)
         named = _named(estimator)
-        shows_rows = named is not None or (protects is True and hasattr(estimator, "transform"))
+        shows_rows = named is not None or (
+            protects is True and hasattr(estimator, "transform")
+        )
         if shows_rows and not _can_be_for_replacing(guarantee):
             self.notes.append(
                 f"{step} shows how many rows there are, and no promise for replacing a record follows from "
@@ -189,9 +227,18 @@ class Walk:
                 "about what it has learnt."
             )
             guarantee = converted
-        scope, read, nothing = guarantee.scope or own, columns_read(estimator), Column.merged([])
-        inside, outside = flow.chosen(own, scope.__contains__), flow.chosen(own, lambda name: name not in scope)
-        if inside is None or outside is None:  # it is not known which columns are covered, unless all are
+        scope, read, nothing = (
+            guarantee.scope or own,
+            columns_read(estimator),
+            Column.merged([]),
+        )
+        inside, outside = (
+            flow.chosen(own, scope.__contains__),
+            flow.chosen(own, lambda name: name not in scope),
+        )
+        if (
+            inside is None or outside is None
+        ):  # it is not known which columns are covered, unless all are
             told = not guarantee.scope or (own and all(name in scope for name in own))
             inside, outside = everything, nothing if told else everything
         if flow.curated and inside.raw and guarantee.trust != "central":
@@ -204,8 +251,16 @@ class Walk:
         if not fitted:
             from_data = everything if may_read_categories(estimator) else nothing
         elif from_data is None:
-            from_data = everything if any(name not in named_target for name in read) else nothing
-        read_targets = [name for name, own_name in zip(target, named_target, strict=True) if own_name in read]
+            from_data = (
+                everything
+                if any(name not in named_target for name in read)
+                else nothing
+            )
+        read_targets = [
+            name
+            for name, own_name in zip(target, named_target, strict=True)
+            if own_name in read
+        ]
         for name in (*from_data.raw, *read_targets):
             self.read.setdefault(name, []).append(step)
         columns = tuple(name for name in self.columns if name in inside.origins)
@@ -215,7 +270,9 @@ class Walk:
         self.columns += [name for name in columns if name not in self.columns]
         # A resampler that is not fitted yet is going to return a target if it gets one.
         has_target = bool(target) or not fitted
-        new_target = has_target and bool(protects) and not hasattr(estimator, "transform")
+        new_target = (
+            has_target and bool(protects) and not hasattr(estimator, "transform")
+        )
         made_up = stated.trust == "central"
         known = library_of(estimator) == "skdp"
         ledgers = ledgers_of(estimator)
@@ -240,7 +297,11 @@ class Walk:
         # What learns the true target may so learn the column of its name.
         self.targets.update(target, named_target)
         raw = outside.raw if protects else everything.raw
-        late = outside.late if protects is True and hasattr(estimator, "transform") else everything.late
+        late = (
+            outside.late
+            if protects is True and hasattr(estimator, "transform")
+            else everything.late
+        )
         if not (hasattr(estimator, "transform") or hasattr(estimator, "fit_resample")):
             self._see(outside.raw, step)
             raw = frozenset()
@@ -265,23 +326,36 @@ class Walk:
             selected = flow.select(chosen)
             if part == "drop" or not selected.columns:
                 continue
-            made = selected if _passes(part) else self.visit(part, selected, _join(path, name))
+            made = (
+                selected
+                if _passes(part)
+                else self.visit(part, selected, _join(path, name))
+            )
             place = estimator.output_indices_[name]
             width = place.stop - place.start
             if not made.exact or len(made.columns) != width:
-                made = replace(made, columns=(made.merged,) * width, names=None, exact=True)
+                made = replace(
+                    made, columns=(made.merged,) * width, names=None, exact=True
+                )
             parts.append(made)
         return Flow.side_by_side(parts, flow.spread(flow.merged, estimator).names)
 
     def _by_planned_columns(self, estimator: Any, flow: Flow, path: str) -> Flow:
         """Follow a table through a column transformer that is not fitted."""
-        selected = [(name, part, flow.select(chosen)) for name, part, chosen in estimator.transformers]
+        selected = [
+            (name, part, flow.select(chosen))
+            for name, part, chosen in estimator.transformers
+        ]
         choices = [chosen for _, _, chosen in estimator.transformers]
         selected.append(("remainder", estimator.remainder, flow.unselected(choices)))
         made = []
         for name, part, columns in selected:
             if columns.columns and not (isinstance(part, str) and part == "drop"):
-                made.append(columns if _passes(part) else self.visit(part, columns, _join(path, name)))
+                made.append(
+                    columns
+                    if _passes(part)
+                    else self.visit(part, columns, _join(path, name))
+                )
         return Flow.side_by_side(made, None)
 
     def _search(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
@@ -291,10 +365,14 @@ class Walk:
         self._repeat(before, None if varies else more_uses(estimator), step)
         self._searched(estimator, made, flow, before, step)
         if varies:
-            self._see(flow.merged.raw, step)  # other candidates may have used columns that the best one does not
+            self._see(
+                flow.merged.raw, step
+            )  # other candidates may have used columns that the best one does not
         return made
 
-    def _searched(self, search: Any, made: Flow, flow: Flow, start: int, step: str) -> None:
+    def _searched(
+        self, search: Any, made: Flow, flow: Flow, start: int, step: str
+    ) -> None:
         """Record what a search learns from splits of the rows, and from their scores."""
         if not knows_scorers(search):
             self._see(flow.merged.raw, step)
@@ -312,15 +390,22 @@ class Walk:
                 self._see(flow.merged.raw, step)
             return made
         unknown = replace(flow.shuffled, has_target=False)
-        for index, part in enumerate(part for part in parts_of(estimator) if spends(part)):
-            self.visit(part, unknown, _join(path or type(estimator).__name__, str(index)))
+        for index, part in enumerate(
+            part for part in parts_of(estimator) if spends(part)
+        ):
+            self.visit(
+                part, unknown, _join(path or type(estimator).__name__, str(index))
+            )
         self._repeat(before, None, step)
         return self._plain(estimator, flow, step)
 
     def _planned_fits(self, search: Any, start: int) -> int | None:
         """Return how many releases a search is going to make besides that of its last fit, at most, if it is known."""
         # How often the score of a candidate privatises rows is up to the scorer.
-        if any(promise.protects is True and not promise.made_up for promise in self.promises[start:]):
+        if any(
+            promise.protects is True and not promise.made_up
+            for promise in self.promises[start:]
+        ):
             return None
         if self._varies_privacy(search, search.estimator):
             return None
@@ -329,33 +414,53 @@ class Walk:
     def _varies_privacy(self, search: Any, estimator: Any) -> bool:
         """Whether candidates of a search may differ in what they spend, or in the columns that they use."""
         varied = searched_values(search).items()
-        return any(self._is_private_parameter(estimator, name, values) for name, values in varied)
+        return any(
+            self._is_private_parameter(estimator, name, values)
+            for name, values in varied
+        )
 
-    def _is_private_parameter(self, estimator: Any, name: str, values: list[Any]) -> bool:
+    def _is_private_parameter(
+        self, estimator: Any, name: str, values: list[Any]
+    ) -> bool:
         """Whether what an estimator spends, or the columns that it uses, may follow from one of its parameters."""
         # Fitted meta-estimators may have unfitted originals as parameters, so guarantees are not looked at here.
         first, _, rest = name.partition("__")
         inner = estimator.get_params().get(first)
-        is_pipeline = is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline")
+        is_pipeline = is_a(
+            estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline"
+        )
         places = [step_name for step_name, _ in estimator.steps] if is_pipeline else []
         if first in places:
             concerned = [part for _, part in estimator.steps[places.index(first) + 1 :]]
             concerned += [] if rest else [inner, *values]
         elif not rest:
             concerned = [estimator, *values]
-        elif is_a(estimator, "sklearn.compose.ColumnTransformer", "sklearn.pipeline.FeatureUnion"):
+        elif is_a(
+            estimator,
+            "sklearn.compose.ColumnTransformer",
+            "sklearn.pipeline.FeatureUnion",
+        ):
             concerned = []
         else:
-            others = [value for key, value in estimator.get_params(deep=False).items() if key != first]
+            others = [
+                value
+                for key, value in estimator.get_params(deep=False).items()
+                if key != first
+            ]
             concerned = [part for part in estimators_in(others) if part is not inner]
         if any(map(self._decides, estimators_in(concerned))):
             return True
-        return bool(rest) and (not hasattr(inner, "get_params") or self._is_private_parameter(inner, rest, values))
+        return bool(rest) and (
+            not hasattr(inner, "get_params")
+            or self._is_private_parameter(inner, rest, values)
+        )
 
     def _decides(self, estimator: Any) -> bool:
         """Whether an estimator, or one of its parts, may spend something or choose columns by their names."""
         kinds = type(estimator).__mro__
-        ours = type(estimator) in self._trusted or any(kind.__module__.partition(".")[0] == "skdp" for kind in kinds)
+        ours = type(estimator) in self._trusted or any(
+            kind.__module__.partition(".")[0] == "skdp" for kind in kinds
+        )
         chooses = any(kind.__name__ == "ColumnTransformer" for kind in kinds)
         return ours or chooses or any(map(self._decides, parts_of(estimator)))
 
@@ -374,9 +479,15 @@ class Walk:
                 self._see(promise.columns, step)
             return
         for place, promise in enumerate(promises, start):
-            shuffled = None if promise.shuffled is None else repeated(promise.shuffled, 1 + more)
+            shuffled = (
+                None
+                if promise.shuffled is None
+                else repeated(promise.shuffled, 1 + more)
+            )
             guarantee = repeated(promise.guarantee, 1 + more)
-            self.promises[place] = replace(promise, guarantee=guarantee, shuffled=shuffled)
+            self.promises[place] = replace(
+                promise, guarantee=guarantee, shuffled=shuffled
+            )
         self.notes.append(
             f"{step} fits estimators that it does not store: each record is used in {more} further releases, so "
             f"epsilon of its steps is {1 + more} times that of one release."
@@ -386,32 +497,49 @@ class Walk:
         place, before = path or type(estimator).__name__, len(self.promises)
         fed = fed_parts(estimator)
         if fed is None:
-            self.notes.append(f"{step} may fit what it is made of more often than is shown; only a ledger knows.")
+            self.notes.append(
+                f"{step} may fit what it is made of more often than is shown; only a ledger knows."
+            )
             unknown = replace(flow.shuffled, has_target=False)
-            for index, part in enumerate(part for part in parts_of(estimator) if self._promises(part)):
+            for index, part in enumerate(
+                part for part in parts_of(estimator) if self._promises(part)
+            ):
                 self.visit(part, unknown, _join(place, str(index)))
             return self._plain(estimator, flow, step)
         given = flow.shuffled if mixes_columns(estimator) else flow
-        made = [self.visit(part, given, _join(place, str(index))) for index, part in enumerate(fed)]
+        made = [
+            self.visit(part, given, _join(place, str(index)))
+            for index, part in enumerate(fed)
+        ]
         self._repeat(before, more_uses(estimator), step)
         self._split(estimator, flow, before, step)
         if shows_rows(estimator):
             self.counted.append(step)
-        targets = list(dict.fromkeys(name for promise in self.promises[before:] for name in promise.target))
+        targets = list(
+            dict.fromkeys(
+                name for promise in self.promises[before:] for name in promise.target
+            )
+        )
         if reads_classes(estimator):
             for name in targets:
                 self.read.setdefault(name, []).append(step)
         # The combining estimator sees the predictions of the parts for the rows of `fit`.
-        said = replace(flow.predicted(), columns=(Column.merged(part.merged for part in made),))
+        said = replace(
+            flow.predicted(), columns=(Column.merged(part.merged for part in made),)
+        )
         said = replace(said, curated=any(part.curated for part in made)).repeated(flow)
         if learns_from_predictions(estimator):
             self._scored(estimator, said, flow, step)
         if hasattr(estimator, "final_estimator_"):
-            self.visit(estimator.final_estimator_, said, _join(place, "final_estimator_"))
+            self.visit(
+                estimator.final_estimator_, said, _join(place, "final_estimator_")
+            )
         self._transform_target(estimator, targets, place, step)
         return said
 
-    def _transform_target(self, estimator: Any, targets: list[Any], place: str, step: str) -> None:
+    def _transform_target(
+        self, estimator: Any, targets: list[Any], place: str, step: str
+    ) -> None:
         """Follow the target through the transformer that a meta-estimator has for it."""
         transformer = getattr(estimator, "transformer_", None)
         if self._promises(transformer):
@@ -419,7 +547,9 @@ class Walk:
             self.columns += [] if name in self.columns else [name]
             self.visit(transformer, Flow.start([name]), _join(place, "transformer_"))
             if not targets:
-                self._see([name], step)  # the model may have learnt from the true target
+                self._see(
+                    [name], step
+                )  # the model may have learnt from the true target
         elif not (_passes(transformer) or learns_nothing(transformer)):
             self._learn_target(step)
 
@@ -451,8 +581,17 @@ class Walk:
 
     def shows_records(self, leaving: Iterable[Any]) -> bool:
         """Whether it shows which records there are, or how many: then a guarantee is for replacing one."""
-        released = [self.seen, self.unfitted, self.read, self.from_target, self.counted, list(leaving)]
-        return any(released) or any(promise.guarantee.relation == "replace" for promise in self.promises)
+        released = [
+            self.seen,
+            self.unfitted,
+            self.read,
+            self.from_target,
+            self.counted,
+            list(leaving),
+        ]
+        return any(released) or any(
+            promise.guarantee.relation == "replace" for promise in self.promises
+        )
 
     def _see(self, names: Iterable[Any], step: str) -> None:
         for name in names:
@@ -494,7 +633,8 @@ def _can_be_for_replacing(guarantee: PrivacyGuarantee) -> bool:
 def _doubled(guarantee: PrivacyGuarantee, converted: PrivacyGuarantee) -> str:
     """Say what replacing a record costs where adding or removing one is promised."""
     return (
-        f"{amounts(guarantee)} for adding or removing a record is {amounts(converted)} for replacing one, which is both"
+        f"{amounts(guarantee)} for adding or removing a record is "
+        f"{amounts(converted)} for replacing one, which is both"
     )
 
 
@@ -511,7 +651,9 @@ def _join(path: str, name: str) -> str:
 
 def _passes(part: Any) -> bool:
     """Whether a step passes its columns on unchanged, as declared, or as replaced by `fit`."""
-    identity = is_a(part, "sklearn.preprocessing.FunctionTransformer") and part.func is None
+    identity = (
+        is_a(part, "sklearn.preprocessing.FunctionTransformer") and part.func is None
+    )
     return identity or part is None or (isinstance(part, str) and part == "passthrough")
 
 

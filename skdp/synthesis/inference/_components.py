@@ -34,11 +34,19 @@ class MeasuredMean:
 
     def covariance(self, other: MeasuredMean) -> float:
         """Return the covariance with the noise of another estimate from the same marginals."""
-        return math.fsum(float((one * two).sum()) for one, two in zip(self.noise, other.noise, strict=True))
+        return math.fsum(
+            float((one * two).sum())
+            for one, two in zip(self.noise, other.noise, strict=True)
+        )
 
 
 def measure_mean(
-    marginals: Sequence[Marginal], columns: Sequence[int], weights: Table, shares: Table, n_rows: float, small: float
+    marginals: Sequence[Marginal],
+    columns: Sequence[int],
+    weights: Table,
+    shares: Table,
+    n_rows: float,
+    small: float,
 ) -> MeasuredMean:
     """Estimate the mean of weights, an axis a column, from all marginals that measure a part of it."""
     # The weights are the sum of one component for each set of columns, as in the analysis of variance: it depends on
@@ -54,24 +62,35 @@ def measure_mean(
     for axes in _measured_sets(marginals, columns):
         names = [columns[axis] for axis in axes]
         component = _component(weights, axes)
-        own = shares.sum(axis=tuple(axis for axis in range(shares.ndim) if axis not in axes))
+        own = shares.sum(
+            axis=tuple(axis for axis in range(shares.ndim) if axis not in axes)
+        )
         left -= _onto(component, axes, range(len(columns)))
         for share, place, groups in _best(marginals, names, component):
             means = group(component, groups) / group(np.ones_like(component), groups)
             rest = component - spread(means, groups)
             taken[place] += share * _onto(means, names, marginals[place].clique)
             together += share * _onto(rest, axes, range(len(columns)))
-            bias += share * float((group(own, groups) * (_most(rest, groups) + _most(-rest, groups))).sum())
+            bias += share * float(
+                (
+                    group(own, groups) * (_most(rest, groups) + _most(-rest, groups))
+                ).sum()
+            )
     unknown = np.abs(left) > small
     if unknown.any():
         bias += float(shares[unknown].sum() * np.ptp(left[unknown]))
     pairs = list(zip(taken, marginals, strict=True))
-    value = math.fsum(float((table * marginal.counts).sum()) for table, marginal in pairs) / n_rows
+    value = (
+        math.fsum(float((table * marginal.counts).sum()) for table, marginal in pairs)
+        / n_rows
+    )
     noise = tuple(table * (marginal.std_error / n_rows) for table, marginal in pairs)
     return MeasuredMean(value + float(((left + together) * shares).sum()), noise, bias)
 
 
-def rake(marginals: Sequence[Marginal], columns: Sequence[int], shares: Table, n_rows: float) -> Table:
+def rake(
+    marginals: Sequence[Marginal], columns: Sequence[int], shares: Table, n_rows: float
+) -> Table:
     """Give shares by a model the distribution of each column that the noisy counts have."""
     # A model is drawn to equal shares by its noise, and columns with more spread than theirs would shrink all
     # coefficients and their errors. Counts of single columns have little noise.
@@ -79,7 +98,9 @@ def rake(marginals: Sequence[Marginal], columns: Sequence[int], shares: Table, n
     for _ in range(_SWEEPS):
         for axis, own in enumerate(wanted):
             if own is not None:
-                have = shares.sum(axis=tuple(other for other in range(shares.ndim) if other != axis))
+                have = shares.sum(
+                    axis=tuple(other for other in range(shares.ndim) if other != axis)
+                )
                 ratio = np.divide(own, have, out=np.ones_like(have), where=have > 0)
                 shares = shares * _onto(ratio, [axis], range(shares.ndim))
     return shares / shares.sum()
@@ -91,13 +112,20 @@ def _one_way(marginals: Sequence[Marginal], column: int, n_rows: float) -> Table
     for marginal in marginals:
         axes = [axis for axis, other in enumerate(marginal.clique) if other != column]
         if column not in marginal.clique or (
-            marginal.groups and marginal.groups[marginal.clique.index(column)] is not None
+            marginal.groups
+            and marginal.groups[marginal.clique.index(column)] is not None
         ):
             continue
         summed = marginal.counts.sum(axis=tuple(axes))
         own = 1 / (marginal.std_error**2 * marginal.counts.size / summed.size)
         total, precision = total + own * summed, precision + own
-    return None if precision == 0 else np.maximum(project_to_simplex(total / precision / n_rows, 1.0), _LEAST_SHARE)
+    return (
+        None
+        if precision == 0
+        else np.maximum(
+            project_to_simplex(total / precision / n_rows, 1.0), _LEAST_SHARE
+        )
+    )
 
 
 def _best(
@@ -110,10 +138,18 @@ def _best(
         if largest == 0 or not set(columns) <= set(marginal.clique):
             continue
         axes = [marginal.clique.index(column) for column in columns]
-        groups = tuple(None if marginal.groups is None else marginal.groups[axis] for axis in axes)
+        groups = tuple(
+            None if marginal.groups is None else marginal.groups[axis] for axis in axes
+        )
         means = group(component, groups) / group(np.ones_like(component), groups)
-        variance = marginal.std_error**2 * (marginal.counts.size / means.size) * float((means**2).sum())
-        whole = bool(np.abs(component - spread(means, groups)).max() <= _EXACT * largest)
+        variance = (
+            marginal.std_error**2
+            * (marginal.counts.size / means.size)
+            * float((means**2).sum())
+        )
+        whole = bool(
+            np.abs(component - spread(means, groups)).max() <= _EXACT * largest
+        )
         held.append((whole, 1 / max(variance, _LEAST), place, groups))
     wanted = any(whole for whole, *_ in held)
     total = sum(precision for whole, precision, *_ in held if whole == wanted)
@@ -133,11 +169,15 @@ def _most(table: Table, groups: Groups) -> Table:
     return table
 
 
-def _measured_sets(marginals: Sequence[Marginal], columns: Sequence[int]) -> list[tuple[int, ...]]:
+def _measured_sets(
+    marginals: Sequence[Marginal], columns: Sequence[int]
+) -> list[tuple[int, ...]]:
     """List the sets of columns, as axes, that some marginal holds."""
     found: dict[tuple[int, ...], None] = {(): None}
     for marginal in marginals:
-        held = [axis for axis, column in enumerate(columns) if column in marginal.clique]
+        held = [
+            axis for axis, column in enumerate(columns) if column in marginal.clique
+        ]
         for size in range(1, len(held) + 1):
             found |= dict.fromkeys(itertools.combinations(held, size))
     return list(found)
@@ -145,7 +185,9 @@ def _measured_sets(marginals: Sequence[Marginal], columns: Sequence[int]) -> lis
 
 def _component(weights: Table, axes: Sequence[int]) -> Table:
     """Return what some columns together, and no fewer of them, add to the weights."""
-    found = weights.mean(axis=tuple(axis for axis in range(weights.ndim) if axis not in axes))
+    found = weights.mean(
+        axis=tuple(axis for axis in range(weights.ndim) if axis not in axes)
+    )
     for axis in range(found.ndim):
         found = found - found.mean(axis=axis, keepdims=True)
     return np.asarray(found)
@@ -155,4 +197,6 @@ def _onto(table: Table, columns: Sequence[int], onto: Sequence[int]) -> Table:
     """Give a table the axes of more columns."""
     kept = [column for column in onto if column in columns]
     table = np.transpose(table, [list(columns).index(column) for column in kept])
-    return table.reshape([table.shape[kept.index(column)] if column in columns else 1 for column in onto])
+    return table.reshape(
+        [table.shape[kept.index(column)] if column in columns else 1 for column in onto]
+    )

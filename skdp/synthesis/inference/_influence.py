@@ -40,7 +40,9 @@ class Linear:
     """By how much the influence of each cell falls where a statistic is 1 larger; the mean at the table is 1."""
 
 
-def linear_statistic(statistic: Callable[[Any], Any], cells: pd.DataFrame, shares: Matrix) -> Linear:
+def linear_statistic(
+    statistic: Callable[[Any], Any], cells: pd.DataFrame, shares: Matrix
+) -> Linear:
     """Differentiate a function of rows: one row of each cell is added in turn."""
     if len(cells) > MOST_CALLS:
         raise ValueError(
@@ -55,23 +57,37 @@ def linear_statistic(statistic: Callable[[Any], Any], cells: pd.DataFrame, share
         one = pd.concat([rows, cells.iloc[[place]]], ignore_index=True)
         names, moved = _read(statistic(one))
         if names != terms:
-            raise ValueError(f"statistic must return the same terms for all tables, got {names} after {terms}")
+            raise ValueError(
+                f"statistic must return the same terms for all tables, got {names} after {terms}"
+            )
         influence[:, place] = (moved - values) * (_ROWS + 1)
     at = counts / _ROWS
-    known = np.ptp(influence, axis=1) > 0  # no row changes a median, and every row the number of rows
-    return Linear(terms, values, influence - (influence @ at)[:, np.newaxis], at, known, np.ones_like(influence))
+    known = (
+        np.ptp(influence, axis=1) > 0
+    )  # no row changes a median, and every row the number of rows
+    return Linear(
+        terms,
+        values,
+        influence - (influence @ at)[:, np.newaxis],
+        at,
+        known,
+        np.ones_like(influence),
+    )
 
 
 def _whole(shares: Matrix, total: int) -> NDArray[np.int64]:
     """Round shares to counts that add up; what is rounded are the sums from the start, so that no part is lost."""
-    return np.diff(np.rint(np.cumsum(shares) / shares.sum() * total), prepend=0.0).astype(np.int64)
+    return np.diff(
+        np.rint(np.cumsum(shares) / shares.sum() * total), prepend=0.0
+    ).astype(np.int64)
 
 
 def _read(found: Any) -> tuple[list[str], Matrix]:
     """Read what a statistic returned."""
     if isinstance(found, pd.Series):
         found = {
-            ", ".join(map(str, name)) if isinstance(name, tuple) else str(name): value for name, value in found.items()
+            ", ".join(map(str, name)) if isinstance(name, tuple) else str(name): value
+            for name, value in found.items()
         }
     if not isinstance(found, Mapping):
         numbers = np.atleast_1d(np.asarray(found))
@@ -83,19 +99,26 @@ def _read(found: Any) -> tuple[list[str], Matrix]:
     try:
         values = np.array([float(value) for value in found.values()])
     except (TypeError, ValueError) as error:
-        raise TypeError("statistic must return a number, or several in an array, a Series or a mapping") from error
+        raise TypeError(
+            "statistic must return a number, or several in an array, a Series or a mapping"
+        ) from error
     if not np.isfinite(values).all():
         raise ValueError("statistic must return finite numbers")
     return [str(name) for name in found], values
 
 
-def linear_model(estimator: Any, cells: pd.DataFrame, target: Any, shares: Matrix, n_rows: float) -> Linear:
+def linear_model(
+    estimator: Any, cells: pd.DataFrame, target: Any, shares: Matrix, n_rows: float
+) -> Linear:
     """Differentiate the coefficients of a linear or logistic regression."""
     terms, design = _design(cells.drop(columns=target))
     wanted, logistic = _target(estimator, cells[target])
     penalty = np.full(len(terms), _penalty(estimator) / n_rows)
     if estimator.fit_intercept:
-        terms, design = ["intercept", *terms], np.column_stack([np.ones(len(cells)), design])
+        terms, design = (
+            ["intercept", *terms],
+            np.column_stack([np.ones(len(cells)), design]),
+        )
         penalty = np.append(0.0, penalty)
     coefficients = np.zeros(len(terms))
     for _ in range(_MOST_STEPS if logistic else 2):
@@ -104,7 +127,9 @@ def linear_model(estimator: Any, cells: pd.DataFrame, target: Any, shares: Matri
         step = np.linalg.pinv(curvature, hermitian=True) @ (
             design.T @ (shares * (wanted - mean)) - penalty * coefficients
         )
-        coefficients = coefficients + step * min(1.0, 5 / max(1e-300, float(np.abs(step).max())) if logistic else 1.0)
+        coefficients = coefficients + step * min(
+            1.0, 5 / max(1e-300, float(np.abs(step).max())) if logistic else 1.0
+        )
         if np.abs(step).max() < 1e-10 * (1 + np.abs(coefficients).max()):
             break
     mean, slope = _mean(design @ coefficients, logistic)
@@ -133,11 +158,17 @@ def _mean(score: Matrix, logistic: bool) -> tuple[Matrix, Matrix]:
 def _penalty(estimator: Any) -> float:
     if isinstance(estimator, LinearRegression):
         if estimator.positive:
-            raise ValueError("estimator with positive=True has coefficients at a bound, of which no error is known")
+            raise ValueError(
+                "estimator with positive=True has coefficients at a bound, of which no error is known"
+            )
         return 0.0
     kind = estimator.get_params().get("penalty", "deprecated")
-    if kind not in ("l2", None, "deprecated") or estimator.get_params().get("l1_ratio") not in (None, 0, 0.0):
-        raise ValueError("estimator must be a LogisticRegression with an l2 penalty or none")
+    if kind not in ("l2", None, "deprecated") or estimator.get_params().get(
+        "l1_ratio"
+    ) not in (None, 0, 0.0):
+        raise ValueError(
+            "estimator must be a LogisticRegression with an l2 penalty or none"
+        )
     if estimator.class_weight is not None:
         raise ValueError("estimator must have class_weight=None")
     return 0.0 if kind is None or np.isinf(estimator.C) else 1 / float(estimator.C)
@@ -146,14 +177,20 @@ def _penalty(estimator: Any) -> float:
 def _target(estimator: Any, column: pd.Series) -> tuple[Matrix, bool]:
     """Return the target as numbers, and whether they are 0 and 1 for a logistic model."""
     if column.isna().any():
-        raise ValueError(f"target {column.name!r} may be missing: such rows have no target")
+        raise ValueError(
+            f"target {column.name!r} may be missing: such rows have no target"
+        )
     if isinstance(estimator, LinearRegression):
         if not pd.api.types.is_numeric_dtype(column):
-            raise ValueError(f"target {column.name!r} must be a column of numbers for a linear regression")
+            raise ValueError(
+                f"target {column.name!r} must be a column of numbers for a linear regression"
+            )
         return column.to_numpy(float), False
     values = np.unique(column.to_numpy())
     if len(values) != 2:
-        raise ValueError(f"target {column.name!r} must have two values for a logistic regression, it has {len(values)}")
+        raise ValueError(
+            f"target {column.name!r} must have two values for a logistic regression, it has {len(values)}"
+        )
     return (column.to_numpy() == values[1]).astype(float), True
 
 
@@ -163,9 +200,13 @@ def _design(features: pd.DataFrame) -> tuple[list[str], Matrix]:
     columns: list[Matrix] = []
     for name in features:
         column = features[name]
-        if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(
+            column
+        ):
             if column.isna().any():
-                raise ValueError(f"column {name!r} has numbers that may be missing: such rows cannot be regressed on")
+                raise ValueError(
+                    f"column {name!r} has numbers that may be missing: such rows cannot be regressed on"
+                )
             terms.append(str(name))
             columns.append(column.to_numpy(float))
             continue

@@ -48,5 +48,12 @@ class Ratio:
     def p_value(self, ratio: float, bias: float = 0.0) -> float:
         """Return the probability of an estimate at least as far from a ratio."""
         away = ratio - self.value
-        beyond, variance = max(0.0, abs(away) - bias), self.error**2 - 2 * away * self.together + away**2 * self.doubt
-        return 2 * _NORMAL.cdf(-beyond / math.sqrt(variance)) if variance > 0 else float(beyond == 0)
+        beyond, variance = (
+            max(0.0, abs(away) - bias),
+            self.error**2 - 2 * away * self.together + away**2 * self.doubt,
+        )
+        return (
+            2 * _NORMAL.cdf(-beyond / math.sqrt(variance))
+            if variance > 0
+            else float(beyond == 0)
+        )

@@ -145,11 +145,17 @@ def synthetic_inference(
     2   sex=Male     1.256      0.037  1.183  1.329      0.0       True
     """
     if not isinstance(synthesizer, DPMarginalSynthesizer):
-        raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {type(synthesizer).__name__}")
+        raise TypeError(
+            f"synthesizer must be a DPMarginalSynthesizer, got {type(synthesizer).__name__}"
+        )
     check_is_fitted(synthesizer)
     level = check_confidence_level(confidence_level)
     model = is_linear_model(statistic)
-    if not model and (not callable(statistic) or isinstance(statistic, type) or hasattr(statistic, "fit")):
+    if not model and (
+        not callable(statistic)
+        or isinstance(statistic, type)
+        or hasattr(statistic, "fit")
+    ):
         raise TypeError(
             "statistic must be a function of a table, a LinearRegression or a LogisticRegression, got "
             f"{statistic.__name__ if isinstance(statistic, type) else type(statistic).__name__}"
@@ -163,7 +169,9 @@ def synthetic_inference(
             f"columns have {size:,} combinations of values; at most {_MOST_CELLS:,} are computed. Name fewer"
         )
     shares = np.maximum(synthesizer.model_.marginal(places), 0)
-    flat = rake(merge(synthesizer.marginals_), places, shares, synthesizer.n_rows_).ravel()
+    flat = rake(
+        merge(synthesizer.marginals_), places, shares, synthesizer.n_rows_
+    ).ravel()
     cells = _cells(synthesizer, places)
     if model:
         linear = linear_model(statistic, cells, names[-1], flat, synthesizer.n_rows_)
@@ -180,13 +188,21 @@ def _names(synthesizer: Any, columns: Any, target: Any, model: bool) -> list[Any
         columns = [columns]
     if not model:
         if target is not None:
-            raise ValueError(f"target is for an estimator; got {target!r} with a function")
+            raise ValueError(
+                f"target is for an estimator; got {target!r} with a function"
+            )
         return list(known if columns is None else columns)
     if target is None:
         if synthesizer.n_features_in_ == len(known):
-            raise ValueError("target must name the column to be predicted, as the synthesizer was fitted without y")
+            raise ValueError(
+                "target must name the column to be predicted, as the synthesizer was fitted without y"
+            )
         target = known[-1]
-    names = [name for name in (known if columns is None else columns) if columns is not None or name != target]
+    names = [
+        name
+        for name in (known if columns is None else columns)
+        if columns is not None or name != target
+    ]
     return [*names, target]
 
 
@@ -203,20 +219,28 @@ def _warn_of_found_bins(synthesizer: Any, names: Sequence[Any]) -> None:
 
 def _shapes_of_found_bins(synthesizer: Any) -> Mapping[Any, Shape]:
     # Declared bins stand for their middles, which have no noise.
-    return synthesizer._shapes.columns if synthesizer._shapes and synthesizer.bins == "private" else {}
+    return (
+        synthesizer._shapes.columns
+        if synthesizer._shapes and synthesizer.bins == "private"
+        else {}
+    )
 
 
 def _cells(synthesizer: Any, places: Sequence[int]) -> pd.DataFrame:
     """List all combinations of the values of some columns."""
     domain, template = synthesizer.domain_, synthesizer._template
     shapes = _shapes_of_found_bins(synthesizer)
-    codes = np.indices([domain.sizes[place] for place in places]).reshape(len(places), -1)
+    codes = np.indices([domain.sizes[place] for place in places]).reshape(
+        len(places), -1
+    )
     found = {}
     for place, code in zip(places, codes, strict=True):
         name = domain.columns[place]
         values = domain[name]
         if isinstance(values, Interval):
-            numbers = pd.Series(middles(values, template.columns[place], shapes.get(name)))
+            numbers = pd.Series(
+                middles(values, template.columns[place], shapes.get(name))
+            )
             column = numbers.reindex(range(len(numbers) + values.missing))
         else:
             column = pd.Series(list(values.values)).infer_objects()
@@ -225,23 +249,37 @@ def _cells(synthesizer: Any, places: Sequence[int]) -> pd.DataFrame:
 
 
 def _infer(
-    synthesizer: Any, places: Sequence[int], linear: Linear, shares: NDArray[np.float64], level: float
+    synthesizer: Any,
+    places: Sequence[int],
+    linear: Linear,
+    shares: NDArray[np.float64],
+    level: float,
 ) -> pd.DataFrame:
     """Estimate the statistics from the marginals, as far as they are linear in the counts."""
     marginals, n = merge(synthesizer.marginals_), synthesizer.n_rows_
 
     def measure(weights: NDArray[np.float64]) -> MeasuredMean:
         small = _NEGLIGIBLE * math.sqrt(float((shares.ravel() * weights**2).sum()))
-        return measure_mean(marginals, places, weights.reshape(shares.shape), shares, n, small)
+        return measure_mean(
+            marginals, places, weights.reshape(shares.shape), shares, n, small
+        )
 
     rows = []
     for term, value, influence, slope, known in zip(
-        linear.terms, linear.values, linear.influence, linear.slope, linear.known, strict=True
+        linear.terms,
+        linear.values,
+        linear.influence,
+        linear.slope,
+        linear.known,
+        strict=True,
     ):
         # A step of Newton's method, in which the slope has noise too.
         both = np.stack([influence, slope - 1])
         change, beside = map(measure, both)
-        noise = [[one.covariance(other) for other in (change, beside)] for one in (change, beside)]
+        noise = [
+            [one.covariance(other) for other in (change, beside)]
+            for one in (change, beside)
+        ]
         divisor = 1 + beside.value
         step, reach = Ratio(change.value, 0.0), None
         if known and divisor > 0:
@@ -250,8 +288,26 @@ def _infer(
             reach = step.reach(level)
         estimate, ends = value + step.value, (math.nan,) * 4
         if reach is not None:
-            bias = (change.bias + (abs(step.value) + max(reach)) * beside.bias) / divisor
+            bias = (
+                change.bias + (abs(step.value) + max(reach)) * beside.bias
+            ) / divisor
             if bias <= sum(reach) / 2:
-                ends = step.error, estimate - reach[0] - bias, estimate + reach[1] + bias, step.p_value(-value, bias)
+                ends = (
+                    step.error,
+                    estimate - reach[0] - bias,
+                    estimate + reach[1] + bias,
+                    step.p_value(-value, bias),
+                )
         rows.append((term, estimate, *ends, not math.isnan(ends[0])))
-    return pd.DataFrame(rows, columns=["term", "estimate", "std_error", "lower", "upper", "p_value", "supported"])
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "term",
+            "estimate",
+            "std_error",
+            "lower",
+            "upper",
+            "p_value",
+            "supported",
+        ],
+    )

@@ -22,17 +22,31 @@ class Elimination:
     # are the bits of a number. A clique is within another one exactly if it is what some column leaves of its own.
     # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press. Section 9.4.3.
 
-    def __init__(self, sizes: Sequence[int], marginals: Iterable[Iterable[int]] = ()) -> None:
+    def __init__(
+        self, sizes: Sequence[int], marginals: Iterable[Iterable[int]] = ()
+    ) -> None:
         self._sizes = tuple(sizes)
-        self._logs = [round(math.log2(size) * _UNIT) * len(self._sizes) for size in sizes]
+        self._logs = [
+            round(math.log2(size) * _UNIT) * len(self._sizes) for size in sizes
+        ]
         self._gone = sum(self._logs) + len(self._logs)  # more than any key
         neighbours = [1 << column for column in range(len(self._sizes))]
         for marginal in marginals:
             bits = _bits(marginal)
             for column in _columns(bits):
                 neighbours[column] |= bits
-        self._states = [(neighbours, [self._log(clique) + column for column, clique in enumerate(neighbours)])]
-        self._steps: list[tuple[int, int, int]] = []  # the column that goes, its neighbours, its key
+        self._states = [
+            (
+                neighbours,
+                [
+                    self._log(clique) + column
+                    for column, clique in enumerate(neighbours)
+                ],
+            )
+        ]
+        self._steps: list[
+            tuple[int, int, int]
+        ] = []  # the column that goes, its neighbours, its key
         self._found: dict[int, int] = {}  # the cells of each clique
         self._go_on()
 
@@ -43,15 +57,25 @@ class Elimination:
             column = key % len(keys)
             clique = neighbours[column]
             for other in _columns(clique ^ (1 << column)):
-                neighbours[other], keys[other] = self._after(column, clique, neighbours[other], keys[other])
+                neighbours[other], keys[other] = self._after(
+                    column, clique, neighbours[other], keys[other]
+                )
             neighbours[column], keys[column] = 0, self._gone
             self._steps.append((column, clique, key))
             self._states.append((list(neighbours), list(keys)))
         self._when = {column: step for step, (column, _, _) in enumerate(self._steps)}
         self._cliques = {clique for _, clique, _ in self._steps}
-        self._left = Counter(clique ^ (1 << column) for column, clique, _ in self._steps)
-        cells = {clique: self._found.get(clique) for _, clique, _ in self._steps if clique not in self._left}
-        self._found = {clique: known or self._cells(clique) for clique, known in cells.items()}
+        self._left = Counter(
+            clique ^ (1 << column) for column, clique, _ in self._steps
+        )
+        cells = {
+            clique: self._found.get(clique)
+            for _, clique, _ in self._steps
+            if clique not in self._left
+        }
+        self._found = {
+            clique: known or self._cells(clique) for clique, known in cells.items()
+        }
 
     @property
     def cliques(self) -> list[Clique]:
@@ -74,25 +98,45 @@ class Elimination:
         lost, own = {clique for _, clique in old}, [clique for _, clique in new]
         found = dict.fromkeys(lost, 0)
         for clique in (*((left.keys() & self._cliques) - lost), *own):
-            found[clique] = 0 if self._left[clique] + left[clique] else self._cells(clique)
+            found[clique] = (
+                0 if self._left[clique] + left[clique] else self._cells(clique)
+            )
         kept = (size for clique, size in self._found.items() if clique not in found)
         sizes = [*kept, *found.values()]
         return max(sizes, default=0) <= most and sum(sizes) <= together
 
-    def _changes(self, bits: int, most: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]] | None:
+    def _changes(
+        self, bits: int, most: int
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]] | None:
         """List columns and cliques that are not eliminated as before, and those instead; None if one is too large."""
-        step = min((self._when[column] for column in _columns(bits)), default=len(self._steps))
+        step = min(
+            (self._when[column] for column in _columns(bits)), default=len(self._steps)
+        )
         neighbours, keys = self._states[step]
-        own = {column: neighbours[column] | bits for column in _columns(bits) if bits & ~neighbours[column]}
-        own_keys = {column: self._log(clique) + column for column, clique in own.items()}
-        apart = _bits(own)  # columns that have other neighbours than without the marginal, or one of the two is gone
+        own = {
+            column: neighbours[column] | bits
+            for column in _columns(bits)
+            if bits & ~neighbours[column]
+        }
+        own_keys = {
+            column: self._log(clique) + column for column, clique in own.items()
+        }
+        apart = _bits(
+            own
+        )  # columns that have other neighbours than without the marginal, or one of the two is gone
         old, new = [], []
         while apart:
             first = min(own_keys.values())
-            while step < len(self._steps) and not self._steps[step][1] & apart and self._steps[step][2] < first:
+            while (
+                step < len(self._steps)
+                and not self._steps[step][1] & apart
+                and self._steps[step][2] < first
+            ):
                 step += 1
             neighbours, keys = self._states[step]
-            column, clique, key = self._steps[step] if step < len(self._steps) else (-1, 0, self._gone)
+            column, clique, key = (
+                self._steps[step] if step < len(self._steps) else (-1, 0, self._gone)
+            )
             before, now = True, column not in own
             if not now:
                 old.append((column, clique))
@@ -105,9 +149,17 @@ class Elimination:
             step += before
             there = self._states[step][0]
             for other in _columns(clique & apart if before and now else clique):
-                found, key = (own[other], own_keys[other]) if other in own else (neighbours[other], keys[other])
+                found, key = (
+                    (own[other], own_keys[other])
+                    if other in own
+                    else (neighbours[other], keys[other])
+                )
                 if now:
-                    found, key = (0, self._gone) if other == column else self._after(column, clique, found, key)
+                    found, key = (
+                        (0, self._gone)
+                        if other == column
+                        else self._after(column, clique, found, key)
+                    )
                 if found != there[other]:
                     own[other], own_keys[other] = found, key
                     apart |= 1 << other
@@ -119,7 +171,9 @@ class Elimination:
     def add(self, marginal: Iterable[int]) -> None:
         """Add a marginal."""
         bits = _bits(marginal)
-        step = min((self._when[column] for column in _columns(bits)), default=len(self._steps))
+        step = min(
+            (self._when[column] for column in _columns(bits)), default=len(self._steps)
+        )
         del self._states[step + 1 :], self._steps[step:]
         for neighbours, keys in self._states:
             for column in _columns(bits):
@@ -134,7 +188,9 @@ class Elimination:
     def _log(self, columns: int) -> int:
         return sum([self._logs[column] for column in _columns(columns)])
 
-    def _after(self, column: int, clique: int, neighbours: int, key: int) -> tuple[int, int]:
+    def _after(
+        self, column: int, clique: int, neighbours: int, key: int
+    ) -> tuple[int, int]:
         """Return the neighbours and the key of another one of a clique, after a column of it is eliminated."""
         if more := clique & ~neighbours:
             key += self._log(more)

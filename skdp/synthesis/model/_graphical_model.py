@@ -32,7 +32,9 @@ class JunctionTree:
     # the running intersection property ([1]_ section 10.4): messages between neighbours give every clique's marginal.
     # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
 
-    def __init__(self, sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> None:
+    def __init__(
+        self, sizes: Sequence[int], marginals: Iterable[Iterable[int]]
+    ) -> None:
         self.sizes = tuple(sizes)
         found = eliminate(self.sizes, marginals)
         self.cliques, self.links = _join(found)
@@ -48,12 +50,20 @@ class JunctionTree:
     def holder(self, columns: Iterable[int]) -> int | None:
         """Find the smallest clique that holds some columns."""
         wanted = set(columns)
-        holders = [place for place, clique in enumerate(self.cliques) if wanted <= set(clique)]
-        return min(holders, key=lambda place: self.n_cells(self.cliques[place]), default=None)
+        holders = [
+            place for place, clique in enumerate(self.cliques) if wanted <= set(clique)
+        ]
+        return min(
+            holders, key=lambda place: self.n_cells(self.cliques[place]), default=None
+        )
 
     def path(self, columns: Iterable[int]) -> list[int]:
         """List the cliques from the root to the first of each of some columns, parents first."""
-        first = {column: place for place, clique in reversed([*enumerate(self.cliques)]) for column in clique}
+        first = {
+            column: place
+            for place, clique in reversed([*enumerate(self.cliques)])
+            for column in clique
+        }
         found = {0}
         for place in {first[column] for column in columns}:
             while place not in found:
@@ -67,7 +77,11 @@ def _join(cliques: Sequence[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ..
     sets = list(map(set, cliques))
     root = max(range(len(cliques)), key=lambda place: len(sets[place]))
     order, links = [root], []
-    best = {place: (len(sets[place] & sets[root]), root) for place in range(len(cliques)) if place != root}
+    best = {
+        place: (len(sets[place] & sets[root]), root)
+        for place in range(len(cliques))
+        if place != root
+    }
     while best:
         place = max(best, key=lambda place: best[place][0])
         _, parent = best.pop(place)
@@ -79,7 +93,10 @@ def _join(cliques: Sequence[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ..
     rank = {place: position for position, place in enumerate(order)}
     return (
         tuple(cliques[place] for place in order),
-        tuple(Link(rank[place], rank[parent], tuple(sorted(sets[place] & sets[parent]))) for place, parent in links),
+        tuple(
+            Link(rank[place], rank[parent], tuple(sorted(sets[place] & sets[parent])))
+            for place, parent in links
+        ),
     )
 
 
@@ -122,7 +139,9 @@ class GraphicalModel:
             clique = columns = self.tree.cliques[place]
             if column not in clique:
                 columns = (*clique, column)
-                table = expand(table, clique, columns) * expand(message, shared, columns)
+                table = expand(table, clique, columns) * expand(
+                    message, shared, columns
+                )
             for other in set(clique) & set(others) - found.keys() - {column}:
                 found[other] = project(table, columns, (column, other))
             for neighbour, number in near[place]:
@@ -130,7 +149,14 @@ class GraphicalModel:
                     separator = self.tree.links[number].separator
                     shared = separator if column in separator else (*separator, column)
                     alone = expand(self.separators[number], separator, shared)
-                    waiting.append((neighbour, number, divide(project(table, columns, shared), alone), shared))
+                    waiting.append(
+                        (
+                            neighbour,
+                            number,
+                            divide(project(table, columns, shared), alone),
+                            shared,
+                        )
+                    )
         return found
 
     def _eliminate(self, wanted: set[int]) -> tuple[Table, Clique]:
@@ -138,16 +164,26 @@ class GraphicalModel:
         pending: dict[int, list[tuple[Table, Clique]]] = {}
         for link in reversed(self.tree.links):
             table, columns = self._absorb(link.child, pending.pop(link.child, []))
-            keep = tuple(column for column in columns if column in wanted or column in link.separator)
+            keep = tuple(
+                column
+                for column in columns
+                if column in wanted or column in link.separator
+            )
             message = project(table, columns, keep)
             # The child given the separator: times the parent's marginal it is the marginal of both.
-            shared = project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator)
+            shared = project(
+                self.beliefs[link.child], self.tree.cliques[link.child], link.separator
+            )
             conditional = divide(message, expand(shared, link.separator, keep))
-            if any(column in wanted and column not in link.separator for column in keep):
+            if any(
+                column in wanted and column not in link.separator for column in keep
+            ):
                 pending.setdefault(link.parent, []).append((conditional, keep))
         return self._absorb(0, pending.pop(0, []))
 
-    def _absorb(self, place: int, messages: list[tuple[Table, Clique]]) -> tuple[Table, Clique]:
+    def _absorb(
+        self, place: int, messages: list[tuple[Table, Clique]]
+    ) -> tuple[Table, Clique]:
         """Multiply a clique's marginal by what its children say of columns that it does not have."""
         table, columns = self.beliefs[place], self.tree.cliques[place]
         for message, extra in messages:
@@ -158,7 +194,10 @@ class GraphicalModel:
                     f"the marginal needs a table of {cells} cells ({8 * cells / 1e9:.3g} GB); at most {MOST_CELLS} are "
                     "computed. Ask for fewer columns at once, or sample rows and count them"
                 )
-            table, columns = expand(table, columns, union) * expand(message, extra, union), union
+            table, columns = (
+                expand(table, columns, union) * expand(message, extra, union),
+                union,
+            )
         return table, columns
 
     def expectation(self, weights: Mapping[int, ArrayLike]) -> float:
@@ -169,9 +208,15 @@ class GraphicalModel:
         for column, given in weights.items():
             vector = self._check_weights(column, given)
             # Some clique holds every column; counting the weight in any one of them counts it once.
-            place = next(place for place, clique in enumerate(self.tree.cliques) if column in clique)
+            place = next(
+                place
+                for place, clique in enumerate(self.tree.cliques)
+                if column in clique
+            )
             factors.setdefault(place, []).append((vector, (column,)))
-        for link, shared in zip(reversed(self.tree.links), reversed(self.separators), strict=True):
+        for link, shared in zip(
+            reversed(self.tree.links), reversed(self.separators), strict=True
+        ):
             if link.child in factors:
                 table, columns = self._absorb(link.child, factors.pop(link.child))
                 message = divide(project(table, columns, link.separator), shared)
@@ -180,14 +225,18 @@ class GraphicalModel:
 
     def _check_weights(self, column: int, weights: ArrayLike) -> Table:
         if column not in range(len(self.tree.sizes)):
-            raise ValueError(f"weights names column {column}; the model has columns 0 to {len(self.tree.sizes) - 1}")
+            raise ValueError(
+                f"weights names column {column}; the model has columns 0 to {len(self.tree.sizes) - 1}"
+            )
         vector = np.asarray(weights, np.float64)
         if vector.shape != (self.tree.sizes[column],):
             raise ValueError(
                 f"the weights of column {column} must have shape ({self.tree.sizes[column]},), got {vector.shape}"
             )
         if not (np.isfinite(vector).all() and (vector >= 0).all()):
-            raise ValueError(f"the weights of column {column} must be finite and not negative")
+            raise ValueError(
+                f"the weights of column {column} must be finite and not negative"
+            )
         return vector
 
     def log_probability(self, rows: NDArray[np.integer]) -> Table:
@@ -196,7 +245,9 @@ class GraphicalModel:
         rows = check_rows(self.tree, rows, range(len(self.tree.sizes)))
         total = np.zeros(rows.shape[1])
         for place, clique in enumerate(self.tree.cliques):
-            total += self.log_conditional(place)[tuple(rows[column] for column in clique)]
+            total += self.log_conditional(place)[
+                tuple(rows[column] for column in clique)
+            ]
         return total
 
     def log_law(self, column: int, rows: NDArray[np.integer]) -> Table:
@@ -209,10 +260,16 @@ class GraphicalModel:
         # The other factors of the probability of a row do not depend on the column.
         for place, clique in enumerate(tree.cliques):
             if column in clique:
-                table = np.moveaxis(self.log_conditional(place), clique.index(column), -1)
-                total += table[tuple(whole[other] for other in clique if other != column)]
+                table = np.moveaxis(
+                    self.log_conditional(place), clique.index(column), -1
+                )
+                total += table[
+                    tuple(whole[other] for other in clique if other != column)
+                ]
         with np.errstate(divide="ignore"):
-            total[total.max(axis=1) == -np.inf] = np.log(self.marginal([column]))  # of rows that cannot occur
+            total[total.max(axis=1) == -np.inf] = np.log(
+                self.marginal([column])
+            )  # of rows that cannot occur
         return total - logsumexp(total, axis=1, keepdims=True)
 
     def log_conditional(self, place: int) -> Table:
@@ -220,7 +277,11 @@ class GraphicalModel:
         # The probability of a row is the product of these over all cliques.
         table = self.beliefs[place]
         if place > 0:
-            shared = expand(self.separators[place - 1], self.tree.links[place - 1].separator, self.tree.cliques[place])
+            shared = expand(
+                self.separators[place - 1],
+                self.tree.links[place - 1].separator,
+                self.tree.cliques[place],
+            )
             table = divide(table, shared)
         with np.errstate(divide="ignore"):
             return np.log(table)
@@ -229,7 +290,10 @@ class GraphicalModel:
     def separators(self) -> tuple[Table, ...]:
         """The marginal of what each clique but the root shares with its parent, in the order of the links."""
         return tuple(
-            project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator) for link in self.tree.links
+            project(
+                self.beliefs[link.child], self.tree.cliques[link.child], link.separator
+            )
+            for link in self.tree.links
         )
 
     @cached_property
@@ -243,14 +307,20 @@ class GraphicalModel:
         return sum(map(of, self.beliefs)) - sum(map(of, self.separators))
 
 
-def check_rows(tree: JunctionTree, rows: NDArray[np.integer], columns: Iterable[int]) -> NDArray[np.integer]:
+def check_rows(
+    tree: JunctionTree, rows: NDArray[np.integer], columns: Iterable[int]
+) -> NDArray[np.integer]:
     """Check that rows are codes of a model's columns."""
     rows = np.asarray(rows)
     if rows.ndim != 2 or rows.shape[0] != len(tree.sizes):
-        raise ValueError(f"rows must have shape (n_columns, n) with {len(tree.sizes)} columns, got {rows.shape}")
+        raise ValueError(
+            f"rows must have shape (n_columns, n) with {len(tree.sizes)} columns, got {rows.shape}"
+        )
     if not np.issubdtype(rows.dtype, np.integer):
         raise TypeError(f"rows must be integers, got dtype {rows.dtype}")
     for column in columns if rows.shape[1] else ():
         if rows[column].min() < 0 or rows[column].max() >= tree.sizes[column]:
-            raise ValueError(f"column {column} of rows holds a code outside 0 to {tree.sizes[column] - 1}")
+            raise ValueError(
+                f"column {column} of rows holds a code outside 0 to {tree.sizes[column] - 1}"
+            )
     return rows

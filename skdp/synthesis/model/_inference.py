@@ -90,12 +90,18 @@ class _Target:
     @property
     def weights(self) -> Table:
         """The weight of each count."""
-        return np.full(self.shares.shape, self.weight) * (1.0 if self.counted is None else self.counted)
+        return np.full(self.shares.shape, self.weight) * (
+            1.0 if self.counted is None else self.counted
+        )
 
     @property
     def largest(self) -> float:
         """A bound of the weights."""
-        return self.weight if self.precision is None else float(np.abs(self.precision).sum(axis=1).max())
+        return (
+            self.weight
+            if self.precision is None
+            else float(np.abs(self.precision).sum(axis=1).max())
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,18 +123,35 @@ class _Descent:
 
     # Wide models have many small marginals: what is done to each count by itself is done to all of them at once.
 
-    def __init__(self, tree: JunctionTree, marginals: Sequence[Marginal], total: float, start: Sequence[Table]) -> None:
+    def __init__(
+        self,
+        tree: JunctionTree,
+        marginals: Sequence[Marginal],
+        total: float,
+        start: Sequence[Table],
+    ) -> None:
         self.tree, self.marginals, self.total = tree, marginals, total
         self.targets = [_place(tree, marginal, total) for marginal in marginals]
         self.begin(start)
         self.counts = Tables([target.shares.shape for target in self.targets])
-        self.cells = Tables([[tree.sizes[column] for column in marginal.clique] for marginal in marginals])
-        numbers = zip(self.counts.split(np.arange(self.counts.size)), self.targets, strict=True)
-        self.counted_in = self.cells.join([spread(number, target.groups) for number, target in numbers])
+        self.cells = Tables(
+            [
+                [tree.sizes[column] for column in marginal.clique]
+                for marginal in marginals
+            ]
+        )
+        numbers = zip(
+            self.counts.split(np.arange(self.counts.size)), self.targets, strict=True
+        )
+        self.counted_in = self.cells.join(
+            [spread(number, target.groups) for number, target in numbers]
+        )
         self.shares = self.counts.join([target.shares for target in self.targets])
         self.weights = self.counts.join([target.weights for target in self.targets])
         precisions = enumerate(target.precision for target in self.targets)
-        self.precisions = {index: precision for index, precision in precisions if precision is not None}
+        self.precisions = {
+            index: precision for index, precision in precisions if precision is not None
+        }
         self.n_counts = np.array([target.n_counts for target in self.targets])
         typical = float(np.median([target.weight for target in self.targets]))
         flatness = (_FLATNESS * total / typical) ** 2
@@ -138,7 +161,10 @@ class _Descent:
     def _least(self) -> float:
         """Return a length that is too short."""
         rates = (float(rate.max()) for rate in self.counts.split(self.rates))
-        return 2 / sum(target.largest * rate for target, rate in zip(self.targets, rates, strict=True))
+        return 2 / sum(
+            target.largest * rate
+            for target, rate in zip(self.targets, rates, strict=True)
+        )
 
     def flatten(self) -> None:
         """Use plain gradient steps, which always decrease the loss: divided by uneven shares they may not."""
@@ -163,24 +189,40 @@ class _Descent:
 
     def begin(self, potentials: Sequence[Table]) -> None:
         """Let factors multiply what some potentials stand for."""
-        self.model = Propagation(self.tree, potentials, [marginal.clique for marginal in self.marginals])
+        self.model = Propagation(
+            self.tree, potentials, [marginal.clique for marginal in self.marginals]
+        )
 
     def at(self, logs: NDArray[np.float64]) -> _State:
         """Evaluate the marginals that factors give."""
         return self.given(logs, *self.model.run(logs))
 
-    def given(self, logs: NDArray[np.float64], beliefs: list[Table], sums: NDArray[np.float64]) -> _State:
-        projected = np.asarray(np.bincount(self.counted_in, sums, self.counts.size), float)
+    def given(
+        self, logs: NDArray[np.float64], beliefs: list[Table], sums: NDArray[np.float64]
+    ) -> _State:
+        projected = np.asarray(
+            np.bincount(self.counted_in, sums, self.counts.size), float
+        )
         squares = self.squares(projected)
-        means = (squares / (self.n_counts + _FEW))[[target.shares.ndim == 1 for target in self.targets]]
-        return _State(logs, beliefs, projected, float(squares.sum()) / 2, float(means.max(initial=0.0)))
+        means = (squares / (self.n_counts + _FEW))[
+            [target.shares.ndim == 1 for target in self.targets]
+        ]
+        return _State(
+            logs,
+            beliefs,
+            projected,
+            float(squares.sum()) / 2,
+            float(means.max(initial=0.0)),
+        )
 
     def pull(self, projected: Table) -> Table:
         """Return the gradient of the loss: the weighted errors."""
         errors = projected - self.shares
         found = self.weights * errors
         for index, precision in self.precisions.items():
-            found[self.counts.parts[index]] = precision @ errors[self.counts.parts[index]]
+            found[self.counts.parts[index]] = (
+                precision @ errors[self.counts.parts[index]]
+            )
         return found
 
     def squares(self, projected: Table) -> NDArray[np.float64]:
@@ -191,7 +233,9 @@ class _Descent:
         """Fit what has little noise by scaling, as long as that helps; the last state is the best."""
         squares = self.squares(state.projected)
         far = squares > _EXACT * self.n_counts
-        scaling = Scaling(self.tree, list(itertools.compress(self.marginals, far)), self.total)
+        scaling = Scaling(
+            self.tree, list(itertools.compress(self.marginals, far)), self.total
+        )
         states = [state]
         while far.any() and len(states) <= most:
             beliefs = scaling.sweep(states[-1].beliefs)
@@ -204,12 +248,17 @@ class _Descent:
         if len(states) > 1:
             logs = _potentials_of(GraphicalModel(self.tree, states[-1].beliefs))
             pairs = zip(logs, self.model.joined(state.logs), strict=True)
-            self.begin([np.where(before > -np.inf, log, -np.inf) for log, before in pairs])
+            self.begin(
+                [np.where(before > -np.inf, log, -np.inf) for log, before in pairs]
+            )
             states[-1] = self.at(np.zeros_like(state.logs))
         return states
 
     def step(self, state: _State, length: float) -> NDArray[np.float64]:
-        return state.logs - (length * self.rates * self.pull(state.projected))[self.counted_in]
+        return (
+            state.logs
+            - (length * self.rates * self.pull(state.projected))[self.counted_in]
+        )
 
     def first_length(self, state: _State) -> float:
         """Double the step until it is too long."""
@@ -247,8 +296,12 @@ def fit_model(
     # .. [2] Y. Nesterov (1983). A method for solving the convex programming problem with convergence rate O(1/k^2).
     # .. [3] B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient schemes. Foundations of
     #    Computational Mathematics 15.
-    descent = _Descent(tree, merge(marginals), total, _zeros(tree) if start is None else start)
-    scaled = descent.scale(descent.at(descent.carry(factors or {})), min(max_iter, _SWEEPS))
+    descent = _Descent(
+        tree, merge(marginals), total, _zeros(tree) if start is None else start
+    )
+    scaled = descent.scale(
+        descent.at(descent.carry(factors or {})), min(max_iter, _SWEEPS)
+    )
     state, losses = scaled[-1], [state.loss for state in scaled]
     last, speed, failures = state.logs, 0, 0
     length = descent.first_length(state)
@@ -258,7 +311,13 @@ def fit_model(
         momentum = min(_MOMENTUM, speed / (speed + 3))
         trial = descent.at(landed + momentum * (landed - last) if speed else landed)
         if trial.loss < state.loss:
-            state, last, speed, length, failures = trial, landed, speed + 1, length * _GROWTH, 0
+            state, last, speed, length, failures = (
+                trial,
+                landed,
+                speed + 1,
+                length * _GROWTH,
+                0,
+            )
             losses.append(state.loss)
         elif speed:
             last, speed = state.logs, 0
@@ -268,8 +327,13 @@ def fit_model(
                 descent.flatten()
                 length = descent.first_length(state)
         settled = state.loss <= noise and state.worst <= _SETTLED
-        least_gain = tol if settled else tol / (_INSIST if len(scaled) == 1 else _POLISH)
-        stalled = len(losses) >= len(scaled) + _BLOCK and losses[-1 - _BLOCK] - state.loss <= least_gain * state.loss
+        least_gain = (
+            tol if settled else tol / (_INSIST if len(scaled) == 1 else _POLISH)
+        )
+        stalled = (
+            len(losses) >= len(scaled) + _BLOCK
+            and losses[-1 - _BLOCK] - state.loss <= least_gain * state.loss
+        )
         if stalled or length < _LEAST_STEP * descent.least:
             break
     potentials = [table - table.max() for table in descent.model.joined(state.logs)]
@@ -277,7 +341,9 @@ def fit_model(
     return Fit(GraphicalModel(tree, state.beliefs), potentials, losses, known)
 
 
-def independent_start(tree: JunctionTree, shares: Sequence[NDArray[np.float64]]) -> list[Table]:
+def independent_start(
+    tree: JunctionTree, shares: Sequence[NDArray[np.float64]]
+) -> list[Table]:
     """Return the potentials of independent columns."""
     potentials = _zeros(tree)
     for column, share in enumerate(shares):
@@ -290,11 +356,16 @@ def independent_start(tree: JunctionTree, shares: Sequence[NDArray[np.float64]])
 
 def _potentials_of(model: GraphicalModel) -> list[Table]:
     """Return potentials of a model, to fit it further: what was rounded to 0 may become likely again."""
-    return [np.maximum(model.log_conditional(place), _LEAST_LOG) for place in range(len(model.beliefs))]
+    return [
+        np.maximum(model.log_conditional(place), _LEAST_LOG)
+        for place in range(len(model.beliefs))
+    ]
 
 
 def _zeros(tree: JunctionTree) -> list[Table]:
-    return [np.zeros([tree.sizes[column] for column in clique]) for clique in tree.cliques]
+    return [
+        np.zeros([tree.sizes[column] for column in clique]) for clique in tree.cliques
+    ]
 
 
 def _place(tree: JunctionTree, marginal: Marginal, total: float) -> _Target:
@@ -304,8 +375,20 @@ def _place(tree: JunctionTree, marginal: Marginal, total: float) -> _Target:
     shares = np.asarray(marginal.counts, float) / total
     if marginal.precision is not None:
         precision = total**2 * marginal.precision
-        return _Target(place, None, shares, float(np.trace(precision)) / len(precision), precision=precision)
-    return _Target(place, marginal.groups, shares, (total / max(_FINEST, marginal.std_error)) ** 2, marginal.counted)
+        return _Target(
+            place,
+            None,
+            shares,
+            float(np.trace(precision)) / len(precision),
+            precision=precision,
+        )
+    return _Target(
+        place,
+        marginal.groups,
+        shares,
+        (total / max(_FINEST, marginal.std_error)) ** 2,
+        marginal.counted,
+    )
 
 
 _FLOOR = 0.01
@@ -323,7 +406,9 @@ class Scaling:
     # .. [2] R. Jiroušek, S. Přeučil (1995). On the effective implementation of the iterative proportional fitting
     #    procedure. Computational Statistics & Data Analysis 19(2).
 
-    def __init__(self, tree: JunctionTree, marginals: Sequence[Marginal], total: float) -> None:
+    def __init__(
+        self, tree: JunctionTree, marginals: Sequence[Marginal], total: float
+    ) -> None:
         self._tree = tree
         self._targets: list[list[tuple[Marginal, Table]]] = [[] for _ in tree.cliques]
         for marginal in sorted(marginals, key=lambda marginal: -marginal.total[1]):
@@ -341,29 +426,47 @@ class Scaling:
         for link in self._tree.links:  # what later branches changed
             self._pass(scaled, link.parent, link.child, link.separator)
         totals = [belief.sum() for belief in scaled]
-        return [belief / total for belief, total in zip(scaled, totals, strict=True)] if all(totals) else None
+        return (
+            [belief / total for belief, total in zip(scaled, totals, strict=True)]
+            if all(totals)
+            else None
+        )
 
     def _visit(self, beliefs: list[Table], place: int) -> None:
         """Fit a clique, then the branches below it, each with what is known by then."""
         for marginal, shares in self._targets[place]:
-            have = group(project(beliefs[place], self._tree.cliques[place], marginal.clique), marginal.groups)
+            have = group(
+                project(beliefs[place], self._tree.cliques[place], marginal.clique),
+                marginal.groups,
+            )
             ratio = spread(divide(shares, have), marginal.groups)
-            beliefs[place] = beliefs[place] * expand(ratio, marginal.clique, self._tree.cliques[place])
+            beliefs[place] = beliefs[place] * expand(
+                ratio, marginal.clique, self._tree.cliques[place]
+            )
         for link in self._links[place]:
             self._pass(beliefs, place, link.child, link.separator)
             self._visit(beliefs, link.child)
             self._pass(beliefs, link.child, place, link.separator)
 
-    def _pass(self, beliefs: list[Table], known: int, changed: int, shared: Clique) -> None:
+    def _pass(
+        self, beliefs: list[Table], known: int, changed: int, shared: Clique
+    ) -> None:
         """Scale a clique to what its neighbour says of the columns that they share."""
         cliques = self._tree.cliques
-        said, has = project(beliefs[known], cliques[known], shared), project(beliefs[changed], cliques[changed], shared)
-        beliefs[changed] = beliefs[changed] * expand(divide(said, has), shared, cliques[changed])
+        said, has = (
+            project(beliefs[known], cliques[known], shared),
+            project(beliefs[changed], cliques[changed], shared),
+        )
+        beliefs[changed] = beliefs[changed] * expand(
+            divide(said, has), shared, cliques[changed]
+        )
 
 
 def _shares(marginal: Marginal, total: float) -> Table:
     """Turn noisy counts into shares: positive, and adding up to 1."""
-    counts = project_to_simplex(marginal.counts.ravel(), total) + _FLOOR * marginal.std_error
+    counts = (
+        project_to_simplex(marginal.counts.ravel(), total) + _FLOOR * marginal.std_error
+    )
     if marginal.counted is not None:
         counts = counts * marginal.counted.ravel()
     return (counts / counts.sum()).reshape(marginal.shape)

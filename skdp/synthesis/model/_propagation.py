@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.synthesis.model._graphical_model import JunctionTree
-from skdp.synthesis.model._tables import Clique, Projections, Table, Tables, divide, expand, log_sum
+from skdp.synthesis.model._tables import (
+    Clique,
+    Projections,
+    Table,
+    Tables,
+    divide,
+    expand,
+    log_sum,
+)
 
 _LEAST = 1e-200
 
@@ -21,10 +29,17 @@ class Propagation:
     # the same marginals that of another. All is scaled to a maximum of 1. If a message vanishes, which takes factors
     # hundreds apart, all is done again in logarithms, at several times the cost.
 
-    def __init__(self, tree: JunctionTree, potentials: Sequence[Table], marginals: Sequence[Clique] = ()) -> None:
+    def __init__(
+        self,
+        tree: JunctionTree,
+        potentials: Sequence[Table],
+        marginals: Sequence[Clique] = (),
+    ) -> None:
         self._tree, self._potentials = tree, list(potentials)
         self._tables = [np.exp(table - table.max()) for table in potentials]
-        self._logs = Tables([[tree.sizes[column] for column in marginal] for marginal in marginals])
+        self._logs = Tables(
+            [[tree.sizes[column] for column in marginal] for marginal in marginals]
+        )
         self._at = np.empty(self._logs.size, np.intp)
         self._children: list[list[int]] = [[] for _ in tree.cliques]
         for link in tree.links:
@@ -44,18 +59,30 @@ class Propagation:
                 numbers = self._at[self._logs.parts[index]]
                 numbers[:] = np.arange(end, end + numbers.size)
                 end += numbers.size
-            shared = [tree.links[child - 1].separator for child in self._children[place]]
-            self._below.append(Projections(clique, tree.sizes, [*shared, *(marginals[index] for index in inside)]))
+            shared = [
+                tree.links[child - 1].separator for child in self._children[place]
+            ]
+            self._below.append(
+                Projections(
+                    clique,
+                    tree.sizes,
+                    [*shared, *(marginals[index] for index in inside)],
+                )
+            )
             self._parts.append(slice(start, end))
         self._above = [
-            Projections(clique, tree.sizes, [tree.links[place - 1].separator] if place else [])
+            Projections(
+                clique, tree.sizes, [tree.links[place - 1].separator] if place else []
+            )
             for place, clique in enumerate(tree.cliques)
         ]
 
     def sums(self, tables: Sequence[Table]) -> NDArray[np.float64]:
         """Sum tables of all cliques to the marginals that have factors."""
         pairs = zip(self._below, tables, strict=True)
-        return np.concatenate([below.project(table) for below, table in pairs])[self._at]
+        return np.concatenate([below.project(table) for below, table in pairs])[
+            self._at
+        ]
 
     def joined(self, logs: NDArray[np.float64]) -> list[Table]:
         """Return potentials that stand for all of the product."""
@@ -71,7 +98,9 @@ class Propagation:
             vector[self._at] = np.exp(self._logs.below_peaks(logs))
         tables, scales = list(self._tables), [1.0] * len(self._tables)
         for place in reversed(range(len(tables))):
-            tables[place] = tables[place] * self._below[place].lift(vector[self._parts[place]], np.multiply)
+            tables[place] = tables[place] * self._below[place].lift(
+                vector[self._parts[place]], np.multiply
+            )
             if place > 0:
                 message = self._above[place].project(tables[place])
                 most = message.max()
@@ -94,7 +123,9 @@ class Propagation:
                 tables[child] *= self._above[child].lift(ratio / total)
         return tables, found[self._at]
 
-    def _in_logs(self, logs: NDArray[np.float64]) -> tuple[list[Table], NDArray[np.float64]]:
+    def _in_logs(
+        self, logs: NDArray[np.float64]
+    ) -> tuple[list[Table], NDArray[np.float64]]:
         beliefs = _calibrate_logs(self._tree, self.joined(logs))
         return beliefs, self.sums(beliefs)
 
@@ -109,16 +140,31 @@ def _calibrate_logs(tree: JunctionTree, potentials: Sequence[Table]) -> list[Tab
     tables = list(potentials)
     messages: dict[int, Table] = {}
     for link in reversed(tree.links):
-        messages[link.child] = message = _log_project(tables[link.child], tree.cliques[link.child], link.separator)
-        tables[link.parent] = tables[link.parent] + expand(message, link.separator, tree.cliques[link.parent])
+        messages[link.child] = message = _log_project(
+            tables[link.child], tree.cliques[link.child], link.separator
+        )
+        tables[link.parent] = tables[link.parent] + expand(
+            message, link.separator, tree.cliques[link.parent]
+        )
     for link in tree.links:
-        above = _log_project(tables[link.parent], tree.cliques[link.parent], link.separator)
+        above = _log_project(
+            tables[link.parent], tree.cliques[link.parent], link.separator
+        )
         # Minus infinity less itself stays minus infinity: what has no probability stays without.
-        ratio = np.subtract(above, messages[link.child], out=np.full_like(above, -np.inf), where=above > -np.inf)
-        tables[link.child] = tables[link.child] + expand(ratio, link.separator, tree.cliques[link.child])
+        ratio = np.subtract(
+            above,
+            messages[link.child],
+            out=np.full_like(above, -np.inf),
+            where=above > -np.inf,
+        )
+        tables[link.child] = tables[link.child] + expand(
+            ratio, link.separator, tree.cliques[link.child]
+        )
     beliefs = [np.exp(table - table.max()) for table in tables]
     return [belief / belief.sum() for belief in beliefs]
 
 
 def _log_project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
-    return log_sum(table, tuple(axis for axis, column in enumerate(columns) if column not in keep))
+    return log_sum(
+        table, tuple(axis for axis, column in enumerate(columns) if column not in keep)
+    )

@@ -46,7 +46,9 @@ def sum_out(table: Table, axis: int) -> Table:
 def project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
     """Sum out the columns that are not kept, and put the others into the wanted order."""
     left = list(columns)
-    for column in sorted(set(columns) - set(keep), key=lambda column: -table.shape[left.index(column)]):
+    for column in sorted(
+        set(columns) - set(keep), key=lambda column: -table.shape[left.index(column)]
+    ):
         table = sum_out(table, left.index(column))
         left.remove(column)
     return np.transpose(table, [left.index(column) for column in keep])
@@ -60,7 +62,9 @@ def expand(table: NDArray, columns: Clique, onto: Clique) -> NDArray:
 
 def divide(numerator: Table, denominator: Table) -> Table:
     """Divide, where 0 / 0 is 0: what has no probability stays without."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+    return np.divide(
+        numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0
+    )
 
 
 def peaks(table: Table, axes: int | tuple[int, ...]) -> Table:
@@ -85,7 +89,9 @@ class Projections:
     # sums of the large ones are few. Where a table is small, calls take more time than sums: there each marginal has
     # the place of each cell.
 
-    def __init__(self, columns: Clique, sizes: Sequence[int], wanted: Sequence[Clique]) -> None:
+    def __init__(
+        self, columns: Clique, sizes: Sequence[int], wanted: Sequence[Clique]
+    ) -> None:
         self._shape = tuple(sizes[column] for column in columns)
         shapes = [[sizes[column] for column in clique] for clique in wanted]
         ends = list(itertools.accumulate(map(math.prod, shapes), initial=0))
@@ -97,16 +103,27 @@ class Projections:
             self._places = np.empty((len(wanted), math.prod(self._shape)), np.intp)
             for at, clique in enumerate(wanted):
                 numbers = np.arange(ends[at], ends[at + 1]).reshape(shapes[at])
-                self._places[at] = np.broadcast_to(expand(numbers, clique, columns), self._shape).ravel()
+                self._places[at] = np.broadcast_to(
+                    expand(numbers, clique, columns), self._shape
+                ).ravel()
             return
-        self._whole = [slice(ends[at], ends[at + 1]) for at, clique in enumerate(wanted) if clique == columns]
+        self._whole = [
+            slice(ends[at], ends[at + 1])
+            for at, clique in enumerate(wanted)
+            if clique == columns
+        ]
         left = [at for at, clique in enumerate(wanted) if clique != columns]
         while left:
-            missing = {column: sum(column not in wanted[at] for at in left) for column in columns}
+            missing = {
+                column: sum(column not in wanted[at] for at in left)
+                for column in columns
+            }
             column = max(missing, key=lambda column: (missing[column], sizes[column]))
             inside = [at for at in left if column not in wanted[at]]
             smaller = Projections(
-                tuple(other for other in columns if other != column), sizes, [wanted[at] for at in inside]
+                tuple(other for other in columns if other != column),
+                sizes,
+                [wanted[at] for at in inside],
             )
             where = np.concatenate([np.arange(ends[at], ends[at + 1]) for at in inside])
             self._parts.append((columns.index(column), where, smaller))
@@ -116,7 +133,9 @@ class Projections:
         """Sum a table to all of the marginals."""
         if self._places is not None:
             cells = np.concatenate([table.ravel()] * len(self._places))
-            return np.asarray(np.bincount(self._places.ravel(), cells, self.size), float)
+            return np.asarray(
+                np.bincount(self._places.ravel(), cells, self.size), float
+            )
         found = np.empty(self.size)
         for part in self._whole:
             found[part] = table.ravel()
@@ -131,7 +150,9 @@ class Projections:
             return join.reduce(changes[self._places], axis=0).reshape(self._shape)
         found = [changes[part].reshape(self._shape) for part in self._whole]
         for axis, where, smaller in self._parts:
-            found.append(smaller.lift(changes[where], join)[(*(slice(None),) * axis, np.newaxis)])
+            found.append(
+                smaller.lift(changes[where], join)[(*(slice(None),) * axis, np.newaxis)]
+            )
         return reduce(join, found) if found else np.array(float(join.identity))
 
 
@@ -150,7 +171,10 @@ class Tables:
 
     def split(self, vector: NDArray) -> list[NDArray]:
         """Return a view of each table."""
-        return [vector[part].reshape(shape) for part, shape in zip(self.parts, self._shapes, strict=True)]
+        return [
+            vector[part].reshape(shape)
+            for part, shape in zip(self.parts, self._shapes, strict=True)
+        ]
 
     def sums(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum each table."""
@@ -158,7 +182,10 @@ class Tables:
 
     def below_peaks(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Subtract from each table its maximum."""
-        return vector - np.repeat(np.maximum.reduceat(vector, self._starts), np.diff(self._starts, append=self.size))
+        return vector - np.repeat(
+            np.maximum.reduceat(vector, self._starts),
+            np.diff(self._starts, append=self.size),
+        )
 
 
 Groups = tuple[NDArray[np.intp] | None, ...]
@@ -192,9 +219,13 @@ class Marginal:
 def group(table: NDArray, groups: Groups | None) -> NDArray:
     """Sum the cells of a table by groups of values."""
     for axis, members in enumerate(groups or ()):
-        if members is not None:  # by shapes: for small tables, moving axes would take most of the time
+        if (
+            members is not None
+        ):  # by shapes: for small tables, moving axes would take most of the time
             before, behind = table.shape[:axis], table.shape[axis + 1 :]
-            indicator = (np.arange(members.max() + 1)[:, np.newaxis] == members).astype(table.dtype)
+            indicator = (np.arange(members.max() + 1)[:, np.newaxis] == members).astype(
+                table.dtype
+            )
             blocks = table.reshape(math.prod(before), members.size, math.prod(behind))
             summed = indicator @ blocks if behind else blocks[:, :, 0] @ indicator.T
             table = summed.reshape(*before, -1, *behind)
@@ -219,24 +250,36 @@ def merge(marginals: Sequence[Marginal]) -> list[Marginal]:
             found[marginal.clique] = marginal
             continue
         weights = other.std_error**-2, marginal.std_error**-2
-        counts = (weights[0] * other.counts + weights[1] * marginal.counts) / sum(weights)
-        found[marginal.clique] = Marginal(marginal.clique, counts, 1 / math.sqrt(sum(weights)))
+        counts = (weights[0] * other.counts + weights[1] * marginal.counts) / sum(
+            weights
+        )
+        found[marginal.clique] = Marginal(
+            marginal.clique, counts, 1 / math.sqrt(sum(weights))
+        )
     return [*found.values(), *kept]
 
 
 def _alike(marginal: Marginal) -> bool:
     """Return whether all cells are counted alike."""
-    return marginal.groups is None and marginal.precision is None and marginal.counted is None
+    return (
+        marginal.groups is None
+        and marginal.precision is None
+        and marginal.counted is None
+    )
 
 
 def estimate_total(marginals: Sequence[Marginal]) -> tuple[float, float]:
     """Estimate the number of records from noisy counts, which costs nothing more."""
     totals, variances = np.array([marginal.total for marginal in marginals]).T
     weights = 1 / variances
-    return max(1.0, float(weights @ totals / weights.sum())), float(1 / math.sqrt(weights.sum()))
+    return max(1.0, float(weights @ totals / weights.sum())), float(
+        1 / math.sqrt(weights.sum())
+    )
 
 
-def count_cells(codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> NDArray[np.int64]:
+def count_cells(
+    codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]
+) -> NDArray[np.int64]:
     joint = codes[0].astype(np.intp)
     for column, size in zip(codes[1:], sizes[1:], strict=True):
         joint *= size
@@ -254,7 +297,12 @@ def count_pairs(
     ends = np.cumsum([0, *sizes])
     together = np.zeros((ends[-1], ends[-1]), np.int64)
     for start in range(0, codes[0].size, _ROWS):
-        values = np.array([end + code[start : start + _ROWS] for end, code in zip(ends, codes, strict=False)])
+        values = np.array(
+            [
+                end + code[start : start + _ROWS]
+                for end, code in zip(ends, codes, strict=False)
+            ]
+        )
         indicators = np.zeros((values.shape[1], ends[-1]), np.float32)
         indicators[np.arange(values.shape[1]), values] = 1
         together += (indicators.T @ indicators).astype(np.int64)
@@ -262,9 +310,14 @@ def count_pairs(
     return {pair: together[parts[pair[0]], parts[pair[1]]] for pair in pairs}
 
 
-def cover(cliques: Sequence[tuple[int, ...]], sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:
+def cover(
+    cliques: Sequence[tuple[int, ...]], sizes: Sequence[int], most: int
+) -> list[tuple[int, ...]]:
     """Find larger marginals, fewer of them, that hold some marginals: less work to count, and the sums are exact."""
-    waiting = {frozenset(clique): None for clique in sorted(cliques, key=lambda clique: -_cells(clique, sizes))}
+    waiting = {
+        frozenset(clique): None
+        for clique in sorted(cliques, key=lambda clique: -_cells(clique, sizes))
+    }
     found = []
     while waiting:
         held = set(next(iter(waiting)))
@@ -274,7 +327,9 @@ def cover(cliques: Sequence[tuple[int, ...]], sizes: Sequence[int], most: int) -
                 missing = clique - held
                 if len(missing) == 1:
                     gains[next(iter(missing))] += 1
-            fitting = [column for column in gains if _cells((*held, column), sizes) <= most]
+            fitting = [
+                column for column in gains if _cells((*held, column), sizes) <= most
+            ]
             if not fitting:
                 break
             held.add(max(fitting, key=lambda column: (gains[column], -sizes[column])))

@@ -7,7 +7,9 @@ from skdp.synthesis.selection._private_table import PrivateTable as PrivateTable
 from skdp.synthesis.selection._private_table import open_budget as open_budget
 from skdp.synthesis.selection._registry import STRATEGIES as STRATEGIES
 from skdp.synthesis.selection._registry import check_marginals as check_marginals
-from skdp.synthesis.selection._registry import check_size_of_model as check_size_of_model
+from skdp.synthesis.selection._registry import (
+    check_size_of_model as check_size_of_model,
+)
 from skdp.synthesis.selection._registry import check_width as check_width
 from skdp.synthesis.selection._registry import given as given
 from skdp.synthesis.selection._registry import largest_sizes as largest_sizes

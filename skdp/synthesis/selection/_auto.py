@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import DisjointSet
 
-from skdp.synthesis.model import Clique, Groups, count_cells, estimate_total, group, sample
+from skdp.synthesis.model import (
+    Clique,
+    Groups,
+    count_cells,
+    estimate_total,
+    group,
+    sample,
+)
 from skdp.synthesis.selection._following import (
     CAUTION,
     MEAN_ABSOLUTE,
@@ -97,13 +104,17 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     scored: list[tuple[list[Clique], Fraction]] = []
     for part in _scored_together(plan, weights):
         share = _share_of_scores(len(part))
-        if table.budget.score_error(share, len(part)) <= counts[0].sum() * float(_SCORES[0] / share):
+        if table.budget.score_error(share, len(part)) <= counts[0].sum() * float(
+            _SCORES[0] / share
+        ):
             scored.append((part, share))
     if not scored or error > 1:
         measure_columns(table, plan, table.budget.left, equal=True)
         return fit_measured(table, plan)
     refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
-    rest = (table.budget.left - sum((share for _, share in scored), Fraction(0))) * (1 - _REFINEMENT if refine else 1)
+    rest = (table.budget.left - sum((share for _, share in scored), Fraction(0))) * (
+        1 - _REFINEMENT if refine else 1
+    )
     groups = _rare_groups(table, plan, counts, rest)
     gains: dict[Clique, float] = {}
     chances: dict[Clique, float] = {}
@@ -112,37 +123,79 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
         scores = score_marginals(table, part, counts, share, groups)
         expected = deviations(part, counts, table.marginals[0].std_error, groups)
         noise = table.budget.score_error(share, len(part))
-        gains |= dict(zip(part, _trusted_by_order(scores, expected * width, part, noise).tolist(), strict=True))
+        gains |= dict(
+            zip(
+                part,
+                _trusted_by_order(scores, expected * width, part, noise).tolist(),
+                strict=True,
+            )
+        )
         chances |= dict(zip(part, expected.tolist(), strict=True))
         reach = _CHANCE * math.hypot(noise, _SAMPLING * math.sqrt(counts[0].sum()))
-        later |= {clique for clique, chance in zip(part, scores < expected + reach, strict=True) if chance}
-    cells = Cells(plan.sizes, groups, find_following(table, counts, gains, groups, rest))
+        later |= {
+            clique
+            for clique, chance in zip(part, scores < expected + reach, strict=True)
+            if chance
+        }
+    cells = Cells(
+        plan.sizes, groups, find_following(table, counts, gains, groups, rest)
+    )
     explained = find_explained(cells.following, plan, gains, chances)
-    gains |= {pair: math.sqrt(max(0.0, gains[pair] ** 2 - chances[pair] ** 2)) for pair in explained}
+    gains |= {
+        pair: math.sqrt(max(0.0, gains[pair] ** 2 - chances[pair] ** 2))
+        for pair in explained
+    }
     later = (later | explained) - cells.following.keys() if refine else set()
     gains = _by_workload(gains, weights)
     rest = table.budget.left * (1 - _REFINEMENT if refine else 1)
     weight = _column_weight(error, len(plan.sizes))
-    costs = [size * (min(1.0, weight) if column in cells.told else weight) for column, size in enumerate(plan.sizes)]
-    chosen, refused = _choose(table, plan, gains, cells, rest, costs, [], strong=refine, last=later | explained)
+    costs = [
+        size * (min(1.0, weight) if column in cells.told else weight)
+        for column, size in enumerate(plan.sizes)
+    ]
+    chosen, refused = _choose(
+        table,
+        plan,
+        gains,
+        cells,
+        rest,
+        costs,
+        [],
+        strong=refine,
+        last=later | explained,
+    )
     if chosen:
         _measure(table, plan, chosen, cells, rest, costs, later)
     else:
         measure_columns(table, plan, rest, equal=True)
     fitted = fit_measured(table, plan)
     if refine:
-        fitted = _refine(table, plan, fitted, [clique for clique in chosen if clique not in later])
+        fitted = _refine(
+            table, plan, fitted, [clique for clique in chosen if clique not in later]
+        )
     return replace(fitted, unknown=_unknown(table, fitted, refused, chances))
 
 
-def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> FittedTable:
+def _refine(
+    table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequence[Clique]
+) -> FittedTable:
     """Measure what a model misses most: pairs, triples, and four columns of few values."""
     weights = _second_candidates(plan, fitted, measured)
     if not weights:  # all that matters is measured: once more
-        _measure(table, plan, measured, Cells(plan.sizes, (None,) * len(plan.sizes)), table.budget.left, [])
+        _measure(
+            table,
+            plan,
+            measured,
+            Cells(plan.sizes, (None,) * len(plan.sizes)),
+            table.budget.left,
+            [],
+        )
         return fit_measured(table, plan)
     share = table.budget.left
-    counts = [fitted.total * fitted.model.marginal((column,)) for column in range(len(plan.sizes))]
+    counts = [
+        fitted.total * fitted.model.marginal((column,))
+        for column in range(len(plan.sizes))
+    ]
     cells = Cells(plan.sizes, _rare_groups(table, plan, counts, share))
     guessed = zip(weights, guess_counts(fitted, weights), strict=True)
     guesses = [group(guess, cells.of(clique)) for clique, guess in guessed]
@@ -150,22 +203,36 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
     error = table.budget.score_error(share / 10, scores.size)
     trusted = _trusted(scores, error, np.zeros(scores.size))
     gains = _by_workload(dict(zip(weights, trusted.tolist(), strict=True)), weights)
-    chosen, _ = _choose(table, plan, gains, cells, table.budget.left, [], measured, strong=True)
+    chosen, _ = _choose(
+        table, plan, gains, cells, table.budget.left, [], measured, strong=True
+    )
     if not chosen:  # fall back to one-way marginals
         measure_columns(table, plan, table.budget.left)
     else:
         _measure(table, plan, chosen, cells, table.budget.left, [])
-    return fit_measured(table, plan, factors=fitted.factors if len(plan.sizes) > _NARROW else None)
+    return fit_measured(
+        table, plan, factors=fitted.factors if len(plan.sizes) > _NARROW else None
+    )
 
 
-def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> dict[Clique, int]:
+def _second_candidates(
+    plan: Plan, fitted: FittedTable, measured: Sequence[Clique]
+) -> dict[Clique, int]:
     """List what of the first candidates was not measured, and triples, those first that cost no further cells."""
     known = set(measured)
-    pairs = {clique: weight for clique, weight in plan.first_candidates().items() if clique not in known}
+    pairs = {
+        clique: weight
+        for clique, weight in plan.first_candidates().items()
+        if clique not in known
+    }
     # Of very many triples, those that cost no cells are enough.
     listable = bool(plan.workload) or math.comb(len(plan.sizes), 3) <= _MOST_TRIPLES
     triples = plan.candidates(3) if listable else {}
-    fours = plan.candidates(4) if listable and math.comb(len(plan.sizes), 4) <= _MOST_TRIPLES else {}
+    fours = (
+        plan.candidates(4)
+        if listable and math.comb(len(plan.sizes), 4) <= _MOST_TRIPLES
+        else {}
+    )
     small = [clique for clique in fours if plan.n_cells(clique) <= _MOST_IN_FOUR]
     inside = {
         triple
@@ -174,19 +241,32 @@ def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Cliqu
         if triple in triples or not listable
     }
     others = sorted(set(triples) - inside, key=plan.n_cells)
-    listed = list(dict.fromkeys([*pairs, *sorted(inside), *others, *small]))[:_MOST_CANDIDATES]
-    return {clique: pairs.get(clique) or (triples | fours).get(clique, 1) for clique in listed}
+    listed = list(dict.fromkeys([*pairs, *sorted(inside), *others, *small]))[
+        :_MOST_CANDIDATES
+    ]
+    return {
+        clique: pairs.get(clique) or (triples | fours).get(clique, 1)
+        for clique in listed
+    }
 
 
-def _by_workload(gains: Mapping[Clique, float], weights: Mapping[Clique, int]) -> dict[Clique, float]:
+def _by_workload(
+    gains: Mapping[Clique, float], weights: Mapping[Clique, int]
+) -> dict[Clique, float]:
     """Weigh gains by how many marginals of the workload they are for."""
     largest = max(weights.values(), default=1)
     return {clique: gain * weights[clique] / largest for clique, gain in gains.items()}
 
 
-def _relative_error(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]) -> float:
+def _relative_error(
+    table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]
+) -> float:
     """Estimate the total-variation distance of each column, if all that is left were spent on columns."""
-    noise = MEAN_ABSOLUTE * table.budget.std_error(table.budget.left / len(plan.sizes)) * float(np.mean(plan.sizes))
+    noise = (
+        MEAN_ABSOLUTE
+        * table.budget.std_error(table.budget.left / len(plan.sizes))
+        * float(np.mean(plan.sizes))
+    )
     return noise / 2 / max(1.0, float(counts[0].sum()))
 
 
@@ -194,13 +274,18 @@ def _column_weight(error: float, n_columns: int) -> float:
     """Weigh columns the more, the more noise there would be in them alone; less again where few pairs are measured."""
     least, most = _COLUMN_WEIGHTS
     ratio = error / _LARGE_ERROR
-    return max(least, most * min(ratio**4, ratio ** (-1 / 3))) + _FURTHER * max(0, n_columns - _NARROW)
+    return max(least, most * min(ratio**4, ratio ** (-1 / 3))) + _FURTHER * max(
+        0, n_columns - _NARROW
+    )
 
 
 def _scored_together(plan: Plan, weights: Iterable[Clique]) -> list[list[Clique]]:
     """Split candidates into those that hold the target, if there is one, and the others."""
     listed = list(weights)
-    parts = ([clique for clique in listed if (plan.target in clique) is held] for held in (True, False))
+    parts = (
+        [clique for clique in listed if (plan.target in clique) is held]
+        for held in (True, False)
+    )
     return [part for part in parts if part]
 
 
@@ -220,7 +305,12 @@ def _width(share: Fraction) -> float:
     return float((share - least) / (most - least))
 
 
-def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]], share: Fraction) -> Groups:
+def _rare_groups(
+    table: PrivateTable,
+    plan: Plan,
+    counts: Sequence[NDArray[np.float64]],
+    share: Fraction,
+) -> Groups:
     """Group the values of each column that are rare against the noise of twice as many marginals as columns."""
     # A column with an order and many more values than a pair can afford is cut into about as many groups as it can.
     noise = table.budget.std_error(share / (2 * len(plan.sizes)))
@@ -229,11 +319,19 @@ def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.fl
     found = []
     for count, ordered in zip(counts, plan.ordered, strict=True):
         fine = ordered and count.size > _MUCH_FINER * most
-        found.append(group_rare_values(count, max(_RARE * noise, total / most if fine else 0.0), ordered=ordered))
+        found.append(
+            group_rare_values(
+                count,
+                max(_RARE * noise, total / most if fine else 0.0),
+                ordered=ordered,
+            )
+        )
     return tuple(found)
 
 
-def _trusted(noisy: NDArray[np.float64], error: float, expected: NDArray[np.float64]) -> NDArray[np.float64]:
+def _trusted(
+    noisy: NDArray[np.float64], error: float, expected: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Shrink noisy scores towards their mean (empirical Bayes: of their variance, that of the noise is known)."""
     # As far as scores are noise, the score that independent columns would have is no gain.
     variance = float(noisy.var())
@@ -243,7 +341,10 @@ def _trusted(noisy: NDArray[np.float64], error: float, expected: NDArray[np.floa
 
 
 def _trusted_by_order(
-    noisy: NDArray[np.float64], expected: NDArray[np.float64], cliques: Sequence[Clique], error: float
+    noisy: NDArray[np.float64],
+    expected: NDArray[np.float64],
+    cliques: Sequence[Clique],
+    error: float,
 ) -> NDArray[np.float64]:
     """Shrink the scores of pairs, of triples, …, each among themselves: further columns make all distances larger."""
     orders = np.array([len(clique) for clique in cliques])
@@ -270,7 +371,10 @@ def _choose(
     power = 1 / (1 + float(table.budget.power))
     unit = table.budget.std_error(share)
     worth = {clique: gain * _weight(clique, plan) for clique, gain in gains.items()}
-    cost = {clique: (NOISE * _weight(clique, plan) * cells.cost(clique)) ** power for clique in gains}
+    cost = {
+        clique: (NOISE * _weight(clique, plan) * cells.cost(clique)) ** power
+        for clique in gains
+    }
     spent = math.fsum((NOISE * other) ** power for other in columns)
     room = Room(plan, measured)
     chosen: list[Clique] = []
@@ -289,7 +393,11 @@ def _choose(
         return True
 
     total = estimate_total(table.marginals)[0]
-    strongest = [pair for pair in gains if len(pair) == 2 and pair not in last and gains[pair] >= 2 * _STRONG * total]
+    strongest = [
+        pair
+        for pair in gains
+        if len(pair) == 2 and pair not in last and gains[pair] >= 2 * _STRONG * total
+    ]
     # With much noise, pairs of fine columns would displace cheaper ones that measure nearly the same dependence.
     first = list(dict.fromkeys([*cells.following, *(strongest if strong else [])]))
     left = np.array([worth[pair] - unit * cost[pair] ** (1 / power) for pair in first])
@@ -300,12 +408,18 @@ def _choose(
             take(pair)
     taken = set(chosen)
     others = [clique for clique in gains if clique not in taken]
-    for clique in sorted(others, key=lambda clique: (clique not in last, worth[clique] / cost[clique]), reverse=True):
+    for clique in sorted(
+        others,
+        key=lambda clique: (clique not in last, worth[clique] / cost[clique]),
+        reverse=True,
+    ):
         take(clique)
     return chosen, list(dict.fromkeys(refused))
 
 
-def _take_spanning_tree(pairs: Sequence[Clique], scores: NDArray[np.float64], take: Callable[[Clique], bool]) -> None:
+def _take_spanning_tree(
+    pairs: Sequence[Clique], scores: NDArray[np.float64], take: Callable[[Clique], bool]
+) -> None:
     """Take pairs of high scores that make no circle (Kruskal's algorithm)."""
     joined = DisjointSet(column for pair in pairs for column in pair)
     for place in np.argsort(-scores, kind="stable"):
@@ -314,13 +428,18 @@ def _take_spanning_tree(pairs: Sequence[Clique], scores: NDArray[np.float64], ta
 
 
 def _unknown(
-    table: PrivateTable, fitted: FittedTable, refused: Iterable[Clique], chances: Mapping[Clique, float]
+    table: PrivateTable,
+    fitted: FittedTable,
+    refused: Iterable[Clique],
+    chances: Mapping[Clique, float],
 ) -> tuple[Clique, ...]:
     """List strong pairs that had no room, and of whose dependence the model does not know by other marginals."""
 
     def strong(pair: Clique, known: float) -> bool:
         score, error = table.scores[pair]
-        return score - 2 * error > math.hypot(known + 2 * _STRONG * fitted.total, chances[pair])
+        return score - 2 * error > math.hypot(
+            known + 2 * _STRONG * fitted.total, chances[pair]
+        )
 
     pairs = [clique for clique in refused if len(clique) == 2 and strong(clique, 0.0)]
     found = []
@@ -343,14 +462,21 @@ def _measure(
     """Split a share among the columns, if they have weights, and cliques such that the expected error is least."""
     # What is for later leaves its part.
     singles = [(column,) for column in range(len(columns))]
-    costs = [*columns, *(_weight(clique, plan) * cells.cost(clique) for clique in cliques)]
+    costs = [
+        *columns,
+        *(_weight(clique, plan) * cells.cost(clique) for clique in cliques),
+    ]
     table.prepare([*singles, *cliques])
-    for clique, part in zip([*singles, *cliques], table.budget.best_shares(costs, share), strict=True):
+    for clique, part in zip(
+        [*singles, *cliques], table.budget.best_shares(costs, share), strict=True
+    ):
         if clique not in later:
             table.measure(clique, part, cells.of(clique))
 
 
-def group_rare_values(counts: NDArray[np.float64], least: float, *, ordered: bool) -> NDArray[np.intp] | None:
+def group_rare_values(
+    counts: NDArray[np.float64], least: float, *, ordered: bool
+) -> NDArray[np.intp] | None:
     """Group the values of a column such that groups of rare values hold enough records."""
     common = counts >= least
     if common.all() or counts.size == 1:
@@ -373,7 +499,9 @@ def group_rare_values(counts: NDArray[np.float64], least: float, *, ordered: boo
 _ROWS = 1 << 17
 
 
-def guess_counts(fitted: FittedTable, cliques: Collection[Clique]) -> list[NDArray[np.float64]]:
+def guess_counts(
+    fitted: FittedTable, cliques: Collection[Clique]
+) -> list[NDArray[np.float64]]:
     """Return the counts that a model expects."""
     # What no clique of the model holds is counted in sampled rows, which mostly costs less than computing it.
     model, sizes = fitted.model, fitted.model.tree.sizes
@@ -385,17 +513,32 @@ def guess_counts(fitted: FittedTable, cliques: Collection[Clique]) -> list[NDArr
         if len(clique) == 2 and not held[clique]:
             partners.setdefault(clique[0], []).append(clique[1])
     # Many pairs of a few columns, as those of a wide table, cost less than rows.
-    exact = sum(sizes[column] for column in partners) * model.tree.cells < _ROWS * len(sizes)
-    pairs = {column: model.pairs_with(column, others) for column, others in partners.items()} if exact else {}
+    exact = sum(sizes[column] for column in partners) * model.tree.cells < _ROWS * len(
+        sizes
+    )
+    pairs = (
+        {
+            column: model.pairs_with(column, others)
+            for column, others in partners.items()
+        }
+        if exact
+        else {}
+    )
     for clique in cliques:
         if held[clique] or (len(clique) == 2 and exact):
-            shares = model.marginal(clique) if held[clique] else pairs[clique[0]][clique[1]]
+            shares = (
+                model.marginal(clique) if held[clique] else pairs[clique[0]][clique[1]]
+            )
             found.append(np.multiply(shares, fitted.total))
             continue
         if rows is None:
-            wanted = {column for other in cliques if not held[other] for column in other}
+            wanted = {
+                column for other in cliques if not held[other] for column in other
+            }
             rows = sample(model, _ROWS, np.random.default_rng(0), wanted)
-        counts = count_cells([rows[column] for column in clique], [sizes[column] for column in clique])
+        counts = count_cells(
+            [rows[column] for column in clique], [sizes[column] for column in clique]
+        )
         found.append(counts.astype(float) * (fitted.total / _ROWS))
     return found
 

@@ -48,7 +48,11 @@ class Cells:
     def of(self, clique: Clique) -> Groups | None:
         """Return the groups of a marginal's columns, None if it has none."""
         found = tuple(self.groups[column] for column in clique)
-        whole = len(clique) == 1 or clique in self.following or all(members is None for members in found)
+        whole = (
+            len(clique) == 1
+            or clique in self.following
+            or all(members is None for members in found)
+        )
         return None if whole else found
 
     def cost(self, clique: Clique) -> float:
@@ -56,7 +60,12 @@ class Cells:
         if clique in self.following:
             return self.following[clique]
         groups = ((self.groups[column], self.sizes[column]) for column in clique)
-        return float(math.prod(size if members is None else int(members.max()) + 1 for members, size in groups))
+        return float(
+            math.prod(
+                size if members is None else int(members.max()) + 1
+                for members, size in groups
+            )
+        )
 
     @property
     def told(self) -> set[int]:
@@ -65,20 +74,37 @@ class Cells:
 
 
 def deviations(
-    cliques: Sequence[Clique], counts: Sequence[NDArray[np.float64]], error: float, groups: Groups
+    cliques: Sequence[Clique],
+    counts: Sequence[NDArray[np.float64]],
+    error: float,
+    groups: Groups,
 ) -> NDArray[np.float64]:
     """Estimate the scores of independent columns: how far counts are off by chance, and by the noise of the columns."""
     total = max(1.0, float(counts[0].sum()))
-    rough = [np.maximum(group(count, (members,)), _LEAST) for count, members in zip(counts, groups, strict=True)]
+    rough = [
+        np.maximum(group(count, (members,)), _LEAST)
+        for count, members in zip(counts, groups, strict=True)
+    ]
     variances = [
-        (np.minimum(error * math.sqrt(fine.size / one.size), np.maximum(one, error / 2)) / one) ** 2
+        (
+            np.minimum(
+                error * math.sqrt(fine.size / one.size), np.maximum(one, error / 2)
+            )
+            / one
+        )
+        ** 2
         for fine, one in zip(counts, rough, strict=True)
     ]
     found = []
     for clique in cliques:
-        expected = reduce(np.multiply.outer, (rough[column] / total for column in clique)) * total
+        expected = (
+            reduce(np.multiply.outer, (rough[column] / total for column in clique))
+            * total
+        )
         relative = reduce(np.add.outer, (variances[column] for column in clique))
-        found.append(MEAN_ABSOLUTE * float(np.sqrt(expected + expected**2 * relative).sum()))
+        found.append(
+            MEAN_ABSOLUTE * float(np.sqrt(expected + expected**2 * relative).sum())
+        )
     return np.array(found)
 
 
@@ -93,9 +119,13 @@ def find_following(
     # A fine column is seldom worth its cells: a thousand postcodes have 20,000 of them with 20 states. But if the state
     # follows, 19,000 are empty, and what is noise in them is told from counts.
     total, unit = max(1.0, float(counts[0].sum())), table.budget.std_error(share)
-    pairs = {pair: _if_one_follows(pair, counts, total) for pair in gains if len(pair) == 2}
+    pairs = {
+        pair: _if_one_follows(pair, counts, total) for pair in gains if len(pair) == 2
+    }
     known, noise = dict(gains), table.budget.score_error(_SHARE * _MOST, _MOST)
-    together = [_together(count, members) for count, members in zip(counts, groups, strict=True)]
+    together = [
+        _together(count, members) for count, members in zip(counts, groups, strict=True)
+    ]
     # Values that are counted together hide it: such pairs are scored by all values, if they would be worth the noise,
     # and their other records do not speak against it.
     hidden = [
@@ -108,11 +138,17 @@ def find_following(
     hidden = sorted(hidden, key=lambda pair: pairs[pair][1] / pairs[pair][0])[:_MOST]
     if hidden:
         part, before = _SHARE * len(hidden), dict(table.scores)
-        scores = score_marginals(table, hidden, counts, part) - CAUTION * table.budget.score_error(part, len(hidden))
+        scores = score_marginals(
+            table, hidden, counts, part
+        ) - CAUTION * table.budget.score_error(part, len(hidden))
         table.scores.update(before)
         known |= dict(zip(hidden, scores.tolist(), strict=True))
-    likely = [pair for pair, (most, _) in pairs.items() if known[pair] >= _FOLLOWS * most > 0]
-    chances = deviations(likely, counts, table.marginals[0].std_error, (None,) * len(counts))
+    likely = [
+        pair for pair, (most, _) in pairs.items() if known[pair] >= _FOLLOWS * most > 0
+    ]
+    chances = deviations(
+        likely, counts, table.marginals[0].std_error, (None,) * len(counts)
+    )
     found = [
         pair
         for pair, chance in zip(likely, chances, strict=True)
@@ -123,17 +159,28 @@ def find_following(
     return {pair: pairs[pair][1] for pair in found if pair not in indirect}
 
 
-def _if_one_follows(pair: Clique, counts: Sequence[NDArray[np.float64]], total: float) -> tuple[float, float]:
+def _if_one_follows(
+    pair: Clique, counts: Sequence[NDArray[np.float64]], total: float
+) -> tuple[float, float]:
     """Return the score of a pair if one column follows from the finer one, and how many cells' noise it would have."""
     # A value has one cell that is not empty, and is missed if the noise of any other one is as large as its count.
     by, given = sorted((counts[column] for column in pair), key=len, reverse=True)
     most = 2 * total * (1 - float(((given / total) ** 2).sum()))
-    return most, min(by.size * max(1.0, math.sqrt(2 * math.log(given.size)) / NOISE), float(by.size * given.size))
+    return most, min(
+        by.size * max(1.0, math.sqrt(2 * math.log(given.size)) / NOISE),
+        float(by.size * given.size),
+    )
 
 
 def _together(counts: NDArray[np.float64], members: NDArray[np.intp] | None) -> float:
     """Return the share of records whose values are counted together with others."""
-    return 0.0 if members is None else float(counts[np.bincount(members)[members] > 1].sum() / max(1.0, counts.sum()))
+    return (
+        0.0
+        if members is None
+        else float(
+            counts[np.bincount(members)[members] > 1].sum() / max(1.0, counts.sum())
+        )
+    )
 
 
 def _indirect(following: Iterable[Clique], sizes: Sequence[int]) -> set[Clique]:
@@ -147,15 +194,24 @@ def _indirect(following: Iterable[Clique], sizes: Sequence[int]) -> set[Clique]:
 
 
 def find_explained(
-    following: Collection[Clique], plan: Plan, gains: Mapping[Clique, float], chances: Mapping[Clique, float]
+    following: Collection[Clique],
+    plan: Plan,
+    gains: Mapping[Clique, float],
+    chances: Mapping[Clique, float],
 ) -> set[Clique]:
     """List pairs of a column of which what follows from it tells as much, if there is no room for both."""
     found = set[Clique]()
     for pair in following:
         given, by = sorted(pair, key=plan.sizes.__getitem__)
         for other in {*range(len(plan.sizes))} - {given, by}:
-            one, another = ((min(column, other), max(column, other)) for column in (by, given))
+            one, another = (
+                (min(column, other), max(column, other)) for column in (by, given)
+            )
             large = plan.n_cells((given, by, other)) > plan.max_cells
-            if large and one in chances and gains[one] - gains.get(another, math.inf) < chances[one]:
+            if (
+                large
+                and one in chances
+                and gains[one] - gains.get(another, math.inf) < chances[one]
+            ):
                 found.add(one)
     return found - set(following)

@@ -38,7 +38,9 @@ class FineCounts(NamedTuple):
     covariance: NDArray[np.float64]
 
 
-def find_bins(table: PrivateTable, cells: Domain, declared: Domain) -> tuple[PrivateTable, Domain, dict[Any, Shape]]:
+def find_bins(
+    table: PrivateTable, cells: Domain, declared: Domain
+) -> tuple[PrivateTable, Domain, dict[Any, Shape]]:
     """Find bins that hold about as many records each; return the records by these, with the rest of the budget."""
     intervals = {
         place: (declared[name], cells[name])
@@ -47,19 +49,39 @@ def find_bins(table: PrivateTable, cells: Domain, declared: Domain) -> tuple[Pri
     }
     known = count_fine_cells(table.part(SHARE), cells, list(intervals))
     total = max(1.0, float(np.mean([counts.sum() for counts, _ in known.values()])))
-    most = round(math.sqrt(_COST * total / table.budget.std_error(table.budget.left / (2 * len(cells.columns)))))
+    most = round(
+        math.sqrt(
+            _COST
+            * total
+            / table.budget.std_error(table.budget.left / (2 * len(cells.columns)))
+        )
+    )
     columns = {name: declared[name] for name in declared.columns}
     shapes, marginals, bins = {}, [], {}
     for place, (interval, grid) in intervals.items():
         assert isinstance(interval, Interval)
         assert isinstance(grid, Interval)
-        name, (counts, covariance), n = declared.columns[place], known[place], len(grid.edges) - 1
+        name, (counts, covariance), n = (
+            declared.columns[place],
+            known[place],
+            len(grid.edges) - 1,
+        )
         shares = shares_of_cells(counts[:n], covariance[:n, :n], find_points(grid))
         cuts = _cut(shares, min(len(interval.edges) - 1, max(_FEWEST, most)))
-        if interval.decimals is not None and 2 * (grid.edges[n] - grid.edges[n - 1]) <= 10.0**-interval.decimals:
-            cuts = [cut for cut in cuts if cut < n - 1]  # the last number has a cell, but no bin of its own
+        if (
+            interval.decimals is not None
+            and 2 * (grid.edges[n] - grid.edges[n - 1]) <= 10.0**-interval.decimals
+        ):
+            cuts = [
+                cut for cut in cuts if cut < n - 1
+            ]  # the last number has a cell, but no bin of its own
         edges = [grid.edges[cut] for cut in (*cuts, n)]
-        columns[name] = Interval(edges=edges, missing=grid.missing, real=interval.real, decimals=interval.decimals)
+        columns[name] = Interval(
+            edges=edges,
+            missing=grid.missing,
+            real=interval.real,
+            decimals=interval.decimals,
+        )
         shapes[name] = Shape(grid, np.append(0.0, np.cumsum(shares)))
         bins[place] = np.searchsorted(cuts, np.arange(len(grid)), side="right") - 1
         bins[place][n:] = len(cuts)
@@ -71,7 +93,9 @@ def find_bins(table: PrivateTable, cells: Domain, declared: Domain) -> tuple[Pri
     return table.coarser(domain, bins, marginals), domain, shapes
 
 
-def count_fine_cells(part: PrivateTable, cells: Domain, places: Sequence[int]) -> dict[int, FineCounts]:
+def count_fine_cells(
+    part: PrivateTable, cells: Domain, places: Sequence[int]
+) -> dict[int, FineCounts]:
     """Count the fine cells of some columns, and return counts and covariances; all that a part has is spent."""
     # Each column gets an equal share, and each level of its tree: every 1, 8, 64, … neighbouring cells together. A
     # record is in one node of each level. The counts of the cells that agree best with all levels are unbiased.
@@ -83,7 +107,9 @@ def count_fine_cells(part: PrivateTable, cells: Domain, places: Sequence[int]) -
         measured = [part.measure((place,), share, (level,)) for level in levels]
         std_error = measured[0].std_error
         covariance = covariances(levels[0].size, std_error)
-        sums = sum(one.counts[level] for one, level in zip(measured, levels, strict=True))
+        sums = sum(
+            one.counts[level] for one, level in zip(measured, levels, strict=True)
+        )
         known[place] = FineCounts(covariance @ sums / std_error**2, covariance)
     part.progress.flush()
     return known
@@ -111,7 +137,9 @@ def _covariance(size: int, error: float) -> NDArray[np.float64]:
 
 
 def shares_of_cells(
-    counts: NDArray[np.float64], covariance: NDArray[np.float64], points: NDArray[np.bool_]
+    counts: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    points: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
     """Return the share of each cell: from the top of the tree, as far as counts are more than noise."""
     mass, nodes = np.array([1.0]), np.zeros(counts.size, np.intp)
@@ -120,7 +148,9 @@ def shares_of_cells(
     for level in reversed(_levels(counts.size)):
         starts = np.searchsorted(level, np.arange(level[-1] + 1))
         known = np.add.reduceat(counts, starts) / total
-        blocks = np.add.reduceat(np.add.reduceat(covariance, starts, axis=0), starts, axis=1)
+        blocks = np.add.reduceat(
+            np.add.reduceat(covariance, starts, axis=0), starts, axis=1
+        )
         least = _CLEAR * np.sqrt(np.diag(blocks)) / total
         size = np.add.reduceat(widths, starts)
         if starts.size == counts.size:
@@ -128,7 +158,9 @@ def shares_of_cells(
         parents, found = nodes[starts], np.zeros(starts.size)
         for parent in range(mass.size):
             inside = parents == parent
-            found[inside] = _split(mass[parent], known[inside], least[inside], size[inside])
+            found[inside] = _split(
+                mass[parent], known[inside], least[inside], size[inside]
+            )
         mass, nodes = found, level
     return mass / mass.sum()
 
@@ -137,7 +169,10 @@ _LEAST = 1e-9
 
 
 def _split(
-    mass: float, known: NDArray[np.float64], least: NDArray[np.float64], size: NDArray[np.float64]
+    mass: float,
+    known: NDArray[np.float64],
+    least: NDArray[np.float64],
+    size: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Split the share of a node among those below it: what is noise evenly, or not at all beside what is not."""
     clear = known >= least
@@ -160,7 +195,11 @@ def _cut(shares: NDArray[np.float64], most: int) -> list[int]:
         for cell, share in enumerate(shares):
             alone = large[cell] or (cell > 0 and large[cell - 1])
             enough = least / 4 if alone else least - share / 2
-            if cell > 0 and held >= enough and rest[cell] >= (least / 4 if alone else least / 2):
+            if (
+                cell > 0
+                and held >= enough
+                and rest[cell] >= (least / 4 if alone else least / 2)
+            ):
                 cuts.append(cell)
                 held = 0.0
             held += share

@@ -54,24 +54,34 @@ class NoiseBudget(ABC):
         """Return the standard deviation of each score that a share buys."""
 
     @abstractmethod
-    def _counts_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray: ...
+    def _counts_noise(
+        self, source: ByteSource, share: Fraction, size: int
+    ) -> NDArray: ...
 
     @abstractmethod
-    def _scores_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray: ...
+    def _scores_noise(
+        self, source: ByteSource, share: Fraction, size: int
+    ) -> NDArray: ...
 
-    def counts(self, source: ByteSource, share: Fraction, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    def counts(
+        self, source: ByteSource, share: Fraction, counts: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
         """Release counts, all of which together change by at most `max_rows_per_person` with a person."""
         self._spend(share)
         return _add(counts, self._counts_noise(source, share, counts.size))
 
-    def scores(self, source: ByteSource, share: Fraction, scores: NDArray[np.int64]) -> NDArray[np.float64]:
+    def scores(
+        self, source: ByteSource, share: Fraction, scores: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
         """Release scores, each of which changes by at most `max_rows_per_person` with a person."""
         self._spend(share)
         return _add(scores, self._scores_noise(source, share, scores.size))
 
     def _spend(self, share: Fraction) -> None:
         if not 0 < share <= self.left:
-            raise RuntimeError("more than the whole budget was asked for; nothing was drawn")
+            raise RuntimeError(
+                "more than the whole budget was asked for; nothing was drawn"
+            )
         self.left -= share
 
     def best_shares(self, weights: Sequence[float], total: Fraction) -> list[Fraction]:
@@ -79,7 +89,9 @@ class NoiseBudget(ABC):
         # With a the exponent ``1 / (1 + power)``, the shares are in proportion to the weights to the power a.
         exponent = 1 / (1 + float(self.power))
         largest = max(weights)
-        parts = [max(1, round((weight / largest) ** exponent * 2**30)) for weight in weights]
+        parts = [
+            max(1, round((weight / largest) ** exponent * 2**30)) for weight in weights
+        ]
         return [total * Fraction(part, sum(parts)) for part in parts]
 
 
@@ -111,7 +123,9 @@ class GaussianBudget(NoiseBudget):
         return n_scores * self.reach**2 / (self.mu_squared * share)
 
     def std_error(self, share: Fraction) -> float:
-        return math.sqrt(self._variance(share) + Fraction(1, 12))  # rounding adds a twelfth
+        return math.sqrt(
+            self._variance(share) + Fraction(1, 12)
+        )  # rounding adds a twelfth
 
     def score_error(self, share: Fraction, n_scores: int) -> float:
         return math.sqrt(self._variance(share, n_scores) + Fraction(1, 12))
@@ -153,7 +167,11 @@ class LaplaceBudget(NoiseBudget):
     def score_error(self, share: Fraction, n_scores: int) -> float:
         # Each part is uniform up to a radius of mean square (D + 1) (D + 2) times the scale's.
         blocks = _blocks(n_scores)
-        return len(blocks) * float(self._scale(share)) * math.sqrt((blocks[0] + 1) * (blocks[0] + 2) / 3)
+        return (
+            len(blocks)
+            * float(self._scale(share))
+            * math.sqrt((blocks[0] + 1) * (blocks[0] + 2) / 3)
+        )
 
     def _counts_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray:
         return discrete_laplace(source, self._scale(share), size)
@@ -180,7 +198,9 @@ _LARGEST_NOISE = 10**30
 """The standard deviation of counts from which nothing can be learnt, and powers of which overflow soon."""
 
 
-def open_budget(share: Share, delta: Fraction, max_rows_per_person: int) -> tuple[NoiseBudget, Fraction | None]:
+def open_budget(
+    share: Share, delta: Fraction, max_rows_per_person: int
+) -> tuple[NoiseBudget, Fraction | None]:
     """Turn a promise into a budget of noise; return its rho too, None for discrete Laplace noise."""
     least = Fraction(max_rows_per_person, _LARGEST_NOISE)
     mu_squared = share.mu_squared
@@ -196,10 +216,14 @@ def open_budget(share: Share, delta: Fraction, max_rows_per_person: int) -> tupl
 
 
 def _too_small(least: Fraction) -> ValueError:
-    return ValueError(f"epsilon (or delta) is too small: with less than {float(least):g} there is nothing but noise")
+    return ValueError(
+        f"epsilon (or delta) is too small: with less than {float(least):g} there is nothing but noise"
+    )
 
 
-_LARGEST_GUESS = 1 << 36  # more records than any table has; the sum of 2**26 such cells is below 2**63
+_LARGEST_GUESS = (
+    1 << 36
+)  # more records than any table has; the sum of 2**26 such cells is below 2**63
 
 
 class PrivateTable:
@@ -225,11 +249,18 @@ class PrivateTable:
 
     def part(self, share: Fraction) -> PrivateTable:
         """Spend a share on measurements of their own."""
-        found = PrivateTable(self._records, self.sizes, self.budget.part(share), self._source, self.say)
+        found = PrivateTable(
+            self._records, self.sizes, self.budget.part(share), self._source, self.say
+        )
         found.progress = self.progress.of(share)
         return found
 
-    def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]], known: Iterable[Marginal]) -> PrivateTable:
+    def coarser(
+        self,
+        domain: Domain,
+        bins: Mapping[int, NDArray[np.intp]],
+        known: Iterable[Marginal],
+    ) -> PrivateTable:
         """Spend the rest on the same records by larger bins, of which something is known."""
         found = self.part(self.budget.left)
         found._records, found.sizes = self._records.coarser(domain, bins), domain.sizes
@@ -240,21 +271,31 @@ class PrivateTable:
         """Announce what will be measured, so that large tables are read once for all of it."""
         self._records.prepare(cliques)
 
-    def measure(self, clique: Clique, share: Fraction, groups: Groups | None = None) -> Marginal:
+    def measure(
+        self, clique: Clique, share: Fraction, groups: Groups | None = None
+    ) -> Marginal:
         (counts,) = self._records.count([clique])
         true = group(counts, groups)
         noisy = self.budget.counts(self._source, share, true)
-        self.marginals.append(Marginal(clique, noisy, self.budget.std_error(share), groups))
+        self.marginals.append(
+            Marginal(clique, noisy, self.budget.std_error(share), groups)
+        )
         self.progress.measured(clique, share)
         return self.marginals[-1]
 
     def score(
-        self, cliques: Sequence[Clique], guesses: Iterable[NDArray[np.float64]], share: Fraction, groups: Groups
+        self,
+        cliques: Sequence[Clique],
+        guesses: Iterable[NDArray[np.float64]],
+        share: Fraction,
+        groups: Groups,
     ) -> NDArray[np.float64]:
         """Measure how far guesses of some marginals are off, in records."""
         # A guess is rounded to integers, so a record changes its distance to the counts by exactly 1.
         distances = []
-        for clique, counts, guess in zip(cliques, self._records.count(cliques), guesses, strict=True):
+        for clique, counts, guess in zip(
+            cliques, self._records.count(cliques), guesses, strict=True
+        ):
             true = group(counts, tuple(groups[column] for column in clique))
             distances.append(np.abs(true - _rounded(guess)).sum())
         scores = self.budget.scores(self._source, share, np.array(distances, np.int64))
@@ -296,17 +337,26 @@ class Progress:
 
     def scored(self, n_candidates: int, share: Fraction) -> None:
         self.flush()
-        self._line(f"scored {_counted(n_candidates, 'candidate')} ({_percent(share * self._whole)} of the budget)")
+        self._line(
+            f"scored {_counted(n_candidates, 'candidate')} ({_percent(share * self._whole)} of the budget)"
+        )
 
     def fitted(self, n_steps: int, n_cells: int) -> None:
         self.flush()
-        self._line(f"fitted a model: {_counted(n_steps, 'step')}, {_counted(n_cells, 'cell')}")
+        self._line(
+            f"fitted a model: {_counted(n_steps, 'step')}, {_counted(n_cells, 'cell')}"
+        )
 
     def flush(self) -> None:
         """Report what was measured since the last line."""
         if self._kinds:
-            listed = ", ".join(_counted(number, kind) for kind, number in self._kinds.items())
-            self._line(f"measured {listed} ({_percent(self._share * self._whole)} of the budget)", self._last)
+            listed = ", ".join(
+                _counted(number, kind) for kind, number in self._kinds.items()
+            )
+            self._line(
+                f"measured {listed} ({_percent(self._share * self._whole)} of the budget)",
+                self._last,
+            )
         self._kinds.clear()
         self._share = Fraction(0)
 

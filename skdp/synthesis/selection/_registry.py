@@ -14,11 +14,19 @@ from skdp.synthesis._queries import find_column
 from skdp.synthesis.model import MOST_CELLS, Clique, Elimination
 from skdp.synthesis.selection._auto import AUTO
 from skdp.synthesis.selection._private_table import PrivateTable
-from skdp.synthesis.selection._strategy import MOST_TOGETHER, FittedTable, Plan, Strategy, fit_measured
+from skdp.synthesis.selection._strategy import (
+    MOST_TOGETHER,
+    FittedTable,
+    Plan,
+    Strategy,
+    fit_measured,
+)
 from skdp.synthesis.selection._zeros import leaves_something, needed_zeros, read_zeros
 
 
-def certain_strategy(candidates: Callable[[Plan], Collection[Clique]], beyond: str = "") -> Strategy:
+def certain_strategy(
+    candidates: Callable[[Plan], Collection[Clique]], beyond: str = ""
+) -> Strategy:
     """Measure the same marginals of any data, each with the same share of the budget, and so with the same noise."""
 
     def measure(table: PrivateTable, plan: Plan) -> FittedTable:
@@ -46,7 +54,9 @@ def all_together(plan: Plan) -> list[Clique]:
 
 STRATEGIES = {
     "auto": AUTO,
-    "independent": certain_strategy(single_columns, "marginals='independent' measures single columns only"),
+    "independent": certain_strategy(
+        single_columns, "marginals='independent' measures single columns only"
+    ),
     "full": certain_strategy(all_together),
 }
 """By the names that `marginals=` takes."""
@@ -65,7 +75,9 @@ def check_width(n_columns: int) -> None:
 def check_marginals(marginals: Any) -> None:
     if isinstance(marginals, str):
         if marginals not in STRATEGIES:
-            raise ValueError(f"marginals must be one of {sorted(STRATEGIES)}, or a list of tuples, got {marginals!r}")
+            raise ValueError(
+                f"marginals must be one of {sorted(STRATEGIES)}, or a list of tuples, got {marginals!r}"
+            )
     elif not isinstance(marginals, Iterable) or isinstance(marginals, Mapping):
         raise TypeError(
             f"marginals must be one of {sorted(STRATEGIES)}, or a list of tuples, got {type(marginals).__name__}"
@@ -98,21 +110,33 @@ def read_plan(
         _read_target(target, marginals, wanted, domain),
     )
     named = isinstance(marginals, str)
-    strategy = STRATEGIES[marginals] if named else given(read_cliques("marginals", marginals, domain))
+    strategy = (
+        STRATEGIES[marginals]
+        if named
+        else given(read_cliques("marginals", marginals, domain))
+    )
     check_size_of_model(plan, strategy)
     return plan, strategy
 
 
-def _read_target(target: Any, marginals: Any, workload: Sequence[Clique], domain: Domain) -> int | None:
+def _read_target(
+    target: Any, marginals: Any, workload: Sequence[Clique], domain: Domain
+) -> int | None:
     if target is None:
         return None
     if not isinstance(marginals, str) or marginals != "auto":
-        raise ValueError(f"target needs marginals='auto', which alone looks for what predicts it, got {marginals!r}")
+        raise ValueError(
+            f"target needs marginals='auto', which alone looks for what predicts it, got {marginals!r}"
+        )
     if target not in domain.columns:
-        raise ValueError(f"target must be one of the columns {list(domain.columns)}, got {target!r}")
+        raise ValueError(
+            f"target must be one of the columns {list(domain.columns)}, got {target!r}"
+        )
     place = domain.columns.index(target)
     if workload and not any(place in clique for clique in workload if len(clique) > 1):
-        raise ValueError(f"workload must name target {target!r} together with another column")
+        raise ValueError(
+            f"workload must name target {target!r} together with another column"
+        )
     return place
 
 
@@ -148,7 +172,10 @@ def largest_sizes(plan: Plan, strategy: Strategy, columns: Collection[int]) -> i
     """Find how many values some columns may have, each the same number, for the model to be small enough."""
 
     def fits(size: int) -> bool:
-        sizes = tuple(size if column in columns else known for column, known in enumerate(plan.sizes))
+        sizes = tuple(
+            size if column in columns else known
+            for column, known in enumerate(plan.sizes)
+        )
         cells, total = _needed_cells(replace(plan, sizes=sizes), strategy)
         return cells <= MOST_CELLS and total <= MOST_TOGETHER * MOST_CELLS
 
@@ -166,20 +193,29 @@ def largest_sizes(plan: Plan, strategy: Strategy, columns: Collection[int]) -> i
 
 def _needed_cells(plan: Plan, strategy: Strategy) -> tuple[int, int]:
     """Count the cells of the largest clique of what is certain to be modelled, and of all together."""
-    cliques = [*(clique for clique, _ in plan.zeros), *(strategy.candidates(plan) if strategy.certain else [])]
+    cliques = [
+        *(clique for clique, _ in plan.zeros),
+        *(strategy.candidates(plan) if strategy.certain else []),
+    ]
     return Elimination(plan.sizes, cliques).n_cells
 
 
 def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
     if isinstance(cliques, str | Mapping) or not isinstance(cliques, Iterable):
-        raise TypeError(f"{name} must be a list of tuples of column names, got {type(cliques).__name__}")
+        raise TypeError(
+            f"{name} must be a list of tuples of column names, got {type(cliques).__name__}"
+        )
     found = []
     for clique in cliques:
         if isinstance(clique, str) or not isinstance(clique, Iterable):
-            raise TypeError(f"{name} must be a list of tuples of column names; {clique!r} is no tuple")
+            raise TypeError(
+                f"{name} must be a list of tuples of column names; {clique!r} is no tuple"
+            )
         places = [find_column(domain, column, name) for column in clique]
         if not places or len(set(places)) < len(places):
-            raise ValueError(f"{name}: a tuple must name at least one column, each once, got {clique!r}")
+            raise ValueError(
+                f"{name}: a tuple must name at least one column, each once, got {clique!r}"
+            )
         found.append(tuple(sorted(places)))
     if not found:
         raise ValueError(f"{name} must have at least one tuple of columns")

@@ -65,19 +65,30 @@ def follow(
     found = [
         (place, follows)
         for place, marginal in enumerate(marginals)
-        if len(marginal.clique) == 2 and marginal.precision is None and marginal.groups is None
+        if len(marginal.clique) == 2
+        and marginal.precision is None
+        and marginal.groups is None
         for axes in ((0, 1), (1, 0))
         if (follows := _read(marginal, axes, columns, dict(zeros))) is not None
     ]
-    started, marked, joined, given = list(potentials), list(marginals), DisjointSet(range(len(columns))), set[int]()
+    started, marked, joined, given = (
+        list(potentials),
+        list(marginals),
+        DisjointSet(range(len(columns))),
+        set[int](),
+    )
     for place, follows in sorted(found, key=lambda one: one[1].doubt):
-        if follows.child not in given and not joined.connected(follows.parent, follows.child):
+        if follows.child not in given and not joined.connected(
+            follows.parent, follows.child
+        ):
             joined.merge(follows.parent, follows.child)
             given.add(follows.child)
             clique = marginals[place].clique
             holder = tree.holder(clique)
             assert holder is not None  # the tree was made for it
-            started[holder] = started[holder] + expand(np.log(follows.relative), clique, tree.cliques[holder])
+            started[holder] = started[holder] + expand(
+                np.log(follows.relative), clique, tree.cliques[holder]
+            )
             marked[place] = replace(marginals[place], counted=follows.counted)
     return started, marked
 
@@ -91,22 +102,35 @@ def _read(
     """Find the value that comes with each of a column's values; None if several do, or noise prevails."""
     parent, child = (marginal.clique[axis] for axis in axes)
     (total, _), noise = estimate_total([marginal]), marginal.std_error
-    noisy, rows, alone = np.transpose(marginal.counts, axes), columns[parent], columns[child].shares
+    noisy, rows, alone = (
+        np.transpose(marginal.counts, axes),
+        columns[parent],
+        columns[child].shares,
+    )
     common = _common(noisy, noise, rows, alone)
     some = 1 - float(alone[common].sum())
     # If cells of each value but one are empty, the squares of all counts add up to as much as those of the values.
     cells, squares = noisy[:, ~common], some**2 * rows.squares
     have = float((cells**2).sum()) - cells.size * noise**2
     variance = noise**2 * (2 * cells.size * noise**2 + 4 * max(0.0, have))
-    error = math.sqrt(variance + 4 * some**4 * rows.std_error**2 * max(0.0, rows.squares))
+    error = math.sqrt(
+        variance + 4 * some**4 * rows.std_error**2 * max(0.0, rows.squares)
+    )
     short = squares - have
-    if max(short - 2 * error, error) > (1 - _CLEAR) * squares or (alone[~common] ** 2).sum() > _CLEAR * some**2:
+    if (
+        max(short - 2 * error, error) > (1 - _CLEAR) * squares
+        or (alone[~common] ** 2).sum() > _CLEAR * some**2
+    ):
         return None
     counts = some * total * rows.shares[:, np.newaxis]
     logs = np.log(alone) + (noisy - counts / 2) * (counts / noise**2)
     logs = np.where(common, -np.inf, logs)
     if marginal.clique in zeros:
-        logs = np.where(np.transpose(zeros[marginal.clique], axes), logs.min(where=~common, initial=0.0) - 1e3, logs)
+        logs = np.where(
+            np.transpose(zeros[marginal.clique], axes),
+            logs.min(where=~common, initial=0.0) - 1e3,
+            logs,
+        )
     law = np.exp(logs - logs.max(axis=1, keepdims=True))
     law /= law.sum(axis=1, keepdims=True)
     doubt = float(rows.shares @ (1 - law.max(axis=1)))
@@ -115,10 +139,18 @@ def _read(
     law = some * law + np.where(common, alone, 0.0)
     law = law + (exceptions + _LEAST) * (alone - law)
     back = np.argsort(axes)
-    return _Follows(parent, child, np.transpose(law / alone, back), np.transpose(counted, back), doubt)
+    return _Follows(
+        parent,
+        child,
+        np.transpose(law / alone, back),
+        np.transpose(counted, back),
+        doubt,
+    )
 
 
-def _common(noisy: NDArray[np.float64], noise: float, rows: Column, alone: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _common(
+    noisy: NDArray[np.float64], noise: float, rows: Column, alone: NDArray[np.float64]
+) -> NDArray[np.bool_]:
     """Find values that come with all values of another column alike, as a missing one; at most half of the records."""
     # The squares of such a value's counts add up to the square of its share of those of all rows; if it followed, to at
     # least those of the smallest rows that hold its records. And its counts are near this share of each row's.
@@ -128,8 +160,16 @@ def _common(noisy: NDArray[np.float64], noise: float, rows: Column, alone: NDArr
     sizes = np.sort(rows.shares)
     squares = np.cumsum(sizes**2)
     least = np.interp(alone, np.cumsum(sizes), squares / squares[-1])
-    common = (alone**2 < least) & (have + 2 * error < (alone**2 + least) / 2 * rows.squares)
-    chance = n * noise**2 + alone**2 * n * rows.std_error**2 + total * alone * (1 - alone)
-    off = ((noisy - total * np.multiply.outer(rows.shares, alone)) ** 2).sum(axis=0) - chance
+    common = (alone**2 < least) & (
+        have + 2 * error < (alone**2 + least) / 2 * rows.squares
+    )
+    chance = (
+        n * noise**2 + alone**2 * n * rows.std_error**2 + total * alone * (1 - alone)
+    )
+    off = ((noisy - total * np.multiply.outer(rows.shares, alone)) ** 2).sum(
+        axis=0
+    ) - chance
     common &= off < _UNEVEN * alone**2 * rows.squares + 2 * math.sqrt(2 / n) * chance
-    return np.asarray(common & (n >= _MANY) & (float(alone[common].sum()) <= _MOST_COMMON))
+    return np.asarray(
+        common & (n >= _MANY) & (float(alone[common].sum()) <= _MOST_COMMON)
+    )

@@ -61,14 +61,28 @@ class Plan:
         """List the marginals of some order that matter, and how much."""
         columns = range(len(self.sizes))
         workload = self.workload or [tuple(columns)]
-        found = Counter(subset for wanted in workload for subset in itertools.combinations(wanted, order))
-        return {clique: weight for clique, weight in found.items() if self.n_cells(clique) <= self.max_cells}
+        found = Counter(
+            subset
+            for wanted in workload
+            for subset in itertools.combinations(wanted, order)
+        )
+        return {
+            clique: weight
+            for clique, weight in found.items()
+            if self.n_cells(clique) <= self.max_cells
+        }
 
     def first_candidates(self) -> dict[Clique, int]:
         """List the pairs that matter, and the larger marginals of the workload."""
-        larger = [clique for clique in self.workload if len(clique) > 2 and self.n_cells(clique) <= self.max_cells]
+        larger = [
+            clique
+            for clique in self.workload
+            if len(clique) > 2 and self.n_cells(clique) <= self.max_cells
+        ]
         wanted = [frozenset(clique) for clique in self.workload]
-        return self.candidates(2) | {clique: sum(map(frozenset(clique).issubset, wanted)) for clique in larger}
+        return self.candidates(2) | {
+            clique: sum(map(frozenset(clique).issubset, wanted)) for clique in larger
+        }
 
 
 class Room:
@@ -76,7 +90,9 @@ class Room:
 
     def __init__(self, plan: Plan, cliques: Iterable[Clique] = ()) -> None:
         self._limits = plan.max_cells, MOST_TOGETHER * plan.max_cells
-        self._graph = Elimination(plan.sizes, [*cliques, *(clique for clique, _ in plan.zeros)])
+        self._graph = Elimination(
+            plan.sizes, [*cliques, *(clique for clique, _ in plan.zeros)]
+        )
 
     def take(self, clique: Clique) -> bool:
         """Add a marginal if the model stays small enough; return whether it does."""
@@ -127,12 +143,22 @@ def out_of_reach(plan: Plan, strategy: Strategy) -> dict[Clique, str]:
     """List the marginals of the workload that a strategy cannot measure, each with the reason."""
     if strategy.certain:
         certain = strategy.candidates(plan)
-        return {clique: strategy.beyond for clique in plan.workload if not _held(clique, certain)}
-    large = [clique for clique in plan.workload if len(clique) > 1 and plan.n_cells(clique) > plan.max_cells]
+        return {
+            clique: strategy.beyond
+            for clique in plan.workload
+            if not _held(clique, certain)
+        }
+    large = [
+        clique
+        for clique in plan.workload
+        if len(clique) > 1 and plan.n_cells(clique) > plan.max_cells
+    ]
     return dict.fromkeys(large, f"more than max_cells = {plan.max_cells:,} cells")
 
 
-def warn_out_of_reach(plan: Plan, strategy: Strategy, names: Sequence[object]) -> set[Clique]:
+def warn_out_of_reach(
+    plan: Plan, strategy: Strategy, names: Sequence[object]
+) -> set[Clique]:
     """Warn of marginals of the workload that are never measured."""
     reasons = out_of_reach(plan, strategy)
     _warn_left_out(plan, names, reasons)
@@ -140,16 +166,28 @@ def warn_out_of_reach(plan: Plan, strategy: Strategy, names: Sequence[object]) -
 
 
 def warn_not_chosen(
-    plan: Plan, strategy: Strategy, names: Sequence[object], measured: Iterable[Clique], known: set[Clique]
+    plan: Plan,
+    strategy: Strategy,
+    names: Sequence[object],
+    measured: Iterable[Clique],
+    known: set[Clique],
 ) -> None:
     """Warn of further marginals of the workload that were not measured."""
     held = list(measured)
-    missing = [clique for clique in plan.workload if clique not in known and not _held(clique, held)]
+    missing = [
+        clique
+        for clique in plan.workload
+        if clique not in known and not _held(clique, held)
+    ]
     reasons = out_of_reach(plan, strategy)
-    _warn_left_out(plan, names, {clique: reasons.get(clique, _NOT_CHOSEN) for clique in missing})
+    _warn_left_out(
+        plan, names, {clique: reasons.get(clique, _NOT_CHOSEN) for clique in missing}
+    )
 
 
-def warn_unknown(plan: Plan, strategy: Strategy, names: Sequence[object], unknown: Sequence[Clique]) -> None:
+def warn_unknown(
+    plan: Plan, strategy: Strategy, names: Sequence[object], unknown: Sequence[Clique]
+) -> None:
     """Warn of strong pairs that the model has no room for, and of pairs that are too large for a score."""
     pairs = itertools.combinations(range(len(plan.sizes)), 2)
     large = [pair for pair in pairs if plan.n_cells(pair) > plan.max_cells]
@@ -171,11 +209,15 @@ def warn_unknown(plan: Plan, strategy: Strategy, names: Sequence[object], unknow
 
 
 def _shown(cliques: Sequence[Clique], names: Sequence[object]) -> str:
-    shown = ", ".join(repr(tuple(names[column] for column in clique)) for clique in cliques[:_FEW])
+    shown = ", ".join(
+        repr(tuple(names[column] for column in clique)) for clique in cliques[:_FEW]
+    )
     return f"{shown} and {len(cliques) - _FEW} more" if len(cliques) > _FEW else shown
 
 
-def _warn_left_out(plan: Plan, names: Sequence[object], reasons: Mapping[Clique, str]) -> None:
+def _warn_left_out(
+    plan: Plan, names: Sequence[object], reasons: Mapping[Clique, str]
+) -> None:
     if not reasons:
         return
     parts = []
@@ -209,48 +251,79 @@ def fit_table(
     total, std_error = estimate_total(merged)
     cliques = [marginal.clique for marginal in merged] + [clique for clique, _ in zeros]
     tree = JunctionTree(sizes, cliques)
-    columns = [_column(column, size, merged, total) for column, size in enumerate(sizes)]
+    columns = [
+        _column(column, size, merged, total) for column, size in enumerate(sizes)
+    ]
     independent = independent_start(tree, [column.shares for column in columns])
     start, merged = follow(tree, independent, merged, columns, zeros)
     start = forbid(tree, start, zeros)
-    fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=start, factors=factors)
+    fit = fit_model(
+        tree, merged, total, max_iter=max_iter, tol=tol, start=start, factors=factors
+    )
     return FittedTable(fit.model, total, std_error, fit.losses, factors=fit.factors)
 
 
 def forbid(
-    tree: JunctionTree, potentials: Sequence[NDArray[np.float64]], zeros: Sequence[tuple[Clique, NDArray[np.bool_]]]
+    tree: JunctionTree,
+    potentials: Sequence[NDArray[np.float64]],
+    zeros: Sequence[tuple[Clique, NDArray[np.bool_]]],
 ) -> list[NDArray[np.float64]]:
     """Give combinations that cannot occur no probability."""
     found = list(potentials)
     for clique, impossible in zeros:
         place = tree.holder(clique)
         assert place is not None  # the tree was made for it
-        found[place] = np.where(expand(impossible, clique, tree.cliques[place]), -np.inf, found[place])
+        found[place] = np.where(
+            expand(impossible, clique, tree.cliques[place]), -np.inf, found[place]
+        )
     return found
 
 
 def fit_measured(
-    table: PrivateTable, plan: Plan, *, factors: Mapping[Clique, NDArray[np.float64]] | None = None
+    table: PrivateTable,
+    plan: Plan,
+    *,
+    factors: Mapping[Clique, NDArray[np.float64]] | None = None,
 ) -> FittedTable:
     """Fit a model to all that was measured of a table so far."""
     marginals = table.marginals
-    return fit_table(plan.sizes, marginals, zeros=plan.zeros, max_iter=plan.max_iter, tol=plan.tol, factors=factors)
+    return fit_table(
+        plan.sizes,
+        marginals,
+        zeros=plan.zeros,
+        max_iter=plan.max_iter,
+        tol=plan.tol,
+        factors=factors,
+    )
 
 
-def one_way_counts(column: int, size: int, marginals: Sequence[Marginal], total: float) -> NDArray[np.float64]:
+def one_way_counts(
+    column: int, size: int, marginals: Sequence[Marginal], total: float
+) -> NDArray[np.float64]:
     """Estimate the counts of one column: not negative, and adding up to the total."""
     found = _most_precise(column, marginals)
-    return np.full(size, total / size) if found is None else project_to_simplex(found[0], total)
+    return (
+        np.full(size, total / size)
+        if found is None
+        else project_to_simplex(found[0], total)
+    )
 
 
-def _column(column: int, size: int, marginals: Sequence[Marginal], total: float) -> Column:
+def _column(
+    column: int, size: int, marginals: Sequence[Marginal], total: float
+) -> Column:
     """Estimate the distribution of a column, positive everywhere."""
-    noisy, error = _most_precise(column, marginals) or (np.full(size, total / size), 1.0)
+    noisy, error = _most_precise(column, marginals) or (
+        np.full(size, total / size),
+        1.0,
+    )
     counts = one_way_counts(column, size, marginals, total) + error
     return Column(noisy, error, counts / counts.sum())
 
 
-def _most_precise(column: int, marginals: Sequence[Marginal]) -> tuple[NDArray[np.float64], float] | None:
+def _most_precise(
+    column: int, marginals: Sequence[Marginal]
+) -> tuple[NDArray[np.float64], float] | None:
     """Return the counts of a column with the least noise, and its standard deviation."""
     found = []
     for marginal in marginals:
@@ -259,8 +332,12 @@ def _most_precise(column: int, marginals: Sequence[Marginal]) -> tuple[NDArray[n
         axes = {other: axis for axis, other in enumerate(marginal.clique)}
         if marginal.groups is not None and marginal.groups[axes[column]] is not None:
             continue
-        summed = marginal.counts.sum(axis=tuple(axis for other, axis in axes.items() if other != column))
-        found.append((summed, marginal.std_error * (marginal.counts.size / summed.size) ** 0.5))
+        summed = marginal.counts.sum(
+            axis=tuple(axis for other, axis in axes.items() if other != column)
+        )
+        found.append(
+            (summed, marginal.std_error * (marginal.counts.size / summed.size) ** 0.5)
+        )
     return min(found, key=lambda pair: pair[1], default=None)
 
 
@@ -272,7 +349,10 @@ def measure_columns(
     for column, part in enumerate(table.budget.best_shares(weights, share)):
         table.measure((column,), part)
     total, _ = estimate_total(table.marginals)
-    return [one_way_counts(column, size, table.marginals, total) for column, size in enumerate(plan.sizes)]
+    return [
+        one_way_counts(column, size, table.marginals, total)
+        for column, size in enumerate(plan.sizes)
+    ]
 
 
 def score_marginals(
@@ -285,20 +365,32 @@ def score_marginals(
     """Return twice the number of records misplaced if the columns were independent."""
     groups = groups or (None,) * len(counts)
     total = max(1.0, float(counts[0].sum()))
-    rough = [group(count, (members,)) for count, members in zip(counts, groups, strict=True)]
+    rough = [
+        group(count, (members,)) for count, members in zip(counts, groups, strict=True)
+    ]
     guesses = (
         _whole(
-            reduce(lambda guess, count: np.multiply.outer(guess, count) / total, (rough[column] for column in clique))
+            reduce(
+                lambda guess, count: np.multiply.outer(guess, count) / total,
+                (rough[column] for column in clique),
+            )
         )
         for clique in cliques
     )
     noisy = table.score(cliques, guesses, share, groups)
     error = table.budget.score_error(share, noisy.size)
-    table.scores |= {clique: (float(score), error) for clique, score in zip(cliques, noisy, strict=True)}
+    table.scores |= {
+        clique: (float(score), error)
+        for clique, score in zip(cliques, noisy, strict=True)
+    }
     return noisy
 
 
 def _whole(guess: NDArray[np.float64]) -> NDArray[np.float64]:
     """Round a guess of less than a record a cell such that its sums stay, as rounded one by one all would be 0."""
     sparse = guess.sum() < guess.size
-    return np.diff(np.floor(np.cumsum(guess)), prepend=0.0).reshape(guess.shape) if sparse else guess
+    return (
+        np.diff(np.floor(np.cumsum(guess)), prepend=0.0).reshape(guess.shape)
+        if sparse
+        else guess
+    )

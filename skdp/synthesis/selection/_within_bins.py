@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
 from skdp.synthesis.model import GraphicalModel, Marginal, calibrate, expand
-from skdp.synthesis.selection._private_bins import FineCounts, count_fine_cells, find_bins, shares_of_cells
+from skdp.synthesis.selection._private_bins import (
+    FineCounts,
+    count_fine_cells,
+    find_bins,
+    shares_of_cells,
+)
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import FittedTable
 from skdp.synthesis.tables import Shape, Shapes, ends_of_cells, find_points
@@ -45,7 +50,9 @@ class FoundCells:
     within: Mapping[int, FineCounts]
     """The counts of finer cells than declared bins."""
 
-    def place(self, fitted: FittedTable, rng: np.random.Generator) -> tuple[FittedTable, Shapes | None]:
+    def place(
+        self, fitted: FittedTable, rng: np.random.Generator
+    ) -> tuple[FittedTable, Shapes | None]:
         """Return how records lie in bins, and a model in which bins that are far from all records are unlikely."""
         if self.found:
             return fitted, Shapes.of(self.found, self.domain, fitted.model, rng)
@@ -55,43 +62,73 @@ class FoundCells:
         for place, fine in self.within.items():
             name = self.domain.columns[place]
             of_bins = _counts_of_column(place, self.table.marginals)
-            columns[place] = _Column.of(self.cells[name], self.domain[name], fine, of_bins)
-        fitted = without_bins(fitted, {place: column.far_bins for place, column in columns.items()})
+            columns[place] = _Column.of(
+                self.cells[name], self.domain[name], fine, of_bins
+            )
+        fitted = without_bins(
+            fitted, {place: column.far_bins for place, column in columns.items()}
+        )
         shapes = {}
         for place, column in columns.items():
             of_model = fitted.model.marginal((place,))[: column.n_bins]
             mass = column.mass_of_cells(of_model, fitted.total)
-            shapes[self.domain.columns[place]] = Shape(column.grid, np.append(0.0, np.cumsum(mass)) / mass.sum())
+            shapes[self.domain.columns[place]] = Shape(
+                column.grid, np.append(0.0, np.cumsum(mass)) / mass.sum()
+            )
         return fitted, Shapes.alone(shapes)
 
 
-def find_cells(table: PrivateTable, cells: Domain, declared: Domain, bins: str) -> FoundCells:
+def find_cells(
+    table: PrivateTable, cells: Domain, declared: Domain, bins: str
+) -> FoundCells:
     """Count fine cells, if columns have any: to find bins, or to know where records are within the declared ones."""
     if cells is declared:
         return FoundCells(table, declared, cells, {}, {})
     if bins == "private":
         coarser, domain, shapes = find_bins(table, cells, declared)
         return FoundCells(coarser, domain, cells, shapes, {})
-    names = {place: name for place, name in enumerate(declared.columns) if cells[name] is not declared[name]}
+    names = {
+        place: name
+        for place, name in enumerate(declared.columns)
+        if cells[name] is not declared[name]
+    }
     counts = count_fine_cells(table.part(SHARE_WITHIN), cells, list(names))
-    bins_of_cells = {place: _bins_of_cells(cells[name], declared[name]) for place, name in names.items()}
-    return FoundCells(table.coarser(declared, bins_of_cells, ()), declared, cells, {}, counts)
+    bins_of_cells = {
+        place: _bins_of_cells(cells[name], declared[name])
+        for place, name in names.items()
+    }
+    return FoundCells(
+        table.coarser(declared, bins_of_cells, ()), declared, cells, {}, counts
+    )
 
 
-def without_bins(fitted: FittedTable, left_out: Mapping[int, NDArray[np.bool_]]) -> FittedTable:
+def without_bins(
+    fitted: FittedTable, left_out: Mapping[int, NDArray[np.bool_]]
+) -> FittedTable:
     """Make some values of columns unlikely: what a column says of the others given its value stays as it is."""
     # Not impossible: nobody knows that they are, and the logarithm of the probability of a row is to be finite.
     tree = fitted.model.tree
-    likely = {column: fitted.model.marginal((column,))[values].any() for column, values in left_out.items()}
-    columns = [column for column, values in left_out.items() if likely[column] and not values.all()]
+    likely = {
+        column: fitted.model.marginal((column,))[values].any()
+        for column, values in left_out.items()
+    }
+    columns = [
+        column
+        for column, values in left_out.items()
+        if likely[column] and not values.all()
+    ]
     if not columns:
         return fitted
-    potentials = [fitted.model.log_conditional(place) for place in range(len(tree.cliques))]
+    potentials = [
+        fitted.model.log_conditional(place) for place in range(len(tree.cliques))
+    ]
     for column in columns:
         holder = tree.holder((column,))
         assert holder is not None  # a tree holds all columns
         factor = np.where(left_out[column], math.log(UNLIKELY), 0.0)
-        potentials[holder] = potentials[holder] + expand(factor, (column,), tree.cliques[holder])
+        potentials[holder] = potentials[holder] + expand(
+            factor, (column,), tree.cliques[holder]
+        )
     return replace(fitted, model=GraphicalModel(tree, calibrate(tree, potentials)))
 
 
@@ -113,7 +150,11 @@ class _Column:
 
     @classmethod
     def of(
-        cls, grid: Any, interval: Any, fine: FineCounts, of_bins: tuple[NDArray[np.float64], float] | None
+        cls,
+        grid: Any,
+        interval: Any,
+        fine: FineCounts,
+        of_bins: tuple[NDArray[np.float64], float] | None,
     ) -> _Column:
         size = len(grid.edges) - 1
         counts, covariance = fine.counts[:size], fine.covariance[:size, :size]
@@ -145,7 +186,9 @@ class _Column:
         far = np.bincount(self.bins, self.near) == 0
         return np.append(far, False) if self.grid.missing else far
 
-    def mass_of_cells(self, of_bins: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    def mass_of_cells(
+        self, of_bins: NDArray[np.float64], total: float
+    ) -> NDArray[np.float64]:
         """Split the share of each bin among its cells."""
         mass = np.zeros(self.bins.size)
         for code, share in enumerate(np.maximum(of_bins, _LEAST).tolist()):
@@ -154,7 +197,11 @@ class _Column:
         return mass
 
     def _split(self, inside: slice, total: float) -> NDArray[np.float64]:
-        near = self.near[inside] if self.near[inside].any() else np.ones_like(self.near[inside])
+        near = (
+            self.near[inside]
+            if self.near[inside].any()
+            else np.ones_like(self.near[inside])
+        )
         even = np.where(near, self.widths[inside], 0.0)
         held = self.shares[inside] if self.shares[inside].sum() > 0 else even
         held = held / held.sum()
@@ -194,7 +241,9 @@ def find_empty(counts: NDArray[np.float64], std_error: float) -> NDArray[np.bool
     return empty
 
 
-def _counts_of_column(column: int, marginals: Sequence[Marginal]) -> tuple[NDArray[np.float64], float] | None:
+def _counts_of_column(
+    column: int, marginals: Sequence[Marginal]
+) -> tuple[NDArray[np.float64], float] | None:
     """Return the mean of all noisy counts of a column, weighted by precision, and its standard deviation."""
     precision = 0.0
     weighted = np.zeros(1)
@@ -204,7 +253,9 @@ def _counts_of_column(column: int, marginals: Sequence[Marginal]) -> tuple[NDArr
         place = marginal.clique.index(column)
         if marginal.groups is not None and marginal.groups[place] is not None:
             continue
-        counts = marginal.counts.sum(axis=tuple(axis for axis in range(marginal.counts.ndim) if axis != place))
+        counts = marginal.counts.sum(
+            axis=tuple(axis for axis in range(marginal.counts.ndim) if axis != place)
+        )
         weight = counts.size / (marginal.counts.size * marginal.std_error**2)
         precision += weight
         weighted = weighted + weight * counts
@@ -214,5 +265,7 @@ def _counts_of_column(column: int, marginals: Sequence[Marginal]) -> tuple[NDArr
 def _bins_of_cells(grid: Any, interval: Any) -> NDArray[np.intp]:
     """Return the bin of each fine cell; missing is the last of both."""
     starts = np.array(grid.edges, grid.dtype)[:-1]
-    bins = np.searchsorted(np.array(interval.edges, grid.dtype), starts, side="right") - 1
+    bins = (
+        np.searchsorted(np.array(interval.edges, grid.dtype), starts, side="right") - 1
+    )
     return np.append(bins, len(interval.edges) - 1) if interval.missing else bins

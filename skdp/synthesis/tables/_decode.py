@@ -25,13 +25,18 @@ def public_template(table: Table, domain: Domain) -> Table:
     """Keep of a table what is public: the library, the names and the families of dtypes, but no row and no metadata."""
     empty = empty_table(table)
     attributes = [domain[name] for name in domain.columns]
-    columns = tuple(as_declared(column, one) for column, one in zip(empty.columns, attributes, strict=True))
+    columns = tuple(
+        as_declared(column, one)
+        for column, one in zip(empty.columns, attributes, strict=True)
+    )
     return Table(table.names, columns, empty.native)
 
 
 def empty_table(table: Table) -> Table:
     """Keep of a table the library, the names and the dtypes, but no row and no metadata."""
-    return Table(table.names, tuple(map(_empty, table.columns)), _empty_native(table.native))
+    return Table(
+        table.names, tuple(map(_empty, table.columns)), _empty_native(table.native)
+    )
 
 
 def decode(
@@ -46,10 +51,20 @@ def decode(
     """Turn codes into columns; numbers and dates are drawn within bins, by shapes and in order if they have them."""
     likes = dict(zip(domain.columns, template.columns, strict=True))
     coded = dict(zip(domain.columns, codes, strict=True))
-    bins = {name: values for name in domain.columns if isinstance(values := domain[name], Interval)}
+    bins = {
+        name: values
+        for name in domain.columns
+        if isinstance(values := domain[name], Interval)
+    }
     shaped = {} if shapes is None else shapes.draw(domain, codes, rng)
     drawn = {
-        name: draw(shapes.columns[name].grid, shaped[name][0], likes[name], rng, shaped[name][1])
+        name: draw(
+            shapes.columns[name].grid,
+            shaped[name][0],
+            likes[name],
+            rng,
+            shaped[name][1],
+        )
         if shapes is not None and name in shaped
         else draw(values, coded[name], likes[name], rng)
         for name, values in bins.items()
@@ -58,7 +73,13 @@ def decode(
     pairs = [pair for pair in order if coded.keys() | held.keys() >= {*pair}]
     for name in dict.fromkeys(itertools.chain(*pairs)):
         if name in coded:
-            held[name] = spread(domain[name], coded[name], likes[name], drawn.get(name), shaped=name in shaped)
+            held[name] = spread(
+                domain[name],
+                coded[name],
+                likes[name],
+                drawn.get(name),
+                shaped=name in shaped,
+            )
     keep_order(held, pairs, rng)
     columns = []
     for name, code in coded.items():
@@ -93,7 +114,9 @@ def _empty(column: Any) -> Any:
     """Make a column of the same dtype from nothing: a slice of no rows may still hold the memory of all."""
     if isinstance(column, np.ndarray):
         # The width of fixed text is that of the longest value.
-        return np.empty(0, f"{column.dtype.kind}1" if column.dtype.kind in "US" else column.dtype)
+        return np.empty(
+            0, f"{column.dtype.kind}1" if column.dtype.kind in "US" else column.dtype
+        )
     if isinstance(column, pd.Series):
         if not isinstance(column.dtype, pd.CategoricalDtype):
             return pd.Series([], dtype=column.dtype)
@@ -119,14 +142,20 @@ def _empty_native(native: Any) -> Any:
     return nw.from_dict({}, backend=nw.from_native(native).implementation).to_native()
 
 
-def _write(drawn: NDArray[Any], interval: Interval, codes: NDArray[np.integer], like: Any) -> Any:
+def _write(
+    drawn: NDArray[Any], interval: Interval, codes: NDArray[np.integer], like: Any
+) -> Any:
     """Make a column of numbers or dates, missing where the codes are."""
     missing = codes == len(interval.edges) - 1
     if interval.dtype.kind != "f":
         drawn[missing] = np.datetime64("NaT", "us")
         return dates_like(drawn, like)
     drawn = round_as_declared(drawn, interval)
-    return _column_with_missing(drawn, missing, like) if interval.missing else _column_like(drawn, like)
+    return (
+        _column_with_missing(drawn, missing, like)
+        if interval.missing
+        else _column_like(drawn, like)
+    )
 
 
 def _column_like(numbers: NDArray[Any], like: Any) -> Any:
@@ -134,15 +163,23 @@ def _column_like(numbers: NDArray[Any], like: Any) -> Any:
     if isinstance(like, np.ndarray):
         return numbers
     if isinstance(like, pd.Series):
-        coded = hasattr(getattr(like.dtype, "pyarrow_dtype", None), "value_type")  # a dictionary of Arrow
-        kept: Any = numbers.dtype if coded or isinstance(like.dtype, pd.CategoricalDtype) else like.dtype
+        coded = hasattr(
+            getattr(like.dtype, "pyarrow_dtype", None), "value_type"
+        )  # a dictionary of Arrow
+        kept: Any = (
+            numbers.dtype
+            if coded or isinstance(like.dtype, pd.CategoricalDtype)
+            else like.dtype
+        )
         return pd.array(numbers, kept)
     dtype = nw.from_native(like, series_only=True).dtype
     column = nw.new_series("", numbers, backend=nw.get_native_namespace(like))
     return (column.cast(dtype) if dtype.is_numeric() else column).to_native()
 
 
-def _column_with_missing(numbers: NDArray[Any], missing: NDArray[np.bool_], like: Any) -> Any:
+def _column_with_missing(
+    numbers: NDArray[Any], missing: NDArray[np.bool_], like: Any
+) -> Any:
     """Make a column in which some numbers are missing; NumPy's whole numbers always become floats for that."""
     column = _column_like(numbers, like)
     if isinstance(like, np.ndarray | pd.Series):
@@ -151,7 +188,9 @@ def _column_with_missing(numbers: NDArray[Any], missing: NDArray[np.bool_], like
         column[missing] = pd.NA
         return column
     series = nw.from_native(column, series_only=True)
-    frame = nw.new_series("missing", missing, backend=nw.get_native_namespace(like)).to_frame()
+    frame = nw.new_series(
+        "missing", missing, backend=nw.get_native_namespace(like)
+    ).to_frame()
     return frame.select(nw.when(~nw.col("missing")).then(series))[:, 0].to_native()
 
 
@@ -175,13 +214,21 @@ _DTYPES = {
 
 def declared_kind(attribute: Categories | Interval) -> str | None:
     """Describe the declared values of a column."""
-    known = attribute.edges if isinstance(attribute, Interval) else [one for one in attribute.values if one is not None]
+    known = (
+        attribute.edges
+        if isinstance(attribute, Interval)
+        else [one for one in attribute.values if one is not None]
+    )
     kinds = {kind_of(value) for value in known}
     if kinds == {"number"}:
         fractional = not all(float(value).is_integer() for value in known)
         if attribute.real if isinstance(attribute, Interval) else fractional:
             return "real"
-        return "unsigned" if max(known) > np.iinfo(np.int64).max and min(known) >= 0 else "whole"
+        return (
+            "unsigned"
+            if max(known) > np.iinfo(np.int64).max and min(known) >= 0
+            else "whole"
+        )
     return kinds.pop() if kinds in ({"boolean"}, {"string"}) else None
 
 
@@ -194,18 +241,26 @@ def as_declared(column: Any, attribute: Categories | Interval) -> Any:
     if kind is None:
         return column
     if isinstance(column, np.ndarray):
-        return column if _is_narrow(column.dtype, kind) else np.empty(0, _DTYPES[kind].numpy)
+        return (
+            column
+            if _is_narrow(column.dtype, kind)
+            else np.empty(0, _DTYPES[kind].numpy)
+        )
     if isinstance(column, pd.Series):
         return pd.Series([], dtype=_pandas_dtype(column.dtype, kind))
     series = nw.from_native(column, series_only=True)
-    if series.dtype.is_numeric() or series.dtype == nw.Unknown:  # Unknown: nothing but missing values
+    if (
+        series.dtype.is_numeric() or series.dtype == nw.Unknown
+    ):  # Unknown: nothing but missing values
         narrow = series.dtype == nw.Float32 and kind == "real"
         return column if narrow else _empty_series(series, kind)
     return column
 
 
 def _empty_series(like: nw.Series[Any], kind: str) -> Any:
-    return nw.new_series("", [], _DTYPES[kind].narwhals, backend=like.implementation).to_native()
+    return nw.new_series(
+        "", [], _DTYPES[kind].narwhals, backend=like.implementation
+    ).to_native()
 
 
 def _is_narrow(dtype: np.dtype[Any], kind: str) -> bool:
@@ -225,5 +280,7 @@ def _pandas_dtype(dtype: Any, kind: str) -> Any:
         if types.is_integer(held) or types.is_floating(held) or types.is_null(held):
             return pd.ArrowDtype(getattr(pyarrow, _DTYPES[kind].arrow)())
         return dtype
-    number = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+    number = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(
+        dtype
+    )
     return (number and _DTYPES[kind].pandas) or dtype

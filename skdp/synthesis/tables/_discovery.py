@@ -33,12 +33,20 @@ def check_share(discover: Any, delta: Fraction) -> Fraction:
     """Check the share of the budget that is for finding values."""
     if discover is None:
         return Fraction(0)
-    if isinstance(discover, bool | np.bool_) or not isinstance(discover, int | float | np.number | Fraction):
-        raise TypeError(f"discover must be None or a share between 0 and 1, got {type(discover).__name__}")
+    if isinstance(discover, bool | np.bool_) or not isinstance(
+        discover, int | float | np.number | Fraction
+    ):
+        raise TypeError(
+            f"discover must be None or a share between 0 and 1, got {type(discover).__name__}"
+        )
     if not 0 < discover < 1:
-        raise ValueError(f"discover must be None or a share between 0 and 1, got {discover}")
+        raise ValueError(
+            f"discover must be None or a share between 0 and 1, got {discover}"
+        )
     if delta == 0:
-        raise ValueError("discover needs delta > 0: a value that one person has may then be published by accident only")
+        raise ValueError(
+            "discover needs delta > 0: a value that one person has may then be published by accident only"
+        )
     return Fraction(float(discover))
 
 
@@ -54,12 +62,16 @@ def undeclared(table: Table, declared: Any) -> list[Any]:
     return [name for name in table.names if name not in {*known, *by_dtype}]
 
 
-def count_open_columns(table: Table, names: Iterable[Any], keep: NDArray[np.bool_]) -> Counts:
+def count_open_columns(
+    table: Table, names: Iterable[Any], keep: NDArray[np.bool_]
+) -> Counts:
     """Count the values that occur in the columns that are not declared."""
     found: Counts = {}
     for name in names:
         try:
-            values, numbers = shielded(count_distinct, _rows(table.columns[table.names.index(name)], keep))
+            values, numbers = shielded(
+                count_distinct, _rows(table.columns[table.names.index(name)], keep)
+            )
         except ColumnError as error:
             raise ValueError(f"column {name!r} {error}; declare its domain") from None
         kept = [place for place, value in enumerate(values) if value != UNDISCOVERED]
@@ -75,8 +87,13 @@ def check_not_named(
     why: str = "whose values discover= is to find; declare them",
 ) -> None:
     """Refuse parameters that name values of columns whose values, or bins, are not known yet."""
-    combinations = zeros if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping) else ()
-    given = [("handle_unknown", handle_unknown), *(("structural_zeros", combination) for combination in combinations)]
+    combinations = (
+        zeros if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping) else ()
+    )
+    given = [
+        ("handle_unknown", handle_unknown),
+        *(("structural_zeros", combination) for combination in combinations),
+    ]
     for name in names:
         for parameter, named in given:
             if isinstance(named, Mapping | tuple) and name in named:
@@ -84,7 +101,12 @@ def check_not_named(
 
 
 def find_values(
-    source: ByteSource, counts: Counts, epsilon: Fraction, delta: Fraction, max_rows_per_person: int, most: int
+    source: ByteSource,
+    counts: Counts,
+    epsilon: Fraction,
+    delta: Fraction,
+    max_rows_per_person: int,
+    most: int,
 ) -> tuple[dict[Any, list[Any]], set[Any]]:
     """Publish the values that enough persons have, and one that stands for all others."""
     n = len(counts)
@@ -108,25 +130,43 @@ def find_values(
     return found, mixed
 
 
-def count_others(model: GraphicalModel, domain: Domain, total: float, others: Mapping[Any, Any]) -> dict[Any, float]:
+def count_others(
+    model: GraphicalModel, domain: Domain, total: float, others: Mapping[Any, Any]
+) -> dict[Any, float]:
     """Estimate how many records have a value that was not found."""
     return {
-        name: total * float(model.marginal((domain.columns.index(name),))[domain[name].values.index(other)])
+        name: total
+        * float(
+            model.marginal((domain.columns.index(name),))[
+                domain[name].values.index(other)
+            ]
+        )
         for name, other in others.items()
     }
 
 
-def warn_undiscovered(domain: Domain, counts: Mapping[Any, float], total: float, mixed: Collection[Any]) -> None:
+def warn_undiscovered(
+    domain: Domain, counts: Mapping[Any, float], total: float, mixed: Collection[Any]
+) -> None:
     """Warn of columns of which no value was found, or which lost many."""
     lines = []
     for name, count in counts.items():
         if len(domain[name]) == 1 and name not in mixed:
-            lines.append(f"column {name!r}: no value is frequent enough, so all are missing in what is drawn")
+            lines.append(
+                f"column {name!r}: no value is frequent enough, so all are missing in what is drawn"
+            )
         elif count > _MUCH * total and name not in mixed:
-            lines.append(f"column {name!r}: about {round(100 * count / total)} % of the records have no value found")
+            lines.append(
+                f"column {name!r}: about {round(100 * count / total)} % of the records have no value found"
+            )
     if lines:
-        advice = "; declare what is publicly known, or spend more (epsilon, delta, discover)"
-        warnings.warn("discover= has left values out. " + "; ".join(lines) + advice, stacklevel=level_of_the_caller())
+        advice = (
+            "; declare what is publicly known, or spend more (epsilon, delta, discover)"
+        )
+        warnings.warn(
+            "discover= has left values out. " + "; ".join(lines) + advice,
+            stacklevel=level_of_the_caller(),
+        )
 
 
 def _rows(column: Any, keep: NDArray[np.bool_]) -> Any:

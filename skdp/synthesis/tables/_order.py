@@ -34,17 +34,23 @@ class RowsOfBins:
         rows = np.argsort(codes, kind="stable")
         return cls(codes, rows, np.append(0, np.cumsum(np.bincount(codes))))
 
-    def draw_pairs(self, rows: NDArray[np.intp], rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def draw_pairs(
+        self, rows: NDArray[np.intp], rng: np.random.Generator
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Draw for each row another one of its bin; keep pairs that have no row in common."""
         first = rng.permutation(rows)
         bins = self.codes[first]
         sizes = self.starts[bins + 1] - self.starts[bins]
-        second = self.rows[self.starts[bins] + np.floor(rng.random(first.size) * sizes).astype(np.intp)]
+        second = self.rows[
+            self.starts[bins] + np.floor(rng.random(first.size) * sizes).astype(np.intp)
+        ]
         places = np.arange(first.size)
         holders = np.empty(self.codes.size, np.intp)
         holders[first] = places
         holders[second] = places
-        apart = (holders[first] == places) & (holders[second] == places) & (first != second)
+        apart = (
+            (holders[first] == places) & (holders[second] == places) & (first != second)
+        )
         return first[apart], second[apart]
 
 
@@ -66,29 +72,46 @@ def fixed(values: NDArray[Any]) -> Spread:
     return Spread(values.copy(), values, values, np.isnan(values))
 
 
-def spread(values: Categories | Interval, codes: NDArray[np.integer], like: Any, drawn: Any, *, shaped: bool) -> Spread:
+def spread(
+    values: Categories | Interval,
+    codes: NDArray[np.integer],
+    like: Any,
+    drawn: Any,
+    *,
+    shaped: bool,
+) -> Spread:
     """Let numbers and dates move within their bins; `drawn` will hold what becomes of them."""
     if not isinstance(values, Interval):
         return fixed(listed_values(values)[codes])
     first, last, step = bin_ends(values, like)
     bins = np.minimum(codes, first.size - 1)
     rows_of_bins = RowsOfBins.of(codes) if shaped else None
-    return Spread(drawn, first[bins], last[bins], codes >= first.size, step, rows_of_bins)
+    return Spread(
+        drawn, first[bins], last[bins], codes >= first.size, step, rows_of_bins
+    )
 
 
-def keep_order(columns: Mapping[Any, Spread], order: Order, rng: np.random.Generator) -> None:
+def keep_order(
+    columns: Mapping[Any, Spread], order: Order, rng: np.random.Generator
+) -> None:
     """Make each value at most the one that it has to be below."""
     if order:
         _exchange(columns, order, rng)
         _mend(columns, order, rng)
 
 
-def _exchange(columns: Mapping[Any, Spread], order: Order, rng: np.random.Generator) -> None:
+def _exchange(
+    columns: Mapping[Any, Spread], order: Order, rng: np.random.Generator
+) -> None:
     """Exchange values of rows of the same bin, so that rows come into order and each bin keeps its values."""
     # Which of the values of its bin a row has is not known: all rows of the bin have the same chance. The order says
     # more: rows whose other value is in the same bin have the lower ones of a column that is below. An exchange that
     # brings two rows closer to it, and no other one: so the rest remains as it was drawn.
-    bins = {name: column.rows_of_bins for name, column in columns.items() if column.rows_of_bins is not None}
+    bins = {
+        name: column.rows_of_bins
+        for name, column in columns.items()
+        if column.rows_of_bins is not None
+    }
     rows = np.arange(next(iter(columns.values())).values.size)
     for _ in range(_ROUNDS if bins else 0):
         rows = rows[_excess(columns, order, rows) > 0]
@@ -98,17 +121,24 @@ def _exchange(columns: Mapping[Any, Spread], order: Order, rng: np.random.Genera
         for name, rows_of_bins in bins.items():
             pairs = [pair for pair in order if name in pair]
             values = columns[name].values
-            first, second = rows_of_bins.draw_pairs(rows[_excess(columns, pairs, rows) > 0], rng)
+            first, second = rows_of_bins.draw_pairs(
+                rows[_excess(columns, pairs, rows) > 0], rng
+            )
             before = _excess(columns, pairs, first) + _excess(columns, pairs, second)
             _swap(values, first, second)
-            worse = _excess(columns, pairs, first) + _excess(columns, pairs, second) >= before
+            worse = (
+                _excess(columns, pairs, first) + _excess(columns, pairs, second)
+                >= before
+            )
             _swap(values, first[worse], second[worse])
             partners.append(second[~worse])
         rows = np.unique(np.concatenate([rows, *partners]))
 
 
 def _excess(
-    columns: Mapping[Any, Spread], order: Iterable[tuple[Any, Any]], rows: NDArray[np.intp]
+    columns: Mapping[Any, Spread],
+    order: Iterable[tuple[Any, Any]],
+    rows: NDArray[np.intp],
 ) -> NDArray[np.float64]:
     """Return by how much the values of rows are above those that they have to be below, all pairs together."""
     excess = np.zeros(rows.size)
@@ -121,31 +151,49 @@ def _excess(
     return excess
 
 
-def _swap(values: NDArray[Any], first: NDArray[np.intp], second: NDArray[np.intp]) -> None:
+def _swap(
+    values: NDArray[Any], first: NDArray[np.intp], second: NDArray[np.intp]
+) -> None:
     values[first], values[second] = values[second], values[first]
 
 
-def _mend(columns: Mapping[Any, Spread], order: Order, rng: np.random.Generator) -> None:
+def _mend(
+    columns: Mapping[Any, Spread], order: Order, rng: np.random.Generator
+) -> None:
     """Move values within their bounds, in rows that are not in order."""
     # First the bounds become those that the order leaves: a lower bound is at most that of what is above, and so are
     # upper bounds. Where they have changed, values are drawn again. Then two values in the wrong order can be exchanged
     # and are still between their bounds. In bins of the same edges, this gives all ordered values the same probability.
-    both = {pair: ~(columns[pair[0]].missing | columns[pair[1]].missing) for pair in order}
+    both = {
+        pair: ~(columns[pair[0]].missing | columns[pair[1]].missing) for pair in order
+    }
     low = {name: column.low for name, column in columns.items()}
     high = {name: column.high for name, column in columns.items()}
     for below, above in order:
-        low[above] = np.where(both[below, above], np.maximum(low[below], low[above]), low[above])
+        low[above] = np.where(
+            both[below, above], np.maximum(low[below], low[above]), low[above]
+        )
     for below, above in reversed(order):
-        high[below] = np.where(both[below, above], np.minimum(high[below], high[above]), high[below])
+        high[below] = np.where(
+            both[below, above], np.minimum(high[below], high[above]), high[below]
+        )
     wrong = np.any(
-        [both[below, above] & (columns[below].values > columns[above].values) for below, above in order], axis=0
+        [
+            both[below, above] & (columns[below].values > columns[above].values)
+            for below, above in order
+        ],
+        axis=0,
     )
     for name, column in columns.items():
         moved = wrong & ((low[name] > column.low) | (high[name] < column.high))
         if moved.any():
             uniform = rng.random(np.count_nonzero(moved))
-            column.values[moved] = _between(low[name][moved], high[name][moved], column.step, uniform)
-    for _ in range(len(columns) ** 2):  # each round removes a pair in the wrong order from each row that has one
+            column.values[moved] = _between(
+                low[name][moved], high[name][moved], column.step, uniform
+            )
+    for _ in range(
+        len(columns) ** 2
+    ):  # each round removes a pair in the wrong order from each row that has one
         swapped = False
         for below, above in order:
             one, other = columns[below].values, columns[above].values
@@ -157,7 +205,9 @@ def _mend(columns: Mapping[Any, Spread], order: Order, rng: np.random.Generator)
             break
 
 
-def _between(low: NDArray[Any], high: NDArray[Any], step: Any, uniform: NDArray[np.float64]) -> NDArray[Any]:
+def _between(
+    low: NDArray[Any], high: NDArray[Any], step: Any, uniform: NDArray[np.float64]
+) -> NDArray[Any]:
     if low.dtype.kind == "f" and step:  # beside a given value between two steps
         low = np.ceil(np.round(low / step, _DIGITS)) * step
         high = np.floor(np.round(high / step, _DIGITS)) * step

@@ -12,7 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import target_of, undeclared_error
-from skdp.central.statistics import CellTally, count_large, declared_domain, limit_persons, part_of
+from skdp.central.statistics import (
+    CellTally,
+    count_large,
+    declared_domain,
+    limit_persons,
+    part_of,
+)
 from skdp.central.statistics import find_codes as find_outside
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import LargeTable, Table
@@ -29,7 +35,11 @@ _ADVICE = (
 def with_target(table: Table, y: Any) -> Table:
     """Add the target as the last column."""
     column, name = target_of(table, y)
-    return Table((*table.names, name), (*table.columns, _like_table(column, table.native)), table.native)
+    return Table(
+        (*table.names, name),
+        (*table.columns, _like_table(column, table.native)),
+        table.native,
+    )
 
 
 def _like_table(column: Any, native: Any) -> Any:
@@ -58,11 +68,16 @@ def check_policy(handle_unknown: Any) -> None:
             f"{type(handle_unknown).__name__}"
         )
     if handle_unknown not in POLICIES:
-        raise ValueError(f"handle_unknown must be one of {POLICIES}, or a mapping, got {handle_unknown!r}")
+        raise ValueError(
+            f"handle_unknown must be one of {POLICIES}, or a mapping, got {handle_unknown!r}"
+        )
 
 
 def read_codes(
-    table: Table, domain: Domain, handle_unknown: Any, others: Mapping[Any, Any] | None = None
+    table: Table,
+    domain: Domain,
+    handle_unknown: Any,
+    others: Mapping[Any, Any] | None = None,
 ) -> list[NDArray[np.unsignedinteger]]:
     """Code the columns of a table."""
     check_policy(handle_unknown)
@@ -73,7 +88,10 @@ def read_codes(
 
 
 def find_codes(
-    table: Table, domain: Domain, handle_unknown: Any, others: Mapping[Any, Any] | None = None
+    table: Table,
+    domain: Domain,
+    handle_unknown: Any,
+    others: Mapping[Any, Any] | None = None,
 ) -> tuple[list[NDArray[np.unsignedinteger]], list[Any]]:
     """Code the columns of a table, and say which hold values that are not declared, but have to be."""
     codes, outside = find_outside(table, domain, "error")
@@ -104,12 +122,16 @@ def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
     found = {}
     for name, value in handle_unknown.items():
         if name not in domain.columns:
-            raise ValueError(f"handle_unknown names {name!r}, which is no column of the domain")
+            raise ValueError(
+                f"handle_unknown names {name!r}, which is no column of the domain"
+            )
         values = domain[name]
         numeric = isinstance(values, Interval) and values.dtype.kind == "f"
         (code,) = values.encode(np.array([value], float if numeric else object))
         if code == len(values):
-            raise ValueError(f"handle_unknown of column {name!r} must be one of its declared values")
+            raise ValueError(
+                f"handle_unknown of column {name!r} must be one of its declared values"
+            )
         found[name] = int(code)
     return found
 
@@ -122,7 +144,9 @@ def _clip(codes: NDArray[np.unsignedinteger], interval: Any, column: Any) -> Non
     codes[values > edges[-1]] = len(interval.edges) - 2
 
 
-def read_declared(table: Table, declared: Any, found: Mapping[Any, Any] | None = None) -> Domain:
+def read_declared(
+    table: Table, declared: Any, found: Mapping[Any, Any] | None = None
+) -> Domain:
     """Build the domain of a table from what is declared; nothing is read from the data."""
     if found:
         known = declared if isinstance(declared, Mapping) else {}
@@ -136,7 +160,10 @@ def declared_orders(table: Table, domain: Domain) -> tuple[bool, ...]:
     """Return for each column whether neighbouring codes are declared to be neighbours: bins, and ordered categories."""
     # Numbers in a list may be codes of anything: of occupations, or of regions.
     columns = zip(domain.columns, table.columns, strict=True)
-    return tuple(isinstance(domain[name], Interval) or _follows_order(domain[name], like) for name, like in columns)
+    return tuple(
+        isinstance(domain[name], Interval) or _follows_order(domain[name], like)
+        for name, like in columns
+    )
 
 
 def _follows_order(values: Categories | Interval, like: Any) -> bool:
@@ -144,7 +171,9 @@ def _follows_order(values: Categories | Interval, like: Any) -> bool:
     dtype = getattr(like, "dtype", None)
     if not (isinstance(dtype, pd.CategoricalDtype) and dtype.ordered):
         return False
-    places = dtype.categories.get_indexer(pd.Index([value for value in values.labels if value is not None]))
+    places = dtype.categories.get_indexer(
+        pd.Index([value for value in values.labels if value is not None])
+    )
     return bool((places >= 0).all() and (np.diff(places) > 0).all())
 
 
@@ -170,13 +199,19 @@ class Records(Protocol):
 class CodedRecords:
     """Records in memory, as integer codes."""
 
-    def __init__(self, codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> None:
+    def __init__(
+        self, codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]
+    ) -> None:
         self._codes, self._sizes = codes, sizes
         self._kept: dict[Clique, NDArray[np.int64]] = {}
         self._n_kept = 0
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        pairs = [clique for clique in cliques if len(clique) == 2 and clique not in self._kept]
+        pairs = [
+            clique
+            for clique in cliques
+            if len(clique) == 2 and clique not in self._kept
+        ]
         if sum(self._sizes) ** 2 <= min(_TOGETHER * len(pairs), _MOST_KEPT):
             self._kept |= count_pairs(self._codes, self._sizes, pairs)
         return map(self._count, cliques)
@@ -184,7 +219,10 @@ class CodedRecords:
     def _count(self, clique: Clique) -> NDArray[np.int64]:
         if clique in self._kept:
             return self._kept[clique]
-        counts = count_cells([self._codes[column] for column in clique], [self._sizes[column] for column in clique])
+        counts = count_cells(
+            [self._codes[column] for column in clique],
+            [self._sizes[column] for column in clique],
+        )
         self._n_kept += counts.size
         if self._n_kept <= _MOST_KEPT:
             self._kept[clique] = counts
@@ -194,7 +232,10 @@ class CodedRecords:
         """Do nothing: codes in memory are counted when they are asked for."""
 
     def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
-        codes = [bins[place][code] if place in bins else code for place, code in enumerate(self._codes)]
+        codes = [
+            bins[place][code] if place in bins else code
+            for place, code in enumerate(self._codes)
+        ]
         return CodedRecords(codes, domain.sizes)
 
 
@@ -234,45 +275,71 @@ class LargeRecords:
                 wanted.append(clique)
         counted = cover(wanted, sizes, _CACHE)
         # Which rows are left out depends on all columns.
-        needed = range(len(sizes)) if self._handle_unknown == "ignore" else sorted({*sum(counted, ())})
+        needed = (
+            range(len(sizes))
+            if self._handle_unknown == "ignore"
+            else sorted({*sum(counted, ())})
+        )
         places = {column: place for place, column in enumerate(needed)}
         domain = part_of(self._domain, needed)
         marginals = [tuple(places[c] for c in clique) for clique in counted]
-        tally = CellTally(domain, self._coder(domain), marginals, self._handle_unknown == "error")
+        tally = CellTally(
+            domain, self._coder(domain), marginals, self._handle_unknown == "error"
+        )
         tables = count_large(self._table, tally, partial(undeclared_in, domain=domain))
         for clique, table in zip(counted, tables, strict=True):
             self._tables[clique] = table.reshape([sizes[column] for column in clique])
-        while sum(table.size for table in self._tables.values()) > _MOST_KEPT and len(self._tables) > len(counted):
+        while sum(table.size for table in self._tables.values()) > _MOST_KEPT and len(
+            self._tables
+        ) > len(counted):
             del self._tables[next(iter(self._tables))]
 
     def _coder(self, domain: Domain) -> Any:
         policy = self._handle_unknown
         if isinstance(policy, Mapping):
-            policy = {name: value for name, value in policy.items() if name in domain.columns}
+            policy = {
+                name: value for name, value in policy.items() if name in domain.columns
+            }
         return partial(find_codes, handle_unknown=policy)
 
     def _holder(self, clique: Clique) -> Clique | None:
         """Find the smallest table that was counted and holds a marginal."""
         wanted = set(clique)
         holders = (counted for counted in self._tables if wanted.issubset(counted))
-        return min(holders, key=lambda counted: self._tables[counted].size, default=None)
+        return min(
+            holders, key=lambda counted: self._tables[counted].size, default=None
+        )
 
     def _project(self, clique: Clique) -> NDArray[np.int64]:
         holder = self._holder(clique)
         assert holder is not None  # it was just counted
-        dropped = tuple(axis for axis, column in enumerate(holder) if column not in clique)
+        dropped = tuple(
+            axis for axis, column in enumerate(holder) if column not in clique
+        )
         return self._tables[holder].sum(axis=dropped)
 
 
 def open_rows(
-    table: LargeTable, *, y: Any, discover: Any, groups: Any, most: int, rng: np.random.Generator
+    table: LargeTable,
+    *,
+    y: Any,
+    discover: Any,
+    groups: Any,
+    most: int,
+    rng: np.random.Generator,
 ) -> tuple[LargeTable, Any]:
     """Return the rows of a large table, at most `most` of each person, and a table of its columns without rows."""
     if y is not None:
-        raise TypeError("y must be None, as X is a large table: keep the target among its columns")
+        raise TypeError(
+            "y must be None, as X is a large table: keep the target among its columns"
+        )
     if discover is not None:
         raise TypeError(
             "discover needs the values of a column, and skdp.engines only counts declared ones: declare them, or "
             "collect the frame first"
         )
-    return (table, table.sample) if groups is None else limit_persons(table, groups, most, rng)
+    return (
+        (table, table.sample)
+        if groups is None
+        else limit_persons(table, groups, most, rng)
+    )

@@ -30,7 +30,9 @@ def fine_grid(interval: Interval) -> Interval:
         return Interval(edges=_cut_dates(interval), missing=interval.missing)
     low, high = float(interval.edges[0]), float(interval.edges[-1])
     if not interval.decimals:
-        edges = _cut_reals(low, high) if interval.real else _cut_whole_numbers(low, high)
+        edges = (
+            _cut_reals(low, high) if interval.real else _cut_whole_numbers(low, high)
+        )
     else:
         # The whole numbers of steps, and single whole numbers: prices and marks are often whole.
         unit = 10.0**interval.decimals
@@ -39,15 +41,24 @@ def fine_grid(interval: Interval) -> Interval:
         if steps.size <= _CELLS:
             single = single[:0]
         found = np.concatenate([steps / unit, single, single + 1 / unit])
-        edges = np.unique(np.append(found[(found > low) & (found < high)], [low, high])).tolist()
-    return Interval(edges=edges, missing=interval.missing, real=interval.real, decimals=interval.decimals)
+        edges = np.unique(
+            np.append(found[(found > low) & (found < high)], [low, high])
+        ).tolist()
+    return Interval(
+        edges=edges,
+        missing=interval.missing,
+        real=interval.real,
+        decimals=interval.decimals,
+    )
 
 
 def _cut_whole_numbers(low: float, high: float) -> list[float]:
     if high - low <= _CELLS:
         # Each number has a cell. The last cell is closed: the end has one of its own.
         inside = np.arange(np.ceil(low), high)
-        return np.unique([low, *inside[inside > low], max(low, high - 0.5), high]).tolist()
+        return np.unique(
+            [low, *inside[inside > low], max(low, high - 0.5), high]
+        ).tolist()
     edges = np.rint(np.append(_rough_edges(low, high), [0.0, 1.0]))
     return np.unique([low, *edges[(edges > low) & (edges < high)], high]).tolist()
 
@@ -57,7 +68,9 @@ def _rough_edges(low: float, high: float) -> NDArray[np.float64]:
     largest = max(abs(low), abs(high))
     sides = [sign for sign, end in ((1, high), (-1, -low)) if end > 0]
     least = max(_POINT * (high - low), low, -high)
-    growing = [sign * np.geomspace(least, largest, _LOG // len(sides) + 1) for sign in sides]
+    growing = [
+        sign * np.geomspace(least, largest, _LOG // len(sides) + 1) for sign in sides
+    ]
     return np.concatenate([np.linspace(low, high, _EVEN + 1), *growing])
 
 
@@ -68,23 +81,35 @@ def _cut_reals(low: float, high: float) -> list[float]:
     single = _single_numbers(low, high)
     near = (np.abs(edges[:, None] - single) <= 2 * point).any(axis=1)
     edges = np.concatenate([edges[~near], single, single + point])
-    return np.unique(np.append(edges[(edges > low) & (edges < high)], [low, high])).tolist()
+    return np.unique(
+        np.append(edges[(edges > low) & (edges < high)], [low, high])
+    ).tolist()
 
 
 def _single_numbers(low: float, high: float) -> NDArray[np.float64]:
     """Return the numbers that have a cell of their own: whole ones, or zero if they are too many."""
     first, last = np.ceil(low), np.floor(high)
-    found = np.arange(first, last + 1) if last - first < _WHOLE else np.zeros(int(low <= 0 <= high))
+    found = (
+        np.arange(first, last + 1)
+        if last - first < _WHOLE
+        else np.zeros(int(low <= 0 <= high))
+    )
     return found[found + 2 * _POINT * (high - low) <= high]
 
 
 def _cut_dates(interval: Interval) -> list[Any]:
     ends = np.array([interval.edges[0], interval.edges[-1]], interval.dtype)
     seconds = ends.astype("datetime64[s]")
-    unit = seconds.dtype if ends.dtype != np.dtype("datetime64[D]") and (seconds == ends).all() else ends.dtype
+    unit = (
+        seconds.dtype
+        if ends.dtype != np.dtype("datetime64[D]") and (seconds == ends).all()
+        else ends.dtype
+    )
     first, last = ends.astype(unit).astype(np.int64).tolist()
     cells = min(_CELLS, last - first)
-    steps = np.array([first + place * (last - first) // cells for place in range(cells + 1)])
+    steps = np.array(
+        [first + place * (last - first) // cells for place in range(cells + 1)]
+    )
     return steps.astype(unit).astype(ends.dtype).tolist()
 
 
@@ -98,7 +123,12 @@ def cells_within(interval: Interval) -> Interval:
     # Bins of single numbers have one cell each, and the last one, which is closed, has two.
     if len(edges) <= len(interval.edges) + 1:
         return interval
-    return Interval(edges=edges, missing=interval.missing, real=interval.real, decimals=interval.decimals)
+    return Interval(
+        edges=edges,
+        missing=interval.missing,
+        real=interval.real,
+        decimals=interval.decimals,
+    )
 
 
 def _edges_between(grid: Interval, interval: Interval) -> list[Any]:
@@ -107,7 +137,9 @@ def _edges_between(grid: Interval, interval: Interval) -> list[Any]:
         return [*grid.edges]
     edges, declared = np.array(grid.edges), np.array(interval.edges)
     place = np.clip(np.searchsorted(declared, edges), 1, declared.size - 1)
-    distance = np.minimum(np.abs(edges - declared[place - 1]), np.abs(edges - declared[place]))
+    distance = np.minimum(
+        np.abs(edges - declared[place - 1]), np.abs(edges - declared[place])
+    )
     return edges[distance > _ERROR * (declared[-1] - declared[0])].tolist()
 
 
@@ -132,27 +164,43 @@ class Shape:
         edges = np.array(self.grid.edges, values.dtype)
         return np.interp(values.astype(float), edges.astype(float), self.below)
 
-    def limits(self, interval: Categories | Interval, codes: NDArray[np.integer]) -> NDArray[np.float64]:
+    def limits(
+        self, interval: Categories | Interval, codes: NDArray[np.integer]
+    ) -> NDArray[np.float64]:
         """Return the shares below the two ends of the bin of each code: 0 and 1 if it is missing."""
         below = self.below[self._starts(interval)]
-        return np.array([np.append(below[:-1], 0.0), np.append(below[1:], 1.0)])[:, codes]
+        return np.array([np.append(below[:-1], 0.0), np.append(below[1:], 1.0)])[
+            :, codes
+        ]
 
     def place(
-        self, interval: Categories | Interval, codes: NDArray[np.integer], ranks: NDArray[np.float64]
+        self,
+        interval: Categories | Interval,
+        codes: NDArray[np.integer],
+        ranks: NDArray[np.float64],
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return the cell of each rank in its bin, and how far into it the rank is."""
         starts, missing = self._starts(interval), self.below.size - 1
-        first, last = np.append(starts[:-1], missing)[codes], np.append(starts[1:] - 1, missing)[codes]
-        cells = np.clip(np.searchsorted(self.below, ranks, side="right") - 1, first, last)
+        first, last = (
+            np.append(starts[:-1], missing)[codes],
+            np.append(starts[1:] - 1, missing)[codes],
+        )
+        cells = np.clip(
+            np.searchsorted(self.below, ranks, side="right") - 1, first, last
+        )
         shares = np.append(np.diff(self.below), 0.0)[cells]
         drawn = (shares > 0) & ~np.append(find_points(self.grid), True)[cells]
-        inside = np.divide(ranks - self.below[cells], shares, out=np.zeros(ranks.size), where=drawn)
+        inside = np.divide(
+            ranks - self.below[cells], shares, out=np.zeros(ranks.size), where=drawn
+        )
         return cells, np.clip(inside, 0, np.nextafter(1, 0))
 
     def _starts(self, interval: Categories | Interval) -> NDArray[np.intp]:
         """Return the cells at which the bins of an interval begin, and the number of cells."""
         assert isinstance(interval, Interval)
-        edges, found = (np.array(one.edges, self.grid.dtype) for one in (self.grid, interval))
+        edges, found = (
+            np.array(one.edges, self.grid.dtype) for one in (self.grid, interval)
+        )
         return np.searchsorted(edges, found)
 
 
@@ -167,7 +215,11 @@ class Shapes:
 
     @classmethod
     def of(
-        cls, columns: Mapping[Any, Shape], domain: Domain, model: GraphicalModel, rng: np.random.Generator
+        cls,
+        columns: Mapping[Any, Shape],
+        domain: Domain,
+        model: GraphicalModel,
+        rng: np.random.Generator,
     ) -> Shapes:
         """Estimate the correlations from rows of a model, in turns with the ranks within their bins."""
         rows = list(sample(model, _LEARNT_FROM, rng))
@@ -176,7 +228,9 @@ class Shapes:
         numbers = ndtri(low + (high - low) * rng.random(low.shape))
         ends = ndtri(low), ndtri(high)
         for _ in range(_LEARNING):
-            moments = numbers @ numbers.T / max(1, numbers.shape[1]) + 1e-6 * np.eye(len(numbers))
+            moments = numbers @ numbers.T / max(1, numbers.shape[1]) + 1e-6 * np.eye(
+                len(numbers)
+            )
             scale = np.sqrt(np.diag(moments))
             shapes = cls(columns, moments / np.outer(scale, scale))
             _sweep(numbers, ends, shapes.correlations, rng)
@@ -200,7 +254,10 @@ class Shapes:
         return low, np.clip(high, low + _LEAST, 1 - _LEAST)
 
     def draw(
-        self, domain: Domain, rows: Sequence[NDArray[np.integer]], rng: np.random.Generator
+        self,
+        domain: Domain,
+        rows: Sequence[NDArray[np.integer]],
+        rng: np.random.Generator,
     ) -> dict[Any, tuple[NDArray[np.intp], NDArray[np.float64]]]:
         """Draw for each column that has a shape the cells of rows, and the places within them."""
         names = [name for name in domain.columns if name in self.columns]
@@ -235,5 +292,7 @@ def _sweep(
         spread, (low, high) = 1 / np.sqrt(row[place]), (end[place] for end in ends)
         mean = numbers[place] - row @ numbers / row[place]
         least, most = (ndtr((end - mean) / spread) for end in (low, high))
-        ranks = np.clip(least + (most - least) * rng.random(mean.size), 1e-15, 1 - 1e-15)
+        ranks = np.clip(
+            least + (most - least) * rng.random(mean.size), 1e-15, 1 - 1e-15
+        )
         numbers[place] = np.clip(ndtri(ranks) * spread + mean, low, high)

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from skdp.exact import round_up
-from skdp.privacy import Loss, PrivacyGuarantee, PureLoss, exponential_loss, gaussian_loss, laplace_loss, zcdp_epsilon
+from skdp.privacy import (
+    Loss,
+    PrivacyGuarantee,
+    PureLoss,
+    exponential_loss,
+    gaussian_loss,
+    laplace_loss,
+    zcdp_epsilon,
+)
 from skdp.privacy.accounting import pure_mu, smallest_epsilon
 from skdp.testing.replay._recording import Draw, differences, scores_of
 
@@ -35,10 +43,15 @@ def loss_of(one: Draw, other: Draw) -> DrawLoss:
     """Return the loss of a draw, from what its noise was added to in both runs."""
     size = math.prod(one.shape)
     if "scores" in one.parameters:
-        changes = [Fraction(int(a)) - int(b) for a, b in zip(scores_of(one), scores_of(other), strict=True)]
+        changes = [
+            Fraction(int(a)) - int(b)
+            for a, b in zip(scores_of(one), scores_of(other), strict=True)
+        ]
         spread = max(changes, default=Fraction(0)) - min(changes, default=Fraction(0))
         by_range = one.sampler == "exponential_mechanism"
-        return _pure(one, len(changes), spread, one.parameters["rate"] * spread, half=by_range)
+        return _pure(
+            one, len(changes), spread, one.parameters["rate"] * spread, half=by_range
+        )
     changes_or_none = differences(one, other)
     if None in changes_or_none:
         return DrawLoss(one.sampler, size, math.nan, math.inf, math.inf)
@@ -48,20 +61,44 @@ def loss_of(one: Draw, other: Draw) -> DrawLoss:
         mu_squared = square / one.parameters["variance"]
         rounded = mu_squared if one.sampler == "rounded_gaussian" else Fraction(0)
         return DrawLoss(
-            one.sampler, size, math.sqrt(square), math.inf if square else 0, float(mu_squared / 2), mu_squared=rounded
+            one.sampler,
+            size,
+            math.sqrt(square),
+            math.inf if square else 0,
+            float(mu_squared / 2),
+            mu_squared=rounded,
         )
     if one.sampler == "cube_noise":
         width = one.shape[1]
-        norm = Fraction(sum(max(changes[start : start + width]) for start in range(0, len(changes), width)))
+        norm = Fraction(
+            sum(
+                max(changes[start : start + width])
+                for start in range(0, len(changes), width)
+            )
+        )
     else:
         norm = Fraction(sum(changes))
     return _pure(one, size, norm, norm / one.parameters["scale"])
 
 
-def _pure(draw: Draw, size: int, difference: Fraction, epsilon: Fraction | float, *, half: bool = False) -> DrawLoss:
+def _pure(
+    draw: Draw,
+    size: int,
+    difference: Fraction,
+    epsilon: Fraction | float,
+    *,
+    half: bool = False,
+) -> DrawLoss:
     loss = float(epsilon)
     rho = loss * math.tanh(loss / 2)
-    return DrawLoss(draw.sampler, size, float(difference), epsilon, min(rho, loss**2 / 8) if half else rho, half=half)
+    return DrawLoss(
+        draw.sampler,
+        size,
+        float(difference),
+        epsilon,
+        min(rho, loss**2 / 8) if half else rho,
+        half=half,
+    )
 
 
 def epsilon_of(losses: Sequence[DrawLoss], delta: Fraction) -> float:
@@ -70,13 +107,21 @@ def epsilon_of(losses: Sequence[DrawLoss], delta: Fraction) -> float:
     if delta and all(loss.mu_squared or math.isfinite(loss.epsilon) for loss in losses):
         gaussian = Fraction(sum(Fraction(loss.mu_squared) for loss in losses))
         pure = [loss for loss in losses if not loss.mu_squared and loss.epsilon]
-        listed: list[Loss] = [PureLoss(round_up(Fraction(loss.epsilon))) for loss in pure]
+        listed: list[Loss] = [
+            PureLoss(round_up(Fraction(loss.epsilon))) for loss in pure
+        ]
         found.append(smallest_epsilon([*listed, gaussian_loss(gaussian)], delta))
         # An exponential mechanism loses at most what pure privacy of half its range does, in the terms of mu.
-        mus = [pure_mu(Fraction(loss.epsilon) / (2 if loss.half else 1)) for loss in pure]
+        mus = [
+            pure_mu(Fraction(loss.epsilon) / (2 if loss.half else 1)) for loss in pure
+        ]
         known = [mu for mu in mus if mu is not None]
         if len(known) == len(mus):
-            found.append(smallest_epsilon([gaussian_loss(gaussian + sum(mu**2 for mu in known))], delta))
+            found.append(
+                smallest_epsilon(
+                    [gaussian_loss(gaussian + sum(mu**2 for mu in known))], delta
+                )
+            )
     rho = sum(loss.rho for loss in losses)
     if delta and math.isfinite(rho):
         found.append(zcdp_epsilon(rho, delta) if rho else 0.0)
@@ -93,7 +138,9 @@ def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | No
     drawn = [loss_in_steps(loss) for loss in losses if loss.mu_squared or loss.epsilon]
     for delta in _DELTAS:
         stated = smallest_epsilon(claim.losses, delta)
-        if stated is None or not all(map(math.isfinite, (loss.epsilon for loss in losses if not loss.mu_squared))):
+        if stated is None or not all(
+            map(math.isfinite, (loss.epsilon for loss in losses if not loss.mu_squared))
+        ):
             continue
         # Both are rounded up, by at most some thousandths of the total.
         least = smallest_epsilon(drawn, delta) or 0.0

@@ -65,7 +65,9 @@ class Recording:
             return drawn
         self.draws.append(Draw(sampler, parameters, None, shape))
         parts = np.empty(drawn.size, object)
-        parts[:] = [_Part(part, self, place, i) for i, part in enumerate(drawn.ravel().tolist())]
+        parts[:] = [
+            _Part(part, self, place, i) for i, part in enumerate(drawn.ravel().tolist())
+        ]
         return parts.reshape(shape).view(_Noise)
 
     def result(self, part: _Part, number: Any, total: Any) -> Any:
@@ -105,9 +107,13 @@ class _Part(int):
     def _to(self, number: Any, sign: int, of_number: int = 1) -> Any:
         """Return a number plus or minus the noise; each of an array, which all get the same noise."""
         if isinstance(number, np.ndarray):
-            sums = np.array([self._to(one, sign, of_number) for one in number.ravel().tolist()])
+            sums = np.array(
+                [self._to(one, sign, of_number) for one in number.ravel().tolist()]
+            )
             return sums.reshape(number.shape)
-        return self.recording.result(self, of_number * number, of_number * number + sign * int(self))
+        return self.recording.result(
+            self, of_number * number, of_number * number + sign * int(self)
+        )
 
     def __add__(self, other: Any) -> Any:
         return self._to(other, 1)
@@ -124,9 +130,13 @@ class _Part(int):
 class _Noise(np.ndarray):
     """An array of them."""
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **more: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **more: Any
+    ) -> Any:
         adds = ufunc in (np.add, np.subtract) and method == "__call__"
-        plain = [np.asarray(one).astype(object if adds else _dtype(one)) for one in inputs]
+        plain = [
+            np.asarray(one).astype(object if adds else _dtype(one)) for one in inputs
+        ]
         result = getattr(ufunc, method)(*plain, **more)
         result = result.astype(_dtype(result)) if adds else result
         if out:
@@ -140,18 +150,30 @@ def _dtype(numbers: Any) -> Any:
     array = np.asarray(numbers)
     if array.dtype != object:
         return array.dtype
-    if all(isinstance(part, Integral) and -(1 << 63) <= int(part) < 1 << 63 for part in array.ravel()):
+    if all(
+        isinstance(part, Integral) and -(1 << 63) <= int(part) < 1 << 63
+        for part in array.ravel()
+    ):
         return np.int64
-    return float if all(isinstance(part, float | Integral) for part in array.ravel()) else object
+    return (
+        float
+        if all(isinstance(part, float | Integral) for part in array.ravel())
+        else object
+    )
 
 
 def differences(draw: Draw, other: Draw) -> list[Fraction | None]:
     """Return how much the numbers that noise was added to differ; None for one that is no integer."""
     found: list[Fraction | None] = []
     for place in sorted(draw.added.keys() | other.added.keys()):
-        numbers, others = ([exact(one) for one, _ in each.added.get(place, [])] for each in (draw, other))
+        numbers, others = (
+            [exact(one) for one, _ in each.added.get(place, [])]
+            for each in (draw, other)
+        )
         found.extend(
-            None if one is None or two is None or (one - two).denominator != 1 else one - two
+            None
+            if one is None or two is None or (one - two).denominator != 1
+            else one - two
             for one, two in zip(numbers, others, strict=False)
         )
     return found
@@ -167,7 +189,11 @@ def exact(number: Any) -> Fraction | None:
 
 def reused(draws: Sequence[Draw]) -> list[str]:
     """Name the samplers of which the same noise was added to several numbers."""
-    counts = Counter(draw.sampler for draw in draws if any(len(sums) > 1 for sums in draw.added.values()))
+    counts = Counter(
+        draw.sampler
+        for draw in draws
+        if any(len(sums) > 1 for sums in draw.added.values())
+    )
     return list(counts)
 
 

@@ -18,8 +18,21 @@ from skdp.frames import is_frame, take_rows
 from skdp.privacy import PrivacyGuarantee
 from skdp.testing._leak_checks import leaves
 from skdp.testing._tools import released_attributes, require
-from skdp.testing.replay._losses import ROUNDING, DrawLoss, epsilon_of, loss_of, understated
-from skdp.testing.replay._recording import ROWS, Draw, Recording, reused, scores_of, unused
+from skdp.testing.replay._losses import (
+    ROUNDING,
+    DrawLoss,
+    epsilon_of,
+    loss_of,
+    understated,
+)
+from skdp.testing.replay._recording import (
+    ROWS,
+    Draw,
+    Recording,
+    reused,
+    scores_of,
+    unused,
+)
 from skdp.typing import TableLike
 
 _SHOWN = 3
@@ -158,32 +171,56 @@ def replay_release(
     stated = _stated(other if failed is not None else result, guarantee)
     if failed is not None or failed_too is not None:
         error = type(failed or failed_too).__name__
-        rows = [len(table) for table in (tables if failed is not None else tables[::-1])]
+        rows = [
+            len(table) for table in (tables if failed is not None else tables[::-1])
+        ]
         found = f"only one of the tables is an error: {error} with {rows[0]} rows, none with {rows[1]}"
         return Replay(_table([]), stated, math.inf, (found,))
     findings = []
     if guarantee is None and _stated(other, None) != stated:
         findings.append("the guarantee depends on the rows")
-    claim = stated.to("replace") if len(tables[0]) == len(tables[1]) and stated.relation == "add_remove" else stated
+    claim = (
+        stated.to("replace")
+        if len(tables[0]) == len(tables[1]) and stated.relation == "add_remove"
+        else stated
+    )
     pairs, unlike = _paired(first.draws, second.draws)
     losses = [loss_of(*pair) for pair in pairs]
-    drawn = losses or [DrawLoss(one.sampler, math.prod(one.shape), math.nan, math.nan, math.nan) for one in first.draws]
+    drawn = losses or [
+        DrawLoss(one.sampler, math.prod(one.shape), math.nan, math.nan, math.nan)
+        for one in first.draws
+    ]
     epsilon = math.inf if unlike else epsilon_of(losses, Fraction(claim.delta))
     rho = sum(loss.rho for loss in losses)
     findings += unlike
     if not unlike and not epsilon <= claim.epsilon * (1 + ROUNDING):
-        findings.append(f"the draws lose epsilon {epsilon:.6g} together, more than the stated {claim.epsilon:.6g}")
+        findings.append(
+            f"the draws lose epsilon {epsilon:.6g} together, more than the stated {claim.epsilon:.6g}"
+        )
     if not unlike and (less := understated(losses, claim)) is not None:
         findings.append(less)
     if claim.rho is not None and rho > claim.rho * (1 + ROUNDING):
-        findings.append(f"the draws lose rho {rho:.6g} together, more than the stated {claim.rho:.6g}")
-    findings += [f"{name} noise is added to two numbers: their difference is exact" for name in reused(first.draws)]
+        findings.append(
+            f"the draws lose rho {rho:.6g} together, more than the stated {claim.rho:.6g}"
+        )
+    findings += [
+        f"{name} noise is added to two numbers: their difference is exact"
+        for name in reused(first.draws)
+    ]
     shown, shown_too = (dict(_parts(one)) for one in (result, other))
-    differing = sorted(path for path in shown.keys() | shown_too.keys() if shown.get(path) != shown_too.get(path))
+    differing = sorted(
+        path
+        for path in shown.keys() | shown_too.keys()
+        if shown.get(path) != shown_too.get(path)
+    )
     if differing:
-        findings.append(f"{', '.join(differing[:_SHOWN])}: not the same, although all that was drawn is")
+        findings.append(
+            f"{', '.join(differing[:_SHOWN])}: not the same, although all that was drawn is"
+        )
         # Such as that of ``int(noise)``: what it is added to is not seen.
-        findings += [f"{name} noise is not added as it comes" for name in unused(first.draws)]
+        findings += [
+            f"{name} noise is not added as it comes" for name in unused(first.draws)
+        ]
     if said != said_too:
         findings.append("a warning, a log record or the output depends on the rows")
     return Replay(_table(drawn), claim, epsilon, tuple(findings))
@@ -241,10 +278,16 @@ def check_sensitivity(
     >>> words = pd.DataFrame({"job": ["clerk", "nurse", "clerk"]})
     >>> check_sensitivity(DPHistogram(domain={"job": ["clerk", "nurse"]}), words)
     """
-    pairs = _without_a_row(X) if neighbours is None else ((X, neighbour) for neighbour in neighbours)
+    pairs = (
+        _without_a_row(X)
+        if neighbours is None
+        else ((X, neighbour) for neighbour in neighbours)
+    )
     # Each pair has its own seed: what a release does next may depend on its noise.
     for turn, (one, other) in enumerate(pairs):
-        found = replay_release(release, one, other, guarantee=guarantee, random_state=random_state + turn)
+        found = replay_release(
+            release, one, other, guarantee=guarantee, random_state=random_state + turn
+        )
         require(found.passed, "; ".join(found.findings))
 
 
@@ -267,8 +310,14 @@ def _outcome(
     run: Callable[[], Any]
     if hasattr(release, "fit"):
         names = release.get_params(deep=False)
-        given = {name: value for name, value in (("random_state", random_state), ("ledger", None)) if name in names}
-        run = lambda: clone(release).set_params(**given).fit(*rows_and_target(release, table))  # noqa: E731
+        given = {
+            name: value
+            for name, value in (("random_state", random_state), ("ledger", None))
+            if name in names
+        }
+        run = lambda: (  # noqa: E731
+            clone(release).set_params(**given).fit(*rows_and_target(release, table))
+        )
     else:
         run = lambda: release(table)  # noqa: E731
     with heard() as said:
@@ -280,34 +329,66 @@ def _outcome(
 
 
 def _stated(result: Any, guarantee: PrivacyGuarantee | None) -> PrivacyGuarantee:
-    stated = guarantee or getattr(result, "guarantee_", None) or getattr(result, "guarantee", None)
+    stated = (
+        guarantee
+        or getattr(result, "guarantee_", None)
+        or getattr(result, "guarantee", None)
+    )
     if not isinstance(stated, PrivacyGuarantee):
-        raise ValueError("give the guarantee that is claimed: the result has no guarantee_")
+        raise ValueError(
+            "give the guarantee that is claimed: the result has no guarantee_"
+        )
     return stated
 
 
 def _parts(result: Any) -> Iterator[tuple[str, str]]:
     """Yield what a result holds as texts, but its guarantee, which is compared before."""
-    held = released_attributes(result) if hasattr(result, "get_params") else getattr(result, "__dict__", None)
+    held = (
+        released_attributes(result)
+        if hasattr(result, "get_params")
+        else getattr(result, "__dict__", None)
+    )
     if not held:
         return leaves("the result", result, ())
-    return leaves("", {name: part for name, part in held.items() if name not in ("guarantee_", "guarantee")}, ())
+    return leaves(
+        "",
+        {
+            name: part
+            for name, part in held.items()
+            if name not in ("guarantee_", "guarantee")
+        },
+        (),
+    )
 
 
 def _table(losses: Sequence[DrawLoss]) -> pd.DataFrame:
-    rows = [(loss.sampler, loss.size, loss.difference, float(loss.epsilon), float(loss.rho)) for loss in losses]
-    return pd.DataFrame(rows, columns=["sampler", "size", "difference", "epsilon", "rho"])
+    rows = [
+        (loss.sampler, loss.size, loss.difference, float(loss.epsilon), float(loss.rho))
+        for loss in losses
+    ]
+    return pd.DataFrame(
+        rows, columns=["sampler", "size", "difference", "epsilon", "rho"]
+    )
 
 
-def _paired(draws: Sequence[Draw], others: Sequence[Draw]) -> tuple[list[tuple[Draw, Draw]], list[str]]:
+def _paired(
+    draws: Sequence[Draw], others: Sequence[Draw]
+) -> tuple[list[tuple[Draw, Draw]], list[str]]:
     """Pair the draws of noise of the two runs, and list how the runs differ."""
-    ours, theirs = ([draw for draw in each if draw.sampler not in ROWS] for each in (draws, others))
+    ours, theirs = (
+        [draw for draw in each if draw.sampler not in ROWS] for each in (draws, others)
+    )
     if [draw.sampler for draw in ours] != [draw.sampler for draw in theirs]:
         return [], ["which samplers are used depends on the rows"]
     unlike = []
     for one, other in zip(ours, theirs, strict=True):
         if one.shape != other.shape or len(scores_of(one)) != len(scores_of(other)):
             unlike.append(f"the number of draws of {one.sampler} depends on the rows")
-        elif any(one.parameters.get(name) != other.parameters.get(name) for name in ("rate", "variance", "scale")):
+        elif any(
+            one.parameters.get(name) != other.parameters.get(name)
+            for name in ("rate", "variance", "scale")
+        ):
             unlike.append(f"the scale of {one.sampler} depends on the rows")
-    return [] if unlike else list(zip(ours, theirs, strict=True)), list(dict.fromkeys(unlike))
+    return [] if unlike else list(zip(ours, theirs, strict=True)), list(
+        dict.fromkeys(unlike)
+    )
