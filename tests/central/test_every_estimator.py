@@ -11,11 +11,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.dummy import DummyClassifier
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     MinMaxScaler,
     OneHotEncoder,
@@ -26,7 +23,7 @@ from sklearn.preprocessing import (
 )
 
 import skdp.engines
-from skdp import PrivacyLedger, central, privacy_statement
+from skdp import PrivacyLedger, central
 from skdp.base import rows_and_target
 from skdp.evaluation import audit_epsilon
 from skdp.privacy import Mu, Rho
@@ -39,7 +36,6 @@ from tests.central.estimators import (
     VALUES,
     WITH_GAPS,
     N,
-    Y,
     fitted,
     made,
     released,
@@ -155,19 +151,6 @@ def test_what_takes_missing_values_in_scikit_learn_takes_them_here(name, kind):
     wanted = kind(**{"n_quantiles": 9} if kind is QuantileTransformer else {}).fit(rows, target)
     for attribute in {"mean_", "var_", "variances_", "center_", "statistics_"} & set(dir(wanted)):
         assert np.allclose(getattr(model, attribute), getattr(wanted, attribute), atol=1e-3)
-
-
-@pytest.mark.parametrize("name", SOME)
-def test_a_search_charges_each_fit_and_the_statement_says_so(name):
-    ledger = PrivacyLedger(epsilon=100, delta=1e-3)
-    model, key = made(name, ledger=ledger), "epsilon"
-    if not hasattr(model, "predict") and hasattr(model, "transform"):
-        model, key = make_pipeline(model, DummyClassifier()), f"{name.lower()}__epsilon"
-    scoring = None if hasattr(model, "score") else lambda *_: 0.0
-    search = GridSearchCV(model, {key: [1.0, 2.0]}, cv=2, scoring=scoring).fit(EVERY[name][1], Y)
-    assert len(ledger.report()) == 5
-    assert ledger.spent.epsilon == pytest.approx(2 * (1 + 2) + search.best_params_[key])
-    assert "each fit is a release" in str(privacy_statement(search))
 
 
 @pytest.mark.parametrize("name", [name for name in SOME if EVERY[name.values[0]][1] is NUMBERS])

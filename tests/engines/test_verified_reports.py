@@ -29,7 +29,6 @@ from skdp import (
     UnaryEncodingTransformer,
     read_protocol,
 )
-from skdp.cli import main
 from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
 from skdp.local import LocalTableEncoder, SetValuedEncoder, UnverifiedReportsWarning, join_reports, shuffle_reports
 
@@ -238,19 +237,6 @@ def test_files_of_dask_say_the_release_of_each_partition(tmp_path):
         tally(ds.dataset(files), server())
 
 
-@pytest.mark.parametrize(("ending", "read"), [("parquet", pd.read_parquet), ("feather", pd.read_feather)])
-def test_two_files_of_one_protocol_pass(ending, read, tmp_path):
-    PEOPLE.to_parquet(tmp_path / "people.parquet")
-    both = [tmp_path / f"{name}.{ending}" for name in "ab"]
-    for path in both:
-        privatize_file(tmp_path / "people.parquet", path, encoder())
-    assert tally_files(both).n_reports == 2 * len(PEOPLE)
-    assert tally(ds.dataset(list(map(str, both)), format=ending), server()).n_reports == 2 * len(PEOPLE)
-    joined = join_reports([read(path) for path in both])
-    assert len(joined.attrs["skdp.releases"]) == 2
-    server().estimate_counts(joined)
-
-
 def test_a_note_that_nobody_can_have_written_is_not_believed():
     reports = encoder().transform(PEOPLE)
     for note in ([], {}, {"a": 3}, {"a": "[]"}, {"a": "[-1, 4000, 4000]"}, {"a": "[1e9, 1e9, 1e9]"}, {"a": "x"}):
@@ -414,13 +400,6 @@ class TestFilesWithReportsInCommon:
         with pytest.warns(UnverifiedReportsWarning, match="2 files hold .* of releases that have 4,000"):
             tally_files([whole, tmp_path / "other.parquet", f])
 
-    def test_parts_that_overlap(self, tmp_path):
-        reports = encoder().transform(PEOPLE)
-        reports[:2_500].to_parquet(tmp_path / "a.parquet")
-        reports[1_900:].to_parquet(tmp_path / "b.parquet")
-        with pytest.warns(UnverifiedReportsWarning, match="4,600 reports of releases that have 4,000"):
-            tally_files([tmp_path / "a.parquet", tmp_path / "b.parquet"])
-
     def test_a_small_part_twice_in_place_of_the_rest(self, tmp_path):
         """Fewer reports than the release has, and yet others."""
         f = encoder().transform(PEOPLE)
@@ -431,14 +410,6 @@ class TestFilesWithReportsInCommon:
             UnverifiedReportsWarning, match="3,000 reports of releases that have 4,000, but more of some values"
         ):
             tally_files([tmp_path / "a.parquet", tmp_path / "b.parquet"])
-
-    @pytest.mark.filterwarnings("default::skdp.local.UnverifiedReportsWarning")
-    def test_by_the_command(self, tmp_path, capsys):
-        whole, f, m = split_file(tmp_path, encoder().transform(PEOPLE))
-        assert main(["tally", whole, f, "--out", str(tmp_path / "sum.json"), "--quiet"]) == 0
-        assert "these files are not verified together" in capsys.readouterr().err
-        assert main(["tally", f, m, "--out", str(tmp_path / "whole.json"), "--quiet"]) == 0
-        assert capsys.readouterr().err == ""
 
     @pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "parquet", "arrow"])
     @pytest.mark.filterwarnings("default::skdp.local.UnverifiedReportsWarning")
@@ -532,12 +503,6 @@ class TestEncoderOfSeveralReleases:
             tally(pl.from_pandas(joined.sample(frac=1, random_state=0)).lazy(), made)
         for table in releases:
             made.estimate_counts(table)
-
-    def test_whole_tables_that_pandas_joins(self):
-        made = encoder()
-        releases = [made.transform(PEOPLE) for _ in range(5)]
-        for chosen in ([0, 1], [4, 2, 1], range(5)):
-            made.estimate_counts(pd.concat([releases[place] for place in chosen]))
 
     @pytest.mark.parametrize("n_releases", [31, 32, 33, 80])
     def test_of_many_releases_any_choice_passes(self, n_releases):
@@ -635,8 +600,3 @@ class TestReportsPrivatisedAgain:
         table = table.replace_schema_metadata(metadata)
         encoder().transform(table)
         privatize(table, encoder())
-
-    def test_true_values_under_no_note_pass(self):
-        reports = encoder().transform(PEOPLE)
-        reports.attrs.clear()
-        encoder().transform(reports)
