@@ -202,7 +202,8 @@ def written(form):
 
 PATHS = {
     "split": by_encoder(RandomizedResponseEncoder),
-    "to pandas": by_encoder(RandomizedResponseEncoder, "pandas"),
+    # Of 24 reports of four values, one is missing in 999 of 1,000 draws, and pandas makes floats of the others.
+    "to pandas": by_encoder(RandomizedResponseEncoder, "pandas", random_state=0),
     "to polars": by_encoder(RandomizedResponseEncoder, "polars"),
     "to IPC": written("ipc"),
     "to Parquet": written("parquet"),

@@ -413,7 +413,7 @@ class TestFilesWithReportsInCommon:
 
     @pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "parquet", "arrow"])
     @pytest.mark.filterwarnings("default::skdp.local.UnverifiedReportsWarning")
-    def test_a_whole_copy(self, ending, tmp_path, capsys):
+    def test_a_whole_copy(self, ending, tmp_path):
         source = tmp_path / "people.parquet"
         PEOPLE.to_parquet(source)
         whole = privatize_file(source, tmp_path / f"whole.{ending}", encoder())
@@ -424,8 +424,6 @@ class TestFilesWithReportsInCommon:
         said = "2 files hold 8,000 reports of releases that have 4,000"
         with pytest.warns(UnverifiedReportsWarning, match=said):
             tally_files([whole, copy])
-        assert main(["tally", str(whole), str(copy), "--out", str(tmp_path / "sum.json"), "--quiet"]) == 0
-        assert said in capsys.readouterr().err
         # Another release of the same rows, even one of the same few reports, is no copy.
         other = privatize_file(source, tmp_path / f"other.{ending}", encoder())
         with warnings.catch_warnings():
