@@ -89,7 +89,7 @@ def test_a_workload_that_is_all_measured_is_measured_better():
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=5),
     st.sampled_from(["gaussian", "laplace"]),
-    st.sampled_from([Fraction(1, 10**30), Fraction(1, 10**4), Fraction(1, 3), Fraction(100), Fraction(10**12)]),
+    st.sampled_from([Fraction(1, 10**29), Fraction(1, 10**4), Fraction(1, 3), Fraction(100), Fraction(10**12)]),
     st.sampled_from([0, 1, 30, 1000]),
     st.sampled_from([1, 4, 30, 1000]),
     st.booleans(),
