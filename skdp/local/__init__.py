@@ -18,7 +18,7 @@ from skdp.local._protocol_file import stated as stated
 from skdp.local._protocol_file import text_in_memory as text_in_memory
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._shuffle import join_reports, shuffle_reports
-from skdp.local._stored_tally import ReportTally
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
 from skdp.local.heavy_hitters import HeavyHitters

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.local._protocol_file import read_carried
-from skdp.local._tallies import CountTally
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     OracleProtocol,
@@ -143,7 +143,7 @@ class CountEstimator(ReportTransformer):
     def _estimate(self, reports: Any, what: str, **options: Any) -> pd.DataFrame:
         check_is_fitted(self)
         protocol, arrays = self.protocol_, None
-        if isinstance(reports, CountTally):
+        if isinstance(reports, ReportTally):
             tally = reports
         else:
             arrays, tally = read_carried(reports, self)

@@ -333,7 +333,7 @@ class StoresAnEmptyTable(Mutant):
 class EstimatesWithBias(Mutant):
     def estimate_counts(self, reports, **parameters):
         table = super().estimate_counts(reports, **parameters)
-        table["count"] = np.concatenate(self.tally(reports).support)
+        table["count"] = np.concatenate(self.tally(reports).counts)
         return table
 
 

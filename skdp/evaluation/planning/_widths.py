@@ -193,7 +193,12 @@ def _expected(
             else part.empty_tally()
             for (part, rate), own in zip(pairs, values, strict=True)
         )
-        tally = replace(protocol.empty_tally(), parts=parts, n_reports=n_rows)
+        tally = replace(
+            protocol.empty_tally(),
+            counts=tuple(part.counts[0] for part in parts),
+            sizes=tuple(part.sizes[0] for part in parts),
+            n_reports=n_rows,
+        )
         yield protocol.estimate_margin(tally, name, **options)
 
 
@@ -218,7 +223,7 @@ def _expected_tally(
         )  # of which the estimate is the counts
     sizes = (size,) * len(support)
     return replace(
-        protocol.empty_tally(), support=tuple(support), sizes=sizes, n_reports=n_rows
+        protocol.empty_tally(), counts=tuple(support), sizes=sizes, n_reports=n_rows
     )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.base import check_confidence_level, one_thread
 from skdp.domain import Interval
-from skdp.local._tallies import NumericTally
+from skdp.local._tally import ReportTally
 from skdp.local.numeric._share_bounds import (
     Z_95,
     Fold,
@@ -43,7 +43,7 @@ def _reach(confidence_level: float) -> float:
 
 
 def estimate_means(
-    protocol: Any, tally: NumericTally, confidence_level: float
+    protocol: Any, tally: ReportTally, confidence_level: float
 ) -> pd.DataFrame:
     """Estimate the mean of each column from the records that report it."""
     reach, steps = _reach(confidence_level), protocol.mechanism.steps
@@ -85,7 +85,7 @@ class DistributionOptions:
 
 
 def estimate_distributions(
-    protocol: Any, tally: NumericTally, options: DistributionOptions
+    protocol: Any, tally: ReportTally, options: DistributionOptions
 ) -> pd.DataFrame:
     """Estimate the distribution of each column over bins of equal width."""
     mechanism, steps = protocol.mechanism, protocol.mechanism.steps

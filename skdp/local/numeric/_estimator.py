@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import read_input
-from skdp.local._tallies import NumericTally
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.numeric._estimation import DistributionOptions
 from skdp.local.numeric._protocol import NumericProtocol
@@ -22,7 +22,7 @@ class MeanEstimator(ReportTransformer):
 
     protocol_: NumericProtocol
 
-    def tally(self, reports: Any) -> NumericTally:
+    def tally(self, reports: Any) -> ReportTally:
         check_is_fitted(self)
         read_input(self, reports, reset=False)  # they have the form of the input
         return super().tally(reports)
@@ -141,9 +141,9 @@ class MeanEstimator(ReportTransformer):
         refuse_impossible(self.protocol_, tally)
         return shares
 
-    def _tally_of(self, reports: Any) -> NumericTally:
+    def _tally_of(self, reports: Any) -> ReportTally:
         check_is_fitted(self)
-        return reports if isinstance(reports, NumericTally) else self.tally(reports)
+        return reports if isinstance(reports, ReportTally) else self.tally(reports)
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports, given the position on the grid.

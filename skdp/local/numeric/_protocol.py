@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skdp.base import read_numbers
 from skdp.frames import Table, missing_for_nan, read_table
-from skdp.local._tallies import NumericTally
+from skdp.local._tally import ReportTally, check_tally
 from skdp.local.memo import NumericMemo
 from skdp.local.numeric._estimation import (
     DistributionOptions,
@@ -212,7 +212,7 @@ class NumericProtocol(ReportProtocol):
             )
         return nearest
 
-    def tally(self, reports: Reports) -> NumericTally:
+    def tally(self, reports: Reports) -> ReportTally:
         pairs = zip(reports, self.values_of, strict=True)
         return self._tally_of(
             [
@@ -224,29 +224,55 @@ class NumericProtocol(ReportProtocol):
     def report_counts(self, reports: Reports) -> NDArray[np.int64]:
         return self.tallied_counts(self.tally(reports))
 
-    def tallied_counts(self, tally: NumericTally) -> NDArray[np.int64]:
+    def tallied_counts(self, tally: ReportTally) -> NDArray[np.int64]:
         return joined_counts(tally.n_reports, [fold(counts) for counts in tally.counts])
 
-    def empty_tally(self) -> NumericTally:
+    def empty_tally(self) -> ReportTally:
         return self._tally_of(
             [np.zeros(len(values), np.int64) for values in self.values_of]
         )
 
-    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> NumericTally:
+    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
         table, tally = read_table(rows), self.empty_tally()
         for name, numbers in zip(
             table.names, read_numbers(table, truth=False), strict=True
         ):
             column = self.columns.index(name)
             np.add.at(tally.counts[column], self._place(column, numbers), counts)
-        return tally
+        return self._tally_of(tally.counts)
 
-    def _tally_of(self, counts: Sequence[NDArray[np.int64]]) -> NumericTally:
-        return NumericTally(tuple(counts), self.meaning)
+    def _tally_of(self, counts: Sequence[NDArray[np.int64]]) -> ReportTally:
+        sizes = [int(column.sum()) for column in counts]
+        n_reports = sum(sizes) // self.n_reported
+        return ReportTally(self.meaning, tuple(counts), tuple(sizes), n_reports)
 
     @property
     def meaning(self) -> dict[str, Any]:
         """What a server must know to read the reports."""
+        bounds = (self.bounds + 0.0).tolist()
+        fields = [
+            {
+                "columns": [name],
+                **self.mechanism.parameters(),
+                "epsilon": str(self.share),
+                "bounds": ends,
+                "shape": [len(values)],
+                "possible": "one",
+            }
+            for name, ends, values in zip(
+                self.columns, bounds, self.values_of, strict=True
+            )
+        ]
+        sampled = {} if self.sampling is None else {"weights": [*self.sampling.weights]}
+        return {
+            "encoder": "NumericPerturber",
+            "n_sampled": self.n_sampled,
+            "fields": fields,
+            **sampled,
+        }
+
+    @property
+    def _plain(self) -> dict[str, Any]:
         return {
             "encoder": "NumericPerturber",
             "columns": list(self.columns),
@@ -272,7 +298,7 @@ class NumericProtocol(ReportProtocol):
         return drawn_parts(pair, self.n_reported)
 
     def parameters(self) -> dict[str, Any]:
-        meaning = self.meaning
+        meaning = self._plain
         return meaning | {
             "columns": list(zip(self.columns, meaning.pop("bounds"), strict=True))
         }
@@ -288,25 +314,22 @@ class NumericProtocol(ReportProtocol):
             * Fraction(self.mechanism.epsilon)
         )
 
-    def _check_tally(self, tally: NumericTally) -> None:
-        if tally.protocol != self.meaning:
-            raise ValueError(
-                "the tally comes from a perturber with different parameters or columns"
-            )
+    def _check_tally(self, tally: ReportTally) -> None:
+        check_tally(tally, self.meaning)
         if tally.n_reports == 0:
             raise ValueError(
                 "Found a tally of 0 sample(s) (rows); at least 1 is required"
             )
 
     def estimate(  # type: ignore[override]
-        self, tally: NumericTally, *, confidence_level: float = 0.95
+        self, tally: ReportTally, *, confidence_level: float = 0.95
     ) -> pd.DataFrame:
         """Estimate the mean of each column."""
         self._check_tally(tally)
         return estimate_means(self, tally, confidence_level)
 
     def estimate_distribution(
-        self, tally: NumericTally, options: DistributionOptions
+        self, tally: ReportTally, options: DistributionOptions
     ) -> pd.DataFrame:
         """Estimate how the values of each column are distributed over bins of equal width."""
         self._check_tally(tally)

@@ -22,6 +22,7 @@ from skdp.local.protocol._estimation import estimate_together as estimate_togeth
 from skdp.local.protocol._estimation import margin_error as margin_error
 from skdp.local.protocol._estimation import split_counts as split_counts
 from skdp.local.protocol._oracles import OracleProtocol as OracleProtocol
+from skdp.local.protocol._oracles import sums_of_oracle as sums_of_oracle
 from skdp.local.protocol._possible import (
     UnverifiedReportsWarning as UnverifiedReportsWarning,
 )

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import check_choice, check_confidence_level
-from skdp.local._tallies import CountTally
+from skdp.local._tally import ReportTally, check_tally
 from skdp.local.protocol._columns import column_index
 from skdp.local.protocol._sampling import SampledCounts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
@@ -23,7 +23,7 @@ _CHUNK = 1 << 22
 
 def estimate_counts(
     protocol: Any,
-    tally: CountTally,
+    tally: ReportTally,
     reports: Sequence[NDArray[Any]] | None,
     postprocess: str,
     confidence_level: float,
@@ -35,13 +35,10 @@ def estimate_counts(
     asked = None if columns is None else check_columns(protocol.domain.columns, columns)
     check_choice("postprocess", postprocess, tuple(POSTPROCESSORS))
     level = check_confidence_level(confidence_level)
-    if tally.domain != protocol.domain or tally.protocol != protocol.meaning:
-        raise ValueError(
-            "the tally comes from an encoder with different parameters or another domain"
-        )
+    check_tally(tally, protocol.meaning)
     parts = [None] * len(protocol.oracles) if reports is None else reports
     n = tally.n_reports
-    triples = list(zip(protocol.oracles, tally.support, tally.sizes, strict=True))
+    triples = list(zip(protocol.oracles, tally.counts, tally.sizes, strict=True))
     found, index = unbiased_counts(protocol, tally), _cells(protocol)
     # Of a sampled attribute, n_j of n records were reported.
     shown = np.concatenate(
@@ -84,11 +81,11 @@ def estimate_counts(
     )
 
 
-def unbiased_counts(protocol: Any, tally: CountTally) -> SampledCounts:
+def unbiased_counts(protocol: Any, tally: ReportTally) -> SampledCounts:
     """Estimate the counts of each value of each attribute."""
     parts = []
     for oracle, support, size in zip(
-        protocol.oracles, tally.support, tally.sizes, strict=True
+        protocol.oracles, tally.counts, tally.sizes, strict=True
     ):
         counts = oracle.estimate(support, size)
         parts.append(
@@ -103,12 +100,12 @@ def unbiased_counts(protocol: Any, tally: CountTally) -> SampledCounts:
 
 
 def margin_counts(
-    protocol: Any, tally: CountTally, columns: Sequence[Any], reports: Any = None
+    protocol: Any, tally: ReportTally, columns: Sequence[Any], reports: Any = None
 ) -> SampledCounts:
     """Estimate the counts of the values of some columns of a joint attribute."""
     (oracle,), (support,), (size,), group = (
         protocol.oracles,
-        tally.support,
+        tally.counts,
         tally.sizes,
         _group(protocol, columns),
     )
@@ -118,7 +115,7 @@ def margin_counts(
 
 
 def combine_samples(
-    groups: Sequence[tuple[Any, CountTally]],
+    groups: Sequence[tuple[Any, ReportTally]],
     column: Any,
     *,
     postprocess: str = "none",

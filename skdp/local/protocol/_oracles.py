@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skdp.base import UNIFORM, undeclared_error
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, read_table
-from skdp.local._tallies import CountTally
+from skdp.local._tally import ReportTally
 from skdp.local.memo import Memo
 from skdp.local.protocol._columns import (
     SAMPLED,
@@ -296,7 +296,7 @@ class OracleProtocol(ReportProtocol):
         rows = [np.flatnonzero(chosen == index) for index in range(len(reports))]
         return [(report[own], own) for report, own in zip(reports, rows, strict=True)]
 
-    def tally(self, reports: Reports) -> CountTally:
+    def tally(self, reports: Reports) -> ReportTally:
         own = (
             [part for part, _ in self.parts(reports)]
             if self.strategy == "sample"
@@ -324,10 +324,10 @@ class OracleProtocol(ReportProtocol):
             0, [np.zeros(oracle.n_part_counts, np.int64) for oracle in self.oracles]
         )
 
-    def tallied_counts(self, tally: CountTally) -> NDArray[np.int64] | None:
+    def tallied_counts(self, tally: ReportTally) -> NDArray[np.int64] | None:
         parts = []
         for oracle, support, size in zip(
-            self.oracles, tally.support, tally.sizes, strict=True
+            self.oracles, tally.counts, tally.sizes, strict=True
         ):
             if oracle.has_bits:
                 parts.append(np.concatenate([support, size - support]))
@@ -348,11 +348,11 @@ class OracleProtocol(ReportProtocol):
             else []
         )
 
-    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> CountTally:
+    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
         table, tally = read_table(rows), self.empty_tally()
         found = dict(zip(table.names, table.columns, strict=True))
         total, sizes = int(counts.sum()), [0] * len(tally.sizes)
-        for index, support in enumerate(tally.support):
+        for index, support in enumerate(tally.counts):
             names = self.columns_of(index)
             if set(names) <= set(found):
                 self._add_distinct(
@@ -369,16 +369,16 @@ class OracleProtocol(ReportProtocol):
             self.read_part(index, columns, slice(None))
         )
 
-    def empty_tally(self) -> CountTally:
+    def empty_tally(self) -> ReportTally:
         support = tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles)
         return self._tally_of(support, (0,) * len(support), 0)
 
-    def _tally_of(self, support: Any, sizes: Any, n_reports: int) -> CountTally:
-        return CountTally(support, sizes, n_reports, self.domain, self.meaning)
+    def _tally_of(self, support: Any, sizes: Any, n_reports: int) -> ReportTally:
+        return ReportTally(self.meaning, support, sizes, n_reports)
 
     def estimate(  # type: ignore[override]
         self,
-        tally: CountTally,
+        tally: ReportTally,
         *,
         reports: Reports | None = None,
         postprocess: str = "none",
@@ -400,11 +400,11 @@ class OracleProtocol(ReportProtocol):
         )
 
     def tails(
-        self, tally: CountTally, columns: Sequence[Any] | None = None
+        self, tally: ReportTally, columns: Sequence[Any] | None = None
     ) -> list[tuple[float, float, str]]:
         found = []
         for names, oracle, support, size in zip(
-            self.attributes, self.oracles, tally.support, tally.sizes, strict=True
+            self.attributes, self.oracles, tally.counts, tally.sizes, strict=True
         ):
             if size and (columns is None or not set(columns).isdisjoint(names)):
                 whose = ", ".join(map(repr, names))
@@ -417,8 +417,15 @@ class OracleProtocol(ReportProtocol):
     @property
     def meaning(self) -> dict[str, Any]:
         """What a server must know to read the reports, besides the domain."""
-        oracles = [oracle.parameters() for oracle in self.oracles]
-        return {"encoder": self.encoder, "strategy": self.strategy, "oracles": oracles}
+        fields = [
+            sums_of_oracle(domain, oracle)
+            for domain, oracle in zip(self.domains, self.oracles, strict=True)
+        ]
+        return {
+            "encoder": self.encoder,
+            "n_sampled": self.n_sampled,
+            "fields": fields,
+        }
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         oracles = self.permanent or self.oracles
@@ -437,8 +444,10 @@ class OracleProtocol(ReportProtocol):
     def parameters(self) -> dict[str, Any]:
         columns = [[name, plain_values(self.domain[name])] for name in self.columns]
         return {
+            "encoder": self.encoder,
             "columns": columns,
-            **self.meaning,
+            "strategy": self.strategy,
+            "oracles": [oracle.parameters() for oracle in self.oracles],
             "unknown": self.unknown,
             "output": self.output,
         }
@@ -454,6 +463,20 @@ class OracleProtocol(ReportProtocol):
             Fraction(oracle.epsilon) * min(n_values, most) for oracle, most in pairs
         ]
         return max(costs) if self.strategy == "sample" else sum(costs, Fraction(0))
+
+
+def sums_of_oracle(domain: Domain, oracle: Any) -> dict[str, Any]:
+    """Return what a tally says of the reports of an oracle."""
+    possible = "signed" if oracle.is_signed else "any"
+    if isinstance(oracle, RandomizedResponse):  # a report supports one value
+        possible = "one"
+    return {
+        "columns": list(domain.columns),
+        "domain": domain,
+        **oracle.parameters(),
+        "shape": [oracle.k],
+        "possible": possible,
+    }
 
 
 def undeclared(domain: Domain, codes: Codes) -> list[Any]:

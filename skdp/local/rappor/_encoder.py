@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from skdp.base import check_flag
 from skdp.exact import log_upper
 from skdp.frames import Table
-from skdp.local._tallies import RapporTally
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import SecretKey, check_key, written_name
 from skdp.local.protocol import refuse_impossible
@@ -277,7 +277,7 @@ class RapporEncoder(ReportTransformer):
 
     def decode(
         self,
-        reports: TableLike | RapporTally,
+        reports: TableLike | ReportTally,
         candidates: Sequence[Hashable] | Mapping[Any, Sequence[Hashable]],
         *,
         method: Method = "nnls",
@@ -322,7 +322,7 @@ class RapporEncoder(ReportTransformer):
         permanent bits are the same.
         """
         check_is_fitted(self)
-        tally = reports if isinstance(reports, RapporTally) else self.tally(reports)
+        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
         counts = self.protocol_.estimate(tally, candidates, method=method)
         refuse_impossible(self.protocol_, tally)
         return counts

@@ -17,7 +17,7 @@ from sklearn.linear_model import Lasso
 from skdp.base import check_choice
 from skdp.coding import ColumnError
 from skdp.frames import Table
-from skdp.local._tallies import RapporTally
+from skdp.local._tally import ReportTally, check_tally
 from skdp.local.memo import (
     SecretKey,
     canonical,
@@ -168,27 +168,43 @@ class RapporProtocol(ReportProtocol):
             *(check_bits(block, rappor.n_bits) for block in blocks),
         ]
 
-    def tally(self, reports: Reports) -> RapporTally:
+    def tally(self, reports: Reports) -> ReportTally:
         (cohorts, *columns), count = reports, self.randomizer.n_cohorts
-        ones = np.array([count_ones(cohorts, bits, count) for bits in columns])
-        return RapporTally(ones, np.bincount(cohorts, minlength=count), self.meaning)
+        sizes = np.bincount(cohorts, minlength=count)
+        ones = [count_ones(cohorts, bits, count) for bits in columns]
+        return self._tally_of(np.column_stack([sizes, *ones]))
 
     def report_counts(self, reports: Reports) -> NDArray[np.int64]:
         return self.tallied_counts(self.tally(reports))
 
-    def tallied_counts(self, tally: RapporTally) -> NDArray[np.int64]:
-        ones, n_reports = tally.ones.sum(axis=1), tally.n_reports
+    def tallied_counts(self, tally: ReportTally) -> NDArray[np.int64]:
+        sizes, ones = self._split(tally)
+        ones, n_reports = ones.sum(axis=1), tally.n_reports
         return joined_counts(
-            n_reports, [tally.cohort_sizes, ones.ravel(), (n_reports - ones).ravel()]
+            n_reports, [sizes, ones.ravel(), (n_reports - ones).ravel()]
         )
 
-    def empty_tally(self) -> RapporTally:
+    def empty_tally(self) -> ReportTally:
+        return self._tally_of(np.zeros(self._shape, np.int64))
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """Of the sums: a row a cohort; its records, and the ones of the bits of each column."""
         rappor = self.randomizer
-        ones = np.zeros((len(self.columns), rappor.n_cohorts, rappor.n_bits), np.int64)
-        return RapporTally(ones, np.zeros(rappor.n_cohorts, np.int64), self.meaning)
+        return rappor.n_cohorts, 1 + len(self.columns) * rappor.n_bits
+
+    def _tally_of(self, counts: NDArray[np.int64]) -> ReportTally:
+        n_reports = int(counts[:, 0].sum())
+        return ReportTally(self.meaning, (counts,), (n_reports,), n_reports)
+
+    def _split(self, tally: ReportTally) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the records of each cohort, and the ones of each column: (n_columns, n_cohorts, n_bits)."""
+        (counts,) = tally.counts
+        shape = (len(counts), len(self.columns), self.randomizer.n_bits)
+        return counts[:, 0], counts[:, 1:].reshape(shape).swapaxes(0, 1)
 
     def estimate(  # type: ignore[override]
-        self, tally: RapporTally, candidates: Any, *, method: Method = "nnls"
+        self, tally: ReportTally, candidates: Any, *, method: Method = "nnls"
     ) -> pd.DataFrame:
         """Estimate the count of each candidate value."""
         check_choice("method", method, METHODS)
@@ -206,15 +222,13 @@ class RapporProtocol(ReportProtocol):
         written = {
             name: self._candidates(name, values) for name, values in lists.items()
         }
-        if tally.protocol != self.meaning:
-            raise ValueError(
-                "the tally comes from an encoder with different parameters or columns"
-            )
+        check_tally(tally, self.meaning)
+        sizes, ones = self._split(tally)
         found = [
             _decode_counts(
                 self.randomizer,
-                tally.ones[self.columns.index(name)],
-                tally.cohort_sizes,
+                ones[self.columns.index(name)],
+                sizes,
                 values,
                 method,
             )
@@ -251,13 +265,14 @@ class RapporProtocol(ReportProtocol):
         return written
 
     def tails(
-        self, tally: RapporTally, columns: Sequence[Any] | None = None
+        self, tally: ReportTally, columns: Sequence[Any] | None = None
     ) -> list[tuple[float, float, str]]:
         # A bit is 1 with the probability `on` or `off`, of each record of a cohort.
         on, off = float(self.randomizer.on), float(self.randomizer.off)
-        known = np.flatnonzero(tally.cohort_sizes)
+        cohort_sizes, ones_of = self._split(tally)
+        known = np.flatnonzero(cohort_sizes)
         found = []
-        for name, ones in zip(self.columns, tally.ones, strict=True):
+        for name, ones in zip(self.columns, ones_of, strict=True):
             if columns is not None and name not in columns:
                 continue
             choices, least, most = (
@@ -265,9 +280,7 @@ class RapporProtocol(ReportProtocol):
                 ones.min(axis=1),
                 ones.max(axis=1),
             )
-            sizes = [
-                (cohort, float(tally.cohort_sizes[cohort])) for cohort in known.tolist()
-            ]
+            sizes = [(cohort, float(cohort_sizes[cohort])) for cohort in known.tolist()]
             low = min(
                 (lower_tail(float(least[cohort]), size, off) for cohort, size in sizes),
                 default=0.0,
@@ -282,9 +295,17 @@ class RapporProtocol(ReportProtocol):
     @property
     def meaning(self) -> dict[str, Any]:
         """What a server must know to read the reports."""
+        field = {
+            **self._plain,
+            "shape": list(self._shape),
+            "possible": "cohorts",
+        }
+        return {"encoder": "RapporEncoder", "n_sampled": None, "fields": [field]}
+
+    @property
+    def _plain(self) -> dict[str, Any]:
         rappor = self.randomizer
         return {
-            "encoder": "RapporEncoder",
             "columns": list(self.columns),
             "n_bits": rappor.n_bits,
             "n_hashes": rappor.n_hashes,
@@ -306,7 +327,7 @@ class RapporProtocol(ReportProtocol):
         return [iter([channel]) for _ in self.columns]
 
     def parameters(self) -> dict[str, Any]:
-        return {**self.meaning, "missing": self.missing}
+        return {"encoder": "RapporEncoder", **self._plain, "missing": self.missing}
 
     def without_secrets(self) -> RapporProtocol:
         return replace(self, key=None)

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.local._tallies import CountTally
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import refuse_impossible
 from skdp.local.sets._protocol import SetPostprocess, SetProtocol
@@ -116,7 +116,7 @@ class SetEstimator(ReportTransformer):
 
     def _estimate(self, reports: Any, **options: Any) -> pd.DataFrame:
         check_is_fitted(self)
-        tally = reports if isinstance(reports, CountTally) else self.tally(reports)
+        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
         estimates = self.protocol_.estimate(tally, **options)
         refuse_impossible(self.protocol_, tally, options["columns"])
         return estimates

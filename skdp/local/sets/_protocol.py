@@ -14,7 +14,7 @@ from skdp.base import check_choice, check_confidence_level, undeclared_error
 from skdp.coding import ColumnError, flatten_lists
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
-from skdp.local._tallies import CountTally
+from skdp.local._tally import ReportTally, check_tally
 from skdp.local.protocol import (
     Channel,
     Codes,
@@ -27,6 +27,7 @@ from skdp.local.protocol import (
     joined_counts,
     plain_values,
     read_whole_numbers,
+    sums_of_oracle,
     value_labels,
 )
 from skdp.oracles import SetOracle, pad_sets
@@ -106,7 +107,12 @@ class SetProtocol(ReportProtocol):
 
     def parameters(self) -> dict[str, Any]:
         columns = [[name, plain_values(self.domain[name])] for name in self.columns]
-        return {**self.meaning, "columns": columns, "unknown": self.unknown}
+        return {
+            "encoder": "SetValuedEncoder",
+            "columns": columns,
+            "oracles": [oracle.parameters() for oracle in self.oracles],
+            "unknown": self.unknown,
+        }
 
     def report_counts(self, reports: Reports) -> NDArray[np.int64]:
         parts = [
@@ -140,24 +146,24 @@ class SetProtocol(ReportProtocol):
             reports.append(np.concatenate(parts))
         return reports
 
-    def tally(self, reports: Reports) -> CountTally:
+    def tally(self, reports: Reports) -> ReportTally:
         support = tuple(
             oracle.tally(report)
             for oracle, report in zip(self.oracles, reports, strict=True)
         )
         return self._tally_of(support, len(reports[0]))
 
-    def empty_tally(self) -> CountTally:
+    def empty_tally(self) -> ReportTally:
         return self._tally_of(
             tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles), 0
         )
 
-    def _tally_of(self, support: tuple[NDArray[np.int64], ...], n: int) -> CountTally:
-        return CountTally(support, (n,) * len(support), n, self.domain, self.meaning)
+    def _tally_of(self, support: tuple[NDArray[np.int64], ...], n: int) -> ReportTally:
+        return ReportTally(self.meaning, support, (n,) * len(support), n)
 
     def estimate(  # type: ignore[override]
         self,
-        tally: CountTally,
+        tally: ReportTally,
         *,
         columns: Sequence[Any] | None = None,
         postprocess: str = "none",
@@ -173,15 +179,12 @@ class SetProtocol(ReportProtocol):
         )
         check_postprocess(postprocess)
         level = check_confidence_level(confidence_level)
-        if tally.domain != self.domain or tally.protocol != self.meaning:
-            raise ValueError(
-                "the tally comes from an encoder with different parameters or another domain"
-            )
+        check_tally(tally, self.meaning)
         n, tables = tally.n_reports, {}
         cells = sum(len(self.domain[name]) for name in asked) if simultaneous else 1
         for name in asked:
             place = self.columns.index(name)
-            counts = self.oracles[place].estimate(tally.support[place], n)
+            counts = self.oracles[place].estimate(tally.counts[place], n)
             found = SampledCounts.of(
                 counts, self.oracles[place].variance(counts, n) if n else counts, n, n
             )
@@ -201,11 +204,11 @@ class SetProtocol(ReportProtocol):
         return concat_columns(tables)
 
     def tails(
-        self, tally: CountTally, columns: Sequence[Any] | None = None
+        self, tally: ReportTally, columns: Sequence[Any] | None = None
     ) -> list[tuple[float, float, str]]:
         found = []
         for name, oracle, support in zip(
-            self.columns, self.oracles, tally.support, strict=True
+            self.columns, self.oracles, tally.counts, strict=True
         ):
             if tally.n_reports and (columns is None or name in columns):
                 found += [
@@ -217,8 +220,11 @@ class SetProtocol(ReportProtocol):
     @property
     def meaning(self) -> dict[str, Any]:
         """What a server must know to read the reports."""
-        oracles = [oracle.parameters() for oracle in self.oracles]
-        return {"encoder": "SetValuedEncoder", "strategy": "split", "oracles": oracles}
+        fields = [
+            sums_of_oracle(self.domain.select([name]), oracle)
+            for name, oracle in zip(self.columns, self.oracles, strict=True)
+        ]
+        return {"encoder": "SetValuedEncoder", "n_sampled": None, "fields": fields}
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         if any(

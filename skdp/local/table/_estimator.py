@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.domain import Domain
 from skdp.local._protocol_file import read_carried
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.numeric import NumericProtocol
 from skdp.local.protocol import (
@@ -20,7 +21,6 @@ from skdp.local.protocol import (
     refuse_impossible,
 )
 from skdp.local.table._protocol import TableProtocol
-from skdp.local.table._tally import TableTally
 from skdp.oracles import Postprocess
 
 
@@ -119,7 +119,7 @@ class TableEstimator(ReportTransformer):
         Parameters
         ----------
         reports : what `transform` returns
-            Privatised rows. Of columns that are reported as one group, a TableTally is enough.
+            Privatised rows. Of columns that are reported as one group, a ReportTally is enough.
         columns : sequence of column names
             Which columns to combine, mostly two.
         confidence_level : float, default=0.95
@@ -164,7 +164,7 @@ class TableEstimator(ReportTransformer):
         places = together or sorted(
             {place for name in asked for place in protocol.places_of(name)}
         )
-        if isinstance(reports, TableTally):
+        if isinstance(reports, ReportTally):
             if len(places) > 1:
                 raise ValueError(
                     "columns of several groups are combined from the reports: a tally has lost what goes together"
@@ -263,9 +263,9 @@ class TableEstimator(ReportTransformer):
         means = pd.concat(parts)
         return means.loc[[name for name in protocol.names if name in means.index]]
 
-    def _tally_of(self, reports: Any) -> TableTally:
+    def _tally_of(self, reports: Any) -> ReportTally:
         check_is_fitted(self)
-        return reports if isinstance(reports, TableTally) else self.tally(reports)
+        return reports if isinstance(reports, ReportTally) else self.tally(reports)
 
 
 def _unknown_mean(part: Any) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain
 from skdp.frames import Table, is_frame, keep_rows, rows_of, side_by_side
+from skdp.local._tally import ReportTally, check_tally
 from skdp.local.numeric import NumericProtocol
 from skdp.local.protocol import (
     SAMPLED,
@@ -29,7 +30,6 @@ from skdp.local.protocol import (
     read_sampled,
     shuffled_parts,
 )
-from skdp.local.table._tally import TableTally
 from skdp.privacy import PrivacyGuarantee
 from skdp.privacy.shuffle import Released, ReportPair
 
@@ -203,7 +203,7 @@ class TableProtocol(ReportProtocol):
             else reports[-1]
         )
 
-    def tally(self, reports: Reports) -> TableTally:
+    def tally(self, reports: Reports) -> ReportTally:
         drawn = self.rows(reports)
         pairs = zip(self.parts, reports, drawn.T, strict=False)
         sums = [
@@ -232,16 +232,29 @@ class TableProtocol(ReportProtocol):
         ]
         return joined_counts(0, parts) if len(parts) == len(self.parts) else None
 
-    def empty_tally(self) -> TableTally:
+    def empty_tally(self) -> ReportTally:
         return self._tally_of([part.empty_tally() for part in self.parts], 0)
 
-    def _tally_of(self, parts: Sequence[Any], n_reports: int) -> TableTally:
-        meaning = {
-            "columns": list(self.names),
+    def _tally_of(self, parts: Sequence[Any], n_reports: int) -> ReportTally:
+        counts = tuple(part.counts[0] for part in parts)
+        sizes = tuple(part.sizes[0] for part in parts)
+        return ReportTally(self.meaning, counts, sizes, n_reports)
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What a server must know to read the reports."""
+        return {
+            "encoder": "LocalTableEncoder",
             "n_sampled": self.n_sampled,
             "weights": self._weights,
+            "fields": [part.meaning["fields"][0] for part in self.parts],
         }
-        return TableTally(tuple(parts), n_reports, meaning)
+
+    def _own(self, tally: ReportTally, place: int) -> ReportTally:
+        """Return the sums of a group."""
+        size = tally.sizes[place]
+        meaning = self.parts[place].meaning
+        return ReportTally(meaning, (tally.counts[place],), (size,), size)
 
     @property
     def _weights(self) -> list[int] | None:
@@ -255,26 +268,21 @@ class TableProtocol(ReportProtocol):
             if {*columns} <= {*part.columns}
         ]
 
-    def tally_of(self, tally: TableTally, place: int) -> Any:
+    def tally_of(self, tally: ReportTally, place: int) -> Any:
         """Return the sums of a group, and of values also the numbers of records and of those that report them."""
-        if tally.protocol != self.empty_tally().protocol or len(tally.parts) != len(
-            self.parts
-        ):
-            raise ValueError(
-                "the tally comes from an encoder with different parameters or columns"
-            )
+        check_tally(tally, self.meaning)
         if tally.n_reports == 0:
             raise ValueError(
                 "Found a tally of 0 sample(s) (rows); at least 1 is required"
             )
-        part = tally.parts[place]
+        part = self._own(tally, place)
         return (
             replace(part, n_reports=tally.n_reports)
             if isinstance(self.parts[place], OracleProtocol)
             else part
         )
 
-    def estimate(self, tally: TableTally, **parameters: Any) -> pd.DataFrame:
+    def estimate(self, tally: ReportTally, **parameters: Any) -> pd.DataFrame:
         """Estimate the count, or the frequency, of each value of each column of values."""
         found = {
             name
@@ -295,10 +303,12 @@ class TableProtocol(ReportProtocol):
         return concat_columns(tables)
 
     def tails(
-        self, tally: TableTally, columns: Sequence[Any] | None = None
+        self, tally: ReportTally, columns: Sequence[Any] | None = None
     ) -> list[tuple[float, float, str]]:
-        pairs = zip(self.parts, tally.parts, strict=True)
-        return [tail for part, own in pairs for tail in part.tails(own, columns)]
+        found = []
+        for place, part in enumerate(self.parts):
+            found += part.tails(self._own(tally, place), columns)
+        return found
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
         pairs = [pair for part in self.parts for pair in part.shuffle_pairs("reports")]
@@ -316,14 +326,12 @@ class TableProtocol(ReportProtocol):
         return super().shuffle_pairs(released)
 
     def estimate_margin(
-        self, tally: TableTally, column: Any, **parameters: Any
+        self, tally: ReportTally, column: Any, **parameters: Any
     ) -> pd.DataFrame:
         """Estimate the count, or the frequency, of each value of a column, from all groups that have it."""
         places = self.places_of(column)
         if len(places) > 1:
-            places = [
-                place for place in places if tally.parts[place].n_reports
-            ] or places[:1]
+            places = [place for place in places if tally.sizes[place]] or places[:1]
         groups = [
             (cast(OracleProtocol, self.parts[place]), self.tally_of(tally, place))
             for place in places
