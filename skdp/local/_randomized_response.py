@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin
 
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
-from skdp.local.protocol import SAMPLED, ValueProtocol
+from skdp.local.protocol import SAMPLED
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyLedger, Shuffled
 from skdp.typing import HandleUnknown, ReportStrategy
@@ -170,7 +170,7 @@ rows become uniform random values, which draw all estimates towards equal counts
     """
 
     _mechanism = "k-ary randomised response"
-    _protocol_class = ValueProtocol
+    _reports_values = True
 
     def __init__(
         self,
@@ -206,6 +206,6 @@ rows become uniform random values, which draw all estimates towards equal counts
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         return (
             np.append(names, SAMPLED).astype(object)
-            if self.protocol_.strategy == "sample"
+            if self.protocol_.sampling is not None
             else names
         )

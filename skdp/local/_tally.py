@@ -292,17 +292,26 @@ def _check_format(content: Any) -> None:
         raise ValueError("this is no tally of this kind and version")
 
 
-def _packed_field(field: Mapping[str, Any]) -> dict[str, Any]:
-    """Write what a tally says of a field as JSON: names and values may be of any type."""
-    packed = {**field, "columns": pack(list(field["columns"]))}
+def plain_field(field: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a tally says of a field, with its declared values in place of a domain."""
+    plain = dict(field)
     if "domain" in field:
         domain = field["domain"]
-        packed["domain"] = [_packed_values(domain[name]) for name in domain.columns]
-    return packed
+        declared = [domain[name] for name in domain.columns]
+        plain["domain"] = [
+            values if isinstance(values, Interval) else list(values.values)
+            for values in declared
+        ]
+    return plain
 
 
-def _packed_values(values: Any) -> Any:
-    return pack(values if isinstance(values, Interval) else list(values.values))
+def _packed_field(field: Mapping[str, Any]) -> dict[str, Any]:
+    """Write what a tally says of a field as JSON: names and values may be of any type."""
+    plain = plain_field(field)
+    packed = {
+        name: pack(plain[name]) for name in ("columns", "domain") if name in plain
+    }
+    return plain | packed
 
 
 def _unpacked_field(packed: Mapping[str, Any]) -> dict[str, Any]:
