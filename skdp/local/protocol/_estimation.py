@@ -56,13 +56,7 @@ def estimate_counts(
     if len(groups) == 1:
         index = protocol.domain.select(groups[0]).cells()
     else:
-        index = column_index(
-            [
-                (name, label)
-                for (name,) in groups
-                for label in protocol.domain[name].labels
-            ]
-        )
+        index = _cell_index(protocol.domain, [name for (name,) in groups])
     return found.table(
         chosen.confidence_level,
         shown=shown,
@@ -71,6 +65,19 @@ def estimate_counts(
         what=chosen.what,
         index=index,
     )
+
+
+def _cell_index(domain: Any, names: Sequence[Any]) -> pd.MultiIndex:
+    """Index the values of some columns by column and value."""
+    # As where all columns are counted: what one value is written as depends on the others.
+    cells = [(name, label) for name in domain.columns for label in domain[name].labels]
+    index = column_index(cells)
+    ends = np.cumsum(domain.sizes)
+    places = []
+    for name in names:
+        column = domain.columns.index(name)
+        places.append(np.arange(ends[column] - domain.sizes[column], ends[column]))
+    return index[np.concatenate(places)]
 
 
 def _groups(protocol: Any, columns: Sequence[Any] | None) -> list[tuple[Any, ...]]:

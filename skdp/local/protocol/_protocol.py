@@ -32,7 +32,7 @@ from skdp.local.protocol._field import (
     Tail,
 )
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField
-from skdp.local.protocol._sampling import Sampling, drawn_pair
+from skdp.local.protocol._sampling import Sampling, drawn_pair, one_of
 from skdp.privacy import PrivacyGuarantee
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 
@@ -355,9 +355,7 @@ class ReportProtocol:
             blocks = [columns[name] for name in self.report_columns[:n_written]]
         if self._sampled_names:
             dtype = np.min_scalar_type(len(self.fields) - 1)
-            chosen = np.nonzero(drawn)[1].reshape(len(drawn), self.n_sampled or 0)
-            chosen = chosen.astype(dtype)
-            blocks = [*blocks, chosen]
+            blocks = [*blocks, _places(drawn, self.n_sampled or 0, dtype)]
         return table.rebuild(blocks, self.report_columns)
 
     def encode(self, table: Table, randomness: Randomness) -> Any:
@@ -429,12 +427,12 @@ class ReportProtocol:
         if self.states_sample:
             drawn = self._read_sample([columns[name] for name in self._sampled_names])
         else:
-            drawn = np.column_stack([part.are_reported(own) for part, own in pairs])
-        if (drawn.sum(axis=1) != self.sampling.size).any():
-            raise ValueError(
-                f"a report of this transformer holds {self.sampling.size} of its "
-                f"{len(self.fields)} fields"
-            )
+            drawn = np.array([part.are_reported(own) for part, own in pairs]).T
+            if (drawn.sum(axis=1) != self.sampling.size).any():
+                raise ValueError(
+                    f"a report of this transformer holds {self.sampling.size} of its "
+                    f"{len(self.fields)} fields"
+                )
         arrays = []
         for (part, own), rows in zip(pairs, drawn.T, strict=True):
             arrays.append(spread(part.read(own, rows), rows))
@@ -443,13 +441,15 @@ class ReportProtocol:
     def _read_sample(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
         """Read which fields each row reports."""
         n_fields = len(self.fields)
+        if len(columns) == 1:
+            return one_of(read_sampled(columns[0], n_fields), n_fields)
         chosen = np.column_stack([read_sampled(column, n_fields) for column in columns])
         if (np.diff(chosen, axis=1) <= 0).any():
             raise ValueError(
                 f"the columns {self._sampled_names} must ascend: a record makes each "
                 "report once"
             )
-        drawn = np.zeros((len(chosen), n_fields), bool)
+        drawn = np.zeros((len(chosen), n_fields), bool, order="F")
         np.put_along_axis(drawn, chosen, True, axis=1)
         return drawn
 
@@ -506,7 +506,8 @@ class ReportProtocol:
         if self.sampling is None:
             return reports
         *reports, drawn = reports
-        return [own[rows] for own, rows in zip(reports, drawn.T, strict=True)]
+        pairs = zip(reports, drawn.T, strict=True)
+        return [own[np.flatnonzero(rows)] for own, rows in pairs]
 
     @property
     def meaning(self) -> dict[str, Any]:  # numpydoc ignore=RT01
@@ -825,6 +826,17 @@ class ReportProtocol:
                 "record_id has repeated entries; a record reports once in a call"
             )
         return ids
+
+
+def _places(
+    drawn: NDArray[np.bool_], size: int, dtype: np.dtype[Any]
+) -> NDArray[np.integer]:
+    """Return the places of the `size` fields that each row reports, ascending."""
+    if size == 1:
+        numbers = np.arange(drawn.shape[1], dtype=dtype)
+        places: NDArray[np.integer] = numbers @ drawn.T
+        return places.reshape(-1, 1)
+    return np.nonzero(drawn)[1].reshape(len(drawn), size).astype(dtype)
 
 
 def _joined(

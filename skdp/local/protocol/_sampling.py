@@ -39,11 +39,13 @@ class Sampling:
         # Systematic sampling: the weights, times `size`, are laid end to end in a random order, and those are taken
         # that hold one of `size` points, a whole sum of weights apart, whose start is uniform. No weight holds two.
         total, n = sum(self.weights), len(self.weights)
-        start = uniform_integers(source, total, n_rows).astype(np.int64)
+        start = uniform_integers(source, total, n_rows)
         if self.size == 1:
             # The one that holds the start, in any order.
-            chosen = np.searchsorted(np.cumsum(self.weights), start, side="right")
-            return chosen[:, np.newaxis] == np.arange(n)
+            ends = np.cumsum(self.weights)
+            chosen = start if total == n else np.searchsorted(ends, start, "right")
+            return one_of(chosen, n)
+        start = start.astype(np.int64)
         words = np.column_stack(
             [source.bytes(8 * n_rows).view("<u8") for _ in range(n)]
         )
@@ -51,9 +53,16 @@ class Sampling:
         ends = np.cumsum(np.array(self.weights)[order] * self.size, axis=1)
         passed = (ends - start[:, np.newaxis] - 1) // total + 1
         passed = np.pad(passed, ((0, 0), (1, 0)))
-        drawn = np.empty((n_rows, n), bool)
+        drawn = np.empty((n_rows, n), bool, order="F")
         np.put_along_axis(drawn, order, np.diff(passed, axis=1) > 0, axis=1)
         return drawn
+
+
+def one_of(chosen: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
+    """Return in which column each row has its number: (n_rows, n), where columns are contiguous."""
+    numbers = np.arange(n, dtype=chosen.dtype)
+    drawn: NDArray[np.bool_] = (chosen == numbers[:, np.newaxis]).T
+    return drawn
 
 
 def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
