@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._large_tables import openers
-from skdp.coding import held_by, library_of
+from skdp.coding import held_by
 from skdp.notes import ATTRS_KEY as ATTRS_KEY
 from skdp.notes import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.notes import RELEASES_KEY as RELEASES_KEY
@@ -43,6 +43,8 @@ class Table:
     native: Any
     persons: NDArray[np.intp] | None = None
     """The number of the person of each row, where several rows may be one's."""
+    has_dtypes: bool = True
+    """Whether the input had dtypes; those of a list of rows are inferred from its values."""
 
     def take(self, places: NDArray[np.intp]) -> Self:
         """Return some rows, as columns; `native` is that of all rows."""
@@ -118,67 +120,18 @@ def _take_arrow(column: Any, places: Any) -> Any:
     return column.take(places)
 
 
-def rows_of(table: Any, rows: NDArray[np.bool_], places: Sequence[int]) -> Any:
-    """Return some columns of some rows."""
-    parts = read_table(table)
-    columns = [parts.columns[place] for place in places]
-    names = [parts.names[place] for place in places]
-    return take_rows(parts.rebuild(columns, names), np.flatnonzero(rows))
-
-
-def side_by_side(
-    tables: Sequence[Any], names: Sequence[Any], order: Sequence[Any]
-) -> Any:
-    """Join tables of the same rows, whose columns have these names, and put the columns in order."""
-    columns: list[Any] = []
-    for table in tables:
-        columns += read_table(table).columns
-    named_columns = dict(zip(names, columns, strict=True))
-    first = read_table(tables[0])
-    return first.rebuild([named_columns[name] for name in order], order)
-
-
-def keep_rows(table: Any, is_kept: NDArray[np.bool_]) -> Any:
-    """Make all values missing in the rows that are not kept; the dtypes do not depend on which rows are."""
-    parts = read_table(table)
-    columns = [_keep_values(column, is_kept) for column in parts.columns]
-    return parts.rebuild(columns, parts.names)
-
-
-def _keep_values(column: Any, is_kept: NDArray[np.bool_]) -> Any:
-    library = library_of(column)
-    if library == "polars":
-        import polars
-
-        return column.zip_with(polars.Series(is_kept), column.clear(len(column)))
-    if library == "pyarrow":
-        import pyarrow
-
-        return _take_arrow(
-            column, pyarrow.array(np.arange(len(is_kept)), mask=~is_kept)
-        )
-    kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else ""
-    if kind in ("i", "u"):
-        return np.where(is_kept, column.astype(float), np.nan)
-    if kind == "f":
-        return np.where(is_kept, column, np.nan)
-    if library == "numpy" or kind in ("b", "O"):
-        return np.where(is_kept, column.astype(object), _MISSING)
-    places = np.where(is_kept, np.arange(len(is_kept)), -1)
-    return column.array.take(places, allow_fill=True)
-
-
-_MISSING: Any = None
-
-
 def missing_for_nan(table: Any) -> Any:
     """Make the NaN of numbers missing, in libraries where a NaN is another value."""
     if isinstance(table, np.ndarray | pd.DataFrame):
         return table
     frame = nw.from_native(table, eager_only=True)
-    columns = [nw.col(name) for name in frame.columns]
-    numbers = [nw.when(~column.is_nan()).then(column) for column in columns]
-    return frame.select(*numbers).to_native()
+    columns = []
+    for name in frame.columns:
+        column = nw.col(name)
+        if frame.schema[name].is_float():
+            column = nw.when(~column.is_nan()).then(column)
+        columns.append(column)
+    return frame.select(*columns).to_native()
 
 
 def without_unused_levels(index: pd.Index) -> pd.Index:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -48,9 +49,10 @@ def read_input(
         raise TypeError(
             f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it"
         )
+    has_dtypes = hasattr(X, "__array__")
     if not issparse(X):
         array = _read_rows(X)
-        if isinstance(X, np.ndarray) or not hasattr(X, "__array__"):
+        if isinstance(X, np.ndarray) or not has_dtypes:
             X = array
     array = validate_data(
         estimator,
@@ -60,7 +62,7 @@ def read_input(
         ensure_all_finite=False,
         ensure_min_samples=least,
     )
-    return read_table(array)
+    return replace(read_table(array), has_dtypes=has_dtypes)
 
 
 def _refuse_masked(values: Any) -> None:
@@ -244,12 +246,19 @@ def check_same_order(X: Any, column: Any, what: str) -> None:
     is_indexed = isinstance(column, pd.DataFrame | pd.Series)
     if not is_indexed or not isinstance(X, pd.DataFrame) or len(X) != len(column):
         return
-    if not X.index.equals(column.index) and _are_permuted(X.index, column.index):
-        raise ValueError(
-            f"{what} has the labels of X in another order, and rows are read by "
-            f"position: reindex it like X, by {what}.reindex(X.index), or pass "
-            f"{what}.to_numpy() if its rows are in the order of X"
+    if X.index.equals(column.index) or not _are_permuted(X.index, column.index):
+        return
+    in_place = f"pass {what}.to_numpy() if its rows are in the order of X"
+    advice = f": reindex it like X, by {what}.reindex(X.index), or {in_place}"
+    if not X.index.is_unique:
+        advice = (
+            ". Labels that occur twice do not say which row is which: "
+            f"{in_place}; otherwise give each row a label of its own where both are made"
         )
+    raise ValueError(
+        f"{what} has the labels of X in another order, and rows are read by position"
+        f"{advice}"
+    )
 
 
 def _are_permuted(labels: pd.Index, other_labels: pd.Index) -> bool:

@@ -101,6 +101,10 @@ def _make_array(values: Sequence[Any], dtype: np.dtype[Any] | None) -> Decode:
 
 def _array_levels(values: Sequence[Any], dtype: np.dtype[Any] | None) -> NDArray[Any]:
     kind = "" if dtype is None else dtype.kind
+    if kind == "O" and _has_numbers_and_missing(values):
+        # pandas and NumPy infer it from the values: floats of numbers of which some are
+        # missing, objects of none.
+        return _number_levels(values, np.dtype(float))
     if kind == "M":
         return np.array(values, dtype)
     if kind in ("i", "u", "f"):
@@ -113,6 +117,15 @@ def _array_levels(values: Sequence[Any], dtype: np.dtype[Any] | None) -> NDArray
     if dtype is None and all(isinstance(value, int | float) for value in values):
         return np.array(values)
     return as_objects(values)
+
+
+def _has_numbers_and_missing(values: Sequence[Any]) -> bool:
+    types = {type(value) for value in values}
+    return type(None) in types and types - {type(None)} in (
+        {int},
+        {float},
+        {int, float},
+    )
 
 
 def _number_levels(values: Sequence[Any], dtype: Any) -> NDArray[Any]:
