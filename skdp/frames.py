@@ -59,6 +59,7 @@ class Table:
         if isinstance(self.native, np.ndarray):
             return np.column_stack(_alike(columns))
         is_pandas = isinstance(self.native, pd.DataFrame)
+        # One matrix, such as that of a unary encoding, stays one block.
         if is_pandas and len(columns) == 1 and getattr(columns[0], "ndim", 1) == 2:
             index = without_unused_levels(self.native.index)
             return pd.DataFrame(columns[0], index, pd.Index(names), copy=False)

@@ -54,6 +54,7 @@ def held_by(column: Any) -> tuple[str, Any]:
     dtype = column.dtype
     if isinstance(dtype, np.dtype):
         return "numpy", column.to_numpy()
+    # Text of pandas is Arrow's where pyarrow is installed.
     if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow":
         import pyarrow
 
@@ -193,11 +194,13 @@ def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         return _polars_cells(column)
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
+        # Categories are never missing themselves.
         levels, _ = cells_of(pd.Series(dtype.categories))
         if levels.size == 0:
             return np.full(len(column), None, object), None
         codes = column.cat.codes.to_numpy()
         return take(levels, codes), codes < 0
+    # Numbers and truth values beside a mask. What is under the mask is arbitrary: zero.
     if hasattr(dtype, "numpy_dtype"):
         zero = dtype.type(0)
         values = column.to_numpy(dtype=dtype.numpy_dtype, na_value=zero)
@@ -261,6 +264,7 @@ def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
         raise ColumnError(
             f"expected numbers, got a column of dtype {name_of_dtype(column)}"
         )
+    # As Python objects, which NumPy would make of them, they would take seconds.
     if kind == _DECIMAL:
         column = _decimals_as_floats(column)
     cells, is_null = cells_of(column)
@@ -292,6 +296,7 @@ def _decimals_as_floats(column: Any) -> Any:
 
     if pyarrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    # The error of a safe cast would show the number.
     return column.cast(pyarrow.float64(), safe=False)
 
 

@@ -46,6 +46,8 @@ def _kept_decoder(
 
 
 def _decoder(values: tuple[Any, ...], library: str, dtype: Any) -> Decode:
+    # Whether a dtype can hold the values shows when they are decoded and coded again:
+    # libraries cut texts, round numbers and wrap integers without a word.
     make = _MAKERS[library]
     coder = ValueCoder(values)
     codes = np.arange(len(values))

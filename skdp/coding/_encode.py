@@ -163,45 +163,54 @@ class ValueCoder:
         return take(np.array([*self.codes.values(), self.outside], self.dtype), places)
 
     def _encode_numbers(self, array: NDArray[Any]) -> Codes:
-        codes = np.full(array.shape, self.outside, self.dtype)
         kind = "boolean" if array.dtype.kind == "b" else "number"
-        codes_of = self._codes_in(array.dtype) if self.kind == kind else {}
-        if codes_of and array.dtype.kind in "iu" and array.dtype.itemsize <= 2:
-            # Tabulate the code of every value of the dtype; a negative value indexes
-            # from the end in both.
-            table = np.full(1 << 8 * array.dtype.itemsize, self.outside, self.dtype)
-            for value, code in codes_of.items():
-                table[value] = code
-            return take(table, array)
-        if codes_of:
-            values = np.array(sorted(codes_of), array.dtype)
-            table = np.array([codes_of[value] for value in values], self.dtype)
-            for start in range(0, array.size, _BLOCK):
-                block = array[start : start + _BLOCK]
-                places = np.searchsorted(values, block)
-                np.minimum(places, values.size - 1, out=places)
-                is_known = values[places] == block
-                np.copyto(codes[start : start + _BLOCK], table[places], where=is_known)
+        code_of = self._codes_in(array.dtype) if self.kind == kind else {}
+        if not code_of:
+            codes = np.full(array.shape, self.outside, self.dtype)
+        elif array.dtype.kind in "iu" and array.dtype.itemsize <= 2:
+            codes = take(self._table_of(array.dtype, code_of), array)
+        else:
+            codes = self._search(array, code_of)
         if array.dtype.kind == "f":
             is_nan = np.isnan(array)
             if is_nan.any():
                 codes[is_nan] = self.missing
         return codes
 
+    def _table_of(self, dtype: np.dtype[Any], code_of: dict[Any, int]) -> Codes:
+        """Return the code of each number of a dtype of 8 or 16 bits."""
+        # A negative number indexes from the end, in the table as in what looks it up.
+        table = np.full(1 << 8 * dtype.itemsize, self.outside, self.dtype)
+        for number, code in code_of.items():
+            table[number] = code
+        return table
+
+    def _search(self, array: NDArray[Any], code_of: dict[Any, int]) -> Codes:
+        codes = np.full(array.shape, self.outside, self.dtype)
+        numbers = np.array(sorted(code_of), array.dtype)
+        table = np.array([code_of[number] for number in numbers], self.dtype)
+        # By blocks, so that the places stay in the cache.
+        for start in range(0, array.size, _BLOCK):
+            block = array[start : start + _BLOCK]
+            places = np.searchsorted(numbers, block)
+            np.minimum(places, numbers.size - 1, out=places)
+            is_known = numbers[places] == block
+            np.copyto(codes[start : start + _BLOCK], table[places], where=is_known)
+        return codes
+
     def _codes_in(self, dtype: np.dtype[Any]) -> dict[Any, int]:
         """Return the codes of the values that a dtype can hold, by these as the dtype holds them."""
-        codes_of: dict[Any, int] = {}
+        code_of: dict[Any, int] = {}
         for value, code in self.codes.items():
-            if not _holds(dtype, value):
-                continue
-            number = dtype.type(value)
-            if number in codes_of:
-                raise ColumnError(
-                    "two declared values are the same number in a column of dtype "
-                    f"{dtype}"
-                )
-            codes_of[number] = code
-        return codes_of
+            if _holds(dtype, value):
+                number = dtype.type(value)
+                if number in code_of:
+                    raise ColumnError(
+                        "two declared values are the same number in a column of dtype "
+                        f"{dtype}"
+                    )
+                code_of[number] = code
+        return code_of
 
     def _encode_objects(self, values: Any) -> Codes:
         return np.fromiter(self._object_codes(values), self.dtype, len(values))
@@ -214,13 +223,13 @@ class ValueCoder:
             codes = self.codes if kind == self.kind else {}
             codes_of_type |= dict.fromkeys(common_types, codes)
         for value in values:
-            codes_of = codes_of_type.get(type(value))
-            if codes_of is None:
+            code_of = codes_of_type.get(type(value))
+            if code_of is None:
                 yield self._code_of(value)
             elif value != value:  # nan
                 yield self.missing
             else:
-                yield codes_of.get(value, self.outside)
+                yield code_of.get(value, self.outside)
 
 
 def _compare_polars(column: Any, codes: dict[Any, int], outside: int) -> Codes:
