@@ -166,8 +166,8 @@ def _draft_values(
     return values
 
 
-_WHOLE_STEPS = (1, 2, 3, 4, 5, 6, 8)
 _STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+"""Round widths of bins, and their tenfold, hundredfold and so on."""
 
 
 def _cut_numbers(numbers: NDArray[np.floating], bins: int) -> Interval:
@@ -201,12 +201,10 @@ def _cut_numbers(numbers: NDArray[np.floating], bins: int) -> Interval:
 def _round_widths(least: Fraction, are_whole: bool) -> Iterator[Fraction]:
     """Yield the round widths that are at least some width, in increasing order."""
     power = len(str(least.numerator)) - len(str(least.denominator)) - 1
-    if are_whole:
-        power = max(power, 0)
     while True:
-        for step in _WHOLE_STEPS if are_whole else _STEPS:
+        for step in _STEPS:
             width = Fraction(step) * Fraction(10) ** power
-            if width >= least:
+            if width >= least and (width.denominator == 1 or not are_whole):
                 yield width
         power += 1
 
