@@ -279,6 +279,27 @@ def test_numbers_of_any_dtype(given, numbers):
 
 
 @each(
+    "truths",
+    [
+        np.array([True, False]),
+        pd.Series([True, None], dtype="boolean"),
+        pd.Series([True, None]).astype("category"),
+        pl.Series([True, None]),
+        pa.chunked_array([[True, None]]),
+        pa.chunked_array([pa.array([True, None]).dictionary_encode()]),
+        np.array([True, None], object),
+    ],
+)
+def test_truth_values_are_numbers_where_that_is_asked_for(truths):
+    assert to_numbers(truths, truth=True)[0] == 1
+    if str(getattr(truths, "dtype", "")) == "object":  # decided value by value
+        assert np.isnan(to_numbers(truths)).all()
+    else:
+        with pytest.raises(ColumnError, match="expected numbers, got a column of dtype"):
+            to_numbers(truths)
+
+
+@each(
     "data, values, missing", [(["b", "a", "b"], ["a", "b"], False), (["b", None], ["b"], True), ([2, 1], [1, 2], False)]
 )
 def test_distinct_values_are_sorted_and_say_whether_some_are_missing(make_frame, data, values, missing):
