@@ -17,8 +17,8 @@ from skdp import NumericPerturber
 from skdp.exact import exp_bounds
 from skdp.oracles import ClampedLaplace, Optimal, Windows
 from skdp.oracles.numeric import SUBSTEPS, bin_positions, estimate_frequencies, round_at_random
-from skdp.oracles.numeric import _windows_program as program
-from skdp.oracles.numeric._program import best_plan
+from skdp.oracles.numeric import _windows as program
+from skdp.oracles.numeric._optimal import best_plan
 from skdp.randomness import SecureSource, SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import floats, largest_ratio, law_of

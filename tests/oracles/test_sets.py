@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from skdp.exact import exp_bounds
-from skdp.oracles import SampledSet, SetSelection, SetUnaryEncoding, choose_set_oracle
-from skdp.oracles.sets import SET_ORACLES, pad_sets
-from skdp.oracles.sums import upper_tail
+from skdp.oracles import SET_ORACLES, SampledSet, SetSelection, SetUnaryEncoding, choose_set_oracle, pad_sets
+from skdp.oracles._sums import upper_tail
 from skdp.randomness import SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import largest_ratio
