@@ -23,6 +23,8 @@ SUBSTEPS = 1 << 16
 MAX_STEPS = 1 << 16
 """The number of steps of the finest grid."""
 
+PURE_NOISE = "epsilon = {:g} for a number is too small: the reports would be pure noise"
+
 _MAX_ROUNDS = 3_000
 _STILL = 1e-6
 """The sum of changes of the frequencies below which updates stop."""
@@ -82,14 +84,14 @@ class NumericMechanism(ABC):
     def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
     @property
-    @abstractmethod
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
         """The unbiased estimate of the position, in steps, for each report."""
+        return [Fraction(*quotient) for quotient in self.quotients]
 
     @property
+    @abstractmethod
     def quotients(self) -> list[tuple[int, int]]:  # numpydoc ignore=RT01
         """The estimates as numerators and denominators, which need not be the least: quicker than fractions."""
-        return [estimate.as_integer_ratio() for estimate in self.estimates]
 
     @cached_property
     def epsilon(self) -> float:  # numpydoc ignore=RT01
@@ -105,11 +107,9 @@ class NumericMechanism(ABC):
     def loss(self) -> PureLoss | LaplaceLoss:  # numpydoc ignore=RT01
         """The privacy loss of a report, which dominates that of all pairs of positions."""
         ratio = self.worst_ratio
-        share = (
-            Fraction(1)
-            if ratio == 1
-            else min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
-        )
+        if ratio == 1:
+            return PureLoss(self.epsilon, 1.0)
+        share = min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
         return PureLoss(self.epsilon, round_up(share))
 
     def shuffle_pair(self) -> ReportPair:
@@ -211,11 +211,9 @@ def mean_error(mechanism: NumericMechanism, inclusion: float = 1.0) -> float:
     # report over the share, plus (1 / share - 1) times the variance of the true
     # numbers.
     positions = np.arange(mechanism.steps + 1)
-    variance = (
-        mechanism.variances(positions).mean() / inclusion
-        + (1 / inclusion - 1) * positions.var()
-    )
-    return float(variance / mechanism.steps**2)
+    noise = mechanism.variances(positions).mean() / inclusion
+    sampling = (1 / inclusion - 1) * positions.var()
+    return float((noise + sampling) / mechanism.steps**2)
 
 
 def check_steps(steps: Any) -> int:
@@ -227,9 +225,7 @@ def informative_threshold(epsilon: float | Fraction, weight: Fraction) -> int:
     """Return `lie_threshold`, and refuse an epsilon at which every report is a lie."""
     threshold = lie_threshold(epsilon, weight)
     if threshold == ONE:
-        raise ValueError(
-            f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise"
-        )
+        raise ValueError(PURE_NOISE.format(float(epsilon)))
     return threshold
 
 
@@ -250,36 +246,45 @@ def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
     return np.diff(integral, axis=0) * (n_bins / steps)
 
 
+def _smoothed_update(
+    likelihoods: NDArray[np.float64],
+    repeats: NDArray[np.integer],
+    frequencies: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Update by the likelihood, and average neighbours with the weights 1, 2, 1."""
+    slopes = (repeats / (likelihoods @ frequencies)) @ likelihoods
+    updated = frequencies * slopes
+    averaged = 2 * updated
+    averaged[0] += updated[0]
+    averaged[1:] += updated[:-1]
+    averaged[:-1] += updated[1:]
+    averaged[-1] += updated[-1]
+    return averaged / averaged.sum()
+
+
 def estimate_frequencies(
     channel: NDArray[np.float64], counts: NDArray[np.integer], *, smooth: bool
 ) -> NDArray[np.float64]:
     """Estimate a distribution from reports by maximum likelihood, or smoothed ("EMS", [1]_)."""
     # .. [1] Z. Li et al. (2020). Estimating numerical distributions under local
     #    differential privacy. SIGMOD.
-    seen = counts > 0
-    likelihoods, repeats = np.ascontiguousarray(channel[:, seen].T), counts[seen]
+    is_reported = counts > 0
+    likelihoods = np.ascontiguousarray(channel[:, is_reported].T)
+    repeats = counts[is_reported]
     if not smooth:
         return likeliest_frequencies(likelihoods, repeats)
-
-    def update(frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
-        updated = frequencies * ((repeats / (likelihoods @ frequencies)) @ likelihoods)
-        averaged = 2 * updated
-        averaged[0] += updated[0]
-        averaged[1:] += updated[:-1]
-        averaged[:-1] += updated[1:]
-        averaged[-1] += updated[-1]
-        return averaged / averaged.sum()
-
     frequencies = np.full(len(channel), 1 / len(channel))
     for _ in range(_MAX_ROUNDS):
-        once = update(frequencies)
-        moved = np.abs(once - frequencies).sum()
-        if moved < _STILL:
+        once = _smoothed_update(likelihoods, repeats, frequencies)
+        change = np.abs(once - frequencies).sum()
+        if change < _STILL:
             break
-        twice = update(once)
+        twice = _smoothed_update(likelihoods, repeats, once)
         further = extrapolate(frequencies, once, twice)
-        after = update(further)
-        frequencies = after if np.abs(after - further).sum() <= moved else twice
+        updated = _smoothed_update(likelihoods, repeats, further)
+        # An extrapolation that moves on more than a plain update did is not trusted.
+        is_stable = np.abs(updated - further).sum() <= change
+        frequencies = updated if is_stable else twice
     return frequencies
 
 
@@ -335,14 +340,13 @@ class ClampedLaplace(NumericMechanism):
         self.steps = check_steps(steps)
         self.n_reports = self.steps + 1
         # Per step; beyond 50, the difference between e^-50 and 2**-64 is negligible.
-        wanted = min(check_epsilon(epsilon) / self.steps, Fraction(50))
+        per_step = min(check_epsilon(epsilon) / self.steps, Fraction(50))
         # 64 bits of 1 - a, which is about this large.
-        bits = 64 + math.ceil(1 / wanted).bit_length()
-        self.ratio = Fraction(math.ceil((1 << bits) / exp_bounds(wanted)[0]), 1 << bits)
+        n_bits = 64 + math.ceil(1 / per_step).bit_length()
+        numerator = math.ceil((1 << n_bits) / exp_bounds(per_step)[0])
+        self.ratio = Fraction(numerator, 1 << n_bits)
         if self.ratio >= 1:
-            raise ValueError(
-                f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise"
-            )
+            raise ValueError(PURE_NOISE.format(float(epsilon)))
 
     @cached_property
     def worst_ratio(self) -> Fraction:  # type: ignore[override]  # numpydoc ignore=RT01
@@ -355,80 +359,72 @@ class ClampedLaplace(NumericMechanism):
         return LaplaceLoss(self.epsilon, self.steps)
 
     def shuffle_pair(self) -> ReportPair:
-        # The squarings that give the power are rounded up.
-        ratio, power = 1 / self.ratio, Fraction(1)
+        # The squarings that give the power are rounded up to fractions of few digits.
+        power = Fraction(1)
         for bit in format(self.steps, "b"):
-            power = _rounded_up(power * power * (ratio if bit == "1" else 1))
+            square = power * power / (self.ratio if bit == "1" else 1)
+            power = Fraction(math.ceil(square * (1 << _BITS)), 1 << _BITS)
         return ReportPair.of_any(power)
 
     @property
-    def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
-        """The unbiased estimate of the position, in steps, for each report."""
+    def quotients(self) -> list[tuple[int, int]]:
         beyond = self.ratio / (1 - self.ratio)
-        return [-beyond, *map(Fraction, range(1, self.steps)), self.steps + beyond]
+        first = (-beyond).as_integer_ratio()
+        last = (self.steps + beyond).as_integer_ratio()
+        return [first, *((report, 1) for report in range(1, self.steps)), last]
 
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
         n = positions.size
-        *digits, last = _powers(self.ratio, (self.steps - 1).bit_length())
+        *digits, last = _odds(self.ratio, (self.steps - 1).bit_length())
         # d = g with probability 1 / (1 + a), otherwise -1 - g, where g is geometric:
         # P(g) = (1 - a) a^g.
-        numerator, denominator = self.ratio.as_integer_ratio()
-        negative = bernoulli_ratio(source, numerator, numerator + denominator, n)
+        above, below = self.ratio.as_integer_ratio()
+        is_negative = bernoulli_ratio(source, above, above + below, n)
         # The binary digits of g are independent: digit i is 1 with the odds a^(2^i) to
         # 1.
         gap = np.zeros(n, np.int64)
-        for digit, (numerator, denominator) in enumerate(digits):
-            gap += (
-                bernoulli_ratio(source, numerator, numerator + denominator, n).astype(
-                    np.int64
-                )
-                << digit
-            )
+        for place, (above, below) in enumerate(digits):
+            digit = bernoulli_ratio(source, above, above + below, n)
+            gap += digit.astype(np.int64) << place
         # The digits above only decide whether g reaches 2**digits >= steps, which is
         # clamped in any case.
         gap[bernoulli_ratio(source, *last, n)] = self.steps
-        return np.clip(positions + np.where(negative, -1 - gap, gap), 0, self.steps)
+        noise = np.where(is_negative, -1 - gap, gap)
+        return np.clip(positions + noise, 0, self.steps)
 
     def _row(self, position: int) -> list[Fraction]:
         a = self.ratio
-        inside = [
-            (1 - a) / (1 + a) * a ** abs(report - position)
-            for report in range(1, self.steps)
-        ]
-        return [a**position / (1 + a), *inside, a ** (self.steps - position) / (1 + a)]
+        distances = [abs(report - position) for report in range(1, self.steps)]
+        inner = [(1 - a) / (1 + a) * a**distance for distance in distances]
+        return [a**position / (1 + a), *inner, a ** (self.steps - position) / (1 + a)]
 
     def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        from scipy.signal import (
-            lfilter,
-        )  # a tenth of the time in which skdp is imported
+        # Takes a tenth of the time in which skdp is imported.
+        from scipy.signal import lfilter
 
-        a, rest = float(self.ratio), float(1 - self.ratio)
+        a = float(self.ratio)
         # Sums of a^|t - y| over the positions t on either side of a report y.
         below = lfilter([1.0], [1.0, -a], weights, axis=1)
         above = lfilter([1.0], [1.0, -a], weights[:, ::-1], axis=1)[:, ::-1]
-        spread: NDArray[np.float64] = (below + above - weights) * (rest / (1 + a))
-        spread[:, 0], spread[:, -1] = above[:, 0] / (1 + a), below[:, -1] / (1 + a)
+        spread: NDArray[np.float64] = below + above - weights
+        spread *= float(1 - self.ratio) / (1 + a)
+        spread[:, 0] = above[:, 0] / (1 + a)
+        spread[:, -1] = below[:, -1] / (1 + a)
         return spread
 
     def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
-        a, rest = float(self.ratio), float(1 - self.ratio)
-        return (
-            a / rest**2 * (2 - (a**positions + a ** (self.steps - positions)) / (1 + a))
-        )
-
-
-def _rounded_up(number: Fraction) -> Fraction:
-    """Return a number that is larger by less than 2**-_BITS, and takes few digits."""
-    return Fraction(math.ceil(number * (1 << _BITS)), 1 << _BITS)
+        a = float(self.ratio)
+        clamped = (a**positions + a ** (self.steps - positions)) / (1 + a)
+        return a / float(1 - self.ratio) ** 2 * (2 - clamped)
 
 
 @lru_cache(maxsize=8)
-def _powers(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
+def _odds(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
     """Return numerator and denominator of ratio, ratio^2, ratio^4, …: long numbers, cached for each draw."""
-    powers = [ratio.as_integer_ratio()]
+    odds = [ratio.as_integer_ratio()]
     for _ in range(squarings):
-        numerator, denominator = powers[-1]
-        powers.append((numerator**2, denominator**2))
-    return powers
+        numerator, denominator = odds[-1]
+        odds.append((numerator**2, denominator**2))
+    return odds

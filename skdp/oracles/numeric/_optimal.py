@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate, combinations
-from operator import mul
+from itertools import accumulate, combinations, compress
+from operator import itemgetter, mul, sub
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import capped_epsilon
-from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps
+from skdp.oracles.numeric._mechanism import PURE_NOISE, NumericMechanism, check_steps
 from skdp.randomness import ONE, ByteSource, uniform_integers
 
 Floats = NDArray[np.float64]
@@ -66,24 +66,20 @@ def best_plan(nodes: tuple[float, ...], epsilon: float, gap: float = 5e-4) -> Pl
         lower_bound = max(lower_bound, variance + min(least, 0.0))
         if variance - lower_bound <= gap * variance:
             break
-        costs_of_old = program.costs(prices, values, patterns)
-        limit = np.sort(costs_of_old)[
-            min(len(values), _OUTCOMES_A_NODE * len(nodes)) - 1
-        ]
-        kept = (weights > 0) | (costs_of_old <= limit)
+        old_costs = program.costs(prices, values, patterns)
+        n_kept = min(len(values), _OUTCOMES_A_NODE * len(nodes))
+        keep = (weights > 0) | (old_costs <= np.sort(old_costs)[n_kept - 1])
         improving = costs < 0
-        values = np.concatenate([values[kept], new_values[improving]])
-        patterns = np.vstack([patterns[kept], new_patterns[improving]])
+        values = np.concatenate([values[keep], new_values[improving]])
+        patterns = np.vstack([patterns[keep], new_patterns[improving]])
     used = weights > 0
     scale = program.reach**2
-    found = patterns[used]
-    balanced = _balanced(weights[used], found)
     return Plan(
-        balanced,
-        values[used] * program.reach,
-        found,
-        variance * scale,
-        lower_bound * scale,
+        weights=_balanced(weights[used], patterns[used]),
+        values=values[used] * program.reach,
+        patterns=patterns[used],
+        variance=variance * scale,
+        lower_bound=lower_bound * scale,
     )
 
 
@@ -100,46 +96,43 @@ class _Program:
 
     def __init__(self, nodes: Floats, odds: float) -> None:
         self.odds = odds
-        self.reach = (odds + 1) / (
-            odds - 1
-        )  # values are in units of those of Duchi's mechanism
-        self._nodes, self._first = nodes, len(nodes) // 2
+        # Values are in units of those of Duchi's mechanism.
+        self.reach = (odds + 1) / (odds - 1)
+        self._nodes = nodes
+        self._first = len(nodes) // 2
         upper = nodes[self._first :]
         self._moved = upper > 0
-        middles = (upper[:-1] + upper[1:]) / 2
-        self._between = (
-            middles if self._moved[0] is np.False_ else np.append(middles, 0.0)
-        )
+        self._between = (upper[:-1] + upper[1:]) / 2
+        if self._moved[0]:
+            # There is no node in the middle, where the variance is bounded, too.
+            self._between = np.append(self._between, 0.0)
         self._equal_to = np.concatenate([np.ones(len(upper)), upper[self._moved]])
         self._at_most = np.concatenate([upper, self._between]) ** 2 / self.reach**2
-        self._values = np.append(
-            np.linspace(0, 1.7, _VALUES), np.geomspace(1.75, 1e3, _VALUES // 4)
-        )
+        near = np.linspace(0, 1.7, _VALUES)
+        self._values = np.append(near, np.geomspace(1.75, 1e3, _VALUES // 4))
 
     def start(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Return Duchi's mechanism, and a report of nothing."""
-        patterns = self._nodes >= self._nodes[1:, np.newaxis]
-        return np.append(np.ones(len(patterns)), 0.0), np.vstack(
-            [patterns, np.zeros(len(self._nodes), bool)]
-        )
+        ends = self._nodes >= self._nodes[1:, np.newaxis]
+        nothing = np.zeros((1, len(self._nodes)), bool)
+        return np.append(np.ones(len(ends)), 0.0), np.vstack([ends, nothing])
 
     def solve(
         self, values: Floats, patterns: NDArray[np.bool_]
     ) -> tuple[Floats, float, tuple[Floats, ...]]:
         """Return the best weights of some outcomes, the variance, and the price of each row at all nodes."""
         weight = 1 + (self.odds - 1) * patterns
-        even, uneven = (
-            (weight + sign * weight[:, ::-1])[:, self._first :] / 2 for sign in (1, -1)
-        )
+        even = (weight + weight[:, ::-1])[:, self._first :] / 2
+        uneven = (weight - weight[:, ::-1])[:, self._first :] / 2
         square = values[:, np.newaxis] ** 2 * even
         between = (square[:, :-1] + square[:, 1:]) / 2
-        if len(self._between) == between.shape[1] + 1:
+        if len(self._between) > between.shape[1]:
             between = np.hstack([between, square[:, :1]])
-        equal = np.hstack(
-            [even, values[:, np.newaxis] * uneven[:, self._moved] * self.reach]
-        )
+        estimate = values[:, np.newaxis] * uneven[:, self._moved] * self.reach
+        equal = np.hstack([even, estimate])
+        # The last unknown is the largest variance, which is to be the least.
         largest = -np.ones((len(self._at_most), 1))
-        found = linprog(
+        solution = linprog(
             np.append(np.zeros(len(values)), 1.0),
             A_ub=np.hstack([np.hstack([square, between]).T, largest]),
             b_ub=self._at_most,
@@ -147,30 +140,27 @@ class _Program:
             b_eq=self._equal_to,
             method="highs-ds",
         )
-        if found.status != 0:
+        if solution.status != 0:
             raise RuntimeError(
-                f"the linear program of the optimal mechanism was not solved: {found.message}"
+                "the linear program of the optimal mechanism was not solved: "
+                f"{solution.message}"
             )
-        return (
-            found.x[:-1],
-            found.fun,
-            self._prices(found.eqlin.marginals, -found.ineqlin.marginals),
-        )
+        prices = self._prices(solution.eqlin.marginals, -solution.ineqlin.marginals)
+        return solution.x[:-1], solution.fun, prices
 
     def _prices(self, equal: Floats, at_most: Floats) -> tuple[Floats, ...]:
-        n, moved = (
-            len(self._nodes) - self._first,
-            np.zeros(len(self._nodes) - self._first),
-        )
-        moved[self._moved] = equal[n:]
-        squares, between = at_most[:n].copy(), at_most[n:]
-        squares[:-1] += between[: n - 1] / 2
-        squares[1:] += between[: n - 1] / 2
-        squares[0] += between[n - 1 :].sum()
+        n_upper = len(self._nodes) - self._first
+        moved = np.zeros(n_upper)
+        moved[self._moved] = equal[n_upper:]
+        squares = at_most[:n_upper].copy()
+        between = at_most[n_upper:]
+        squares[:-1] += between[: n_upper - 1] / 2
+        squares[1:] += between[: n_upper - 1] / 2
+        squares[0] += between[n_upper - 1 :].sum()
         return (
             self._everywhere(squares),
             self._everywhere(moved * self.reach, -1),
-            self._everywhere(equal[:n]),
+            self._everywhere(equal[:n_upper]),
         )
 
     def _everywhere(self, upper: Floats, sign: int = 1) -> Floats:
@@ -186,11 +176,10 @@ class _Program:
         """Return local minima of the reduced cost: values, patterns, costs; and the least cost that was met."""
         squares, moved, _ = prices
         costs = self._best_costs(prices, self._values)
-        padded = np.concatenate([[np.inf], costs, [np.inf]])
-        values, least = (
-            self._values[(costs <= padded[:-2]) & (costs <= padded[2:])],
-            costs.min(),
-        )
+        padded = np.pad(costs, 1, constant_values=np.inf)
+        is_minimum = (costs <= padded[:-2]) & (costs <= padded[2:])
+        values = self._values[is_minimum]
+        least = costs.min()
         for _ in range(4):
             weight = 1 + (self.odds - 1) * (_parts(prices, values) < 0)
             curve = weight @ squares
@@ -202,9 +191,8 @@ class _Program:
 
     def _best_costs(self, prices: tuple[Floats, ...], values: Floats) -> Floats:
         parts = _parts(prices, values)
-        best: Floats = parts.sum(axis=1) + (self.odds - 1) * np.minimum(parts, 0).sum(
-            axis=1
-        )
+        negative = np.minimum(parts, 0).sum(axis=1)
+        best: Floats = parts.sum(axis=1) + (self.odds - 1) * negative
         return best
 
     def costs(
@@ -212,9 +200,8 @@ class _Program:
     ) -> Floats:
         """Return reduced costs."""
         parts = _parts(prices, values)
-        costs: Floats = parts.sum(axis=1) + (self.odds - 1) * (parts * patterns).sum(
-            axis=1
-        )
+        likely = (parts * patterns).sum(axis=1)
+        costs: Floats = parts.sum(axis=1) + (self.odds - 1) * likely
         return costs
 
 
@@ -232,9 +219,6 @@ _MOST = Fraction(36)
 _FINE = 3.0
 """The epsilon up to which 17 nodes are enough."""
 _SMALLEST = 2.0**-50
-_PURE_NOISE = (
-    "epsilon = {:g} for a number is too small: the reports would be pure noise"
-)
 _MOST_OUTCOMES = 1 << 7
 _VALUE_BITS = 32
 
@@ -313,44 +297,42 @@ class Optimal(NumericMechanism):
         outcomes: Sequence[Sequence[int]] | None = None,
     ) -> None:
         self.steps = check_steps(steps)
-        wanted = min(capped_epsilon(epsilon), _MOST)
-        self.nodes = _nodes(self.steps, 32 if wanted > _FINE else 16)
-        most = exp_bounds(wanted)[0]
-        self.outcomes: tuple[Outcome, ...] = (
-            _rounded(self.nodes, float(wanted), most)
-            if outcomes is None
-            else _checked(outcomes, len(self.nodes))
-        )
+        capped = min(capped_epsilon(epsilon), _MOST)
+        self.nodes = _nodes(self.steps, 32 if capped > _FINE else 16)
+        most_ratio = exp_bounds(capped)[0]
+        if outcomes is None:
+            self.outcomes = _rounded(self.nodes, float(capped), most_ratio)
+        else:
+            self.outcomes = _checked(outcomes, len(self.nodes))
         self.n_reports = 2 * len(self.outcomes) + 1
-        self._shares = _shares(self.outcomes, len(self.nodes), most)
-        columns = list(zip(*self._shares, strict=True))
-        if min(map(min, columns)) <= 0:
+        self._shares = _shares(self.outcomes, len(self.nodes), most_ratio)
+        if min(map(min, self._shares)) <= 0:
             raise ValueError(
-                "outcomes must be possible at each node, and those of a node add up to less than 1"
+                "outcomes must be possible at each node, and those of a node add up to "
+                "less than 1"
             )
+        columns = zip(*self._shares, strict=True)
         self.worst_ratio = max(Fraction(max(column), min(column)) for column in columns)
-        if self.worst_ratio > most:
+        if self.worst_ratio > most_ratio:
             raise ValueError("outcomes must keep epsilon")
         self._estimates = _unbiased(self.outcomes, self._shares, self.nodes)
         self._squares = _squares(self._estimates, self._shares)
         # What a word of 64 bits must reach for each report but the first, at each node.
-        self._thresholds = np.array(
-            [[*accumulate(row[:-1])] for row in self._shares], np.uint64
-        )
+        sums = [[*accumulate(row[:-1])] for row in self._shares]
+        self._thresholds = np.array(sums, np.uint64)
 
     @property
-    def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
-        """The unbiased estimate of the position, in steps, for each report."""
-        return self._estimates
+    def quotients(self) -> list[tuple[int, int]]:
+        return [estimate.as_integer_ratio() for estimate in self._estimates]
 
     @cached_property
     def variation(self) -> Fraction:  # numpydoc ignore=RT01
         """The largest total variation distance of the reports of two nodes, of which all positions are mixtures."""
-        pairs = combinations(self._shares, 2)
-        most = max(
-            sum(max(a - b, 0) for a, b in zip(one, other, strict=True))
-            for one, other in pairs
-        )
+        most = 0
+        for one, other in combinations(self._shares, 2):
+            most = max(
+                most, sum(max(a - b, 0) for a, b in zip(one, other, strict=True))
+            )
         return Fraction(most, ONE)
 
     def parameters(self) -> dict[str, Any]:
@@ -361,72 +343,62 @@ class Optimal(NumericMechanism):
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
-        below, rest = self._below(positions)
+        below, distance = self._below(positions)
         gaps = np.diff(self.nodes)
         common = int(np.lcm.reduce(gaps))
-        up = uniform_integers(source, common, positions.size) < rest * (
-            common // gaps[below]
-        )
-        node = below + up
+        place = uniform_integers(source, common, positions.size)
+        node = below + (place < distance * (common // gaps[below]))
         words = source.bytes(8 * positions.size).view("<u8")
-        # A binary search for all records at once: always as many comparisons.
-        least, most = (
-            np.zeros(positions.size, np.int64),
-            np.full(positions.size, self.n_reports - 1),
-        )
-        for _ in range((self.n_reports - 1).bit_length()):
-            middle = (least + most) // 2
-            inside = middle < most
-            reached = inside & (
-                words >= self._thresholds[node, np.minimum(middle, self.n_reports - 2)]
-            )
-            least, most = (
-                np.where(reached, middle + 1, least),
-                np.where(inside & ~reached, middle, most),
-            )
-        return least
+        # The number of thresholds that a word reaches, bit by bit from the highest one:
+        # a binary search for all records at once, always of as many comparisons.
+        n_thresholds = self.n_reports - 1
+        reports = np.zeros(positions.size, np.int64)
+        for bit in reversed(range(n_thresholds.bit_length())):
+            candidates = reports + (1 << bit)
+            thresholds = self._thresholds[
+                node, np.minimum(candidates, n_thresholds) - 1
+            ]
+            is_reached = (candidates <= n_thresholds) & (words >= thresholds)
+            reports = np.where(is_reached, candidates, reports)
+        return reports
 
     def _below(
         self, positions: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the node below each position, not the last one, and the distance to it."""
-        below = np.clip(
-            np.searchsorted(self.nodes, positions, side="right") - 1,
-            0,
-            len(self.nodes) - 2,
-        )
+        below = np.searchsorted(self.nodes, positions, side="right") - 1
+        below = np.clip(below, 0, len(self.nodes) - 2)
         return below, positions - self.nodes[below]
 
     def _row(self, position: int) -> list[Fraction]:
-        (below,), (rest,) = self._below(np.array([position]))
+        (below,), (distance,) = self._below(np.array([position]))
         gap = int(self.nodes[below + 1] - self.nodes[below])
-        pairs = zip(self._shares[below], self._shares[below + 1], strict=True)
-        return [
-            Fraction((gap - int(rest)) * lower + int(rest) * upper, gap * ONE)
-            for lower, upper in pairs
-        ]
+        distance = int(distance)
+        row = []
+        for lower, upper in zip(
+            self._shares[below], self._shares[below + 1], strict=True
+        ):
+            share = (gap - distance) * lower + distance * upper
+            row.append(Fraction(share, gap * ONE))
+        return row
 
     def _at_nodes(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probability of each node after rounding, for each position."""
-        above = np.arange(len(self.nodes)) * np.ones((len(positions), 1))
-        exact = np.interp(positions, self.nodes, np.arange(len(self.nodes)))
-        shares: NDArray[np.float64] = np.maximum(
-            0, 1 - np.abs(above - exact[:, np.newaxis])
-        )
+        places = np.arange(len(self.nodes))
+        exact = np.interp(positions, self.nodes, places)
+        distance = np.abs(places - exact[:, np.newaxis])
+        shares: NDArray[np.float64] = np.maximum(0, 1 - distance)
         return shares
 
     def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         shares = np.array(self._shares, float) / ONE
-        spread: NDArray[np.float64] = (
-            weights @ self._at_nodes(np.arange(self.steps + 1.0)) @ shares
-        )
+        at_nodes = weights @ self._at_nodes(np.arange(self.steps + 1.0))
+        spread: NDArray[np.float64] = at_nodes @ shares
         return spread
 
     def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
-        return (
-            np.interp(positions, self.nodes, self._squares)
-            - (positions - self.steps / 2) ** 2
-        )
+        squares = np.interp(positions, self.nodes, self._squares)
+        return squares - (positions - self.steps / 2) ** 2
 
 
 def _nodes(steps: int, most: int) -> NDArray[np.int64]:
@@ -437,98 +409,86 @@ def _nodes(steps: int, most: int) -> NDArray[np.int64]:
 
 
 def _rounded(
-    nodes: NDArray[np.int64], epsilon: float, most: Fraction
+    nodes: NDArray[np.int64], epsilon: float, most_ratio: Fraction
 ) -> tuple[Outcome, ...]:
     """Solve the program, and round its solution to integers so that something is left at each node."""
     steps = int(nodes[-1])
-    plan = best_plan(
-        tuple((2 * nodes / steps - 1).tolist()),
-        min(max(epsilon, _SOLVED[0]), _SOLVED[1]),
-    )
+    least, most = _SOLVED
+    places = tuple((2 * nodes / steps - 1).tolist())
+    plan = best_plan(places, min(max(epsilon, least), most))
+    excess = float(most_ratio - 1)
+    if excess < _SMALLEST:
+        raise ValueError(PURE_NOISE.format(epsilon))
+
     # The patterns are balanced, so for another epsilon, weights and values change by a
     # factor each.
-    excess = float(most - 1)
-    if excess < _SMALLEST:
-        raise ValueError(_PURE_NOISE.format(epsilon))
-    held = plan.weights @ (plan.patterns + plan.patterns[:, ::-1].astype(float)) / 2
+    patterns = plan.patterns.astype(float)
+    held = plan.weights @ (patterns + patterns[:, ::-1]) / 2
     weights = plan.weights / (plan.weights.sum() + excess * held.mean())
-    both = (
-        plan.weights
-        * plan.values
-        @ (plan.patterns - plan.patterns[:, ::-1].astype(float))
-        / 2
-    )
-    moved = both[-1] / plan.weights.sum() * (weights.sum() * excess)
-    values = plan.values / moved
-    bits = [
-        sum(1 << node for node in np.flatnonzero(pattern).tolist())
-        for pattern in plan.patterns
-    ]
+    moved = plan.weights * plan.values @ (patterns - patterns[:, ::-1]) / 2
+    gain = moved[-1] / plan.weights.sum() * (weights.sum() * excess)
+
+    unit = steps << _VALUE_BITS - 1
+    values = [round(Fraction(value) * unit) for value in (plan.values / gain).tolist()]
+    powers = [1 << node for node in range(len(nodes))]
+    bits = [sum(compress(powers, pattern)) for pattern in plan.patterns]
     left = Fraction(1, 1 << 32)
     while left < 1:
-        whole = [
-            int(Fraction(weight) * (1 - left) * (ONE // 2))
-            for weight in weights.tolist()
-        ]
-        scaled = (
-            round(Fraction(value) * steps * (1 << _VALUE_BITS - 1))
-            for value in values.tolist()
-        )
-        outcomes = tuple(
-            one
-            for one in sorted(zip(whole, scaled, bits, strict=True), key=_value)
-            if one[0]
-        )
-        rest = [row[len(outcomes)] for row in _shares(outcomes, len(nodes), most)]
-        if min(rest) > 0 and Fraction(max(rest), min(rest)) <= most:
+        # Half of the outcomes: the others are their mirror images.
+        whole = (1 - left) * (ONE // 2)
+        heads = [int(Fraction(weight) * whole) for weight in weights.tolist()]
+        triples = sorted(zip(heads, values, bits, strict=True), key=itemgetter(1))
+        outcomes = tuple(outcome for outcome in triples if outcome[0])
+        shares = _shares(outcomes, len(nodes), most_ratio)
+        remaining = [row[len(outcomes)] for row in shares]
+        if min(remaining) > 0 and max(remaining) <= most_ratio * min(remaining):
             return outcomes
         left *= 4
-    raise ValueError(_PURE_NOISE.format(epsilon))
+    raise ValueError(PURE_NOISE.format(epsilon))
 
 
-def _value(outcome: Outcome) -> int:
-    return outcome[1]
+def _is_triple(outcome: Any) -> bool:
+    if not isinstance(outcome, Sequence) or len(outcome) != 3:
+        return False
+    return all(type(number) is int for number in outcome)
 
 
 def _checked(outcomes: Any, n_nodes: int) -> tuple[Outcome, ...]:
     """Check outcomes of others."""
-    read = [*outcomes] if isinstance(outcomes, Sequence) else []
-    if not 0 < len(read) <= _MOST_OUTCOMES or not all(
-        isinstance(one, Sequence)
-        and len(one) == 3
-        and all(type(number) is int for number in one)
-        for one in read
-    ):
+    triples = [*outcomes] if isinstance(outcomes, Sequence) else []
+    if not 0 < len(triples) <= _MOST_OUTCOMES or not all(map(_is_triple, triples)):
         raise TypeError(
             f"outcomes must be 1 to {_MOST_OUTCOMES:,} triples of whole numbers"
         )
-    limits = ONE, 1 << 128, (1 << n_nodes) - 1
-    if not all(
-        0 <= number <= limit
-        for one in read
-        for number, limit in zip(one, limits, strict=True)
-    ):
-        raise ValueError(
-            "outcomes must be weights below 1, values that are not too large, and nodes of the grid"
-        )
-    return tuple((int(weight), int(value), int(nodes)) for weight, value, nodes in read)
+    most = (ONE, 1 << 128, (1 << n_nodes) - 1)
+    checked = []
+    for weight, value, nodes in triples:
+        if not (
+            0 <= weight <= most[0] and 0 <= value <= most[1] and 0 <= nodes <= most[2]
+        ):
+            raise ValueError(
+                "outcomes must be weights below 1, values that are not too large, and "
+                "nodes of the grid"
+            )
+        checked.append((weight, value, nodes))
+    return tuple(checked)
 
 
 def _shares(
     outcomes: Sequence[Outcome], n_nodes: int, most: Fraction
 ) -> list[list[int]]:
     """Return the probability of each report at each node, in units of 2**-64: mirror images, the rest, outcomes."""
-    likely = [int(weight * most) for weight, _, _ in outcomes]
     rows = []
     for node in range(n_nodes):
-        mirrored, own = (
-            [
-                high if pattern >> place & 1 else low
-                for (low, _, pattern), high in zip(outcomes, likely, strict=True)
-            ]
-            for place in (n_nodes - 1 - node, node)
-        )
-        rows.append([*reversed(mirrored), ONE - sum(mirrored) - sum(own), *own])
+        own = []
+        mirrored = []
+        for weight, _, pattern in outcomes:
+            likely = int(weight * most)
+            mirror = n_nodes - 1 - node
+            own.append(likely if pattern >> node & 1 else weight)
+            mirrored.append(likely if pattern >> mirror & 1 else weight)
+        remaining = ONE - sum(mirrored) - sum(own)
+        rows.append([*reversed(mirrored), remaining, *own])
     return rows
 
 
@@ -536,34 +496,24 @@ def _unbiased(
     outcomes: Sequence[Outcome], shares: list[list[int]], nodes: NDArray[np.int64]
 ) -> list[Fraction]:
     """Correct the values of a few outcomes so that all estimates are unbiased, and return them."""
-    n, middle = len(outcomes), Fraction(int(nodes[-1]), 2)
+    n = len(outcomes)
+    last = int(nodes[-1])
+    middle = Fraction(last, 2)
     values = [Fraction(value, 1 << _VALUE_BITS) for _, value, _ in outcomes]
-    upper = [
-        node for node in range(len(nodes)) if 2 * int(nodes[node]) > int(nodes[-1])
-    ]
-    # The value of an outcome counts as much as its own probability exceeds that of its
-    # mirror image.
-    excess = [
-        [
-            own - other
-            for own, other in zip(
-                shares[i][n + 1 :], reversed(shares[i][:n]), strict=True
-            )
-        ]
-        for i in upper
-    ]
-    missing = [
-        (int(nodes[i]) - middle) * ONE
-        - sum(own * value for own, value in zip(row, values, strict=True))
-        for i, row in zip(upper, excess, strict=True)
-    ]
-    for place, change in _solved(excess, missing).items():
+    table = []
+    missing = []
+    for node, row in zip(nodes.tolist(), shares, strict=True):
+        if 2 * node <= last:
+            continue
+        # The value of an outcome counts as much as its own probability exceeds that of
+        # its mirror image.
+        excess = list(map(sub, row[n + 1 :], reversed(row[:n])))
+        table.append(excess)
+        missing.append((node - middle) * ONE - sum(map(mul, excess, values)))
+    for place, change in _solved(table, missing).items():
         values[place] += change
-    return [
-        *(middle - value for value in reversed(values)),
-        middle,
-        *(middle + value for value in values),
-    ]
+    lower = [middle - value for value in reversed(values)]
+    return [*lower, middle, *(middle + value for value in values)]
 
 
 def _squares(estimates: list[Fraction], shares: list[list[int]]) -> NDArray[np.float64]:
@@ -575,20 +525,20 @@ def _squares(estimates: list[Fraction], shares: list[list[int]]) -> NDArray[np.f
 
 def _solved(table: list[list[int]], wanted: list[Fraction]) -> dict[int, Fraction]:
     """Solve equations exactly, in as many unknowns as there are equations: those with the largest pivots."""
-    rows = [
-        [*map(Fraction, row), value] for row, value in zip(table, wanted, strict=True)
-    ]
-    chosen: dict[int, int] = {}
+    rows = []
+    for coefficients, value in zip(table, wanted, strict=True):
+        rows.append([*map(Fraction, coefficients), value])
+    equation_of: dict[int, int] = {}
     for equation, row in enumerate(rows):
         pivot = max(range(len(row) - 1), key=lambda column: abs(row[column]))
         if row[pivot] == 0:
             raise ValueError("outcomes must let the position be estimated without bias")
-        chosen[pivot] = equation
-        rows[equation] = row = [number / row[pivot] for number in row]
-        for other, numbers in enumerate(rows):
-            if other != equation and (factor := numbers[pivot]):
-                rows[other] = [
-                    number - factor * own
-                    for number, own in zip(numbers, row, strict=True)
-                ]
-    return {column: rows[equation][-1] for column, equation in chosen.items()}
+        equation_of[pivot] = equation
+        scaled = [number / row[pivot] for number in row]
+        rows[equation] = scaled
+        for index, numbers in enumerate(rows):
+            factor = numbers[pivot]
+            if index != equation and factor:
+                changes = [factor * number for number in scaled]
+                rows[index] = list(map(sub, numbers, changes))
+    return {unknown: rows[equation][-1] for unknown, equation in equation_of.items()}
