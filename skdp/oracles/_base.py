@@ -426,12 +426,12 @@ def support_variance(
     """Return the variance of the estimates of true counts."""
     n = np.asarray(n, float)
     gain = p - q
-    inside = np.clip(np.asarray(counts, float), 0, n)
+    clipped = np.clip(np.asarray(counts, float), 0, n)
     if gain == 0:
-        return np.full(inside.shape, np.inf)
-    own = float(p * (1 - p) / gain**2)
-    other = float(q * (1 - q) / gain**2)
-    return inside * own + (n - inside) * other
+        return np.full(clipped.shape, np.inf)
+    true_variance = float(p * (1 - p) / gain**2)
+    false_variance = float(q * (1 - q) / gain**2)
+    return clipped * true_variance + (n - clipped) * false_variance
 
 
 def hashed_support(inner: SupportCounts, family: Any) -> tuple[Fraction, Fraction]:

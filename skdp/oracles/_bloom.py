@@ -100,9 +100,10 @@ class BloomRandomizer:
 
     def losses(self, *, permanent: bool) -> tuple[PureLoss, ...]:
         """Return the losses of the permanent bits, or of one report, which dominate those of all pairs of values."""
-        # A bit that is set for the first value only and one that is set for the second only are, together, a report
-        # whose two informative outcomes have the ratio of both, and as total variation the difference of their
-        # probabilities. A bit without a counterpart is a part of such a report.
+        # A bit that is set for the first value only and one that is set for the second
+        # only are, together, a report whose two informative outcomes have the ratio of
+        # both, and as total variation the difference of their probabilities. A bit
+        # without a counterpart is a part of such a report.
         flip = Fraction(self.flip, ONE)
         on = 1 - flip if permanent else self.on
         off = flip if permanent else self.off
@@ -126,13 +127,16 @@ class BloomRandomizer:
     ) -> NDArray[np.bool_]:
         """Return the Bloom filters of values."""
         self.check_size(len(values))
-        places_of: dict[tuple[int, bytes], NDArray[np.intp]] = {}
+        # Each pair of a cohort and a value is hashed once.
+        numbers: dict[tuple[int, bytes], int] = {}
+        pair_of_row = np.empty(len(values), np.intp)
+        for row, pair in enumerate(zip(cohorts.tolist(), values, strict=True)):
+            pair_of_row[row] = numbers.setdefault(pair, len(numbers))
+        places = np.empty((len(numbers), self.n_hashes), np.intp)
+        for (cohort, value), number in numbers.items():
+            places[number] = self.places(cohort, value)
         bits = np.zeros((len(values), self.n_bits), bool)
-        for row, cohort, value in zip(bits, cohorts.tolist(), values, strict=True):
-            places = places_of.get((cohort, value))
-            if places is None:
-                places = places_of[cohort, value] = self.places(cohort, value)
-            row[places] = True
+        np.put_along_axis(bits, places[pair_of_row], True, axis=1)
         return bits
 
     def check_size(self, n: int) -> None:
@@ -146,9 +150,10 @@ class BloomRandomizer:
         flat = bits.reshape(-1)
         for start in range(0, flat.size, BLOCK):
             block = flat[start : start + BLOCK]
-            low = bernoulli(source, self.heads[0], block.size)
+            reported = bernoulli(source, self.heads[0], block.size)
             high = bernoulli(source, self.heads[1], block.size)
-            block[:] = np.where(block, high, low)
+            np.copyto(reported, high, where=block)
+            block[:] = reported
         return bits.view(np.uint8)
 
     def channel(

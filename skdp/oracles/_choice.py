@@ -41,11 +41,14 @@ def names_with(ability: str) -> tuple[str, ...]:
 
 
 def make_first_round(
-    name: str, k: int, epsilon: float | Fraction, again: float | Fraction | None
+    name: str,
+    k: int,
+    epsilon: float | Fraction,
+    report_epsilon: float | Fraction | None,
 ) -> FrequencyOracle:
     """Return the oracle of a name, for reports to which a second round of noise may be added."""
-    if again is not None and name == "local_hashing":
-        return hashing_for_two_rounds(k, epsilon, again)
+    if report_epsilon is not None and name == "local_hashing":
+        return hashing_for_two_rounds(k, epsilon, report_epsilon)
     return ORACLES[name](k, epsilon)
 
 
@@ -119,7 +122,11 @@ def least_error_name(
     """Return the name of the candidate with the least error of those that fit."""
     fitting = list(candidates)
     if max_report_bytes is not None:
-        fitting = [one for one in candidates if one.report_bytes <= max_report_bytes]
+        fitting = [
+            candidate
+            for candidate in candidates
+            if candidate.report_bytes <= max_report_bytes
+        ]
     if not fitting:
         names = ", ".join(candidate.name for candidate in candidates)
         least = min(candidate.report_bytes for candidate in candidates)
@@ -130,19 +137,21 @@ def least_error_name(
     return min(fitting, key=attrgetter("error")).name
 
 
-# Without the cache, half of the time of a fit on few rows. The classes are a part of the
-# key, as a name may be registered again.
+# Without the cache, half of the time of a fit on few rows. The classes are a part of
+# the key, as a name may be registered again.
 @lru_cache(maxsize=512)
 def _candidates(
     k: int,
     epsilon: Fraction,
-    again: Fraction | None,
+    report_epsilon: Fraction | None,
     among: tuple[tuple[str, Any], ...],
 ) -> tuple[Candidate, ...]:
     candidates = []
     for name, _ in among:
-        oracle = make_first_round(name, k, epsilon, again)
-        reported = oracle if again is None else two_rounds(oracle, again)
+        oracle = make_first_round(name, k, epsilon, report_epsilon)
+        reported = (
+            oracle if report_epsilon is None else two_rounds(oracle, report_epsilon)
+        )
         error = (oracle.error_floor, reported.mean_squared_error)
         candidates.append(Candidate(name, oracle.report_bytes, error))
     return tuple(candidates)

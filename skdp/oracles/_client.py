@@ -30,7 +30,8 @@ class Draws:
 
     def uniform(self, high: int) -> int:
         """Draw an integer, uniform below `high`."""
-        # As many bits as `high` - 1 has, the highest ones of the fewest bytes, again until the number is below `high`.
+        # As many bits as `high` - 1 has, the highest ones of the fewest bytes, again
+        # until the number is below `high`.
         n_bits = (high - 1).bit_length()
         n_bytes = -(-n_bits // 8)
         while True:
@@ -94,7 +95,8 @@ def client_report(
 def _response(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     word = draws.uniform(1 << sampler["word_bits"])
     quotient, remainder = divmod(word, sampler["k"])
-    # A coin and a uniform value are drawn always: time must not tell whether they decide.
+    # A coin and a uniform value are drawn always: time must not tell whether they
+    # decide.
     is_lie = draws.coin(int(sampler["threshold"]))
     lie = draws.uniform(sampler["k"])
     if quotient < sampler["bound"]:
@@ -105,16 +107,17 @@ def _response(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
 
 
 def _bits(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
-    own = int(sampler["p"])
-    other = int(sampler["q"])
-    heads = [own if value == code else other for value in range(sampler["k"])]
+    p = int(sampler["p"])
+    q = int(sampler["q"])
+    heads = [p if value == code else q for value in range(sampler["k"])]
     return [int(draws.coin(threshold)) for threshold in heads]
 
 
 def _subset(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     k = sampler["k"]
     is_lie = draws.coin(int(sampler["lie"]))
-    # The first places of a shuffle; without a lie, the first draw gives way to the true value.
+    # The first places of a shuffle; without a lie, the first draw gives way to the true
+    # value.
     order = list(range(k))
     for place in range(sampler["size"]):
         chosen = place + draws.uniform(k - place)

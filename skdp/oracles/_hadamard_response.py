@@ -86,19 +86,19 @@ class HadamardResponse(FrequencyOracle):
             self._set_blocks(choice, capped)
             errors.append(self.mean_squared_error)
         self._set_blocks(choices[errors.index(min(errors))], capped)
+        # Support probabilities of values of the true value's block; `estimate` is the signed
+        # form, for all blocks.
+        any_block = self.lie / (2 * self.n_blocks)
+        self.p = 1 - self.lie + any_block
+        self.q = (1 - self.lie) / 2 + any_block
 
     def _set_blocks(self, n_blocks: int, epsilon: Fraction) -> None:
         """Set the number of blocks, and what follows from it."""
         self.n_blocks = n_blocks
-        # The least power of two with enough rows, without the first, for a block's
-        # values.
+        # The least power of two with enough rows, without the first, for a block's values.
         self.block_size = 1 << (-(-self.k // n_blocks)).bit_length()
         self._lie = lie_threshold(epsilon, 2 * n_blocks)
         self.lie = Fraction(self._lie, ONE)
-        # Support probabilities of values of the true value's block; `estimate` is the
-        # signed form, for all blocks.
-        self.p = 1 - self.lie + self.lie / (2 * n_blocks)
-        self.q = (1 - self.lie) / 2 + self.lie / (2 * n_blocks)
 
     @property
     def n_indices(self) -> int:  # numpydoc ignore=RT01
@@ -116,9 +116,9 @@ class HadamardResponse(FrequencyOracle):
         half = self.block_size // 2
         low = self.lie / self.n_indices
         high = low + (1 - self.lie) / half
-        both = 0 if self.k >= self.block_size else half // 2
-        own = half - both
-        counts = (own, own, both, self.n_indices - 2 * own - both)
+        n_both = 0 if self.k >= self.block_size else half // 2
+        n_one = half - n_both
+        counts = (n_one, n_one, n_both, self.n_indices - 2 * n_one - n_both)
         return ReportPair.of_support(high, low, counts)
 
     @property
@@ -132,9 +132,9 @@ class HadamardResponse(FrequencyOracle):
         # For uniform data, if B > 1.
         if self.lie == 1:
             return math.inf
-        same, other = self.square_means
+        same_block, other_block = self.square_means
         together = self._share_with_equals
-        return same * together + other * (1 - together) - 1 / self.k
+        return same_block * together + other_block * (1 - together) - 1 / self.k
 
     @property
     def square_means(self) -> tuple[float, float]:  # numpydoc ignore=RT01
@@ -142,8 +142,8 @@ class HadamardResponse(FrequencyOracle):
         if self.lie == 1:
             return math.inf, math.inf
         gain = (1 - self.lie) ** 2
-        other = self.lie / self.n_blocks
-        return float((1 - self.lie + other) / gain), float(other / gain)
+        any_block = self.lie / self.n_blocks
+        return float((1 - self.lie + any_block) / gain), float(any_block / gain)
 
     @property
     def _share_with_equals(self) -> float:
@@ -186,12 +186,12 @@ class HadamardResponse(FrequencyOracle):
         drawn = uniform_integers(source, self.n_indices, codes.size).astype(np.uint32)
         lies = bernoulli(source, self._lie, codes.size)
         first, row = self._rows(codes)
-        inside = drawn & np.uint32(self.block_size - 1)
+        index = drawn & np.uint32(self.block_size - 1)
         # Flipping a bit that is set in the row turns an index that does not support the
         # value into one that does.
-        odd = np.bitwise_count(inside & row) & 1
-        inside ^= (row & (np.uint32(0) - row)) * odd
-        return np.where(lies, drawn, first + inside)
+        odd = np.bitwise_count(index & row) & 1
+        index ^= (row & (np.uint32(0) - row)) * odd
+        return np.where(lies, drawn, first + index)
 
     def _check_reports(self, reports: NDArray[Any]) -> None:
         if reports.ndim != 1 or reports.dtype.kind not in "iu":
@@ -251,17 +251,17 @@ class HadamardResponse(FrequencyOracle):
         if self.lie == 1:
             return np.full(self.k, np.inf)
         counts = np.asarray(counts, float)
-        inside = np.clip(counts, 0, n)
+        clipped = np.clip(counts, 0, n)
         # Sum over a block first, then clip: the errors of estimates cancel.
         block = self._blocks()
-        together = np.clip(np.bincount(block, weights=counts)[block], inside, n)
-        same, other = self.square_means
-        return same * together + other * (n - together) - inside
+        together = np.clip(np.bincount(block, weights=counts)[block], clipped, n)
+        same_block, other_block = self.square_means
+        return same_block * together + other_block * (n - together) - clipped
 
     def second_moments(self) -> NDArray[np.float64]:
         block = self._blocks()
-        same, other = self.square_means
-        return np.where(block[:, np.newaxis] == block, same, other)
+        same_block, other_block = self.square_means
+        return np.where(block[:, np.newaxis] == block, same_block, other_block)
 
     def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
         # A report adds 1, -1 or 0 to a value. For the true one, -1 has the probability
@@ -279,18 +279,21 @@ class HadamardResponse(FrequencyOracle):
         return self._channel(np.arange(self.k))
 
     def _channel(self, codes: NDArray[np.integer]) -> list[list[Fraction]]:
-        other = self.lie / self.n_indices
-        own = other + (1 - self.lie) * 2 / self.block_size
+        low = self.lie / self.n_indices
+        high = low + (1 - self.lie) * 2 / self.block_size
         supported = self.supports(np.arange(self.n_indices)).T[codes]
-        return [[own if mark else other for mark in row] for row in supported]
+        return [[high if mark else low for mark in row] for row in supported]
 
 
 def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Multiply each row by the Hadamard matrix in Sylvester's order, in O(b log b)."""
     out = rows.astype(np.int64)
+    spare = np.empty_like(out)
     half = rows.shape[1] // 2
     for _ in range(half.bit_length()):
         even = out[:, ::2]
         odd = out[:, 1::2]
-        out = np.concatenate([even + odd, even - odd], axis=1)
+        np.add(even, odd, out=spare[:, :half])
+        np.subtract(even, odd, out=spare[:, half:])
+        out, spare = spare, out
     return out

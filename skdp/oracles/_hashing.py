@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from skdp.oracles._base import (
     capped_epsilon,
     check_size,
     hashed_support,
+    pure_error,
 )
 from skdp.oracles._hadamard_response import HadamardResponse, walsh_hadamard
 from skdp.oracles._randomized_response import RandomizedResponse
@@ -240,10 +242,12 @@ class QuadraticHash:
         self, functions: NDArray[Any], codes: NDArray[Any]
     ) -> NDArray[np.unsignedinteger]:
         values = codes.astype(np.uint64)
-        square, linear, constant = np.moveaxis(self.coefficients[functions], -1, 0)
+        square = self.coefficients[functions, 0]
+        linear = self.coefficients[functions, 1]
+        constant = self.coefficients[functions, 2]
         residues = _residues(_residues(square * values + linear) * values + constant)
-        # Compute the remainder from the quotient: NumPy vectorises division by a
-        # scalar, but not the remainder.
+        # Compute the remainder from the quotient: NumPy vectorises division by a scalar, but
+        # not the remainder.
         g = np.uint64(self.g)
         buckets = residues - residues // g * g
         return buckets.astype(np.min_scalar_type(self.g - 1))
@@ -358,7 +362,7 @@ class LinearHash:
             for place, word in enumerate(part.T):
                 half = 1 << place
                 words[half : 2 * half] = words[:half] ^ word
-            weights = signs[:, differences[start : start + step]]
+            weights = np.take(signs, differences[start : start + step], axis=1)
             total = np.bincount(words.ravel(), weights.ravel(), minlength=n_tails)
             sums += total.astype(np.int64)  # whole numbers: exact
         return walsh_hadamard(sums)[0] >> self.r
@@ -444,27 +448,25 @@ class LocalHashing(FrequencyOracle):
         self.k = check_size(k, most=(1 << 31) - 2)
         capped = capped_epsilon(epsilon)
         if n_buckets is None:
-            # The best number in floats, for equal buckets; exact errors decide between
-            # it and its neighbours.
+            # The best number in floats, for equal buckets; exact errors decide between it and
+            # its neighbours.
             best = _best_buckets(self.k, float(capped))
             most = min(max(2, self.k), MOST_BUCKETS)
             choices = sorted({min(max(2, g), most) for g in (best - 1, best, best + 1)})
         else:
             choices = [check_size(n_buckets, most=MOST_BUCKETS, name="n_buckets")]
-        errors = []
+        candidates = []
         for g in choices:
-            self._set_buckets(g, capped)
-            errors.append(self.mean_squared_error)
-        self._set_buckets(choices[errors.index(min(errors))], capped)
-
-    def _set_buckets(self, n_buckets: int, epsilon: Fraction) -> None:
-        """Set the number of buckets, and what follows from it."""
-        self.n_buckets = n_buckets
-        self.hash_family = AffineHash(self.k, n_buckets)
-        self._set_inner(RandomizedResponse(n_buckets, epsilon))
+            inner = RandomizedResponse(g, capped)
+            family = AffineHash(self.k, g)
+            error = pure_error(self.k, *hashed_support(inner, family))
+            candidates.append((error, inner, family))
+        _, inner, self.hash_family = min(candidates, key=itemgetter(0))
+        self._set_inner(inner)
 
     def _set_inner(self, inner: RandomizedResponse) -> None:
         self._inner = inner
+        self.n_buckets = inner.k
         self.p, self.q = hashed_support(inner, self.hash_family)
 
     @property
@@ -513,8 +515,8 @@ class LocalHashing(FrequencyOracle):
         }
 
     def parameters(self) -> dict[str, Any]:
-        own = {"n_buckets": self.n_buckets, "prime": self.hash_family.prime}
-        return super().parameters() | own
+        numbers = {"n_buckets": self.n_buckets, "prime": self.hash_family.prime}
+        return super().parameters() | numbers
 
     def report(
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
@@ -711,8 +713,10 @@ class CountMeanSketch(FrequencyOracle):
         """
         if self.inner.lie == 1:
             return math.inf
-        same, other = self._squares()
-        return float(same / self.k + other * (1 - 1 / self.k) - 1 / self.k)
+        true_square, false_square = self._squares()
+        return float(
+            true_square / self.k + false_square * (1 - 1 / self.k) - 1 / self.k
+        )
 
     @property
     def error_floor(self) -> float:  # numpydoc ignore=RT01
@@ -822,33 +826,33 @@ class CountMeanSketch(FrequencyOracle):
     def _squares(self) -> tuple[float, float]:
         """Return the mean square of an entry of `unbiased` for the true value, and for another one."""
         meet = float(self.hash_family.collision)
-        same, outside = self.inner.square_means
+        same_block, other_block = self.inner.square_means
         # The bucket of another value is any other bucket.
         together = self.inner.share_together
-        apart = together * same + (1 - together) * outside
-        other = meet * same + (1 - meet) * apart
+        other_bucket = together * same_block + (1 - together) * other_block
+        other_value = meet * same_block + (1 - meet) * other_bucket
         # Before the correction, the mean is 1 for the true value and c for another one.
         gain = (1 - meet) ** 2
-        return (same - 2 * meet + meet**2) / gain, (other - meet**2) / gain
+        return (same_block - 2 * meet + meet**2) / gain, (other_value - meet**2) / gain
 
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
         if self.inner.lie == 1:
             return np.full(self.k, np.inf)
-        inside = np.clip(np.asarray(counts, float), 0, n)
-        same, other = self._squares()
+        clipped = np.clip(np.asarray(counts, float), 0, n)
+        true_square, false_square = self._squares()
         meet = float(self.hash_family.collision)
-        squares = inside * np.maximum(inside - 1, 0)
+        squares = clipped * np.maximum(clipped - 1, 0)
         # Capped at that of a single value: the sum of squares of a million noisy
         # estimates would be far larger.
         pairs = np.minimum(squares.sum() - squares, n * (n - 1))
         collisions = pairs * meet / (self.n_functions * (1 - meet))
-        return inside * (same - 1) + (n - inside) * other + collisions
+        return clipped * (true_square - 1) + (n - clipped) * false_square + collisions
 
     def second_moments(self) -> NDArray[np.float64]:
         if self.inner.lie == 1:
             return np.full((self.k, self.k), np.inf)
-        same, other = self._squares()
-        return np.where(np.eye(self.k, dtype=bool), same, other)
+        true_square, false_square = self._squares()
+        return np.where(np.eye(self.k, dtype=bool), true_square, false_square)
 
     def channel(self, function: int = 0) -> list[list[Fraction]]:
         """Return the exact probability of each index given each value and the public function.

@@ -31,16 +31,20 @@ Floats = NDArray[np.float64]
 
 def likeliest_frequencies(likelihoods: Floats, repeats: NDArray[Any]) -> Floats:
     """Return the frequencies of maximum likelihood, up to `TOLERANCE`."""
-    # The log-likelihood is concave, so its slopes bound the distance from its maximum: with the mixture m of each
-    # report, no frequencies have one larger by more than ``n (max_x mean(likelihood_x / m) - 1)``. Iterative Bayesian
-    # updates (EM, [1]_), extrapolated ([2]_), take few steps where the reports are informative. Elsewhere Newton steps
-    # follow, each the solution of a quadratic problem with the constraints of frequencies ([3]_).
-    # .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
-    #    algorithms. PODS.
-    # .. [2] R. Varadhan, C. Roland (2008). Simple and globally convergent methods for accelerating the convergence of
-    #    any EM algorithm. Scandinavian Journal of Statistics 35(2).
-    # .. [3] Y. Wang (2007). On fast computation of the non-parametric maximum likelihood estimate of a mixing
-    #    distribution. Journal of the Royal Statistical Society B 69(2).
+    # The log-likelihood is concave, so its slopes bound the distance from its maximum:
+    # with the mixture m of each report, no frequencies have one larger by more than ``n
+    # (max_x mean(likelihood_x / m) - 1)``. Iterative Bayesian updates (EM, [1]_),
+    # extrapolated ([2]_), take few steps where the reports are informative. Elsewhere
+    # Newton steps follow, each the solution of a quadratic problem with the constraints
+    # of frequencies ([3]_).
+    # .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy
+    #    preserving data mining algorithms. PODS.
+    # .. [2] R. Varadhan, C. Roland (2008). Simple and globally convergent methods for
+    #    accelerating the convergence of any EM algorithm. Scandinavian Journal of
+    #    Statistics 35(2).
+    # .. [3] Y. Wang (2007). On fast computation of the non-parametric maximum
+    #    likelihood estimate of a mixing distribution. Journal of the Royal Statistical
+    #    Society B 69(2).
     n_distinct, k = likelihoods.shape
     work = n_distinct * k**2
     n_updates = _FEW_UPDATES if work <= _LITTLE_WORK else _MANY_UPDATES
@@ -58,12 +62,12 @@ def likeliest_frequencies(likelihoods: Floats, repeats: NDArray[Any]) -> Floats:
     return frequencies
 
 
-def extrapolate(start: Floats, once: Floats, twice: Floats) -> Floats:
+def extrapolate(start: Floats, first: Floats, second: Floats) -> Floats:
     """Return frequencies extrapolated from two updates."""
-    step, bend = once - start, twice - 2 * once + start
+    step, bend = first - start, second - 2 * first + start
     stretch = float(np.sqrt((step @ step) / max(float(bend @ bend), 1e-300)))
     further = start + 2 * stretch * step + stretch**2 * bend
-    further = np.where(further > 0, further, twice / 1000)
+    further = np.where(further > 0, further, second / 1000)
     return further / further.sum()
 
 
@@ -89,13 +93,13 @@ def _update(
         slopes, missing = _slopes(likelihoods, repeats, mixture)
         if missing <= TOLERANCE:
             break
-        once = frequencies * slopes
-        twice = once * _slopes(likelihoods, repeats, likelihoods @ once)[0]
-        further = extrapolate(frequencies, once, twice / twice.sum())
+        first = frequencies * slopes
+        second = first * _slopes(likelihoods, repeats, likelihoods @ first)[0]
+        further = extrapolate(frequencies, first, second / second.sum())
         further_mixture = likelihoods @ further
         if _score(repeats, further_mixture) >= _score(repeats, mixture):
-            twice = further * _slopes(likelihoods, repeats, further_mixture)[0]
-        frequencies = twice / twice.sum()
+            second = further * _slopes(likelihoods, repeats, further_mixture)[0]
+        frequencies = second / second.sum()
     return frequencies, _slopes(likelihoods, repeats, likelihoods @ frequencies)[1]
 
 
@@ -110,8 +114,8 @@ def _climb(
         slopes, missing = _slopes(likelihoods, repeats, mixture)
         if missing <= TOLERANCE:
             break
-        # -log(x / m) is (x / m - 2)**2 / 2 to second order; on the simplex, 2 is 2 times
-        # the sum of the frequencies.
+        # -log(x / m) is (x / m - 2)**2 / 2 to second order; on the simplex, 2 is 2
+        # times the sum of the frequencies.
         design = roots * (likelihoods / mixture[:, np.newaxis] - 2)
         step = _smallest(design) - frequencies
         gain = n * float(slopes @ step)
@@ -141,7 +145,8 @@ def _smallest(design: Floats) -> Floats:
     """Return the frequencies f with the least ``|design f|``, from non-negative least squares."""
     if design.shape[0] > design.shape[1]:
         design = qr(design, mode="r", check_finite=False)[0][: design.shape[1]]
-    # One more row for the constraint that frequencies add up, of the size of the others.
+    # One more row for the constraint that frequencies add up, of the size of the
+    # others.
     size = float(np.linalg.norm(design, axis=0).min())
     rows = np.vstack([design, np.full(design.shape[1], size)])
     frequencies = nnls(rows, np.append(np.zeros(len(design)), size))[0]

@@ -102,7 +102,8 @@ def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
         return counts
     descending = np.sort(counts)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, counts.size + 1)
-    # What is subtracted if the s largest counts stay above 0: the largest s for which they do.
+    # What is subtracted if the s largest counts stay above 0: the largest s for which
+    # they do.
     n_positive = int(np.count_nonzero(descending > excess))
     return np.maximum(counts - excess[max(n_positive, 1) - 1], 0)
 
@@ -135,8 +136,9 @@ def shrink_by_power_law(
     counts: ArrayLike, std_error: ArrayLike, total: int
 ) -> NDArray[np.float64]:
     """Return the mean of each count given its estimate, if counts follow a power law."""
-    # The prior density at a count s is proportional to ``(s + 1)**-a`` on ``[0, total]``; a is such that its mean is
-    # the mean of the estimates. Integrals are sums over 256 points within 8 standard errors, even in ``log(s + 1)``.
+    # The prior density at a count s is proportional to ``(s + 1)**-a`` on ``[0,
+    # total]``; a is such that its mean is the mean of the estimates. Integrals are sums
+    # over 256 points within 8 standard errors, even in ``log(s + 1)``.
     counts = np.asarray(counts, float)
     spread = np.broadcast_to(np.asarray(std_error, float), counts.shape)
     if total == 0 or not (np.isfinite(counts).all() and np.isfinite(spread).all()):
@@ -153,8 +155,8 @@ def shrink_by_power_law(
         high = np.log1p(np.clip(np.maximum(estimate, 0) + 8 * error, 0, total))
         log_counts = low + (high - low) * middles
         candidates = np.expm1(log_counts)
-        residuals = (candidates - estimate) / error
-        log_weights = (1 - exponent) * log_counts - residuals**2 / 2
+        log_errors = ((candidates - estimate) / error) ** 2 / 2
+        log_weights = (1 - exponent) * log_counts - log_errors
         weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
         shrunk[rows] = (weights * candidates).sum(axis=1) / weights.sum(axis=1)
     return np.minimum(shrunk, total)

@@ -217,9 +217,9 @@ class RandomizedResponse(FrequencyOracle):
         # A reported value supports its own group, and all other groups equally little:
         # of these the most frequent one is guessed.
         first, second = np.sort(np.append(totals, 0.0))[::-1][:2]
-        best_of_others = np.where(groups == totals.argmax(), second, first)
-        own = q * totals[groups] + (p - q) * prior
-        return float(np.maximum(own, q * best_of_others).sum())
+        guess_another = np.where(groups == totals.argmax(), second, first)
+        guess_reported = q * totals[groups] + (p - q) * prior
+        return float(np.maximum(guess_reported, q * guess_another).sum())
 
     def maximum_likelihood(
         self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None

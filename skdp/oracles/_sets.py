@@ -179,10 +179,13 @@ class SetOracle(SupportCounts):
         """
         if self.p <= self.q:
             return math.inf
-        own = self.p * (1 - self.p)
-        other = self.q * (1 - self.q)
+        true_variance = self.p * (1 - self.p)
+        false_variance = self.q * (1 - self.q)
         gain = float(self.k * (self.p - self.q) ** 2)
-        return (float(self.k * other) + mean_size * float(own - other)) / gain
+        return (
+            float(self.k * false_variance)
+            + mean_size * float(true_variance - false_variance)
+        ) / gain
 
     @property
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
@@ -241,16 +244,18 @@ def keep_members(
     sizes: NDArray[np.integer], k: int, max_size: int, source: ByteSource
 ) -> NDArray[np.int64]:
     """Draw m members of each set: their places, of the members of all sets one after the other, or -1 for none."""
-    # All members of a set of s <= m; of a larger one m, uniform but for 2**-63. **Privacy.** That need not be exact:
-    # the report of a larger set is a mean of reports of sets of m, whose ratios are bounded. As many bytes are read in
-    # any case.
+    # All members of a set of s <= m; of a larger one m, uniform but for 2**-63.
+    # **Privacy.** That need not be exact: the report of a larger set is a mean of
+    # reports of sets of m, whose ratios are bounded. As many bytes are read in any
+    # case.
     starts = np.cumsum(sizes) - sizes
     places = np.arange(int(sizes.sum()))
     large = np.flatnonzero(sizes > max_size)
     for column in range(max_size if max_size < k else 0):
         words = source.bytes(8 * sizes.size).view("<u8")[large]
         n_left = (sizes[large] - column).astype(np.uint64)
-        # The high half of the product of a word and a number below 2**32: uniform but for 2**-64.
+        # The high half of the product of a word and a number below 2**32: uniform but
+        # for 2**-64.
         low = (words & np.uint64(0xFFFFFFFF)) * n_left >> _HALF
         offset = ((words >> _HALF) * n_left + low >> _HALF).astype(np.int64)
         first = starts[large] + column
@@ -506,7 +511,8 @@ class SetSelection(SetOracle):
 
     def _first_hits(self) -> list[int]:
         """Return C(K - i, w - 1) / C(K, w) for i = 1, ..., m, the share of sets whose first hit is the i-th member."""
-        # Times _SCALE, rounded down: the fractions of many members have too many digits.
+        # Times _SCALE, rounded down: the fractions of many members have too many
+        # digits.
         n_left = self._n_codes
         missed = _SCALE
         shares = []
@@ -519,7 +525,8 @@ class SetSelection(SetOracle):
     def _weigh(self, most_ratio: Fraction) -> tuple[int, ...]:
         shares = self._first_hits()
         total = Fraction(sum(shares), _SCALE)
-        # As L + sum(W) = 2**64 and W <= excess L share, a lie of weight at least L remains, and so does the ratio.
+        # As L + sum(W) = 2**64 and W <= excess L share, a lie of weight at least L
+        # remains, and so does the ratio.
         excess = min(most_ratio - 1, (ONE - 1) / total)
         factor = excess * max(1, math.floor(ONE / (1 + excess * total)))
         numerator, denominator = factor.as_integer_ratio()
@@ -531,13 +538,14 @@ class SetSelection(SetOracle):
         lie, *hits = self.weights
         n_codes = self._n_codes
         size = self.subset_size
-        other = _DIGITS * lie * size // n_codes
+        q = _DIGITS * lie * size // n_codes
         for place, weight in enumerate(hits, 1):
-            other += _DIGITS * weight * (size - 1) // (n_codes - place)
-        other //= ONE
-        # A set has `size` members: those of the padded set, and those of the k codes that are not in it.
-        own = (size * _DIGITS - self.k * other) // self.max_size
-        return Fraction(own, _DIGITS), Fraction(other, _DIGITS)
+            q += _DIGITS * weight * (size - 1) // (n_codes - place)
+        q //= ONE
+        # A set has `size` members: those of the padded set, and those of the k codes
+        # that are not in it.
+        p = (size * _DIGITS - self.k * q) // self.max_size
+        return Fraction(p, _DIGITS), Fraction(q, _DIGITS)
 
     @property
     def worst_ratio(self) -> Fraction:
@@ -554,20 +562,21 @@ class SetSelection(SetOracle):
         size = self.subset_size
         m = self.max_size
         lie, *hits = (weight / ONE for weight in self.weights)
-        own = other = lie * size * (size - 1) / (n_codes * (n_codes - 1))
+        true_pair = false_pair = lie * size * (size - 1) / (n_codes * (n_codes - 1))
         for place, weight in enumerate(hits, 1):
             n_left = n_codes - place
-            one = (size - 1) / n_left
-            both = one * (size - 2) / (n_left - 1) if size > 2 else 0.0
-            other += weight * both
-            own += weight * (one + (m - place) * both) / m
-        return own, other
+            one_more = (size - 1) / n_left
+            two_more = one_more * (size - 2) / (n_left - 1) if size > 2 else 0.0
+            false_pair += weight * two_more
+            true_pair += weight * (one_more + (m - place) * two_more) / m
+        return true_pair, false_pair
 
     @property
     def variation(self) -> Fraction:
-        # Most of the sets that meet one padded set and miss another one are those of two without a common member: after
-        # a first hit, the rest of them has to miss m codes, which is likeliest after the first place. Sets that meet
-        # both differ by the rounding of the weights.
+        # Most of the sets that meet one padded set and miss another one are those of
+        # two without a common member: after a first hit, the rest of them has to miss m
+        # codes, which is likeliest after the first place. Sets that meet both differ by
+        # the rounding of the weights.
         missing = _SCALE
         n_left = self._n_codes - 1
         for _ in range(self.max_size):
@@ -595,7 +604,8 @@ class SetSelection(SetOracle):
         n_codes = self._n_codes
         size = self.subset_size
         first_hit = categorical(source, self.weights, len(sets))
-        # As if the members were the last codes, the first of them the last one; then every code takes its place.
+        # As if the members were the last codes, the first of them the last one; then
+        # every code takes its place.
         drawn = np.zeros((len(sets), n_codes), np.uint8)
         for place in range(self.max_size + 1):
             rows = np.flatnonzero(first_hit == place)
@@ -625,8 +635,8 @@ class SetSelection(SetOracle):
         # The probability of a set by its first hit, 0 for none.
         by_hit = [base]
         for place, weight in enumerate(hits, 1):
-            own = Fraction(weight, ONE * math.comb(n_codes - place, size - 1))
-            by_hit.append(base + own)
+            hit_share = Fraction(weight, ONE * math.comb(n_codes - place, size - 1))
+            by_hit.append(base + hit_share)
         table = []
         for members in self.sets():
             padded = [*members, *range(self.k + len(members), n_codes)]
@@ -652,9 +662,11 @@ def _uniform(source: ByteSource, n_cells: int, size: int, n: int) -> NDArray[np.
 
 def _largest_error(k: int, m: int, p: Any, q: Any) -> Any:
     """Return, times k, the largest `SetOracle.error` of support probabilities."""
-    own = p * (1 - p)
-    other = q * (1 - q)
-    return (k * other + np.maximum(0, m * (own - other))) / (p - q) ** 2
+    true_variance = p * (1 - p)
+    false_variance = q * (1 - q)
+    return (
+        k * false_variance + np.maximum(0, m * (true_variance - false_variance))
+    ) / (p - q) ** 2
 
 
 def _best_size(k: int, m: int, epsilon: float) -> int:
@@ -793,8 +805,8 @@ class SetUnaryEncoding(SetOracle):
         for start in range(0, len(sets), step):
             members = sets[start : start + step].astype(np.intp)
             bits = bernoulli(source, q, len(members) * width).reshape(-1, width)
-            own = bernoulli(source, p, members.size).reshape(members.shape)
-            np.put_along_axis(bits, members, own, axis=1)
+            member_bits = bernoulli(source, p, members.size).reshape(members.shape)
+            np.put_along_axis(bits, members, member_bits, axis=1)
             reports[start : start + step] = bits[:, : self.k]
         return reports
 

@@ -134,17 +134,17 @@ class SubsetSelection(FrequencyOracle):
         # The numbers of sets that hold one of the two values, both, and none of them.
         n_others = self.k - 2
         size = self.subset_size
-        one = math.comb(n_others, size - 1)
-        both = math.comb(n_others, size - 2) if size > 1 else 0
-        none = math.comb(n_others, size)
+        n_one = math.comb(n_others, size - 1)
+        n_both = math.comb(n_others, size - 2) if size > 1 else 0
+        n_none = math.comb(n_others, size)
         high, low = self._set_shares()
-        counts = (one, one, both, none)
+        counts = (n_one, n_one, n_both, n_none)
         return ReportPair.of_support(high, low, counts, two_valued=self.k == 2)
 
     def _set_shares(self) -> tuple[Fraction, Fraction]:
         """Return the probabilities of a set that holds the true value, and of another."""
-        own = self.p / math.comb(self.k - 1, self.subset_size - 1)
-        return own, (1 - self.p) / math.comb(self.k - 1, self.subset_size)
+        high = self.p / math.comb(self.k - 1, self.subset_size - 1)
+        return high, (1 - self.p) / math.comb(self.k - 1, self.subset_size)
 
     @property
     def variation(self) -> Fraction:
@@ -181,25 +181,28 @@ class SubsetSelection(FrequencyOracle):
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
         """Draw the sets from the table of all sets."""
-        # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a
-        # uniform integer below w N gives, divided by w, one of all the sets, and
-        # divided by k, one of those that contain the true value.
+        # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a uniform
+        # integer below w N gives, divided by w, one of all the sets, and divided by k, one of
+        # those that contain the true value.
         n_sets = self.n_reports
         n_own = n_sets * self.subset_size // self.k
         table = _table(self.k, self.subset_size)
         bits = np.empty((codes.size, self.k), np.uint8)
         step = max(1, _CELLS // self.k)
         for start in range(0, codes.size, step):
-            block = codes[start : start + step].astype(np.uint32)
-            drawn = uniform_integers(source, n_sets * self.subset_size, block.size)
+            index = codes[start : start + step].astype(np.uint32)
+            drawn = uniform_integers(source, n_sets * self.subset_size, index.size)
             drawn = drawn.astype(np.uint32)
-            own_set = np.uint32(n_sets) + block * np.uint32(n_own)
-            own_set += drawn // np.uint32(self.k)
-            any_set = drawn // np.uint32(self.subset_size)
-            # where(lies, any_set, own_set), but by arithmetic: a branch on random bits
-            # is several times slower.
-            lies = bernoulli(source, self._lie, block.size)
-            index = own_set ^ (own_set ^ any_set) * lies
+            # In the table, the sets that contain a value come after all sets.
+            index *= np.uint32(n_own)
+            index += np.uint32(n_sets)
+            index += drawn // np.uint32(self.k)
+            # where(lies, drawn // w, index), but by arithmetic: a branch on random bits is
+            # several times slower.
+            change = drawn // np.uint32(self.subset_size)
+            change ^= index
+            change *= bernoulli(source, self._lie, index.size)
+            index ^= change
             table.take(index, axis=0, out=bits[start : start + step], mode="clip")
         return bits
 
@@ -210,8 +213,10 @@ class SubsetSelection(FrequencyOracle):
         # The true value's bit is a coin, and the rest of the set is uniform among the
         # sets of the k - 1 other values. It is drawn from 0 .. k - 2, where the last
         # value, k - 1, replaces the true one.
-        own = bernoulli_ratio(source, self.p.numerator, self.p.denominator, codes.size)
-        packed = subsets(source, self.k - 1, self.subset_size - 1, ~own)
+        holds_true = bernoulli_ratio(
+            source, self.p.numerator, self.p.denominator, codes.size
+        )
+        packed = subsets(source, self.k - 1, self.subset_size - 1, ~holds_true)
         last_byte, last_shift = (self.k - 1) // 8, -self.k % 8
         step = max(1, _CELLS // self.k)
         for start in range(0, codes.size, step):
@@ -222,7 +227,7 @@ class SubsetSelection(FrequencyOracle):
             places += (block >> 3).astype(np.intp, copy=False)
             bit = np.right_shift(128, block & 7, dtype=np.uint8, casting="unsafe")
             drawn = cells[places]
-            cells[places] = drawn & ~bit | bit * own[start : start + step]
+            cells[places] = drawn & ~bit | bit * holds_true[start : start + step]
             rows[:, last_byte] |= (drawn & bit != 0).view(np.uint8) << last_shift
         return np.unpackbits(packed, axis=1, count=self.k)
 
@@ -230,24 +235,23 @@ class SubsetSelection(FrequencyOracle):
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
         """Draw the sets of many records at a time."""
-        # Of each stream, a coin decides whether the set is uniform among all, or among
-        # those that contain the true value. Each value has a random word, and the set
-        # consists of the values with the smallest ones: all orders are equally likely.
-        # If the set must contain the true value, this comes before all others. Where
-        # two words tie at the end of the set, k further words are taken.
+        # Of each stream, a coin decides whether the set is uniform among all, or among those
+        # that contain the true value. Each value has a random word, and the set consists of the
+        # values with the smallest ones: all orders are equally likely. If the set must contain
+        # the true value, this comes before all others. Where two words tie at the end of the
+        # set, k further words are taken.
         k = self.k
         size = self.subset_size
         last_lie = np.uint64(self._lie - 1)  # a lie is always possible
         bits = np.empty((len(digests), k), bool)
         step = max(1, BLOCK // k)
         for start in range(0, len(digests), step):
-            rows = np.arange(start, min(start + step, len(digests)))
+            part = list(digests[start : start + step])
+            rows = np.arange(start, start + len(part))
             n_bytes = _COIN
-            while rows.size:
+            while part:
                 n_bytes += _WORD * k
-                streams = [
-                    hashlib.shake_256(digests[row]).digest(n_bytes) for row in rows
-                ]
+                streams = [hashlib.shake_256(digest).digest(n_bytes) for digest in part]
                 drawn = np.frombuffer(b"".join(streams), np.uint8).reshape(-1, n_bytes)
                 coins = np.ascontiguousarray(drawn[:, :_COIN]).view(">u8")[:, 0]
                 words = np.ascontiguousarray(drawn[:, -_WORD * k :]).view(">u4")
@@ -255,8 +259,11 @@ class SubsetSelection(FrequencyOracle):
                 honest = np.flatnonzero(coins > last_lie)
                 words[honest, codes[rows[honest]]] = 0
                 last_words = np.partition(words, size - 1, axis=1)[:, size - 1 : size]
-                bits[rows] = words <= last_words
-                rows = rows[np.count_nonzero(bits[rows], axis=1) > size]
+                members = words <= last_words
+                bits[rows] = members
+                tied = np.flatnonzero(np.count_nonzero(members, axis=1) > size)
+                rows = rows[tied]
+                part = [part[place] for place in tied.tolist()]
         return bits.view(np.uint8)
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
@@ -272,11 +279,10 @@ class SubsetSelection(FrequencyOracle):
     def channel(self) -> list[list[Fraction]]:
         if self.n_reports > 1 << 16:
             raise ValueError("the channel has more than 2**16 reports")
-        own, other = self._set_shares()
+        high, low = self._set_shares()
         sets = list(combinations(range(self.k), self.subset_size))
         return [
-            [own if value in held else other for held in sets]
-            for value in range(self.k)
+            [high if value in held else low for held in sets] for value in range(self.k)
         ]
 
     def _guess_accuracy(

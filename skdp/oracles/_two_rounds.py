@@ -110,7 +110,6 @@ class TwoRoundHashing(LocalHashing):
 
     def __init__(self, permanent: LocalHashing, epsilon: float | Fraction) -> None:
         self.k = permanent.k
-        self.n_buckets = permanent.n_buckets
         self.hash_family = permanent.hash_family
         self.permanent = permanent
         self._rounds = TwoRoundResponse(permanent._inner, epsilon)
@@ -126,14 +125,14 @@ class TwoRoundHashing(LocalHashing):
 
 
 def hashing_for_two_rounds(
-    k: int, epsilon: float | Fraction, again: float | Fraction
+    k: int, epsilon: float | Fraction, report_epsilon: float | Fraction
 ) -> LocalHashing:
     """Return the local hashing with the least error after a second round."""
     # Both rounds together are randomised response over the buckets with the epsilon of
     # a single report, for any first round. The number of buckets with the least error
     # is that of one round with this epsilon: near e^again + 1, less than for one round
     # with all of epsilon. Fewer buckets also give a record fewer permanent reports.
-    return LocalHashing(k, epsilon, n_buckets=LocalHashing(k, again).n_buckets)
+    return LocalHashing(k, epsilon, n_buckets=LocalHashing(k, report_epsilon).n_buckets)
 
 
 TwoRounds = TwoRoundResponse | TwoRoundUnaryEncoding | TwoRoundHashing

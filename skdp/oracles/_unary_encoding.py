@@ -96,13 +96,13 @@ class UnaryEncoding(FrequencyOracle):
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
             raise ValueError("give either epsilon, or p and q (and epsilon=None)")
         if epsilon is None:
-            own = math.floor(check_share(p, "p") * ONE)
-            other = math.ceil(check_share(q, "q") * ONE)
-            if not 0 < other < own < ONE:
+            p_heads = math.floor(check_share(p, "p") * ONE)
+            q_heads = math.ceil(check_share(q, "q") * ONE)
+            if not 0 < q_heads < p_heads < ONE:
                 raise ValueError(
                     f"p and q must satisfy 0 < q < p < 1 (by at least 2**-64), got p={p}, q={q}"
                 )
-            self._heads = [own, other]
+            self._heads = [p_heads, q_heads]
         else:
             self._heads = _HEADS[variant](capped_epsilon(epsilon))
         self.p = Fraction(self._heads[0], ONE)
@@ -123,15 +123,15 @@ class UnaryEncoding(FrequencyOracle):
         q = self.q
         # All other bits are 1; a blanket may be smaller.
         ones = q ** (self.k - 2) if self.k < 64 else Fraction(0)
-        own = p * (1 - q)
-        other = (1 - p) * q
+        first_only = p * (1 - q)
+        second_only = (1 - p) * q
         neither = (1 - p) * (1 - q)
         both = p * q
         blanket = (1 - p) / (1 - q) * q * q
         return ReportPair(
             (
-                (own, other, other),
-                (other, own, other),
+                (first_only, second_only, second_only),
+                (second_only, first_only, second_only),
                 (neither, neither, neither),
                 (both * (1 - ones), both * (1 - ones), blanket * (1 - ones)),
                 (both * ones, both * ones, both * ones),
@@ -153,11 +153,11 @@ class UnaryEncoding(FrequencyOracle):
         self._check_size(codes.size)
         if self.k in _WORDS and codes.size >= _MANY:
             return self._turn(codes, source)
-        own, other = self._heads
-        bits = bernoulli(source, other, codes.size * self.k)
+        p_heads, q_heads = self._heads
+        bits = bernoulli(source, q_heads, codes.size * self.k)
         places = np.arange(0, bits.size, self.k)
         places += codes.astype(np.intp, copy=False)
-        bits[places] = bernoulli(source, own, codes.size)
+        bits[places] = bernoulli(source, p_heads, codes.size)
         return bits.view(np.uint8).reshape(codes.size, self.k)
 
     def _turn(
@@ -165,10 +165,10 @@ class UnaryEncoding(FrequencyOracle):
     ) -> NDArray[np.uint8]:
         """Draw records of the first value, and rotate each so that its first bit is that of the true value."""
         # The order of the other coins does not matter: they have the same probability.
-        own, other = self._heads
+        p_heads, q_heads = self._heads
         n_joined = 8 // self.k
         n_bytes = -(-codes.size // n_joined)
-        coins = eight_coins((own, *[other] * (self.k - 1)) * n_joined)
+        coins = eight_coins((p_heads, *[q_heads] * (self.k - 1)) * n_joined)
         drawn = coins.draw(source, n_bytes)
         # The codes of the records of a byte become one number, the first one its lowest
         # digit to the base k. The digits above are shifted out: there are at most 8

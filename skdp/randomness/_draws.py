@@ -135,23 +135,26 @@ class WordTable:
             self._table.take(index, axis=0, out=block, mode="wrap")
             tied = np.flatnonzero(words >= self._n_settled)
             if tied.size:
-                tied_rows = np.zeros(tied.size, np.int64)
+                tied_rows: Any = np.int64(0)
                 if block_rows is not None:
-                    tied_rows += block_rows[tied]
+                    tied_rows = block_rows[tied].astype(np.int64)
                 block[tied] = self._values[self._settle(source, words[tied], tied_rows)]
         return out
 
     def _settle(
-        self, source: ByteSource, words: NDArray[Any], rows: NDArray[np.int64]
+        self, source: ByteSource, words: NDArray[Any], rows: Any
     ) -> NDArray[np.int64]:
         """Draw further words until they decide the outcomes; return their indices."""
+        # `rows` is the row of each word, or that of all.
         pairs = words.astype(np.int64) << 16
         pairs += source.bytes(2 * words.size).view("<u2")
         outcomes = self._bounds.searchsorted(pairs + (rows << 32), side="right")
         outcomes -= rows * len(self._values)
         excess = pairs - self._ends[rows]
+        row_of = np.broadcast_to(rows, words.shape)
         for place in np.flatnonzero(excess >= 0).tolist():
-            outcomes[place] = self._follow(source, int(rows[place]), int(excess[place]))
+            row = int(row_of[place])
+            outcomes[place] = self._follow(source, row, int(excess[place]))
         return outcomes
 
     def _follow(self, source: ByteSource, row: int, excess: int) -> int:
@@ -161,11 +164,13 @@ class WordTable:
         remainders = [(weight << self.bits + 16) % total for weight in weights]
         while True:
             excess = (excess << 16) + int(source.bytes(2).view("<u2")[0])
-            bounds = list(accumulate((rest << 16) // total for rest in remainders))
+            bounds = list(
+                accumulate((remainder << 16) // total for remainder in remainders)
+            )
             if excess < bounds[-1]:
                 return bisect_right(bounds, excess)
             excess -= bounds[-1]
-            remainders = [(rest << 16) % total for rest in remainders]
+            remainders = [(remainder << 16) % total for remainder in remainders]
 
 
 _MANY = 1 << 14  # from this number of coins on, eight are drawn at once
@@ -405,12 +410,16 @@ def uniform_integers(
     surplus = (1 << bits) % high
     for start in range(0, size, BLOCK):
         block = out[start : start + BLOCK]
-        again = np.flatnonzero(multiply_words(source, high, bits, block) < surplus)
-        while again.size:
-            redrawn = np.empty_like(block, shape=again.size)
-            low = multiply_words(rows_of(source, start + again), high, bits, redrawn)
-            block[again] = redrawn
-            again = again[low < surplus]
+        surplus_places = np.flatnonzero(
+            multiply_words(source, high, bits, block) < surplus
+        )
+        while surplus_places.size:
+            redrawn = np.empty_like(block, shape=surplus_places.size)
+            low = multiply_words(
+                rows_of(source, start + surplus_places), high, bits, redrawn
+            )
+            block[surplus_places] = redrawn
+            surplus_places = surplus_places[low < surplus]
     return seen("uniform_integers", out, high=high)
 
 
@@ -436,10 +445,12 @@ def uniform_below(source: ByteSource, bounds: NDArray) -> NDArray:
     for shift in (1, 2, 4, 8, 16, 32):
         mask |= mask >> shift
     out = source.bytes(8 * bounds.size).view("<i8") & mask
-    again = np.flatnonzero(out >= bounds)
-    while again.size:
-        out[again] = source.bytes(8 * again.size).view("<i8") & mask[again]
-        again = again[out[again] >= bounds[again]]
+    surplus_places = np.flatnonzero(out >= bounds)
+    while surplus_places.size:
+        out[surplus_places] = (
+            source.bytes(8 * surplus_places.size).view("<i8") & mask[surplus_places]
+        )
+        surplus_places = surplus_places[out[surplus_places] >= bounds[surplus_places]]
     return out
 
 
@@ -490,12 +501,12 @@ def categorical(
     # no word reaches them.
     ends = accumulate(weights[:-1])
     bounds = np.array([min(end, ONE - 1) for end in ends], np.uint64)
-    last = max(index for index, weight in enumerate(weights) if weight)
+    largest = max(index for index, weight in enumerate(weights) if weight)
     out = np.empty(size, np.intp)
     for start in range(0, size, BLOCK):
         block = out[start : start + BLOCK]
         words = source.bytes(8 * block.size).view("<u8")
-        np.minimum(np.searchsorted(bounds, words, side="right"), last, out=block)
+        np.minimum(np.searchsorted(bounds, words, side="right"), largest, out=block)
     return out
 
 
@@ -521,18 +532,18 @@ def _check_int(name: str, value: Any) -> int:
 
 def _check_between(name: str, value: Any, least: int, bits: int) -> int:
     """Check and return an integer from `least` to 2**bits."""
-    whole = _check_int(name, value)
-    if not least <= whole <= 1 << bits:
-        raise ValueError(f"{name} must be between {least} and 2**{bits}, got {whole}")
-    return whole
+    integer = _check_int(name, value)
+    if not least <= integer <= 1 << bits:
+        raise ValueError(f"{name} must be between {least} and 2**{bits}, got {integer}")
+    return integer
 
 
 def check_positive_int(name: str, value: Any) -> int:
     """Check and return a positive integer."""
-    whole = _check_int(name, value)
-    if whole < 1:
-        raise ValueError(f"{name} must be at least 1, got {whole}")
-    return whole
+    integer = _check_int(name, value)
+    if integer < 1:
+        raise ValueError(f"{name} must be at least 1, got {integer}")
+    return integer
 
 
 def check_integers(name: str, values: ArrayLike) -> NDArray:

@@ -158,12 +158,12 @@ class GeometricDigits:
         """Draw the lowest binary digits, eight at a time in bytes, which is faster than in words."""
         block: NDArray = np.zeros(size, self.dtype)
         for end in range(len(self._coins), 0, -8):
-            coins = self._coins[max(0, end - 8) : end]
-            digits = np.zeros(size, np.uint8)
-            for coin in reversed(coins):
+            *lower, highest = self._coins[max(0, end - 8) : end]
+            digits = highest.draw(source, size).view(np.uint8)
+            for coin in reversed(lower):
                 digits += digits
                 digits |= coin.draw(source, size)
-            block <<= len(coins)
+            block <<= len(lower) + 1
             block |= digits
         return block
 
@@ -174,8 +174,8 @@ geometric_digits = lru_cache(maxsize=32)(GeometricDigits)
 def _share_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     """Enclose ``2**bits * b / (1 + b)``, where ``b = e**-exponent``."""
     lower, upper = exp_minus_bounds(exponent, bits + 8)
-    one = 1 << bits + 8
-    return (lower << bits) // (one + lower), -(-(upper << bits) // (one + upper))
+    unit = 1 << bits + 8
+    return (lower << bits) // (unit + lower), -(-(upper << bits) // (unit + upper))
 
 
 _TRIES = 1 << 14
@@ -390,10 +390,10 @@ def _acceptance_bounds(
     """Enclose ``2**bits * e**-f``, with at least `bits` bits of the place."""
     while place.bits < bits:
         place.extend()
-    first = Fraction(place.value, 1 << place.bits)
-    last = Fraction(place.value + 1, 1 << place.bits)
-    lower = exp_minus_bounds(_exponent(cell, last, variance, scale), bits)[0]
-    upper = exp_minus_bounds(_exponent(cell, first, variance, scale), bits)[1]
+    start = Fraction(place.value, 1 << place.bits)
+    end = Fraction(place.value + 1, 1 << place.bits)
+    lower = exp_minus_bounds(_exponent(cell, end, variance, scale), bits)[0]
+    upper = exp_minus_bounds(_exponent(cell, start, variance, scale), bits)[1]
     return lower, upper
 
 

@@ -122,11 +122,11 @@ def _exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
     # 32, e^-x is replaced by e^-32 < 2**-46.
     x = np.minimum(x, _TABLED)
     place = (x * _STEPS).astype(np.intp)
-    rest = x - place * (1 / _STEPS)
-    series = 1 - rest * (1 / 4)
+    remainder = x - place * (1 / _STEPS)
+    series = 1 - remainder * (1 / 4)
     for divisor in (3, 2):
-        series = 1 - rest * (1 / divisor) * series
-    return _table()[place] * (1 - rest * series)
+        series = 1 - remainder * (1 / divisor) * series
+    return _table()[place] * (1 - remainder * series)
 
 
 @lru_cache

@@ -206,17 +206,17 @@ def unimodal_choice(
     # A band is what its range has on both sides of the one before. Its weight is its
     # size times 2**-band, in units of the last band's.
     inner = [(ranges[0][0], ranges[0][0]), *ranges[:-1]]
-    last = len(ranges) - 1
+    last_band = len(ranges) - 1
     ends = [0]
     for band, (start, stop) in enumerate(ranges):
         inner_start, inner_stop = inner[band]
         n_candidates = stop - start - (inner_stop - inner_start)
-        ends.append(ends[-1] + (n_candidates << last - band))
+        ends.append(ends[-1] + (n_candidates << last_band - band))
     while True:
         with watched(None):
             place = int(uniform_below(source, np.array([ends[-1]], object))[0])
         band = bisect_right(ends, place) - 1
-        index = ranges[band][0] + (place - ends[band] >> last - band)
+        index = ranges[band][0] + (place - ends[band] >> last_band - band)
         inner_start, inner_stop = inner[band]
         if index >= inner_start:
             index += inner_stop - inner_start

@@ -180,10 +180,11 @@ class RowStreams(ByteSource):
         self._head = head
         self._rows = np.arange(n_rows)
         # What is known of each stream, (n_rows, n_bytes), and how much of it was read.
-        self._streams = np.empty((n_rows, head), np.uint8)
+        self._streams = np.empty((n_rows, 0), np.uint8)
         if head and n_rows:
-            joined = np.frombuffer(b"".join(seeds), np.uint8)
-            self._streams[:] = joined.reshape(n_rows, -1)[:, :head]
+            if not isinstance(seeds, np.ndarray):
+                seeds = np.frombuffer(b"".join(seeds), np.uint8).reshape(n_rows, -1)
+            self._streams = seeds[:, :head]
         self._n_known = np.full(n_rows, head)
         self._n_read = np.zeros(n_rows, np.intp)
 
@@ -229,11 +230,11 @@ class RowStreams(ByteSource):
         width = size // rows.size
         start = self._n_read[rows]
         first = int(start.min())
-        last = int(start.max())
-        self._hash(rows[start + width > self._n_known[rows]], last + width)
+        furthest = int(start.max())
+        self._hash(rows[start + width > self._n_known[rows]], furthest + width)
         self._n_read[rows] += width
         # Mostly, all rows are at the same byte: a slice takes a third of the time.
-        if first == last:
+        if first == furthest:
             return self._streams[:, first : first + width][rows].ravel()
         columns = start[:, np.newaxis] + np.arange(width)
         return self._streams[rows[:, np.newaxis], columns].ravel()

@@ -107,8 +107,8 @@ def _counts(n_cells: int, least: int) -> list[WordTable]:
         for missing in range(min(least + 1, n_remaining) + 1):
             row = [0] * 17
             for count in range(min(missing, 16) + 1):
-                others = math.comb(n_remaining - 16, missing - count)
-                row[count] = math.comb(16, count) * others
+                n_others = math.comb(n_remaining - 16, missing - count)
+                row[count] = math.comb(16, count) * n_others
             weights.append(row)
         tables.append(WordTable(weights, np.arange(17, dtype=np.uint8)))
     return tables
@@ -127,9 +127,9 @@ def _draw_patterns(
         table.take(_index(source, rows), out=block, mode="wrap")
         redrawn = np.flatnonzero(np.bitwise_count(block) != rows)
         while redrawn.size:
-            block[redrawn] = table[_index(source, rows[redrawn])]
-            is_wrong = np.bitwise_count(block[redrawn]) != rows[redrawn]
-            redrawn = redrawn[is_wrong]
+            drawn = table[_index(source, rows[redrawn])]
+            block[redrawn] = drawn
+            redrawn = redrawn[np.bitwise_count(drawn) != rows[redrawn]]
     return patterns
 
 

@@ -275,16 +275,16 @@ def estimate_frequencies(
         return likeliest_frequencies(likelihoods, repeats)
     frequencies = np.full(len(channel), 1 / len(channel))
     for _ in range(_MAX_ROUNDS):
-        once = _smoothed_update(likelihoods, repeats, frequencies)
-        change = np.abs(once - frequencies).sum()
+        first = _smoothed_update(likelihoods, repeats, frequencies)
+        change = np.abs(first - frequencies).sum()
         if change < _STILL:
             break
-        twice = _smoothed_update(likelihoods, repeats, once)
-        further = extrapolate(frequencies, once, twice)
+        second = _smoothed_update(likelihoods, repeats, first)
+        further = extrapolate(frequencies, first, second)
         updated = _smoothed_update(likelihoods, repeats, further)
         # An extrapolation that moves on more than a plain update did is not trusted.
         is_stable = np.abs(updated - further).sum() <= change
-        frequencies = updated if is_stable else twice
+        frequencies = updated if is_stable else second
     return frequencies
 
 
@@ -369,15 +369,15 @@ class ClampedLaplace(NumericMechanism):
     @property
     def quotients(self) -> list[tuple[int, int]]:
         beyond = self.ratio / (1 - self.ratio)
-        first = (-beyond).as_integer_ratio()
-        last = (self.steps + beyond).as_integer_ratio()
-        return [first, *((report, 1) for report in range(1, self.steps)), last]
+        lower = (-beyond).as_integer_ratio()
+        upper = (self.steps + beyond).as_integer_ratio()
+        return [lower, *((report, 1) for report in range(1, self.steps)), upper]
 
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
         n = positions.size
-        *digits, last = _odds(self.ratio, (self.steps - 1).bit_length())
+        *digits, tail_odds = _odds(self.ratio, (self.steps - 1).bit_length())
         # d = g with probability 1 / (1 + a), otherwise -1 - g, where g is geometric:
         # P(g) = (1 - a) a^g.
         above, below = self.ratio.as_integer_ratio()
@@ -390,7 +390,7 @@ class ClampedLaplace(NumericMechanism):
             gap += digit.astype(np.int64) << place
         # The digits above only decide whether g reaches 2**digits >= steps, which is
         # clamped in any case.
-        gap[bernoulli_ratio(source, *last, n)] = self.steps
+        gap[bernoulli_ratio(source, *tail_odds, n)] = self.steps
         noise = np.where(is_negative, -1 - gap, gap)
         return np.clip(positions + noise, 0, self.steps)
 

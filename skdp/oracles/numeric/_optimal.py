@@ -329,9 +329,9 @@ class Optimal(NumericMechanism):
     def variation(self) -> Fraction:  # numpydoc ignore=RT01
         """The largest total variation distance of the reports of two nodes, of which all positions are mixtures."""
         most = 0
-        for one, other in combinations(self._shares, 2):
+        for row, other_row in combinations(self._shares, 2):
             most = max(
-                most, sum(max(a - b, 0) for a, b in zip(one, other, strict=True))
+                most, sum(max(a - b, 0) for a, b in zip(row, other_row, strict=True))
             )
         return Fraction(most, ONE)
 
@@ -432,18 +432,18 @@ def _rounded(
     values = [round(Fraction(value) * unit) for value in (plan.values / gain).tolist()]
     powers = [1 << node for node in range(len(nodes))]
     bits = [sum(compress(powers, pattern)) for pattern in plan.patterns]
-    left = Fraction(1, 1 << 32)
-    while left < 1:
+    spare = Fraction(1, 1 << 32)
+    while spare < 1:
         # Half of the outcomes: the others are their mirror images.
-        whole = (1 - left) * (ONE // 2)
-        heads = [int(Fraction(weight) * whole) for weight in weights.tolist()]
+        half_heads = (1 - spare) * (ONE // 2)
+        heads = [int(Fraction(weight) * half_heads) for weight in weights.tolist()]
         triples = sorted(zip(heads, values, bits, strict=True), key=itemgetter(1))
         outcomes = tuple(outcome for outcome in triples if outcome[0])
         shares = _shares(outcomes, len(nodes), most_ratio)
         remaining = [row[len(outcomes)] for row in shares]
         if min(remaining) > 0 and max(remaining) <= most_ratio * min(remaining):
             return outcomes
-        left *= 4
+        spare *= 4
     raise ValueError(PURE_NOISE.format(epsilon))
 
 
@@ -480,15 +480,15 @@ def _shares(
     """Return the probability of each report at each node, in units of 2**-64: mirror images, the rest, outcomes."""
     rows = []
     for node in range(n_nodes):
-        own = []
+        direct = []
         mirrored = []
         for weight, _, pattern in outcomes:
             likely = int(weight * most)
             mirror = n_nodes - 1 - node
-            own.append(likely if pattern >> node & 1 else weight)
+            direct.append(likely if pattern >> node & 1 else weight)
             mirrored.append(likely if pattern >> mirror & 1 else weight)
-        remaining = ONE - sum(mirrored) - sum(own)
-        rows.append([*reversed(mirrored), remaining, *own])
+        remaining = ONE - sum(mirrored) - sum(direct)
+        rows.append([*reversed(mirrored), remaining, *direct])
     return rows
 
 
@@ -497,13 +497,13 @@ def _unbiased(
 ) -> list[Fraction]:
     """Correct the values of a few outcomes so that all estimates are unbiased, and return them."""
     n = len(outcomes)
-    last = int(nodes[-1])
-    middle = Fraction(last, 2)
+    steps = int(nodes[-1])
+    middle = Fraction(steps, 2)
     values = [Fraction(value, 1 << _VALUE_BITS) for _, value, _ in outcomes]
     table = []
     missing = []
     for node, row in zip(nodes.tolist(), shares, strict=True):
-        if 2 * node <= last:
+        if 2 * node <= steps:
             continue
         # The value of an outcome counts as much as its own probability exceeds that of
         # its mirror image.
@@ -523,10 +523,10 @@ def _squares(estimates: list[Fraction], shares: list[list[int]]) -> NDArray[np.f
     return np.array([float(sum(map(mul, row, squares)) / ONE) for row in shares])
 
 
-def _solved(table: list[list[int]], wanted: list[Fraction]) -> dict[int, Fraction]:
+def _solved(table: list[list[int]], targets: list[Fraction]) -> dict[int, Fraction]:
     """Solve equations exactly, in as many unknowns as there are equations: those with the largest pivots."""
     rows = []
-    for coefficients, value in zip(table, wanted, strict=True):
+    for coefficients, value in zip(table, targets, strict=True):
         rows.append([*map(Fraction, coefficients), value])
     equation_of: dict[int, int] = {}
     for equation, row in enumerate(rows):

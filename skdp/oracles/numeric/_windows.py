@@ -187,9 +187,9 @@ def _once(width: float, epsilon: float) -> Floats:
     n_ends = _PARTS * BINS
     edges = np.arange(BINS + 1)[:, np.newaxis] / BINS
     ends = np.arange(1, n_ends + 1) / n_ends * (1 + width)
-    last = np.minimum(ends, edges[1:])
-    first = np.maximum(ends - width, edges[:-1])
-    held = np.maximum(last - first, 0) * BINS
+    end = np.minimum(ends, edges[1:])
+    start = np.maximum(ends - width, edges[:-1])
+    held = np.maximum(end - start, 0) * BINS
     return _channel(held, width / (1 + width), epsilon)
 
 
@@ -433,9 +433,9 @@ class _Window:
         n = positions.size
         is_lie = bernoulli(source, self._threshold, n)
         offsets = uniform_integers(source, self.width, n)
-        inside = (positions + offsets) % self.n_places
+        window_places = (positions + offsets) % self.n_places
         anywhere = uniform_integers(source, self.n_places, n)
-        return np.where(is_lie, anywhere, inside)
+        return np.where(is_lie, anywhere, window_places)
 
     def row(self, position: int) -> list[Fraction]:
         """Return the probability of each place."""
@@ -461,7 +461,7 @@ class _Window:
     def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean of values of the places, given each position modulo `n_places`."""
         cyclic = np.append(values, values[: self.width - 1])
-        inside = np.lib.stride_tricks.sliding_window_view(cyclic, self.width).mean(
-            axis=1
-        )
-        return float(self.lie) * values.mean() + float(1 - self.lie) * inside
+        window_means = np.lib.stride_tricks.sliding_window_view(
+            cyclic, self.width
+        ).mean(axis=1)
+        return float(self.lie) * values.mean() + float(1 - self.lie) * window_means
