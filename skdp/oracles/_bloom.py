@@ -70,7 +70,8 @@ class BloomRandomizer:
         high = math.floor(ONE * check_share(q, "q"))
         if not low < high:
             raise ValueError(
-                f"p and q must satisfy 0 <= p < q <= 1 (by at least 2**-64), got p={p}, q={q}"
+                "p and q must satisfy 0 <= p < q <= 1 (by at least 2**-64), "
+                f"got p={p}, q={q}"
             )
         self.heads = (low, high)
         # The probabilities of a reported 1 for a bit of the filter that is 1, and 0.

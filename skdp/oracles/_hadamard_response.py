@@ -196,7 +196,8 @@ class HadamardResponse(FrequencyOracle):
     def _check_reports(self, reports: NDArray[Any]) -> None:
         if reports.ndim != 1 or reports.dtype.kind not in "iu":
             raise ValueError(
-                f"reports must be a 1-D array of integers, got {reports.dtype} {reports.shape}"
+                "reports must be a 1-D array of integers, "
+                f"got {reports.dtype} {reports.shape}"
             )
         if reports.size and (reports.max() >= self.n_indices or reports.min() < 0):
             raise ValueError(f"reports must be between 0 and {self.n_indices - 1}")

@@ -100,7 +100,8 @@ class UnaryEncoding(FrequencyOracle):
             q_heads = math.ceil(check_share(q, "q") * ONE)
             if not 0 < q_heads < p_heads < ONE:
                 raise ValueError(
-                    f"p and q must satisfy 0 < q < p < 1 (by at least 2**-64), got p={p}, q={q}"
+                    "p and q must satisfy 0 < q < p < 1 (by at least 2**-64), "
+                    f"got p={p}, q={q}"
                 )
             self._heads = [p_heads, q_heads]
         else:

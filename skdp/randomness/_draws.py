@@ -119,7 +119,6 @@ class WordTable:
             The values.
         """
         out = np.empty((size, *self._values.shape[1:]), self._values.dtype)
-        mask = np.uint16((1 << self.bits) - 1)
         for start in range(0, size, BLOCK):
             block = out[start : start + BLOCK]
             words = source.bytes(2 * len(block)).view("<u2")
@@ -127,7 +126,7 @@ class WordTable:
             block_rows = None
             if rows is not None:
                 block_rows = rows[start : start + BLOCK]
-                words = words & mask
+                words = words & np.uint16((1 << self.bits) - 1)
                 index = block_rows.astype(self._index)
                 index <<= self.bits
                 index |= words
@@ -135,26 +134,29 @@ class WordTable:
             self._table.take(index, axis=0, out=block, mode="wrap")
             tied = np.flatnonzero(words >= self._n_settled)
             if tied.size:
-                tied_rows: Any = np.int64(0)
-                if block_rows is not None:
-                    tied_rows = block_rows[tied].astype(np.int64)
+                tied_rows = None if block_rows is None else block_rows[tied]
                 block[tied] = self._values[self._settle(source, words[tied], tied_rows)]
         return out
 
     def _settle(
-        self, source: ByteSource, words: NDArray[Any], rows: Any
+        self, source: ByteSource, words: NDArray[Any], rows: NDArray[Any] | None
     ) -> NDArray[np.int64]:
         """Draw further words until they decide the outcomes; return their indices."""
-        # `rows` is the row of each word, or that of all.
         pairs = words.astype(np.int64) << 16
         pairs += source.bytes(2 * words.size).view("<u2")
-        outcomes = self._bounds.searchsorted(pairs + (rows << 32), side="right")
-        outcomes -= rows * len(self._values)
-        excess = pairs - self._ends[rows]
-        row_of = np.broadcast_to(rows, words.shape)
-        for place in np.flatnonzero(excess >= 0).tolist():
-            row = int(row_of[place])
-            outcomes[place] = self._follow(source, row, int(excess[place]))
+        if rows is None:
+            outcomes = self._bounds.searchsorted(pairs, side="right")
+            rows = np.broadcast_to(0, words.shape)
+            is_beyond = pairs >= self._ends[0]
+        else:
+            rows = rows.astype(np.int64)
+            outcomes = self._bounds.searchsorted(pairs + (rows << 32), side="right")
+            outcomes -= rows * len(self._values)
+            is_beyond = pairs >= self._ends[rows]
+        for place in np.flatnonzero(is_beyond).tolist():
+            row = int(rows[place])
+            excess = int(pairs[place] - self._ends[row])
+            outcomes[place] = self._follow(source, row, excess)
         return outcomes
 
     def _follow(self, source: ByteSource, row: int, excess: int) -> int:

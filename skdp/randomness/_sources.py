@@ -189,7 +189,7 @@ class RowStreams(ByteSource):
         self._n_read = np.zeros(n_rows, np.intp)
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
-        return self.read(self._rows, size)
+        return self.read(slice(None), size)
 
     def of(self, rows: NDArray[np.intp]) -> StreamsOfRows:
         """Return the streams of some of the rows.
@@ -206,12 +206,12 @@ class RowStreams(ByteSource):
         """
         return StreamsOfRows(self, rows)
 
-    def read(self, rows: NDArray[np.intp], size: int) -> NDArray[np.uint8]:
+    def read(self, rows: NDArray[np.intp] | slice, size: int) -> NDArray[np.uint8]:
         """Return the next bytes of some of the rows.
 
         Parameters
         ----------
-        rows : ndarray of intp
+        rows : ndarray of intp, or slice
             Their indices, without repetition.
         size : int
             Number of bytes, the same for each row.
@@ -223,27 +223,30 @@ class RowStreams(ByteSource):
         """
         if size == 0:
             return np.empty(0, np.uint8)
-        if rows.size == 0 or size % rows.size:
+        indices = self._rows[rows]
+        if indices.size == 0 or size % indices.size:
             raise ValueError(
-                f"{size} bytes are not the same number for each of {rows.size} rows"
+                f"{size} bytes are not the same number for each of {indices.size} rows"
             )
-        width = size // rows.size
+        width = size // indices.size
         start = self._n_read[rows]
         first = int(start.min())
         furthest = int(start.max())
-        self._hash(rows[start + width > self._n_known[rows]], furthest + width)
-        self._n_read[rows] += width
+        is_short = start + width > self._n_known[rows]
+        if is_short.any():
+            self._hash(indices[is_short], furthest + width)
         # Mostly, all rows are at the same byte: a slice takes a third of the time.
         if first == furthest:
-            return self._streams[:, first : first + width][rows].ravel()
-        columns = start[:, np.newaxis] + np.arange(width)
-        return self._streams[rows[:, np.newaxis], columns].ravel()
+            drawn = self._streams[rows, first : first + width]
+        else:
+            columns = start[:, np.newaxis] + np.arange(width)
+            drawn = self._streams[indices[:, np.newaxis], columns]
+        self._n_read[rows] += width
+        return drawn.ravel()
 
     def _hash(self, rows: NDArray[np.intp], n_bytes: int) -> None:
         """Hash the seeds of rows whose streams are too short."""
         # This takes longer than everything else, so only where it is needed.
-        if not rows.size:
-            return
         length = _stream_length(n_bytes)
         missing = self._head + length - self._streams.shape[1]
         if missing > 0:

@@ -90,6 +90,17 @@ def test_every_draw_follows_the_channel(exact_law, size, name):
             assert [law[bits] for bits in product((0, 1), repeat=oracle.k)] == row
 
 
+@each("k, max_size, subset_size", [(3, 2, 2), (3, 1, 3), (4, 2, 3)])
+def test_sets_that_meet_a_padded_set_more_than_once_count_by_their_first_member(exact_law, k, max_size, subset_size):
+    oracle = SetSelection(k, max_size, 1.7, subset_size=subset_size)
+    table = oracle.channel()
+    assert {sum(row) for row in table} == {1}
+    assert largest_ratio(table) <= oracle.worst_ratio <= exp_bounds(1.7)[0]
+    for members, row in zip(oracle.sets(), table, strict=True):
+        law = exact_law(oracle, np.array(padded(oracle, members), np.uint8))
+        assert [law[bits] for bits in product((0, 1), repeat=k)] == row
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", SET_ORACLES)
 def test_estimates_have_no_bias_and_the_stated_variance(name):
