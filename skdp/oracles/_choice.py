@@ -62,6 +62,11 @@ def choose_oracle(
 ) -> tuple[str, FrequencyOracle]:
     """Return the oracle with the least mean squared error among those whose report fits.
 
+    >>> choose_oracle(4, 1.0)[0], choose_oracle(100, 1.0)[0], choose_oracle(100, 1.0, max_report_bytes=8)[0]
+    ('randomized_response', 'subset_selection', 'local_hashing')
+    >>> choose_oracle(100, 4.0, again=1.0, among=["local_hashing", "optimized_unary_encoding"])[0]
+    'optimized_unary_encoding'
+
     An oracle whose error has a floor (`CountMeanSketch`) is chosen only if no other one
     fits: the number of reports is not known here, and with many of them the floor
     dominates the error.
@@ -90,13 +95,6 @@ def choose_oracle(
     ------
     TypeError, ValueError
         If a number is of another type or out of range, or no report fits.
-
-    Examples
-    --------
-    >>> choose_oracle(4, 1.0)[0], choose_oracle(100, 1.0)[0], choose_oracle(100, 1.0, max_report_bytes=8)[0]
-    ('randomized_response', 'subset_selection', 'local_hashing')
-    >>> choose_oracle(100, 4.0, again=1.0, among=["local_hashing", "optimized_unary_encoding"])[0]
-    'optimized_unary_encoding'
     """
     candidates = _candidates(
         check_size(k),

@@ -45,6 +45,12 @@ def client_report(
 ) -> list[int]:
     """Randomise one code as a client does.
 
+    >>> from skdp.oracles import RandomizedResponse, client_report
+    >>> from skdp.randomness import SecureSource
+    >>> report = client_report(RandomizedResponse(4, 1.0).sampler(), 2, SecureSource())
+    >>> len(report), report[0] in range(4)
+    (1, True)
+
     Parameters
     ----------
     sampler : mapping
@@ -73,14 +79,6 @@ def client_report(
     others, take that of ``ReportTransformer.from_json(text).protocol_.oracles``, which
     follows from the same parameters as the guarantee, or check it as
     ``examples/client/check.mjs`` does.
-
-    Examples
-    --------
-    >>> from skdp.oracles import RandomizedResponse, client_report
-    >>> from skdp.randomness import SecureSource
-    >>> report = client_report(RandomizedResponse(4, 1.0).sampler(), 2, SecureSource())
-    >>> len(report), report[0] in range(4)
-    (1, True)
     """
     if isinstance(code, bool) or not isinstance(code, int):
         raise TypeError(f"code must be an int, got {type(code).__name__}")

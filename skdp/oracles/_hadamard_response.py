@@ -23,6 +23,10 @@ from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 class HadamardResponse(FrequencyOracle):
     """Hadamard response on codes: report one of K indices.
 
+    >>> oracle = HadamardResponse(1_000, 1.0)
+    >>> oracle.n_blocks, oracle.block_size, oracle.report_bytes
+    (1, 1024, 2)
+
     The K indices (a power of two) form B blocks of b. A value belongs to a block and to
     a row j ≥ 1 of the Hadamard matrix of order b; an index y of the block supports it
     if j and y have an even number of ones in common. With probability l = 2 B / (e^eps
@@ -60,12 +64,6 @@ class HadamardResponse(FrequencyOracle):
     ----------
     .. [1] J. Acharya, Z. Sun, H. Zhang (2019). Hadamard response: estimating
        distributions privately, efficiently, and with little communication. AISTATS.
-
-    Examples
-    --------
-    >>> oracle = HadamardResponse(1_000, 1.0)
-    >>> oracle.n_blocks, oracle.block_size, oracle.report_bytes
-    (1, 1024, 2)
     """
 
     is_signed = True

@@ -46,6 +46,11 @@ def collision_probability(prime: int, g: int) -> Fraction:
 class AffineHash:
     """Affine maps modulo a prime P, folded into g buckets: ``h(x) = ((a x + b) mod P) mod g``.
 
+    >>> from skdp.oracles import AffineHash
+    >>> family = AffineHash(1000, 4)
+    >>> family.prime, round(float(family.collision), 4)
+    (65521, 0.25)
+
     For a and b uniform over the residues modulo P and x ≠ y, the pair (a x + b, a y +
     b) takes each of its P² values for exactly one (a, b): the matrix of the two
     equations has the determinant x - y ≠ 0 modulo the prime. The two are therefore
@@ -68,13 +73,6 @@ class AffineHash:
         The width of a seed, which contains a and b: 32 or 62 bits.
     collision : Fraction
         The probability c.
-
-    Examples
-    --------
-    >>> from skdp.oracles import AffineHash
-    >>> family = AffineHash(1000, 4)
-    >>> family.prime, round(float(family.collision), 4)
-    (65521, 0.25)
     """
 
     def __init__(self, k: int, g: int) -> None:
@@ -183,6 +181,12 @@ class AffineHash:
 class QuadraticHash:
     """Polynomials of degree 2 modulo the prime P = 2**31 - 1, folded into g buckets.
 
+    >>> import numpy as np
+    >>> from skdp.oracles import QuadraticHash
+    >>> family = QuadraticHash(1000, 4, np.array([[1, 2, 3], [4, 5, 6]], dtype=np.uint64))
+    >>> round(float(family.collision), 4)
+    0.25
+
     Three values are hashed independently and uniformly over the residues (the
     Vandermonde determinant of three distinct values is not 0 modulo P): collisions with
     one value are independent of each other, and two values collide with the probability
@@ -201,14 +205,6 @@ class QuadraticHash:
     ----------
     collision : Fraction
         The probability, over the coefficients, that two given values collide.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp.oracles import QuadraticHash
-    >>> family = QuadraticHash(1000, 4, np.array([[1, 2, 3], [4, 5, 6]], dtype=np.uint64))
-    >>> round(float(family.collision), 4)
-    0.25
     """
 
     def __init__(self, k: int, g: int, coefficients: NDArray[np.uint64]) -> None:
@@ -256,6 +252,12 @@ class QuadraticHash:
 class LinearHash:
     """Parities of the bits of a number, as a bucket of r bits.
 
+    >>> import numpy as np
+    >>> from skdp.oracles import LinearHash
+    >>> family = LinearHash(4, 2)
+    >>> family(np.array([[0b0001, 0b0110]]), np.array([0b0111]))
+    array([1])
+
     A seed is r words of n bits. Bit i of the bucket of x is the parity of the bits that
     x and word i have in common: a linear map over GF(2). For x ≠ y, the parities of x
     XOR y are r independent fair coins, so that two values collide with probability
@@ -274,14 +276,6 @@ class LinearHash:
         The number of buckets.
     collision : Fraction
         The probability ``2**-r``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp.oracles import LinearHash
-    >>> family = LinearHash(4, 2)
-    >>> family(np.array([[0b0001, 0b0110]]), np.array([0b0111]))
-    array([1])
     """
 
     def __init__(self, n_bits: int, r: int) -> None:
@@ -394,6 +388,10 @@ def _best_buckets(k: int, epsilon: float) -> int:
 class LocalHashing(FrequencyOracle):
     """Local hashing on codes: report a public seed and the randomised bucket of the value.
 
+    >>> oracle = LocalHashing(1_000, 1.0)
+    >>> oracle.n_buckets, oracle.report_bytes, round(oracle.mean_squared_error, 2)
+    (4, 5, 3.69)
+
     Each report draws a hash function into g buckets, and randomises the bucket of its
     value by randomised response over the g buckets. It supports all values of the
     reported bucket ([1]_, section 4).
@@ -429,12 +427,6 @@ class LocalHashing(FrequencyOracle):
     ----------
     .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
        protocols for frequency estimation. USENIX Security.
-
-    Examples
-    --------
-    >>> oracle = LocalHashing(1_000, 1.0)
-    >>> oracle.n_buckets, oracle.report_bytes, round(oracle.mean_squared_error, 2)
-    (4, 5, 3.69)
     """
 
     field_names = ("seed", "bucket")
@@ -595,6 +587,10 @@ class LocalHashing(FrequencyOracle):
 class CountMeanSketch(FrequencyOracle):
     """Count-mean sketch on codes: hash the value by a public function, and report the bucket by Hadamard response.
 
+    >>> oracle = CountMeanSketch(1_000_000, 2.0)
+    >>> oracle.report_bytes
+    3
+
     The server keeps d × m sums for any size of the domain, and estimates a value in
     O(d) ([1]_, whose Hadamard variant reports a single bit; here the number of blocks
     minimises the error).
@@ -644,12 +640,6 @@ class CountMeanSketch(FrequencyOracle):
     ----------
     .. [1] Apple Differential Privacy Team (2017). Learning with privacy at scale. Apple
        Machine Learning Journal 1(8).
-
-    Examples
-    --------
-    >>> oracle = CountMeanSketch(1_000_000, 2.0)
-    >>> oracle.report_bytes
-    3
     """
 
     field_names = ("function", "index")

@@ -74,6 +74,9 @@ class Postprocessor(Protocol):
 def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
     """Project counts onto those that are not negative and add up to a total ("norm-sub").
 
+    >>> project_to_simplex([8.0, 4.0, -2.0], 10).tolist()
+    [7.0, 3.0, 0.0]
+
     Parameters
     ----------
     counts : array-like of shape (k,)
@@ -91,11 +94,6 @@ def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
     ----------
     T. Wang et al. (2020). Locally differentially private frequency estimation with
     consistency. NDSS.
-
-    Examples
-    --------
-    >>> project_to_simplex([8.0, 4.0, -2.0], 10).tolist()
-    [7.0, 3.0, 0.0]
     """
     counts = np.asarray(counts, float)
     if not np.isfinite(counts).all():

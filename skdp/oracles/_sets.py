@@ -45,6 +45,11 @@ _HALF = np.uint64(32)
 class SetOracle(SupportCounts):
     """A local protocol for a set of at most m of k values, on integer codes ``0, ..., k - 1``.
 
+    >>> from skdp.oracles import SetOracle, SetSelection
+    >>> oracle = SetSelection(100, 5, 1.0)
+    >>> isinstance(oracle, SetOracle), oracle.epsilon <= 1.0
+    (True, True)
+
     A set is first padded to m members (`pad_sets`); a larger one is replaced by m of
     its members. Then a report supports each value of the set with probability p, and
     each other one with probability q, whatever else is in the set.
@@ -75,13 +80,6 @@ class SetOracle(SupportCounts):
 
     In `estimate`, a set of s > m values counts as m / s for each of them; in
     `variance`, it adds at most 1/4.
-
-    Examples
-    --------
-    >>> from skdp.oracles import SetOracle, SetSelection
-    >>> oracle = SetSelection(100, 5, 1.0)
-    >>> isinstance(oracle, SetOracle), oracle.epsilon <= 1.0
-    (True, True)
     """
 
     max_size: int
@@ -293,6 +291,10 @@ def fill_sets(
 class SampledSet(SetOracle):
     """Padding and sampling of sets of codes ("PSFO"): report one member of the padded set by a frequency oracle.
 
+    >>> oracle = SampledSet(100, 5, 1.0)
+    >>> oracle.report_bytes, round(oracle.mean_squared_error, 1)
+    (5, 92.8)
+
     The set is padded to m members, one of these is drawn, each alike, and reported by
     an oracle for k + 1 codes, the last of which stands for "none" ([1]_). The error is
     m**2 times that of the oracle.
@@ -325,12 +327,6 @@ class SampledSet(SetOracle):
     ----------
     .. [1] T. Wang, N. Li, S. Jha (2018). Locally differentially private frequent
        itemset mining. IEEE S&P.
-
-    Examples
-    --------
-    >>> oracle = SampledSet(100, 5, 1.0)
-    >>> oracle.report_bytes, round(oracle.mean_squared_error, 1)
-    (5, 92.8)
     """
 
     def __init__(
@@ -430,6 +426,10 @@ _SCALE, _DIGITS = 1 << 320, 1 << 128
 class SetSelection(SetOracle):
     """Set selection on sets of codes ("PrivSet"): report a set of w of the values that is likely to meet the true set.
 
+    >>> oracle = SetSelection(100, 5, 1.0)
+    >>> oracle.subset_size, round(oracle.mean_squared_error, 1)
+    (5, 19.2)
+
     The true set is padded to m members, out of m further codes that stand for "none". A
     set of w of all K = k + m codes is e^eps times likelier if it has a member in common
     with the padded set than if it has none ([1]_). Equivalently, with a certain
@@ -478,12 +478,6 @@ class SetSelection(SetOracle):
        differential privacy. INFOCOM.
     .. [2] T. Wang, N. Li, S. Jha (2018). Locally differentially private frequent
        itemset mining. IEEE S&P.
-
-    Examples
-    --------
-    >>> oracle = SetSelection(100, 5, 1.0)
-    >>> oracle.subset_size, round(oracle.mean_squared_error, 1)
-    (5, 19.2)
     """
 
     def __init__(
@@ -696,6 +690,10 @@ _MOST_ODDS = 44.0
 class SetUnaryEncoding(SetOracle):
     """Unary encoding of sets of codes: a bit for each value, all randomised independently.
 
+    >>> oracle = SetUnaryEncoding(6, 6, 12.0)
+    >>> round(oracle.mean_squared_error, 2), round(float(oracle.p), 2), round(float(oracle.q), 2)
+    (0.18, 0.88, 0.12)
+
     The bits of values in the set are reported as 1 with probability p, the others with
     probability q. Two sets of at most m values differ in at most m bits each way, and
     in k bits in all, so that with a = m and b = min(m, k - m)
@@ -724,12 +722,6 @@ class SetUnaryEncoding(SetOracle):
     -----
     **Privacy.** Local model, replacement of the whole set. `epsilon` is computed from
     the integers that are drawn.
-
-    Examples
-    --------
-    >>> oracle = SetUnaryEncoding(6, 6, 12.0)
-    >>> round(oracle.mean_squared_error, 2), round(float(oracle.p), 2), round(float(oracle.q), 2)
-    (0.18, 0.88, 0.12)
     """
 
     def __init__(self, k: int, max_size: int, epsilon: float | Fraction) -> None:
@@ -848,6 +840,12 @@ def choose_set_oracle(
 ) -> tuple[str, SetOracle]:
     """Return the protocol with the least mean squared error among those whose report fits.
 
+    >>> from skdp.oracles import choose_set_oracle
+    >>> choose_set_oracle(100, 5, 1.0)[0], choose_set_oracle(6, 6, 12.0)[0]
+    ('set_selection', 'set_unary_encoding')
+    >>> choose_set_oracle(1000, 5, 1.0, max_report_bytes=16)[0]
+    'local_hashing'
+
     Parameters
     ----------
     k : int
@@ -870,14 +868,6 @@ def choose_set_oracle(
     ------
     TypeError, ValueError
         If a number is of another type or out of range, or no report fits.
-
-    Examples
-    --------
-    >>> from skdp.oracles import choose_set_oracle
-    >>> choose_set_oracle(100, 5, 1.0)[0], choose_set_oracle(6, 6, 12.0)[0]
-    ('set_selection', 'set_unary_encoding')
-    >>> choose_set_oracle(1000, 5, 1.0, max_report_bytes=16)[0]
-    'local_hashing'
     """
     oracles = {name: SET_ORACLES[name](k, max_size, epsilon) for name in among}
     candidates = []

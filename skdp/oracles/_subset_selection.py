@@ -44,6 +44,10 @@ _COIN, _WORD = 8, 4
 class SubsetSelection(FrequencyOracle):
     """Subset selection on codes: report a set of w of the k values.
 
+    >>> oracle = SubsetSelection(14, 1.0)
+    >>> oracle.subset_size, round(oracle.mean_squared_error, 2)
+    (4, 3.11)
+
     A set is e^eps times likelier if it contains the true value than if it does not: the
     true value is in the set with probability ``p = w e^eps / (w e^eps + k - w)``, and
     the rest of the set is uniform ([1]_, [2]_). Equivalently, with probability ``l = (k
@@ -84,12 +88,6 @@ class SubsetSelection(FrequencyOracle):
     .. [2] M. Ye, A. Barg (2018). Optimal schemes for discrete distribution estimation
        under locally differential privacy. IEEE Transactions on Information Theory
        64(8).
-
-    Examples
-    --------
-    >>> oracle = SubsetSelection(14, 1.0)
-    >>> oracle.subset_size, round(oracle.mean_squared_error, 2)
-    (4, 3.11)
     """
 
     has_bits = True

@@ -30,6 +30,9 @@ _WORDS, _MANY = (2, 4, 8), 1 << 12
 class UnaryEncoding(FrequencyOracle):
     """Unary encoding on codes: the one-hot bits of the value, randomised independently.
 
+    >>> round(UnaryEncoding(14, p=0.75, q=0.25).epsilon, 4), round(math.log(9), 4)
+    (2.1972, 2.1972)
+
     The bit of the true value is reported as 1 with probability p, every other bit with
     probability q. Two values differ in two bits, so ``e^eps = p (1 - q) / ((1 - p) q)``
     ([1]_ section 4).
@@ -69,11 +72,6 @@ class UnaryEncoding(FrequencyOracle):
     ----------
     .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
        protocols for frequency estimation. USENIX Security.
-
-    Examples
-    --------
-    >>> round(UnaryEncoding(14, p=0.75, q=0.25).epsilon, 4), round(math.log(9), 4)
-    (2.1972, 2.1972)
     """
 
     has_bits = True

@@ -21,6 +21,12 @@ from skdp.randomness._sources import BLOCK, ONE, ByteSource, rows_of
 class WordTable:
     """Exact draws from a few distributions over the same outcomes, nearly always with one random word each.
 
+    >>> from skdp.randomness import SeededSource
+    >>> table = WordTable([[1, 2, 0], [0, 1, 4]], np.array([-1, 0, 1]))
+    >>> drawn = table.draw(SeededSource(0), 20_000, np.arange(20_000) % 2)
+    >>> drawn[::2].mean().round(2), drawn[1::2].mean().round(2)
+    (np.float64(-0.33), np.float64(0.8))
+
     Of the 2**b words of b bits, each outcome has as many as the first digit of its
     probability to the base 2**b. The remaining words, fewer than there are outcomes,
     are distinguished by a second word of 16 bits: of the values of the pair, each
@@ -39,14 +45,6 @@ class WordTable:
     ----------
     bits : int
         The number b: 16 less the bits that number the distributions, but at least 12.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> table = WordTable([[1, 2, 0], [0, 1, 4]], np.array([-1, 0, 1]))
-    >>> drawn = table.draw(SeededSource(0), 20_000, np.arange(20_000) % 2)
-    >>> drawn[::2].mean().round(2), drawn[1::2].mean().round(2)
-    (np.float64(-0.33), np.float64(0.8))
     """
 
     def __init__(self, weights: Sequence[Sequence[int]], values: NDArray[Any]) -> None:
@@ -210,6 +208,11 @@ def seen(sampler: str, drawn: Drawn, **parameters: Any) -> Drawn:
 def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
     """Draw independent coins that are True with probability exactly ``threshold / 2**64``.
 
+    >>> from skdp.randomness import SeededSource
+    >>> coins = bernoulli(SeededSource(0), 3 * 2**62, 10_000)
+    >>> round(float(coins.mean()), 2)
+    0.75
+
     The bytes of a coin are compared with those of the threshold until they differ:
     1.004 bytes on average. From 2**14 coins on, 16 random bits draw eight coins from a
     `WordTable`, with the same exact probabilities. The run time depends on the random
@@ -228,13 +231,6 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     -------
     ndarray of shape (size,), dtype bool
         The coins.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli(SeededSource(0), 3 * 2**62, 10_000)
-    >>> round(float(coins.mean()), 2)
-    0.75
     """
     threshold = _check_between("threshold", threshold, 0, 64)
     if threshold == ONE:
@@ -253,6 +249,11 @@ def bernoulli_ratio(
     source: ByteSource, numerator: int, denominator: int, size: int
 ) -> NDArray[np.bool_]:
     """Draw independent coins that are True with probability exactly numerator / denominator.
+
+    >>> from skdp.randomness import SeededSource
+    >>> coins = bernoulli_ratio(SeededSource(0), 1, 3, 10_000)
+    >>> round(float(coins.mean()), 2)
+    0.33
 
     The bytes of a coin are compared with the probability's digits to the base 256, of
     which as many are computed as needed: the probability is never rounded. A coin costs
@@ -277,13 +278,6 @@ def bernoulli_ratio(
     ------
     ValueError
         If the numbers are not the parts of a probability.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli_ratio(SeededSource(0), 1, 3, 10_000)
-    >>> round(float(coins.mean()), 2)
-    0.33
     """
     numerator = _check_int("numerator", numerator)
     denominator = _check_int("denominator", denominator)
@@ -340,6 +334,10 @@ def coins_of_digits(
 def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
     """Build a table that draws eight independent coins as the bits of a byte.
 
+    >>> from skdp.randomness import ONE, SeededSource, eight_coins
+    >>> eight_coins((ONE, 0, 0, 0, 0, 0, ONE, ONE)).draw(SeededSource(0), 2)
+    array([131, 131], dtype=uint8)
+
     Parameters
     ----------
     thresholds : tuple of eight int
@@ -351,12 +349,6 @@ def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
     WordTable
         Its `draw` returns bytes, each with probability exactly the product of those of
         its bits.
-
-    Examples
-    --------
-    >>> from skdp.randomness import ONE, SeededSource, eight_coins
-    >>> eight_coins((ONE, 0, 0, 0, 0, 0, ONE, ONE)).draw(SeededSource(0), 2)
-    array([131, 131], dtype=uint8)
     """
     weights = [1]
     for threshold in thresholds:
@@ -369,6 +361,11 @@ def uniform_integers(
     source: ByteSource, high: int, size: int
 ) -> NDArray[np.unsignedinteger]:
     """Draw independent integers, each value of ``0, ..., high - 1`` with probability exactly ``1 / high``.
+
+    >>> import numpy as np
+    >>> from skdp.randomness import SeededSource
+    >>> np.bincount(uniform_integers(SeededSource(0), 3, 9_000)).tolist()
+    [2959, 3062, 2979]
 
     A word x of w bits gives the integer ``x * high >> w``; words whose low half falls
     into the ``2**w mod high`` surplus values are drawn again, so there is no modulo
@@ -391,13 +388,6 @@ def uniform_integers(
     References
     ----------
     D. Lemire (2019). Fast random integer generation in an interval. ACM TOMACS 29(1).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp.randomness import SeededSource
-    >>> np.bincount(uniform_integers(SeededSource(0), 3, 9_000)).tolist()
-    [2959, 3062, 2979]
     """
     high = _check_between("high", high, 1, 32)
     out = np.empty(size, np.min_scalar_type(high - 1))
@@ -471,6 +461,11 @@ def categorical(
 ) -> NDArray[np.intp]:
     """Draw independent categories, category i with probability exactly ``weights[i] / 2**64``.
 
+    >>> import numpy as np
+    >>> from skdp.randomness import SeededSource
+    >>> np.bincount(categorical(SeededSource(0), [2**62, 2**63, 2**62], 10_000)).tolist()
+    [2458, 5018, 2524]
+
     Parameters
     ----------
     source : ByteSource
@@ -489,13 +484,6 @@ def categorical(
     ------
     ValueError
         If a weight is negative or the weights do not add up to 2**64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp.randomness import SeededSource
-    >>> np.bincount(categorical(SeededSource(0), [2**62, 2**63, 2**62], 10_000)).tolist()
-    [2458, 5018, 2524]
     """
     if any(weight < 0 for weight in weights) or sum(weights) != ONE:
         raise ValueError("weights must be at least 0 and add up to 2**64")

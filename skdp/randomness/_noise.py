@@ -33,6 +33,10 @@ _LARGEST_SCALE = 1 << 52
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     """Draw independent geometric numbers: g with probability exactly ``(1 - a) * a**g``, where ``a = e**(-1 / scale)``.
 
+    >>> from skdp.randomness import SeededSource
+    >>> round(float(geometric(SeededSource(0), 100, 100_000).mean()))
+    99
+
     The binary digits of a geometric number are independent: digit i is 1 with the odds
     a^(2^i) to 1 ([1]_). Above the m digits that are drawn, the number continues with
     probability a^(2^m) and another number of this law: neither the probabilities, which
@@ -61,18 +65,17 @@ def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     ----------
     .. [1] C. Dwork, K. Kenthapadi, F. McSherry, I. Mironov, M. Naor (2006). Our data,
        ourselves: privacy via distributed noise generation. EUROCRYPT.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> round(float(geometric(SeededSource(0), 100, 100_000).mean()))
-    99
     """
     return geometric_digits(check_rational("scale", scale)).draw(source, size)
 
 
 def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     """Draw independent integers z with probability exactly proportional to ``e**(-abs(z) / scale)``.
+
+    >>> from skdp.randomness import SeededSource
+    >>> noise = discrete_laplace(SeededSource(0), 1, 100_000)
+    >>> round(float((noise == 0).mean()), 2), round(float(noise.var()), 1)
+    (0.46, 1.8)
 
     With a = e^(-1/scale), the number is a `geometric` number g with probability 1 / (1
     + a), otherwise -1 - g. Added to an integer of sensitivity s, it gives s /
@@ -101,13 +104,6 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
     ----------
     .. [1] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally
        utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> noise = discrete_laplace(SeededSource(0), 1, 100_000)
-    >>> round(float((noise == 0).mean()), 2), round(float(noise.var()), 1)
-    (0.46, 1.8)
     """
     scale = check_rational("scale", scale)
     return seen(
@@ -187,6 +183,11 @@ def discrete_gaussian(
 ) -> NDArray:
     """Draw independent integers z with probability exactly proportional to ``e**(-z**2 / (2 * variance))``.
 
+    >>> from skdp.randomness import SeededSource
+    >>> noise = discrete_gaussian(SeededSource(0), 100, 100_000)
+    >>> round(float(noise.mean())), round(float(noise.std()))
+    (0, 10)
+
     Added to an integer of sensitivity s, the number gives s^2 / (2
     variance)-concentrated differential privacy; its variance is at most the parameter
     ([1]_).
@@ -219,13 +220,6 @@ def discrete_gaussian(
     ----------
     .. [1] C. L. Canonne, G. Kamath, T. Steinke (2020). The discrete Gaussian for
        differential privacy. NeurIPS.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> noise = discrete_gaussian(SeededSource(0), 100, 100_000)
-    >>> round(float(noise.mean())), round(float(noise.std()))
-    (0, 10)
     """
     variance = check_rational("variance", variance)
     scale = Fraction(math.isqrt(math.floor(variance * 2**16)) + 1, 2**8)
@@ -267,6 +261,11 @@ def rounded_gaussian(
     source: ByteSource, variance: Fraction | int, size: int
 ) -> NDArray:
     """Draw independent integers ``round(X)``, where X is a real number of the normal law of mean 0.
+
+    >>> from skdp.randomness import SeededSource
+    >>> noise = rounded_gaussian(SeededSource(0), 100, 100_000)
+    >>> round(float(noise.mean())), round(float(noise.std()))
+    (0, 10)
 
     The integer z has exactly the probability of the real event ``-1/2 <= X - z < 1/2``.
     An integer plus ``round(X)`` is the rounded sum with X: post-processing of the ideal
@@ -325,13 +324,6 @@ def rounded_gaussian(
        Transactions on Mathematical Software 42(1).
     .. [2] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of
        the Royal Statistical Society B 84(1). Numbers as in arXiv:1905.02383.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> noise = rounded_gaussian(SeededSource(0), 100, 100_000)
-    >>> round(float(noise.mean())), round(float(noise.std()))
-    (0, 10)
     """
     exact = check_rational("variance", variance)
     halvings = max(1, (math.ceil(_FINENESS / exact) - 1).bit_length() + 1 >> 1)
@@ -408,6 +400,10 @@ def cube_noise(
 ) -> NDArray:
     """Draw integer vectors z with probability exactly proportional to ``e**(-max(abs(z)) / scale)``.
 
+    >>> from skdp.randomness import SeededSource
+    >>> cube_noise(SeededSource(0), 1000, 3)
+    array([[ 1701, -6895,  2517]])
+
     This is the K-norm mechanism ([1]_) of the maximum norm ([2]_): where a row changes
     each of several integers by at most s, adding such a vector to them is s /
     scale-differentially private.
@@ -449,12 +445,6 @@ def cube_noise(
        privacy. J. Privacy and Confidentiality 7(2).
     .. [3] F. Brenti (1994). q-Eulerian polynomials arising from Coxeter groups.
        European J. Combin. 15(5).
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> cube_noise(SeededSource(0), 1000, 3)
-    array([[ 1701, -6895,  2517]])
     """
     scale = check_rational("scale", scale)
     dimension = check_positive_int("dimension", dimension)

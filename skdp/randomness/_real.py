@@ -42,6 +42,11 @@ def bernoulli_exp(
 ) -> NDArray[np.bool_]:
     """Draw independent coins, the i-th True with probability exactly ``e**(-exponents[i] * rate)``.
 
+    >>> from skdp.randomness import SeededSource
+    >>> coins = bernoulli_exp(SeededSource(0), np.repeat([0, 1, 2], 10_000), Fraction(1, 2))
+    >>> coins.reshape(3, -1).mean(axis=1).round(2).tolist()
+    [1.0, 0.62, 0.38]
+
     Parameters
     ----------
     source : ByteSource
@@ -61,13 +66,6 @@ def bernoulli_exp(
     TypeError, ValueError
         If the exponents are not integers, the rate is not rational, or a number is
         negative.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli_exp(SeededSource(0), np.repeat([0, 1, 2], 10_000), Fraction(1, 2))
-    >>> coins.reshape(3, -1).mean(axis=1).round(2).tolist()
-    [1.0, 0.62, 0.38]
     """
     rate = check_rational("rate", rate, zero=True)
     exponents = check_integers("exponents", exponents)

@@ -33,6 +33,10 @@ def permute_and_flip(
 ) -> int:
     """Choose a candidate of a high score by permute-and-flip.
 
+    >>> from skdp.randomness import SeededSource
+    >>> permute_and_flip(SeededSource(0), [10, 40, 20], Fraction(1, 2))
+    1
+
     The mechanism goes through the candidates in random order, and stops at the first
     one whose coin, of probability ``e**(-rate * (best - score))``, shows heads ([1]_,
     algorithm 1). The coins do not depend on the order: all are tossed, and one of the
@@ -66,12 +70,6 @@ def permute_and_flip(
     ----------
     .. [1] R. McKenna, D. Sheldon (2020). Permute-and-flip: a new mechanism for
        differentially private selection. NeurIPS.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> permute_and_flip(SeededSource(0), [10, 40, 20], Fraction(1, 2))
-    1
     """
     heads = np.flatnonzero(bernoulli_exp(source, _gaps(scores), rate))
     with watched(None):
@@ -84,6 +82,10 @@ def exponential_mechanism(
     source: ByteSource, scores: ArrayLike, rate: Fraction | int
 ) -> int:
     """Choose a candidate with probability exactly proportional to ``e**(rate * score)``.
+
+    >>> from skdp.randomness import SeededSource
+    >>> exponential_mechanism(SeededSource(0), [10, 40, 20], Fraction(1, 2))
+    1
 
     A candidate is drawn uniformly and accepted with probability ``e**(-rate * (best -
     score))``, until one is accepted. With ``rate = epsilon / (2 * sensitivity)``, the
@@ -110,12 +112,6 @@ def exponential_mechanism(
     ----------
     .. [1] F. McSherry, K. Talwar (2007). Mechanism design via differential privacy.
        FOCS.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> exponential_mechanism(SeededSource(0), [10, 40, 20], Fraction(1, 2))
-    1
     """
     gaps = _gaps(scores)
     rate = check_rational("rate", rate, zero=True)

@@ -20,8 +20,6 @@ ONE = 1 << 64
 class ByteSource(Protocol):
     """Protocol of a source of random bytes: the operating system, a seeded stream, or the list of a test.
 
-    Examples
-    --------
     >>> from skdp.randomness import SecureSource
     >>> SecureSource().bytes(3).size  # what any source must have
     3
@@ -46,13 +44,11 @@ class ByteSource(Protocol):
 class SecureSource:
     """Cryptographically secure bytes of OpenSSL's generator, which reseeds itself from the operating system.
 
-    It holds no state: copies, pickles, threads and forked processes never repeat each
-    other's bytes, and ``np.random.seed`` has no effect.
-
-    Examples
-    --------
     >>> SecureSource().bytes(16).size
     16
+
+    It holds no state: copies, pickles, threads and forked processes never repeat each
+    other's bytes, and ``np.random.seed`` has no effect.
     """
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
@@ -80,6 +76,11 @@ class SecureSource:
 class SeededSource(ByteSource):
     """A reproducible stream of bytes for each key, for tests and experiments. Not secure.
 
+    >>> SeededSource(0, "sex").bytes(4).tolist() == SeededSource(0, "sex").bytes(4).tolist()
+    True
+    >>> SeededSource(0, "sex").bytes(4).tolist() == SeededSource(0, "age").bytes(4).tolist()
+    False
+
     With the key, every draw can be undone: never use it for a real release.
 
     Parameters
@@ -89,13 +90,6 @@ class SeededSource(ByteSource):
         Streams of different keys are independent, and the same on every platform: the
         key is hashed (SHA-256) into the 128-bit key of the counter-based generator
         Philox.
-
-    Examples
-    --------
-    >>> SeededSource(0, "sex").bytes(4).tolist() == SeededSource(0, "sex").bytes(4).tolist()
-    True
-    >>> SeededSource(0, "sex").bytes(4).tolist() == SeededSource(0, "age").bytes(4).tolist()
-    False
     """
 
     def __init__(self, *key: int | str) -> None:
@@ -141,6 +135,11 @@ def _stream_length(n_bytes: int) -> int:
 class RowStreams(ByteSource):
     """The SHAKE-256 streams of one seed per row: a draw for n rows reads the next bytes of each of them.
 
+    >>> streams = RowStreams([b"one", b"two"])
+    >>> together = streams.bytes(2 * 8).reshape(2, 8)
+    >>> (together[1] == RowStreams([b"two"]).bytes(8)).all()
+    np.True_
+
     A draw for all rows gives each row what a draw for this row alone would give from
     its stream, if it first reads the same number of bytes for each row, and calls
     `rows_of` on the source where some rows need more. `bytes` returns the bytes row by
@@ -159,13 +158,6 @@ class RowStreams(ByteSource):
     ------
     ValueError
         If there are too many rows, or they cannot have the same number of bytes.
-
-    Examples
-    --------
-    >>> streams = RowStreams([b"one", b"two"])
-    >>> together = streams.bytes(2 * 8).reshape(2, 8)
-    >>> (together[1] == RowStreams([b"two"]).bytes(8)).all()
-    np.True_
     """
 
     def __init__(

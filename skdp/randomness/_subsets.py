@@ -26,6 +26,11 @@ def subsets(
 ) -> NDArray[np.uint8]:
     """Draw independent sets of cells, each uniform among all sets of its size.
 
+    >>> from skdp.randomness import SeededSource
+    >>> packed = subsets(SeededSource(0), 10, 3, np.array([False, True]))
+    >>> np.unpackbits(packed, axis=1, count=10).sum(axis=1)
+    array([3, 4], dtype=uint64)
+
     Parameters
     ----------
     source : ByteSource
@@ -47,13 +52,6 @@ def subsets(
     ------
     ValueError
         If there can be no sets of these sizes.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> packed = subsets(SeededSource(0), 10, 3, np.array([False, True]))
-    >>> np.unpackbits(packed, axis=1, count=10).sum(axis=1)
-    array([3, 4], dtype=uint64)
     """
     if not 0 <= least < n_cells:
         raise ValueError(f"least must be between 0 and {n_cells - 1}, got {least}")

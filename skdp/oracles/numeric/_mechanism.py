@@ -33,6 +33,10 @@ _STILL = 1e-6
 class NumericMechanism(ABC):
     """A local mechanism for one number, given as its position ``0, ..., steps`` on a grid.
 
+    >>> from skdp.oracles import NumericMechanism, Optimal
+    >>> issubclass(Optimal, NumericMechanism)
+    True
+
     Floating-point noise has gaps that reveal the number ([1]_), so only integers are
     drawn: there are finitely many positions and reports, and the probability of each
     report and the worst ratio of two of them are exact fractions. Each report has an
@@ -57,12 +61,6 @@ class NumericMechanism(ABC):
     ----------
     .. [1] I. Mironov (2012). On significance of the least significant bits for
        differential privacy. CCS.
-
-    Examples
-    --------
-    >>> from skdp.oracles import NumericMechanism, Optimal
-    >>> issubclass(Optimal, NumericMechanism)
-    True
     """
 
     steps: int
@@ -294,6 +292,12 @@ _BITS = 256
 class ClampedLaplace(NumericMechanism):
     """Add discrete Laplace noise to the position, and clamp the sum to the grid.
 
+    >>> mechanism = ClampedLaplace(2, 2 * math.log(2))
+    >>> [[round(float(share), 3) for share in row] for row in mechanism.channel()]
+    [[0.667, 0.167, 0.167], [0.333, 0.333, 0.333], [0.167, 0.167, 0.667]]
+    >>> [round(float(estimate), 3) for estimate in mechanism.estimates]
+    [-1.0, 1.0, 3.0]
+
     The noise d has the probability ``(1 - a) / (1 + a) * a^|d|`` ([1]_). The ratio a is
     a fraction, at least e^(-eps / steps): rounded towards more noise. Every probability
     is therefore a fraction too, and no report is more than a^(-steps) <= e^eps times
@@ -326,14 +330,6 @@ class ClampedLaplace(NumericMechanism):
     ----------
     .. [1] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally
        utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
-
-    Examples
-    --------
-    >>> mechanism = ClampedLaplace(2, 2 * math.log(2))
-    >>> [[round(float(share), 3) for share in row] for row in mechanism.channel()]
-    [[0.667, 0.167, 0.167], [0.333, 0.333, 0.333], [0.167, 0.167, 0.667]]
-    >>> [round(float(estimate), 3) for estimate in mechanism.estimates]
-    [-1.0, 1.0, 3.0]
     """
 
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:

@@ -229,6 +229,13 @@ Outcome = tuple[int, int, int]
 class Optimal(NumericMechanism):
     """The mechanism with the least worst-case variance that an unbiased report can have.
 
+    The largest variance over that of the range -1 to 1, next to that of Laplace noise:
+
+    >>> from skdp.oracles import ClampedLaplace
+    >>> positions = range(1025)
+    >>> [round(float(max(make(1024, 2.0).variances(positions))) / 512**2, 2) for make in (Optimal, ClampedLaplace)]
+    [0.87, 1.63]
+
     The position is rounded at random, without bias, to one of up to 33 nodes. The
     report is one of finitely many outcomes, each of which is e^eps times as probable at
     some nodes as at the others: mixtures of such outcomes are all that privacy allows
@@ -278,15 +285,6 @@ class Optimal(NumericMechanism):
     ----------
     .. [1] P. Kairouz, S. Oh, P. Viswanath (2016). Extremal mechanisms for local
        differential privacy. JMLR 17.
-
-    Examples
-    --------
-    The largest variance over that of the range -1 to 1, next to that of Laplace noise:
-
-    >>> from skdp.oracles import ClampedLaplace
-    >>> positions = range(1025)
-    >>> [round(float(max(make(1024, 2.0).variances(positions))) / 512**2, 2) for make in (Optimal, ClampedLaplace)]
-    [0.87, 1.63]
     """
 
     def __init__(

@@ -205,6 +205,12 @@ def _again(period: int, width: int, epsilon: float) -> Floats:
 class Windows(NumericMechanism):
     """Report a place in a window at the true position, or in one that repeats: the mechanisms for distributions.
 
+    >>> mechanism = Windows(1024, 1.0)
+    >>> mechanism.width, mechanism.periodic
+    (384, ((288, 96, 3), (352, 128, 5), (416, 128, 6), (512, 160, 5)))
+    >>> Windows(1024, 1.0, repeating=False).width
+    524
+
     A report of a single window is a place in a window that begins at the position, or
     with some probability any place. This is the square wave mechanism ([1]_): in units
     of the range, the window has the width ``(eps e^eps - e^eps + 1) / (e^eps (e^eps - 1
@@ -251,14 +257,6 @@ class Windows(NumericMechanism):
     ----------
     .. [1] Z. Li et al. (2020). Estimating numerical distributions under local
        differential privacy. SIGMOD.
-
-    Examples
-    --------
-    >>> mechanism = Windows(1024, 1.0)
-    >>> mechanism.width, mechanism.periodic
-    (384, ((288, 96, 3), (352, 128, 5), (416, 128, 6), (512, 160, 5)))
-    >>> Windows(1024, 1.0, repeating=False).width
-    524
     """
 
     def __init__(
