@@ -25,7 +25,14 @@ from skdp.randomness import ONE, ByteSource, DigestSource
 MAX_REPORT_BYTES = 1 << 31
 """The size of the largest array of reports that an oracle makes; larger calls are refused."""
 
+MOST_EPSILON = Fraction(1000)
+"""Larger requests are treated as this one: 2**-64 achieves at most 100."""
+
+_MOST_ENTRIES = 1 << 16
+"""Of a channel that is computed for the best guess."""
+
 _CHUNK = 1 << 22
+"""Supports computed at a time: they stay in the cache."""
 
 
 class SupportCounts(ABC):
@@ -301,10 +308,6 @@ def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None
         )
 
 
-MOST_EPSILON = Fraction(1000)
-"""Larger requests are treated as this one: 2**-64 achieves at most 100."""
-
-
 def check_size(
     k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str = "k"
 ) -> int:
@@ -464,9 +467,6 @@ def channel_of_bits(
             row = list(chain.from_iterable(pairs))
         table.append(row)
     return table
-
-
-_MOST_ENTRIES = 1 << 16
 
 
 class FrequencyOracle(SupportCounts):

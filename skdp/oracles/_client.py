@@ -13,6 +13,7 @@ from typing import Any
 from skdp.randomness import ByteSource
 
 _LARGE_PRIME = (1 << 31) - 1
+"""The prime of the public hash functions of a sketch."""
 
 
 class Draws:

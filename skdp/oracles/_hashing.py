@@ -31,10 +31,17 @@ from skdp.randomness import (
     uniform_integers,
 )
 
-_SMALL_PRIME = 65_521  # the largest below 2**16
+_SMALL_PRIME = 65_521
+"""The largest prime below 2**16, so that residues are words of 16 bits."""
+
 _LARGE_PRIME = (1 << 31) - 1
-# Of a sum at a time, so that they stay in the cache.
+"""A prime modulo which remainders need no division, as 2**31 is 1."""
+
+MOST_BUCKETS = _SMALL_PRIME
+"""Of local hashing: enough for an epsilon of 11, where the best number is e^epsilon."""
+
 _TERMS = 1 << 16
+"""Of a sum at a time, so that they stay in the cache."""
 
 
 def collision_probability(prime: int, g: int) -> Fraction:
@@ -369,9 +376,6 @@ def _residues(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     folded = (words & prime) + (words >> bits)  # below 2**32 + 1
     folded = (folded & prime) + (folded >> bits)  # at most 2**31, below twice the prime
     return folded - prime * (folded >= prime)
-
-
-MOST_BUCKETS = 65_521
 
 
 def _best_buckets(k: int, epsilon: float) -> int:

@@ -54,6 +54,8 @@ from scipy.optimize import brentq
 from skdp.oracles._base import FrequencyOracle
 
 _SIGNIFICANCE = 0.05
+"""The probability that any value without records is significant, at most."""
+
 _STEEPEST = 60.0
 """The largest exponent of a power law: its mean count is 0.02."""
 

@@ -38,6 +38,18 @@ MOST_MEMBERS = 1024
 MOST_VALUES = 16
 """Of a channel whose reports are vectors of bits."""
 
+_CELLS = 1 << 22
+"""Cells drawn at a time."""
+
+_SCALE, _DIGITS = 1 << 320, 1 << 128
+"""The units of shares of sets, and of p and q."""
+
+_STEPS = 16
+"""Of the search for p, between those of the optimised and of the symmetric form."""
+
+_MOST_ODDS = 44.0
+"""The logarithm of the odds of a coin that can still be drawn."""
+
 _HALF = np.uint64(32)
 """The bits of half of a word."""
 
@@ -416,13 +428,6 @@ class SampledSet(SetOracle):
         return super().parameters() | {"of": self.oracle.parameters()}
 
 
-_CELLS = 1 << 22
-"""Cells drawn at a time."""
-
-_SCALE, _DIGITS = 1 << 320, 1 << 128
-"""The units of shares of sets, and of p and q."""
-
-
 class SetSelection(SetOracle):
     """Set selection on sets of codes ("PrivSet"): report a set of w of the values that is likely to meet the true set.
 
@@ -678,13 +683,6 @@ def _best_size(k: int, m: int, epsilon: float) -> int:
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = _largest_error(k, m, p, q)
     return int(np.nanargmin(np.where(p > q, errors, np.inf))) + 1
-
-
-_STEPS = 16
-"""Of the search for p, between those of the optimised and of the symmetric form."""
-
-_MOST_ODDS = 44.0
-"""The logarithm of the odds of a coin that can still be drawn."""
 
 
 class SetUnaryEncoding(SetOracle):

@@ -14,6 +14,8 @@ from scipy.special import betainc, gammaln
 from skdp.randomness import BLOCK
 
 _SUM_WIDTH = 1 << 12
+"""The length of rows that are summed in bytes."""
+
 _FEW = 6
 """Numbers that are counted one by one."""
 

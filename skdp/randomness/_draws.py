@@ -173,7 +173,8 @@ class WordTable:
             remainders = [(remainder << 16) % total for remainder in remainders]
 
 
-_MANY = 1 << 14  # from this number of coins on, eight are drawn at once
+_MANY = 1 << 14
+"""From this number of coins on, eight are drawn at once."""
 
 Drawn = TypeVar("Drawn")
 Watcher = Callable[[str, Any, dict[str, Any]], Any]

@@ -29,6 +29,18 @@ from skdp.randomness._sources import BLOCK, ByteSource
 _LARGEST_SCALE = 1 << 52
 """The largest scale of numbers in int64; above it, they are Python integers."""
 
+_TRIES = 1 << 14
+"""The most tries at a time: enough to hide NumPy's cost per step, and in the cache."""
+
+_GAUSSIAN_TRIES = 1 << 13
+"""The most tries at a time of rounded Gaussian noise, as `_TRIES`."""
+
+_FINENESS = 1 << 8
+"""The least variance in cells: uniform places in them are nearly always accepted."""
+
+_PLACE_BITS = 63
+"""Bits of a place in a cell: the last bit of a word is a sign."""
+
 
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     """Draw independent geometric numbers: g with probability exactly ``(1 - a) * a**g``, where ``a = e**(-1 / scale)``.
@@ -174,10 +186,6 @@ def _share_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     return (lower << bits) // (unit + lower), -(-(upper << bits) // (unit + upper))
 
 
-_TRIES = 1 << 14
-"""The most tries at a time: enough to hide NumPy's cost per step, and in the cache."""
-
-
 def discrete_gaussian(
     source: ByteSource, variance: Fraction | int, size: int
 ) -> NDArray:
@@ -248,13 +256,6 @@ def _gaussian_exponent(
     distance: NDArray, center: Fraction, variance: Fraction, index: int
 ) -> Fraction:
     return (int(distance[index]) - center) ** 2 / (2 * variance)
-
-
-_GAUSSIAN_TRIES = 1 << 13
-"""The most tries at a time of rounded Gaussian noise, as `_TRIES`."""
-_FINENESS = 1 << 8
-"""The least variance in cells: uniform places in them are nearly always accepted."""
-_PLACE_BITS = 63
 
 
 def rounded_gaussian(

@@ -26,6 +26,7 @@ from skdp.randomness._sources import ByteSource
 
 _FIRST_TRIES = 1 << 10
 _MOST_TRIES = 1 << 20
+"""Candidates proposed at a time: twice as many each time, up to the second number."""
 
 
 def permute_and_flip(

@@ -105,6 +105,7 @@ MOST_ROWS = 1 << 12
 """Most rows of a draw: with more, draws use blocks and tables, and a row's draw would depend on the others."""
 
 _RATE = 136
+"""The bytes of a block of SHAKE-256."""
 
 
 class DigestSource(ByteSource):

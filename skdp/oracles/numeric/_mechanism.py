@@ -26,6 +26,8 @@ MAX_STEPS = 1 << 16
 PURE_NOISE = "epsilon = {:g} for a number is too small: the reports would be pure noise"
 
 _MAX_ROUNDS = 3_000
+"""The most updates of a smoothed estimate, if it does not come to rest before."""
+
 _STILL = 1e-6
 """The sum of changes of the frequencies below which updates stop."""
 
@@ -287,6 +289,7 @@ def estimate_frequencies(
 
 
 _BITS = 256
+"""Fractional bits of a ratio that is rounded up, as its exact form has millions."""
 
 
 class ClampedLaplace(NumericMechanism):

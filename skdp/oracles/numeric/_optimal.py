@@ -26,7 +26,9 @@ _VALUES = 257
 """Numbers on which a search for a better outcome starts."""
 _OUTCOMES_A_NODE = 6
 """Outcomes that the next program keeps, for each of its nodes."""
+
 _MOST_ROUNDS = 1000
+"""The most programs, if the gap is not reached before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,9 +220,15 @@ _MOST = Fraction(36)
 """The largest epsilon: the rarest outcome has a weight of thousands."""
 _FINE = 3.0
 """The epsilon up to which 17 nodes are enough."""
+
 _SMALLEST = 2.0**-50
+"""The least ``e**epsilon - 1`` that integers over 2**64 can still express."""
+
 _MOST_OUTCOMES = 1 << 7
+"""Of a mechanism that is read from a file: solutions have up to 48."""
+
 _VALUE_BITS = 32
+"""Fractional bits of the value of an outcome."""
 
 Outcome = tuple[int, int, int]
 """Its weight in units of 2**-64, its estimate in steps * 2**-32 from the middle, and its nodes as bits."""
