@@ -289,10 +289,10 @@ WRONG = {
         ("budget.epsilon", 0.2, "charges spend more than the budget"),
         ("budget.relation", "add_remove", r"charges\[0\].relation is another one than that of the budget"),
         ("spent.epsilon", 0.1, "spent is not the sum of the charges"),
-        ("charges.1.epsilon", 0.01, r"charges\[1\].epsilon or its delta is less than its guarantee states"),
+        ("charges.1.epsilon", 0.01, r"charges\[1\].epsilon or its delta is not what its guarantee states"),
         ("charges.0.time", "2027-01-31T12:00:00", r"charges\[0\].time must be a time with its offset"),
         ("charges.0.time", "0001-01-01T00:00:00+00:00", r"charges\[0\].time must be a time with its offset"),
-        ("charges.0.relation", "add_remove", r"charges\[0\].guarantee cannot be in the relation of its charge"),
+        ("charges.0.relation", "add_remove", r"charges\[0\].guarantee cannot be that of its charge"),
     ],
     stated_columns(): [
         ("columns.0.epsilon", None, r"columns\[0\].epsilon must be given"),

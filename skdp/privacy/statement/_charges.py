@@ -42,7 +42,7 @@ def statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     relation = ledger.relation
     counts: Counter[tuple[str, PrivacyGuarantee, bool]] = Counter()
     for charge in ledger._book.charges():
-        of_a_part = charge.added is not None
+        of_a_part = charge.of_part
         counts[
             charge.what, charge.guarantee.to(relation or charge.relation), of_a_part
         ] += 1
