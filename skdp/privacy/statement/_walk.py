@@ -1,0 +1,463 @@
+"""Walk through a pipeline: what each step promises, and what it sees unprotected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy._numbers import shown
+from skdp.privacy.ledger import PrivacyLedger
+from skdp.privacy.shuffle import Shuffled, shuffled_guarantee
+from skdp.privacy.statement._facts import (
+    AS_IS,
+    LEARNT_TARGET,
+    NOT_FITTED,
+    READ,
+    StatedStep,
+)
+from skdp.privacy.statement._flow import EVERYTHING, Column, Flow, names_in
+from skdp.privacy.statement._known import (
+    columns_read,
+    has_own_methods,
+    is_a,
+    is_fitted,
+    is_of_skdp,
+    is_pipeline,
+    learns_nothing,
+    learns_target,
+    ledgers_of,
+    library_of,
+    may_read_categories,
+    parts_of,
+    passes,
+    planned_guarantee,
+    selects_by_function,
+    spends,
+    takes_weights,
+)
+from skdp.privacy.statement._meaning import amounts
+
+TARGET = "(target)"
+"""Placeholder for a protected target whose name is taken."""
+
+WEIGHTS = (
+    "Weights (sample_weight), if fit was given any, are no column of X, and are learnt "
+    "from as they are by: "
+)
+
+AFTER = "Post-processing of protected columns, which costs nothing: "
+
+UNKNOWN_PLAN = (
+    "What all steps together are set to spend is not known before fit, because of: "
+)
+
+Protects = Literal[True, False, "fit"]
+"""Whether the rows that a step returns are protected: always, never, or only at fit."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The guarantee of one step, for columns of the statement."""
+
+    stated: StatedStep
+    protects: Protects
+    target: tuple[Any, ...] = ()
+    """The columns of it that are the target."""
+    has_new_target: bool = False
+    """Whether the step replaces the target by a protected one."""
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        return self.stated.guarantee
+
+    def protection_of(self, name: Any) -> Protects:
+        """Return whether the rows of a column are protected."""
+        if name in self.target and not self.has_new_target:
+            return False
+        return self.protects
+
+
+class Walk:
+    """Collector of what all steps promise and see."""
+
+    def __init__(
+        self, names: Iterable[Any], trusted: Sequence[type], *, is_plan: bool
+    ) -> None:
+        self.columns = list(names)
+        self.promises: list[Promise] = []
+        self.exposures: dict[Any, dict[str, list[str]]] = {}
+        """Of a column, the steps that release it unprotected, by how they do."""
+        self.remarks: dict[str, list[str]] = {}
+        """Of a remark, the steps that it is about."""
+        self.notes: list[str] = []
+        self.ledgers: dict[Any, PrivacyLedger] = {}
+        self._trusted = tuple(trusted)
+        self._is_plan = is_plan
+        # What learns the true target may so learn the column of its name.
+        self._targets: set[Any] = set()
+
+    def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
+        """Follow a table through an estimator."""
+        step = type(estimator).__name__
+        if path:
+            step = f"{path}: {step}"
+        guarantee = self._guarantee_of(estimator, step)
+        if guarantee is not None:
+            # What reads reports learns nothing but those of steps before.
+            reads_reports = getattr(estimator, "reads_reports", False)
+            if reads_reports and not flow.merged.raw:
+                return self._plain(estimator, flow, step)
+            return self._private(estimator, guarantee, flow, step)
+        if is_pipeline(estimator):
+            for name, part in estimator.steps:
+                flow = self._visit_part(part, flow, path, name)
+            return flow
+        if is_a(estimator, "sklearn.pipeline.FeatureUnion"):
+            flows = []
+            for name, part in estimator.transformer_list:
+                if not _is_dropped(part):
+                    flows.append(self._visit_part(part, flow, path, name))
+            return Flow.side_by_side(flows, estimator)
+        has_columns = self._is_plan or hasattr(estimator, "transformers_")
+        if has_columns and is_a(estimator, "sklearn.compose.ColumnTransformer"):
+            return self._by_columns(estimator, flow, path, step)
+        return self._plain(estimator, flow, step)
+
+    def _visit_part(self, part: Any, flow: Flow, path: str, name: str) -> Flow:
+        if passes(part):
+            return flow
+        return self.visit(part, flow, f"{path} / {name}" if path else str(name))
+
+    def _by_columns(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
+        """Follow a table through a column transformer."""
+        has_fitted = hasattr(estimator, "transformers_")
+        if selects_by_function(estimator):
+            protection = AS_IS if has_fitted else NOT_FITTED
+            self.expose(flow.merged.raw, protection, step)
+        names = names_in(estimator)
+        if flow.is_exact and names is not None and len(names) == len(flow.columns):
+            flow = replace(flow, names=names)
+        if has_fitted:
+            transformers = estimator.transformers_
+        else:
+            remainder = _remainder(estimator, flow)
+            transformers = [*estimator.transformers, remainder]
+        flows = []
+        for name, part, chosen in transformers:
+            selected = flow.select(chosen)
+            if _is_dropped(part) or not selected.columns:
+                continue
+            output = self._visit_part(part, selected, path, name)
+            if has_fitted:
+                columns_out = estimator.output_indices_[name]
+                output = output.of_width(columns_out.stop - columns_out.start)
+            flows.append(output)
+        return Flow.side_by_side(flows, estimator)
+
+    def _guarantee_of(self, estimator: Any, step: str) -> PrivacyGuarantee | None:
+        """Return what is promised, or set to be spent, if that is known."""
+        if self._is_believed(estimator):
+            guarantee: PrivacyGuarantee = estimator.guarantee_
+            return guarantee
+        if not self._is_plan or not is_of_skdp(estimator):
+            return None
+        planned = planned_guarantee(estimator)
+        if planned is None:
+            self._remark(UNKNOWN_PLAN, step)
+            self.notes.append(
+                f"What {step} is set to spend follows from its parameters and the "
+                "columns that fit sees."
+            )
+        return planned
+
+    def _is_believed(self, estimator: Any) -> bool:
+        """Whether an estimator has a guarantee of a class that is known or trusted."""
+        if not isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee):
+            return False
+        if type(estimator) in self._trusted:
+            return not has_own_methods(estimator)
+        # A local transformer releases rows by its protocol, a wrapper by its parts.
+        protocol = getattr(estimator, "protocol_", estimator)
+        if library_of(estimator) != "skdp" or library_of(protocol) != "skdp":
+            return False
+        return all(map(self._is_believed, parts_of(estimator)))
+
+    def _plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
+        """Follow a table through an estimator that promises nothing."""
+        if learns_nothing(estimator):
+            return flow.through(estimator, flow.merged)
+        raw = flow.merged.raw
+        has_parts = any(map(spends, parts_of(estimator)))
+        if has_parts and not is_of_skdp(estimator):
+            if self._is_plan:
+                # What they are set to spend counts, also behind reports.
+                raw = flow.merged.origins
+                self._remark(UNKNOWN_PLAN, step)
+            self.notes.append(
+                f"What {step} makes of its parts is not followed: each fit is a "
+                "release, and how much all of them lose is not known here. Only a "
+                "ledger knows."
+            )
+            self._add_ledgers(estimator)
+        is_waiting = is_of_skdp(estimator) and not is_fitted(estimator)
+        protection = NOT_FITTED if self._is_plan or is_waiting else AS_IS
+        self.expose(raw, protection, step)
+        if learns_target(estimator) and not flow.has_new_target:
+            self._remark(LEARNT_TARGET, step)
+        if takes_weights(estimator):
+            self._remark(WEIGHTS, step)
+        if not raw:
+            self._remark(AFTER, step)
+        if hasattr(estimator, "fit_resample"):
+            return replace(flow, is_curated=flow.is_curated or bool(raw))
+        if not hasattr(estimator, "transform"):
+            # Predictions contain no column.
+            return flow.through(estimator, Column(flow.merged.origins))
+        output = flow.through(estimator, flow.merged)
+        return replace(output, is_curated=flow.is_curated or bool(raw))
+
+    def _private(
+        self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
+    ) -> Flow:
+        """Follow a table through an estimator that promises something."""
+        # That of redrawn rows has other columns, but learns from the same target.
+        names = names_in(estimator) or flow.names or ()
+        target_names = []
+        if names:
+            target_names = [name for name in guarantee.scope if name not in names]
+        target = tuple(_target_name(name, flow.merged) for name in target_names)
+        protects = _protects(estimator, guarantee)
+        is_released = protects is True and hasattr(estimator, "transform")
+        if is_released:
+            converted = self._of_released_rows(estimator, guarantee, step)
+            if converted is None:
+                return self._plain(estimator, flow, step)
+            guarantee = converted
+
+        everything = flow.merged
+        inside = everything
+        outside = Column()
+        if guarantee.scope:
+            inside, outside = flow.split(names, guarantee.scope)
+        if flow.is_curated and inside.raw and guarantee.trust != "central":
+            guarantee = replace(guarantee, trust="central")
+            self.notes.append(
+                f"{step} comes after a step that learns from true values: somebody has "
+                "to be trusted with them, so this is the central model."
+            )
+
+        self._targets.update(target, target_names)
+        self._expose_read(estimator, flow, target_names, step)
+
+        columns = tuple(name for name in self.columns if name in inside.origins)
+        if inside.origins == {EVERYTHING}:
+            columns = guarantee.scope or columns
+        columns = tuple(dict.fromkeys((*columns, *target)))
+        self.columns += [name for name in columns if name not in self.columns]
+        guarantee = replace(guarantee, scope=columns)
+
+        has_fitted = hasattr(estimator, "guarantee_")
+        # A resampler that is not fitted yet is going to return a target if it gets one.
+        has_target = bool(target) or not has_fitted
+        returns_target = protects and not hasattr(estimator, "transform")
+        stated = StatedStep(
+            step,
+            guarantee,
+            known=library_of(estimator) == "skdp",
+            charged=self._add_ledgers(estimator),
+            fitted=has_fitted,
+            shuffled=self._after_shuffling(estimator, guarantee, step),
+        )
+        promise = Promise(stated, protects, target, has_target and bool(returns_target))
+        self.promises.append(promise)
+
+        raw = outside.raw if protects else everything.raw
+        if not (hasattr(estimator, "transform") or hasattr(estimator, "fit_resample")):
+            self.expose(outside.raw, AS_IS, step)
+            raw = frozenset()
+        output = flow.through(estimator, Column(everything.origins, raw))
+        has_new_target = flow.has_new_target or promise.has_new_target
+        return replace(output, has_new_target=has_new_target)
+
+    def _of_released_rows(
+        self, estimator: Any, guarantee: PrivacyGuarantee, step: str
+    ) -> PrivacyGuarantee | None:
+        """Return the promise about released rows, which show how many there are."""
+        if guarantee.relation == "replace" and not _protected_names(estimator):
+            return guarantee
+        try:
+            converted = guarantee.to("replace")
+        # Twice a large delta promises nothing.
+        except ValueError:
+            self.notes.append(
+                f"{step} shows how many rows there are, and no promise for replacing a "
+                f"record follows from {amounts(guarantee)} for adding or removing one: "
+                "so nothing is promised."
+            )
+            return None
+        doubled = (
+            f"{amounts(guarantee)} for adding or removing a record is "
+            f"{amounts(converted)} for replacing one, which is both"
+        )
+        names = _protected_names(estimator)
+        if names:
+            self.notes.append(
+                f"{step} leaves other columns of each row as they are. These show who "
+                "is there, so the promise about the columns that it protects is for "
+                f"replacing their values: {doubled}."
+            )
+            return replace(converted, scope=names)
+        self.notes.append(
+            f"{step} returns as many rows as it is given, which shows how many there "
+            f"are: so the promise about them is for replacing a record: {doubled}. Its "
+            "guarantee_ is the promise about what it has learnt."
+        )
+        return converted
+
+    def _expose_read(
+        self, estimator: Any, flow: Flow, target_names: list[Any], step: str
+    ) -> None:
+        """Expose the columns whose categories are read from the data."""
+        if not hasattr(estimator, "guarantee_"):
+            if may_read_categories(estimator):
+                self.expose(flow.merged.raw, READ, step)
+            return
+        names = names_in(estimator) or flow.names or ()
+        columns = []
+        for name in columns_read(estimator):
+            if name in target_names:
+                self.expose([_target_name(name, flow.merged)], READ, step)
+            else:
+                columns.append(name)
+        inside, _ = flow.split(names, columns)
+        self.expose(inside.raw, READ, step)
+
+    def _add_ledgers(self, estimator: Any) -> bool:
+        """Add the ledgers that an estimator charges, and return whether there are some."""
+        ledgers = ledgers_of(estimator)
+        for ledger in ledgers:
+            self.ledgers[ledger.path or id(ledger)] = ledger
+        return bool(ledgers)
+
+    def _after_shuffling(
+        self, estimator: Any, guarantee: PrivacyGuarantee, step: str
+    ) -> PrivacyGuarantee | None:
+        """Return what reports guarantee after shuffling, if that was asked for."""
+        reporter = _reporter(estimator)
+        if reporter is None:
+            return None
+        request: Shuffled = reporter.epsilon
+        note = (
+            f"{step} was asked for epsilon {shown(request.epsilon)}, delta "
+            f"{shown(request.delta)} after shuffling."
+        )
+        local = (
+            f"Each report by itself has epsilon {shown(guarantee.epsilon)} (local "
+            "model). That is stated here, and charged to a ledger, because reports "
+            "leave this step unshuffled: against those who hold them, no more holds."
+        )
+        try:
+            shuffled = shuffled_guarantee(
+                reporter, request.n, request.delta, released=request.released
+            )
+        # Such as that of persons with several records.
+        except (TypeError, ValueError):
+            self.notes.append(
+                f"{note} What its reports guarantee then is not known here. {local}"
+            )
+            return None
+        if shuffled.epsilon <= request.epsilon:
+            shuffled = replace(
+                shuffled, epsilon=request.epsilon, delta=request.delta, losses=()
+            )
+        released = "their sums are"
+        if request.released == "reports":
+            # In the rows of a table, reports of other steps or other columns tell which
+            # of them are of one person.
+            released = (
+                "these reports in a random order of their own, apart from reports of "
+                "other steps and from other columns of the same rows, are"
+            )
+        self.notes.append(
+            f"{note} Its reports guarantee {amounts(shuffled)} (shuffle model) against "
+            "those who see nothing of them but what is released, if at least "
+            f"{request.n:,} reports of honest persons are shuffled or summed and only "
+            f"{released} released. Those who shuffle or sum them are trusted not to "
+            f"look at single reports. {local}"
+        )
+        return replace(shuffled, scope=guarantee.scope)
+
+    def expose(self, names: Iterable[Any], protection: str, step: str) -> None:
+        """Record that a step releases columns unprotected."""
+        for name in names:
+            steps = self.exposures.setdefault(name, {}).setdefault(protection, [])
+            if step not in steps:
+                steps.append(step)
+
+    def _remark(self, text: str, step: str) -> None:
+        self.remarks.setdefault(text, []).append(step)
+
+    def finish(self) -> None:
+        """Void promises about the target if a step learns the true target."""
+        for step in self.remarks.get(LEARNT_TARGET, ()):
+            self.expose(self._targets, AS_IS, step)
+
+    def shows_records(self, leaving: Iterable[Any]) -> bool:
+        """Whether it shows which records there are, or how many."""
+        if self.exposures or LEARNT_TARGET in self.remarks or set(leaving):
+            return True
+        relations = [promise.guarantee.relation for promise in self.promises]
+        return "replace" in relations
+
+
+def _is_dropped(part: Any) -> bool:
+    return isinstance(part, str) and part == "drop"
+
+
+def _remainder(transformer: Any, flow: Flow) -> tuple[str, Any, list[int]]:
+    """Return the columns that a column transformer is not known to select."""
+    remaining = set(range(len(flow.columns)))
+    for _, _, chosen in transformer.transformers:
+        remaining -= set(flow.positions(chosen) or ())
+    return "remainder", transformer.remainder, sorted(remaining)
+
+
+def _protected_names(estimator: Any) -> tuple[Any, ...]:
+    """Return the columns that are protected in released rows, if not all are."""
+    protects = getattr(estimator, "protects_rows", None)
+    return tuple(protects) if isinstance(protects, list | tuple) else ()
+
+
+def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
+    """Return whether the rows that an estimator returns are protected."""
+    protects = getattr(estimator, "protects_rows", None)
+    returns_new_rows = hasattr(estimator, "fit_resample")
+    if protects is None and returns_new_rows and not hasattr(estimator, "transform"):
+        protects = "fit"
+    if protects is None:
+        return guarantee.trust != "central"
+    if isinstance(protects, str) and protects == "fit":
+        # Where `fit` is followed by `transform`, the next step gets true rows.
+        is_at_fit = returns_new_rows or hasattr(estimator, "fit_transform")
+        return "fit" if is_at_fit else False
+    return bool(protects)
+
+
+def _target_name(name: Any, column: Column) -> Any:
+    """Return the name of a target, which is not that of a column of X."""
+    if name not in column.origins:
+        return name
+    return TARGET if "target" in column.origins else "target"
+
+
+def _reporter(estimator: Any) -> Any | None:
+    """Return the estimator, or its part, whose epsilon is that of shuffled reports."""
+    if isinstance(getattr(estimator, "epsilon", None), Shuffled):
+        return estimator
+    for part in parts_of(estimator):
+        reporter = _reporter(part)
+        if reporter is not None:
+            return reporter
+    return None
