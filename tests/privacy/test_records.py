@@ -287,7 +287,7 @@ WRONG = {
     ],
     charged_ledger(): [
         ("budget.epsilon", 0.2, "charges spend more than the budget"),
-        ("budget.relation", "add_remove", r"charges\[0\].relation is another one than that of the budget"),
+        ("budget.relation", "add_remove", "charges cannot be added up: the charge is in another neighb"),
         ("spent.epsilon", 0.1, "spent is not the sum of the charges"),
         ("charges.1.epsilon", 0.01, r"charges\[1\].epsilon or its delta is not what its guarantee states"),
         ("charges.0.time", "2027-01-31T12:00:00", r"charges\[0\].time must be a time with its offset"),
@@ -295,7 +295,7 @@ WRONG = {
         ("charges.0.relation", "add_remove", r"charges\[0\].guarantee cannot be that of its charge"),
     ],
     stated_columns(): [
-        ("columns.0.epsilon", None, r"columns\[0\].epsilon must be given"),
+        ("columns.0.epsilon", None, r"columns\[0\].epsilon, delta, relation and trust are all null"),
         ("total.scope.0", "age", "total.scope has columns for which no row"),
         ("total.epsilon", 0.01, "total.epsilon is smaller than that of a step"),
         ("steps.0.charged", None, r"steps\[0\].charged must be true or false, got null"),

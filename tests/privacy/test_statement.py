@@ -471,12 +471,12 @@ def test_every_way_to_choose_columns(name):
 
 
 @each("output, chosen", [("default", slice(2, 3)), ("pandas", ["age"])])
-def test_columns_are_followed_through_positions_and_names(output, chosen):
-    """Beside a protected column, the one that passes stays as it is, under whatever name or number."""
-    first = by_columns((sex(), ["sex"]), rest="passthrough", output=output)
+def test_columns_behind_a_step_are_those_that_it_leaves_as_they_are(output, chosen):
+    """Which of them a second transformer selects, by positions or names, is not followed."""
+    first = by_columns((sex(), ["sex"]), ("passthrough", ["job", "age"]), output=output)
     second = by_columns((OneHotEncoder(), [0]), (StandardScaler(), chosen))
     statement = privacy_statement(make_pipeline(first, second).fit(X))
-    assert said(statement) == {"sex": "R", "job": "-", "age": "A", "pay": "-"}
+    assert said(statement) == {"sex": "R", "job": "A", "age": "A", "pay": "-"}
 
 
 @each("names", [[1, 0], [2020, 2021]])

@@ -483,12 +483,10 @@ class PrivacyLedger(JsonRecord):
         spent = fields.part("spent", read_amounts)
         place = fields.at("charges")
         charges = fields.parts("charges", Charge._of)
-        for index, charge in enumerate(charges):
-            if charge.relation != (budget.relation or charges[0].relation):
-                raise ValueError(
-                    f"{place}[{index}].relation is another one than that of the budget"
-                )
-        book = RecordBook(budget, charges)
+        try:
+            book = RecordBook(budget, charges)
+        except ValueError as error:
+            raise ValueError(f"{place} cannot be added up: {error}") from None
         account = book.account()
         if not account.fits:
             raise ValueError(

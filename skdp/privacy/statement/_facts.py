@@ -289,24 +289,21 @@ def _check_total(
 
 
 def _read_row(fields: Fields) -> Row:
-    column = fields.column("column")
+    name = fields.column("column")
     step = fields.text("step")
     mechanism = fields.text("mechanism")
-    epsilon = partial(fields.number, check=partial(check_epsilon, zero=True))
-    promises = {
-        "epsilon": fields.optional("epsilon", epsilon),
-        "delta": fields.optional("delta", partial(fields.number, check=check_delta)),
-        "relation": fields.optional(
-            "relation", partial(fields.one_of, options=RELATIONS)
-        ),
-        "trust": fields.optional("trust", partial(fields.one_of, options=TRUSTS)),
-    }
-    absent = [fields.at(name) for name, value in promises.items() if value is None]
+    number = partial(fields.number, check=partial(check_epsilon, zero=True))
+    promises = [
+        fields.optional("epsilon", number),
+        fields.optional("delta", partial(fields.number, check=check_delta)),
+        fields.optional("relation", partial(fields.one_of, options=RELATIONS)),
+        fields.optional("trust", partial(fields.one_of, options=TRUSTS)),
+    ]
     protection = fields.text("protection")
-    if len(absent) == len(promises):
-        return unprotected_row(column, step, protection)
-    if absent:
+    if promises == [None] * 4:
+        return unprotected_row(name, step, protection)
+    if None in promises:
         raise ValueError(
-            f"{absent[0]} must be given: all of {list(promises)} are null, or none"
+            f"{fields.at('epsilon')}, delta, relation and trust are all null, or none"
         )
-    return column, step, mechanism, *promises.values(), protection
+    return name, step, mechanism, *promises, protection

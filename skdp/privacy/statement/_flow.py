@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,34 +11,19 @@ import pandas as pd
 EVERYTHING = "(all columns)"
 """Placeholder for columns of unknown names."""
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column somewhere in a pipeline, by the columns of X that it is made of."""
-
-    origins: frozenset[Any] = frozenset()
-    raw: frozenset[Any] = frozenset()
-    """Those of them that nothing has protected."""
-
-
-def merged(columns: Iterable[Column]) -> Column:
-    """Return a column that is made of several."""
-    origins: frozenset[Any] = frozenset()
-    raw: frozenset[Any] = frozenset()
-    for column in columns:
-        origins |= column.origins
-        raw |= column.raw
-    return Column(origins, raw)
+Names = frozenset[Any]
 
 
 @dataclass(frozen=True)
 class Flow:
-    """The table that one step passes to the next."""
+    """The table that one step passes to the next, by the columns of X in it."""
 
-    columns: tuple[Column, ...]
-    names: tuple[Any, ...] | None = None
-    is_exact: bool = False
-    """Otherwise one column stands for all, whose number and order are not known."""
+    origins: Names
+    """The columns of X that it is made of."""
+    raw: Names
+    """Those of them that nothing has protected."""
+    columns: tuple[Any, ...] | None = None
+    """In order, while each is a column of X as it is; None behind other steps."""
     is_curated: bool = False
     """Whether a step before has learnt from true values."""
     has_new_target: bool = False
@@ -46,96 +31,87 @@ class Flow:
 
     @classmethod
     def start(cls, names: Sequence[Any] | None) -> Self:
-        """Return the flow of the input table."""
-        if names is None:
-            everything = frozenset([EVERYTHING])
-            return cls((Column(everything, everything),))
-        columns = tuple(Column(frozenset([name]), frozenset([name])) for name in names)
-        return cls(columns, tuple(names), is_exact=True)
+        """Return the flow of columns as they are."""
+        columns = (EVERYTHING,) if names is None else tuple(names)
+        return cls(frozenset(columns), frozenset(columns), columns)
 
     @property
-    def merged(self) -> Column:
-        """All columns merged into one."""
-        return merged(self.columns)
+    def is_unknown(self) -> bool:
+        """Whether it is X itself, of columns that are not known."""
+        return self.columns == (EVERYTHING,)
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """The names of its columns, empty if they are not known."""
+        return () if self.is_unknown else self.columns or ()
+
+    def behind(self, raw: Names, *, is_curated: bool = False) -> Flow:
+        """Return the output of a step that uses all columns together."""
+        is_curated = self.is_curated or is_curated
+        return replace(self, raw=raw, columns=None, is_curated=is_curated)
+
+    def only(self, columns: Sequence[Any]) -> Flow:
+        """Return the flow of some columns as they are."""
+        names = frozenset(columns)
+        return replace(self, origins=names, raw=names, columns=tuple(columns))
 
     def split(
         self, names: Sequence[Any], chosen: Collection[Any]
-    ) -> tuple[Column, Column]:
-        """Merge the columns whose names are chosen, and the others."""
-        if not chosen:
-            return Column(), self.merged
-        if all(name in chosen for name in names) and names:
-            return self.merged, Column()
-        if not self.is_exact or len(names) != len(self.columns):
+    ) -> tuple[Names, Names]:
+        """Return the columns of X in those of chosen names, and in the others."""
+        if names and all(name in chosen for name in names):
+            return self.origins, frozenset()
+        if self.columns is None or len(names) != len(self.columns):
             # It is not known which of them are chosen.
-            return self.merged, self.merged
-        inside = Column()
-        outside = Column()
+            return self.origins, self.origins
+        inside: list[Any] = []
+        outside: list[Any] = []
         for name, column in zip(names, self.columns, strict=True):
-            if name in chosen:
-                inside = merged([inside, column])
-            else:
-                outside = merged([outside, column])
-        return inside, outside
+            columns = inside if name in chosen else outside
+            columns.append(column)
+        return frozenset(inside), frozenset(outside)
 
-    def through(self, estimator: Any, column: Column) -> Flow:
-        """Return the output of a step that uses all columns together."""
-        names = _names_out(estimator)
-        if names is None:
-            return replace(self, columns=(column,), names=None, is_exact=False)
-        columns = (column,) * len(names)
-        return replace(self, columns=columns, names=names, is_exact=True)
-
-    def of_width(self, width: int) -> Flow:
-        """Return the flow with a known number of columns."""
-        if self.is_exact and len(self.columns) == width:
-            return self
-        columns = (self.merged,) * width
-        return replace(self, columns=columns, names=None, is_exact=True)
-
-    def select(self, chosen: Any) -> Flow:
-        """Select columns as a `ColumnTransformer` does; all if they are not known."""
+    def selected(
+        self, chosen: Any, names: Sequence[Any] | None
+    ) -> tuple[Any, ...] | None:
+        """Return the columns that a `ColumnTransformer` selects, None if not known."""
+        # By the names that it was fitted on, if it has some.
         if isinstance(chosen, list | tuple) and not chosen:
-            return replace(self, columns=(), names=None, is_exact=True)
-        positions = self.positions(chosen)
-        if positions is None:
-            return replace(self, columns=(self.merged,), names=None, is_exact=False)
-        columns = tuple(self.columns[position] for position in positions)
-        names = None
-        if self.names is not None:
-            names = tuple(self.names[position] for position in positions)
-        return replace(self, columns=columns, names=names)
-
-    def positions(self, chosen: Any) -> list[int] | None:
-        """Return the positions of selected columns, None if they are not known."""
+            return ()
+        if self.is_unknown:
+            return _listed_names(chosen)
         # pandas would call a function, which may read values.
-        if not self.is_exact or callable(chosen):
+        if self.columns is None or callable(chosen):
             return None
-        positions = pd.Series(range(len(self.columns)), self.names)
+        if names is None or len(names) != len(self.columns):
+            names = self.columns
+        columns: Any = pd.Series(list(self.columns), list(names), dtype=object)
+        items = [chosen.start, chosen.stop] if isinstance(chosen, slice) else chosen
         try:
-            items = [chosen.start, chosen.stop] if isinstance(chosen, slice) else chosen
             if any(isinstance(item, str) for item in pd.Series(items)):
                 # A slice of names includes its end.
-                return pd.Series(positions.loc[chosen]).tolist()
-            return pd.Series(positions.iloc[chosen]).tolist()
+                return tuple(pd.Series(columns.loc[chosen], dtype=object))
+            return tuple(pd.Series(columns.iloc[chosen], dtype=object))
         except (IndexError, KeyError, TypeError, ValueError):
             return None
 
-    @classmethod
-    def side_by_side(cls, parts: Sequence[Flow], estimator: Any) -> Self:
-        """Concatenate the columns of several tables, by the names of an estimator."""
-        columns = tuple(column for part in parts for column in part.columns)
-        names = _names_out(estimator)
-        if names is None or len(names) != len(columns):
-            names = None
-        is_exact = all(part.is_exact for part in parts)
-        return cls(
-            columns if is_exact else (merged(columns),),
-            names if is_exact else None,
-            is_exact,
-            is_curated=any(part.is_curated for part in parts),
-            has_new_target=bool(parts) and all(part.has_new_target for part in parts),
-        )
+
+def _listed_names(chosen: Any) -> tuple[str, ...] | None:
+    names = [chosen] if isinstance(chosen, str) else chosen
+    if not isinstance(names, list | tuple):
+        return None
+    return tuple(names) if all(isinstance(name, str) for name in names) else None
+
+
+def side_by_side(flows: Sequence[Flow]) -> Flow:
+    """Concatenate the columns of several tables."""
+    no_names: Names = frozenset()
+    return Flow(
+        no_names.union(*[flow.origins for flow in flows]),
+        no_names.union(*[flow.raw for flow in flows]),
+        is_curated=any(flow.is_curated for flow in flows),
+        has_new_target=bool(flows) and all(flow.has_new_target for flow in flows),
+    )
 
 
 def names_in(estimator: Any) -> tuple[Any, ...] | None:
@@ -153,14 +129,6 @@ def names_in(estimator: Any) -> tuple[Any, ...] | None:
     if names and not has_strings and n_features in (len(scope), len(scope) - 1):
         return names
     return tuple(f"x{index}" for index in range(n_features))
-
-
-def _names_out(estimator: Any) -> tuple[Any, ...] | None:
-    try:
-        return tuple(estimator.get_feature_names_out())
-    # Estimators of others may raise any error.
-    except Exception:
-        return None
 
 
 def read_names(X: Any) -> tuple[Any, ...] | None:

@@ -12,12 +12,10 @@ import numpy as np
 
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger import PrivacyLedger
+from skdp.privacy.shuffle import Shuffled
 
 LIBRARIES = ("sklearn", "imblearn", "skdp")
 """The libraries whose classes are known."""
-
-OTHERS = "(other columns)"
-"""Placeholder for columns that an unfitted column transformer does not name."""
 
 _MAKERS = ("abc", "builtins", "contextlib", "dataclasses", "functools", "typing")
 """Modules that generate methods of a class."""
@@ -133,24 +131,34 @@ def is_pipeline(estimator: Any) -> bool:
     return is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline")
 
 
+def all_parts(estimator: Any) -> Iterator[Any]:
+    """Yield an estimator, its parts, and the parts of these."""
+    yield estimator
+    for part in parts_of(estimator):
+        yield from all_parts(part)
+
+
 def is_fitted(estimator: Any) -> bool:
     """Whether an estimator, or one of its parts, has an attribute that `fit` sets."""
     # Some estimators that learn nothing say of themselves that they are always fitted.
-    for name in getattr(estimator, "__dict__", ()):
-        if name.endswith("_") and not name.startswith("__"):
-            return True
-    return any(map(is_fitted, parts_of(estimator)))
+    for part in all_parts(estimator):
+        for name in getattr(part, "__dict__", ()):
+            if name.endswith("_") and not name.startswith("__"):
+                return True
+    return False
 
 
 def is_of_skdp(estimator: Any) -> bool:
     """Whether an estimator, and all that it wraps, are classes of skdp."""
-    return library_of(estimator) == "skdp" and all(map(is_of_skdp, parts_of(estimator)))
+    return all(library_of(part) == "skdp" for part in all_parts(estimator))
 
 
-def spends(estimator: Any) -> bool:
-    """Whether an estimator or one of its parts may spend something."""
-    is_private = hasattr(estimator, "guarantee_") or is_of_skdp(estimator)
-    return is_private or any(map(spends, parts_of(estimator)))
+def has_spending_parts(estimator: Any) -> bool:
+    """Whether an estimator is made of others that may spend something."""
+    for part in parts_of(estimator):
+        if hasattr(part, "guarantee_") or is_of_skdp(part) or has_spending_parts(part):
+            return True
+    return False
 
 
 def passes(part: Any) -> bool:
@@ -229,9 +237,11 @@ def learns_target(estimator: Any) -> bool:
 
 
 def takes_weights(estimator: Any) -> bool:
-    # A search hands them on to its parts.
-    if any(map(takes_weights, parts_of(estimator))):
-        return True
+    """Whether an estimator, or a part to which it hands them, takes weights of rows."""
+    return any(map(_has_weights, all_parts(estimator)))
+
+
+def _has_weights(estimator: Any) -> bool:
     try:
         return "sample_weight" in signature(type(estimator).fit).parameters
     except (AttributeError, TypeError, ValueError):
@@ -240,32 +250,32 @@ def takes_weights(estimator: Any) -> bool:
 
 def ledgers_of(estimator: Any) -> list[PrivacyLedger]:
     """Return the ledgers that an estimator and its parts charge."""
-    ledger = getattr(estimator, "ledger", None)
-    ledgers = [ledger] if isinstance(ledger, PrivacyLedger) else []
-    for part in parts_of(estimator):
-        ledgers += ledgers_of(part)
-    return ledgers
+    ledgers = [getattr(part, "ledger", None) for part in all_parts(estimator)]
+    return [ledger for ledger in ledgers if isinstance(ledger, PrivacyLedger)]
 
 
 def columns_read(estimator: Any) -> list[Any]:
     """Return the columns whose categories were read from the data."""
-    domain: Any = getattr(estimator, "domain_", {})
-    columns = [
-        name
-        for name in getattr(domain, "columns", ())
-        if getattr(domain[name], "observed", False)
-    ]
-    for part in parts_of(estimator):
-        columns += columns_read(part)
+    columns = []
+    for part in all_parts(estimator):
+        domain: Any = getattr(part, "domain_", None)
+        names = getattr(domain, "columns", ())
+        columns += [name for name in names if getattr(domain[name], "observed", False)]
     return columns
 
 
 def may_read_categories(estimator: Any) -> bool:
     """Whether categories are taken from the data unless a dtype declares them."""
-    categories = getattr(estimator, "categories", None)
-    if isinstance(categories, str) and categories == "auto":
-        return True
-    return any(map(may_read_categories, parts_of(estimator)))
+    categories = [getattr(part, "categories", None) for part in all_parts(estimator)]
+    return any(isinstance(choice, str) and choice == "auto" for choice in categories)
+
+
+def reporter_of(estimator: Any) -> Any | None:
+    """Return the estimator, or its part, whose epsilon is that of shuffled reports."""
+    for part in all_parts(estimator):
+        if isinstance(getattr(part, "epsilon", None), Shuffled):
+            return part
+    return None
 
 
 def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
@@ -279,33 +289,14 @@ def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
 
 
 def declared_names(estimator: Any) -> tuple[Any, ...] | None:
-    """Return the columns that parameters name, None if they name none."""
-    if is_pipeline(estimator):
-        return declared_names(estimator.steps[0][1])
-    if is_a(estimator, "sklearn.compose.ColumnTransformer"):
-        return _selected_names(estimator)
+    """Return the columns that parameters of an estimator of skdp name."""
+    # None if they name none.
     names: dict[Any, None] = {}
-    for parameter in ("categories", "domain", "bounds"):
-        declared: Any = getattr(estimator, parameter, None)
-        # Those of a Domain are its columns.
-        names |= dict.fromkeys(getattr(declared, "columns", ()))
-        if isinstance(declared, Mapping):
-            names |= dict.fromkeys(declared)
-    parts = parts_of(estimator)
-    if not names and len(parts) == 1:
-        return declared_names(parts[0])
-    return tuple(names) if names and is_of_skdp(estimator) else None
-
-
-def _selected_names(transformer: Any) -> tuple[Any, ...] | None:
-    names: dict[Any, None] = {}
-    for _, _, columns in transformer.transformers:
-        selected = [columns] if isinstance(columns, str) else columns
-        if not isinstance(selected, list | tuple):
-            return None
-        if not all(isinstance(name, str) for name in selected):
-            return None
-        names |= dict.fromkeys(selected)
-    if not isinstance(transformer.remainder, str) or transformer.remainder != "drop":
-        names[OTHERS] = None
-    return tuple(names)
+    for part in all_parts(estimator):
+        for parameter in ("categories", "domain", "bounds"):
+            declared: Any = getattr(part, parameter, None)
+            # Those of a Domain are its columns.
+            names |= dict.fromkeys(getattr(declared, "columns", ()))
+            if isinstance(declared, Mapping):
+                names |= dict.fromkeys(declared)
+    return tuple(names) or None

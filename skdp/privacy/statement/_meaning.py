@@ -51,7 +51,7 @@ _TRUSTED = {
 }
 
 _MOST_NAMES = 5
-"""The most columns named in a headline; of more, their number is given."""
+"""The most columns named together; of more, their number is given."""
 
 
 def amounts(guarantee: PrivacyGuarantee) -> str:
@@ -62,17 +62,26 @@ def amounts(guarantee: PrivacyGuarantee) -> str:
     return f"{epsilon}, delta {shown(guarantee.delta)}"
 
 
+def conversion(guarantee: PrivacyGuarantee) -> str:
+    """Say what a guarantee for adding or removing a record is for replacing one."""
+    converted = guarantee.to("replace")
+    return (
+        f"{amounts(guarantee)} for adding or removing a record is "
+        f"{amounts(converted)} for replacing one, which is both"
+    )
+
+
 def headline(facts: Facts) -> str:
     """Say which columns are released unprotected, and what is promised of others."""
     texts = [_unprotected_in_words(facts)]
     if facts.target_learners:
         texts.append(f"The target is {AS_IS}")
     if facts.columns_at_fit:
-        texts.append(f"Protected at fit only: {_list(facts.columns_at_fit)}")
+        texts.append(f"Protected at fit only: {listed(facts.columns_at_fit)}")
     if facts.waiting_columns:
-        texts.append(f"Without a guarantee yet: {_list(facts.waiting_columns)}")
+        texts.append(f"Without a guarantee yet: {listed(facts.waiting_columns)}")
     if facts.planned:
-        texts.append(f"Not fitted yet: {_list(facts.planned)}")
+        texts.append(f"Not fitted yet: {listed(facts.planned)}")
     if facts.total is None:
         texts.append("No column has a guarantee")
     elif facts.planned:
@@ -98,11 +107,12 @@ def _unprotected_in_words(facts: Facts) -> str:
     verb = "is" if len(unprotected) == 1 else "are"
     return (
         f"{len(unprotected)} of {columns} {verb} released unprotected: "
-        f"{_list(unprotected)}"
+        f"{listed(unprotected)}"
     )
 
 
-def _list(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """List names; of many, the number of the last ones."""
     if len(names) <= _MOST_NAMES:
         return ", ".join(names)
     return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"

@@ -30,17 +30,18 @@ from skdp.privacy.statement._facts import (
 )
 from skdp.privacy.statement._flow import EVERYTHING, Flow, names_in, read_names
 from skdp.privacy.statement._known import (
-    declared_names,
     is_estimator,
     is_fitted,
     is_pipeline,
 )
-from skdp.privacy.statement._meaning import COUNTS_TWICE, amounts
+from skdp.privacy.statement._meaning import (
+    COUNTS_TWICE,
+    amounts,
+    conversion,
+    listed,
+)
 from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._walk import TARGET, UNKNOWN_PLAN, Promise, Walk
-
-_MOST_NAMES = 5
-"""The most columns named together in a row; for more, their number is given."""
 
 _SHOWN = "Which records there are, or how many, is shown here"
 
@@ -156,18 +157,19 @@ def privacy_statement(
         path = f"{index}" if len(estimators) > 1 else ""
         output = walk.visit(part, Flow.start(names), path)
         if _gives_rows(part):
-            leaving |= output.merged.raw
+            leaving |= output.raw
     walk.finish()
     rows = _rows(walk, leaving)
     for name in names_of_X or ():
         if name not in walk.columns:
             rows.append(unprotected_row(name, "", NOT_SEEN))
-    total, conversions = _total(walk, leaving)
-    ledgers, unread = _records(walk)
+    total = _total(walk, leaving)
+    remarks = _remarks(walk)
+    ledgers = _records(walk)
     return PrivacyStatement(
         table_of(rows),
         total,
-        (*walk.notes, *conversions, *_remarks(walk), *unread),
+        (*walk.notes, *remarks),
         tuple(promise.stated for promise in walk.promises),
         ledgers,
     )
@@ -195,7 +197,7 @@ def _columns_of(
     """Return the columns that an estimator was fitted on, by their names in X."""
     fitted = names_in(estimator)
     if fitted is None:
-        return names_of_X or declared_names(estimator)
+        return names_of_X
     if names_of_X is None:
         return fitted
     are_positions = all(isinstance(name, str) for name in fitted)
@@ -226,6 +228,9 @@ def _rows(walk: Walk, leaving: set[Any]) -> list[Row]:
     """Return the rows of all columns."""
     rows = []
     for name in walk.columns:
+        is_released = name in walk.exposures or name in leaving
+        if name == EVERYTHING and len(walk.columns) > 1 and not is_released:
+            continue
         is_promised = False
         has_statistics = False
         for promise in walk.promises:
@@ -242,7 +247,7 @@ def _rows(walk: Walk, leaving: set[Any]) -> list[Row]:
             continue
         if name in leaving and not has_statistics:
             rows.append(unprotected_row(name, "", AS_IS))
-        elif not is_promised and not (name == EVERYTHING and walk.promises):
+        elif not is_promised:
             rows.append(unprotected_row(name, "", NOT_RELEASED))
     return rows
 
@@ -256,61 +261,51 @@ def _promised_row(name: Any, promise: Promise, leaving: set[Any]) -> Row:
         protection += "; not fitted yet"
     guarantee = promise.guarantee
     together = [str(column) for column in guarantee.scope if column != name]
-    if len(together) > _MOST_NAMES:
-        together = [f"{len(together)} others"]
     if together:
-        protection += f" (together with {', '.join(together)})"
+        protection += f" (together with {listed(together)})"
     return protected_row(name, promise.stated.step, guarantee, protection)
 
 
-def _total(walk: Walk, leaving: set[Any]) -> tuple[PrivacyGuarantee | None, list[str]]:
+def _total(walk: Walk, leaving: set[Any]) -> PrivacyGuarantee | None:
     """Add up what is promised of columns that nothing else releases."""
     released = {*walk.exposures, *leaving}
-    if EVERYTHING in released:
-        return None, []
     promised: set[Any] = set()
     for promise in walk.promises:
         promised.update(promise.guarantee.scope)
     covered = [name for name in walk.columns if name in promised - released]
-    if not covered:
-        return None, []
-    # The target is about the same persons.
-    counted = [
-        promise.stated
-        for promise in walk.promises
-        if not {TARGET, *covered}.isdisjoint(promise.guarantee.scope)
-    ]
-    guarantees = [step.guarantee for step in counted]
-    if not walk.shows_records(leaving):
-        return replace(_sum(guarantees), scope=tuple(covered)), []
-    converted = [step for step in counted if step.guarantee.relation == "add_remove"]
-    try:
-        in_words = [_conversion(step) for step in converted]
-        total = _sum(guarantee.to("replace") for guarantee in guarantees)
-    except ValueError:
-        steps = ", ".join(step.step for step in converted)
-        return None, [
-            f"{_SHOWN}, so only a promise for replacing a record would hold. None "
-            f"follows from epsilon and delta of: {steps}."
-        ]
-    total = replace(total, scope=tuple(covered))
-    if not converted:
-        return total, []
-    return total, [
-        f"{_SHOWN}, so the total is for replacing a record: {COUNTS_TWICE}. "
-        f"{'; '.join(in_words)}."
-    ]
+    if not covered or EVERYTHING in released:
+        return None
+    is_replaced = walk.shows_records(leaving)
+    guarantees = []
+    conversions = []
+    for promise in walk.promises:
+        guarantee = promise.guarantee
+        # The target is about the same persons.
+        if {TARGET, *covered}.isdisjoint(guarantee.scope):
+            continue
+        if is_replaced and guarantee.relation == "add_remove":
+            try:
+                text = f"{promise.stated.step}: {conversion(guarantee)}"
+            except ValueError:
+                walk.notes.append(
+                    f"{_SHOWN}, so only a promise for replacing a record would hold. "
+                    "None follows from epsilon and delta of: "
+                    f"{promise.stated.step}."
+                )
+                return None
+            conversions.append(text)
+            guarantee = guarantee.to("replace")
+        guarantees.append(guarantee)
+    if conversions:
+        walk.notes.append(
+            f"{_SHOWN}, so the total is for replacing a record: {COUNTS_TWICE}. "
+            f"{'; '.join(conversions)}."
+        )
+    return replace(_sum(guarantees), scope=tuple(covered))
 
 
 def _sum(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
     return reduce(operator.add, guarantees)
-
-
-def _conversion(step: StatedStep) -> str:
-    """Say what a guarantee for adding or removing a record is for replacing one."""
-    guarantee = step.guarantee
-    converted = amounts(guarantee.to("replace"))
-    return f"{step.step}: {amounts(guarantee)} counts as {converted}"
 
 
 def _remarks(walk: Walk) -> list[str]:
@@ -349,18 +344,17 @@ def _remarks(walk: Walk) -> list[str]:
     return remarks
 
 
-def _records(walk: Walk) -> tuple[tuple[PrivacyLedger, ...], list[str]]:
+def _records(walk: Walk) -> tuple[PrivacyLedger, ...]:
     """Copy ledgers as they are now; those that cannot be read are noted."""
     records = []
-    notes: list[str] = []
     for ledger in walk.ledgers.values():
         try:
             records.append(ledger._record())
         except (OSError, ValueError, RuntimeError):
-            notes = [
+            walk.notes.append(
                 "The composition so far is not stated: a ledger cannot be read here."
-            ]
-    return tuple(records), notes
+            )
+    return tuple(records)
 
 
 _OF_A_LEDGER = (

@@ -17,10 +17,18 @@ from skdp.privacy.statement._facts import (
     READ,
     StatedStep,
 )
-from skdp.privacy.statement._flow import EVERYTHING, Column, Flow, names_in
+from skdp.privacy.statement._flow import (
+    EVERYTHING,
+    Flow,
+    Names,
+    names_in,
+    side_by_side,
+)
 from skdp.privacy.statement._known import (
     columns_read,
+    declared_names,
     has_own_methods,
+    has_spending_parts,
     is_a,
     is_fitted,
     is_of_skdp,
@@ -33,11 +41,14 @@ from skdp.privacy.statement._known import (
     parts_of,
     passes,
     planned_guarantee,
+    reporter_of,
     selects_by_function,
-    spends,
     takes_weights,
 )
-from skdp.privacy.statement._meaning import amounts
+from skdp.privacy.statement._meaning import amounts, conversion
+
+OTHERS = "(other columns)"
+"""Placeholder for columns that an unfitted column transformer does not name."""
 
 TARGET = "(target)"
 """Placeholder for a protected target whose name is taken."""
@@ -103,13 +114,14 @@ class Walk:
         step = type(estimator).__name__
         if path:
             step = f"{path}: {step}"
+        if flow.is_unknown and is_of_skdp(estimator):
+            flow = self._only(flow, declared_names(estimator))
         guarantee = self._guarantee_of(estimator, step)
         if guarantee is not None:
             # What reads reports learns nothing but those of steps before.
-            reads_reports = getattr(estimator, "reads_reports", False)
-            if reads_reports and not flow.merged.raw:
-                return self._plain(estimator, flow, step)
-            return self._private(estimator, guarantee, flow, step)
+            if flow.raw or not getattr(estimator, "reads_reports", False):
+                return self._private(estimator, guarantee, flow, step)
+            return self._plain(estimator, flow, step)
         if is_pipeline(estimator):
             for name, part in estimator.steps:
                 flow = self._visit_part(part, flow, path, name)
@@ -119,7 +131,7 @@ class Walk:
             for name, part in estimator.transformer_list:
                 if not _is_dropped(part):
                     flows.append(self._visit_part(part, flow, path, name))
-            return Flow.side_by_side(flows, estimator)
+            return side_by_side(flows)
         has_columns = self._is_plan or hasattr(estimator, "transformers_")
         if has_columns and is_a(estimator, "sklearn.compose.ColumnTransformer"):
             return self._by_columns(estimator, flow, path, step)
@@ -130,31 +142,39 @@ class Walk:
             return flow
         return self.visit(part, flow, f"{path} / {name}" if path else str(name))
 
+    def _only(self, flow: Flow, columns: tuple[Any, ...] | None) -> Flow:
+        """Return the flow of some columns of the statement, of all if not known."""
+        if columns is None:
+            return replace(flow, columns=flow.columns if flow.is_unknown else None)
+        self.add_columns(columns)
+        return flow.only(columns)
+
+    def add_columns(self, names: Iterable[Any]) -> None:
+        """Add columns to the statement."""
+        self.columns += [name for name in names if name not in self.columns]
+
     def _by_columns(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
         """Follow a table through a column transformer."""
         has_fitted = hasattr(estimator, "transformers_")
         if selects_by_function(estimator):
             protection = AS_IS if has_fitted else NOT_FITTED
-            self.expose(flow.merged.raw, protection, step)
+            self.expose(flow.raw, protection, step)
         names = names_in(estimator)
-        if flow.is_exact and names is not None and len(names) == len(flow.columns):
-            flow = replace(flow, names=names)
-        if has_fitted:
-            transformers = estimator.transformers_
-        else:
-            remainder = _remainder(estimator, flow)
-            transformers = [*estimator.transformers, remainder]
         flows = []
-        for name, part, chosen in transformers:
-            selected = flow.select(chosen)
-            if _is_dropped(part) or not selected.columns:
-                continue
-            output = self._visit_part(part, selected, path, name)
-            if has_fitted:
-                columns_out = estimator.output_indices_[name]
-                output = output.of_width(columns_out.stop - columns_out.start)
-            flows.append(output)
-        return Flow.side_by_side(flows, estimator)
+        rest = list(flow.names)
+        for name, part, chosen in _transformers(estimator):
+            columns = flow.selected(chosen, names)
+            for column in columns or ():
+                if column in rest:
+                    rest.remove(column)
+            if not _is_dropped(part) and columns != ():
+                selected = self._only(flow, columns)
+                flows.append(self._visit_part(part, selected, path, name))
+        remainder = estimator.remainder
+        if not has_fitted and not _is_dropped(remainder) and (rest or not flow.names):
+            selected = self._only(flow, tuple(rest) or _of_remainder(flow))
+            flows.append(self._visit_part(remainder, selected, path, "remainder"))
+        return side_by_side(flows)
 
     def _guarantee_of(self, estimator: Any, step: str) -> PrivacyGuarantee | None:
         """Return what is promised, or set to be spent, if that is known."""
@@ -187,13 +207,12 @@ class Walk:
     def _plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
         """Follow a table through an estimator that promises nothing."""
         if learns_nothing(estimator):
-            return flow.through(estimator, flow.merged)
-        raw = flow.merged.raw
-        has_parts = any(map(spends, parts_of(estimator)))
-        if has_parts and not is_of_skdp(estimator):
+            return flow.behind(flow.raw)
+        raw = flow.raw
+        if has_spending_parts(estimator) and not is_of_skdp(estimator):
             if self._is_plan:
                 # What they are set to spend counts, also behind reports.
-                raw = flow.merged.origins
+                raw = flow.origins
                 self._remark(UNKNOWN_PLAN, step)
             self.notes.append(
                 f"What {step} makes of its parts is not followed: each fit is a "
@@ -202,8 +221,7 @@ class Walk:
             )
             self._add_ledgers(estimator)
         is_waiting = is_of_skdp(estimator) and not is_fitted(estimator)
-        protection = NOT_FITTED if self._is_plan or is_waiting else AS_IS
-        self.expose(raw, protection, step)
+        self.expose(raw, NOT_FITTED if self._is_plan or is_waiting else AS_IS, step)
         if learns_target(estimator) and not flow.has_new_target:
             self._remark(LEARNT_TARGET, step)
         if takes_weights(estimator):
@@ -214,34 +232,31 @@ class Walk:
             return replace(flow, is_curated=flow.is_curated or bool(raw))
         if not hasattr(estimator, "transform"):
             # Predictions contain no column.
-            return flow.through(estimator, Column(flow.merged.origins))
-        output = flow.through(estimator, flow.merged)
-        return replace(output, is_curated=flow.is_curated or bool(raw))
+            return flow.behind(frozenset())
+        return flow.behind(flow.raw, is_curated=bool(raw))
 
     def _private(
         self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
     ) -> Flow:
         """Follow a table through an estimator that promises something."""
+        names = names_in(estimator) or flow.names
         # That of redrawn rows has other columns, but learns from the same target.
-        names = names_in(estimator) or flow.names or ()
         target_names = []
         if names:
             target_names = [name for name in guarantee.scope if name not in names]
-        target = tuple(_target_name(name, flow.merged) for name in target_names)
+        target = tuple(_target_name(name, flow) for name in target_names)
         protects = _protects(estimator, guarantee)
-        is_released = protects is True and hasattr(estimator, "transform")
-        if is_released:
+        if protects is True and hasattr(estimator, "transform"):
             converted = self._of_released_rows(estimator, guarantee, step)
             if converted is None:
                 return self._plain(estimator, flow, step)
             guarantee = converted
 
-        everything = flow.merged
-        inside = everything
-        outside = Column()
+        inside = flow.origins
+        outside: Names = frozenset()
         if guarantee.scope:
             inside, outside = flow.split(names, guarantee.scope)
-        if flow.is_curated and inside.raw and guarantee.trust != "central":
+        if flow.is_curated and inside & flow.raw and guarantee.trust != "central":
             guarantee = replace(guarantee, trust="central")
             self.notes.append(
                 f"{step} comes after a step that learns from true values: somebody has "
@@ -251,17 +266,17 @@ class Walk:
         self._targets.update(target, target_names)
         self._expose_read(estimator, flow, target_names, step)
 
-        columns = tuple(name for name in self.columns if name in inside.origins)
-        if inside.origins == {EVERYTHING}:
+        columns = tuple(name for name in self.columns if name in inside)
+        if inside == {EVERYTHING}:
             columns = guarantee.scope or columns
         columns = tuple(dict.fromkeys((*columns, *target)))
-        self.columns += [name for name in columns if name not in self.columns]
+        self.add_columns(columns)
         guarantee = replace(guarantee, scope=columns)
 
         has_fitted = hasattr(estimator, "guarantee_")
         # A resampler that is not fitted yet is going to return a target if it gets one.
         has_target = bool(target) or not has_fitted
-        returns_target = protects and not hasattr(estimator, "transform")
+        has_rows = hasattr(estimator, "transform")
         stated = StatedStep(
             step,
             guarantee,
@@ -270,16 +285,15 @@ class Walk:
             fitted=has_fitted,
             shuffled=self._after_shuffling(estimator, guarantee, step),
         )
-        promise = Promise(stated, protects, target, has_target and bool(returns_target))
-        self.promises.append(promise)
+        has_new_target = has_target and bool(protects) and not has_rows
+        self.promises.append(Promise(stated, protects, target, has_new_target))
 
-        raw = outside.raw if protects else everything.raw
-        if not (hasattr(estimator, "transform") or hasattr(estimator, "fit_resample")):
-            self.expose(outside.raw, AS_IS, step)
+        raw = outside & flow.raw if protects else flow.raw
+        if not has_rows and not hasattr(estimator, "fit_resample"):
+            self.expose(outside & flow.raw, AS_IS, step)
             raw = frozenset()
-        output = flow.through(estimator, Column(everything.origins, raw))
-        has_new_target = flow.has_new_target or promise.has_new_target
-        return replace(output, has_new_target=has_new_target)
+        output = flow.behind(raw)
+        return replace(output, has_new_target=flow.has_new_target or has_new_target)
 
     def _of_released_rows(
         self, estimator: Any, guarantee: PrivacyGuarantee, step: str
@@ -297,22 +311,19 @@ class Walk:
                 "so nothing is promised."
             )
             return None
-        doubled = (
-            f"{amounts(guarantee)} for adding or removing a record is "
-            f"{amounts(converted)} for replacing one, which is both"
-        )
         names = _protected_names(estimator)
         if names:
             self.notes.append(
                 f"{step} leaves other columns of each row as they are. These show who "
                 "is there, so the promise about the columns that it protects is for "
-                f"replacing their values: {doubled}."
+                f"replacing their values: {conversion(guarantee)}."
             )
             return replace(converted, scope=names)
         self.notes.append(
             f"{step} returns as many rows as it is given, which shows how many there "
-            f"are: so the promise about them is for replacing a record: {doubled}. Its "
-            "guarantee_ is the promise about what it has learnt."
+            "are: so the promise about them is for replacing a record: "
+            f"{conversion(guarantee)}. Its guarantee_ is the promise about what it has "
+            "learnt."
         )
         return converted
 
@@ -322,17 +333,15 @@ class Walk:
         """Expose the columns whose categories are read from the data."""
         if not hasattr(estimator, "guarantee_"):
             if may_read_categories(estimator):
-                self.expose(flow.merged.raw, READ, step)
+                self.expose(flow.raw, READ, step)
             return
-        names = names_in(estimator) or flow.names or ()
-        columns = []
-        for name in columns_read(estimator):
-            if name in target_names:
-                self.expose([_target_name(name, flow.merged)], READ, step)
-            else:
-                columns.append(name)
-        inside, _ = flow.split(names, columns)
-        self.expose(inside.raw, READ, step)
+        columns = columns_read(estimator)
+        target = [name for name in columns if name in target_names]
+        self.expose([_target_name(name, flow) for name in target], READ, step)
+        if len(columns) > len(target):
+            names = names_in(estimator) or flow.names
+            inside, _ = flow.split(names, columns)
+            self.expose(inside & flow.raw, READ, step)
 
     def _add_ledgers(self, estimator: Any) -> bool:
         """Add the ledgers that an estimator charges, and return whether there are some."""
@@ -345,7 +354,7 @@ class Walk:
         self, estimator: Any, guarantee: PrivacyGuarantee, step: str
     ) -> PrivacyGuarantee | None:
         """Return what reports guarantee after shuffling, if that was asked for."""
-        reporter = _reporter(estimator)
+        reporter = reporter_of(estimator)
         if reporter is None:
             return None
         request: Shuffled = reporter.epsilon
@@ -416,12 +425,14 @@ def _is_dropped(part: Any) -> bool:
     return isinstance(part, str) and part == "drop"
 
 
-def _remainder(transformer: Any, flow: Flow) -> tuple[str, Any, list[int]]:
-    """Return the columns that a column transformer is not known to select."""
-    remaining = set(range(len(flow.columns)))
-    for _, _, chosen in transformer.transformers:
-        remaining -= set(flow.positions(chosen) or ())
-    return "remainder", transformer.remainder, sorted(remaining)
+def _transformers(transformer: Any) -> list[tuple[str, Any, Any]]:
+    """Return the names, parts and columns of a column transformer."""
+    transformers = getattr(transformer, "transformers_", transformer.transformers)
+    return list(transformers)
+
+
+def _of_remainder(flow: Flow) -> tuple[str, ...] | None:
+    return (OTHERS,) if flow.is_unknown else None
 
 
 def _protected_names(estimator: Any) -> tuple[Any, ...]:
@@ -445,19 +456,8 @@ def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
     return bool(protects)
 
 
-def _target_name(name: Any, column: Column) -> Any:
+def _target_name(name: Any, flow: Flow) -> Any:
     """Return the name of a target, which is not that of a column of X."""
-    if name not in column.origins:
+    if name not in flow.origins:
         return name
-    return TARGET if "target" in column.origins else "target"
-
-
-def _reporter(estimator: Any) -> Any | None:
-    """Return the estimator, or its part, whose epsilon is that of shuffled reports."""
-    if isinstance(getattr(estimator, "epsilon", None), Shuffled):
-        return estimator
-    for part in parts_of(estimator):
-        reporter = _reporter(part)
-        if reporter is not None:
-            return reporter
-    return None
+    return TARGET if "target" in flow.origins else "target"
