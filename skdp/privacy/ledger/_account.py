@@ -202,11 +202,11 @@ class Charge:
     what: str
     guarantee: PrivacyGuarantee
     relation: Relation
+    # What it adds to those of the ledger, in this relation.
     sums: Sums
-    """What it adds to those of the ledger, in this relation."""
     time: str
+    # Whether it is of a part of the rows, and may add less than its guarantee.
     of_part: bool = False
-    """Whether it is of a part of the rows, and may add less than its guarantee."""
 
     @classmethod
     def now(cls, what: str, guarantee: PrivacyGuarantee, relation: Relation) -> Self:
@@ -304,13 +304,13 @@ def _read_time(fields: Fields) -> str:
 class Account:
     """The state of a ledger that the next charge needs, of constant size."""
 
+    # With the relation of the ledger so far.
     budget: Budget
-    """With the relation of the ledger so far."""
     sums: Sums = NOTHING
+    # Of the same charges for replacing a record, None if this is not promised.
     replace_sums: Sums | None = NOTHING
-    """Of the same charges for replacing a record, None if this is not promised."""
+    # Whether the relation was given with the budget.
     is_declared: bool = True
-    """Whether the relation was given with the budget."""
     n_charges: int = 0
 
     @classmethod
@@ -433,16 +433,16 @@ class Account:
 
     def largest_charge(self) -> tuple[float, float]:
         """Return the largest epsilon and delta of one more charge without a rho."""
-        left = self.left()
+        remaining = self.left()
         if self.budget.epsilon is not None and not self.budget.filter_delta:
-            return rounded_down(left.epsilon), rounded_down(left.delta)
+            return rounded_down(remaining.epsilon), rounded_down(remaining.delta)
         if self.budget.mu is not None:
-            epsilon = pure_epsilon(_at_least_0(left.mu_squared))
+            epsilon = pure_epsilon(_at_least_0(remaining.mu_squared))
         elif self.budget.rho is not None:
-            epsilon = _epsilon_of_rho(left.rho)
+            epsilon = _epsilon_of_rho(remaining.rho)
         else:
-            epsilon = max(_at_least_0(left.pure), _epsilon_of_rho(left.rho))
-        return epsilon, _at_least_0(left.failure)
+            epsilon = max(_at_least_0(remaining.pure), _epsilon_of_rho(remaining.rho))
+        return epsilon, _at_least_0(remaining.failure)
 
 
 def _at_least_0(amount: Decimal) -> float:
@@ -525,8 +525,8 @@ def search_advice() -> Iterator[None]:
 class Plan(Account):
     """The account of a list of releases that are paid for, each to be made once."""
 
+    # Those that were not made yet, in the relation of the budget.
     releases: Counter[PrivacyGuarantee] = field(default_factory=Counter)
-    """Those that were not made yet, in the relation of the budget."""
 
     @classmethod
     def of_releases(cls, guarantees: Sequence[PrivacyGuarantee]) -> Self:

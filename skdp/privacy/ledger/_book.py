@@ -205,10 +205,10 @@ class Position:
 
     offset: int = _HEAD_SIZE
     digest: str = ""
+    # None before the line of the budget.
     account: Account | None = None
-    """None before the line of the budget."""
+    # The last one before it.
     charge: Charge | None = None
-    """The last one before it."""
 
     @property
     def n_charges(self) -> int:

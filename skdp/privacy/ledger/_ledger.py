@@ -569,13 +569,13 @@ def _balance(account: Account) -> pd.DataFrame:
     limits = [budget.epsilon, budget.delta, budget.rho, budget.mu]
     spent = _numbers(account.sums)
     spent[:2] = account.spent
-    left = _numbers(account.left())
+    remaining = _numbers(account.left())
     if budget.filter_delta:
         limits[2] = float(budget.limits.rho)
-        left[:2] = account.largest_charge()
-        left[2] = max(left[2], 0.0)
+        remaining[:2] = account.largest_charge()
+        remaining[2] = max(remaining[2], 0.0)
     table = pd.DataFrame(
-        [limits, spent, left],
+        [limits, spent, remaining],
         ["budget", "spent", "remaining"],
         ["epsilon", "delta", "rho", "mu"],
     )

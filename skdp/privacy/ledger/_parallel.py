@@ -43,18 +43,18 @@ _MOST_ROWS = 1 << 31
 class RowSums:
     """The sums over the charges that each row is in."""
 
+    # Of each row, the index of its sums. Rows beyond are in group 0.
     groups: Positions
-    """Of each row, the index of its sums. Rows beyond are in group 0."""
     sums: tuple[Sums, ...] = (NOTHING,)
+    # Of each sum, the largest over all rows.
     largest: Sums = NOTHING
-    """Of each sum, the largest over all rows."""
 
     @classmethod
     def of_no_charge(cls) -> Self:
         """Return the sums before the first charge."""
         return cls(np.zeros(0, np.intp))
 
-    def after(self, positions: Positions, added: Sums) -> RowSums:
+    def after(self, positions: Positions, charge_sums: Sums) -> RowSums:
         """Return the sums after one more charge, for some rows."""
         if positions.size == 0:
             return self
@@ -67,7 +67,7 @@ class RowSums:
         new_groups = np.zeros(len(self.sums), np.intp)
         largest = self.largest
         for group in np.unique(groups[positions]).tolist():
-            sums = self.sums[group].plus(added)
+            sums = self.sums[group].plus(charge_sums)
             new_groups[group] = indices.setdefault(sums, len(indices))
             largest = largest.larger(sums)
         groups[positions] = new_groups[groups[positions]]
@@ -242,14 +242,14 @@ class OpenRows:
 
 def _read_positions(positions: ArrayLike) -> Positions:
     array = np.asarray(positions)
-    wanted = "positions must be whole numbers, or a bool for each row"
+    rule = "positions must be whole numbers, or a bool for each row"
     # NumPy makes 1 of True, which would be the second row.
     if isinstance(positions, list | tuple) and {bool, int} <= set(map(type, positions)):
-        raise TypeError(f"{wanted}, got both")
+        raise TypeError(f"{rule}, got both")
     if array.size == 0:
         array = array.astype(np.intp)
     if array.ndim != 1 or array.dtype.kind not in "biu":
-        raise TypeError(f"{wanted}, got {array.ndim} dimensions of {array.dtype}")
+        raise TypeError(f"{rule}, got {array.ndim} dimensions of {array.dtype}")
     if array.dtype.kind == "b":
         return np.flatnonzero(array)
     if array.size and not (array.min() >= 0 and array.max() < _MOST_ROWS):

@@ -61,19 +61,19 @@ class Sums(NamedTuple):
     rho: Decimal = Decimal(0)
     mu_squared: Decimal = Decimal(0)
 
-    def plus(self, other: Sums) -> Sums:
-        return Sums(*map(EXACT.add, self, other))
+    def plus(self, sums: Sums) -> Sums:
+        return Sums(*map(EXACT.add, self, sums))
 
     def times(self, count: int) -> Sums:
         return Sums(*[EXACT.multiply(amount, count) for amount in self])
 
-    def larger(self, other: Sums) -> Sums:
+    def larger(self, sums: Sums) -> Sums:
         """Return the larger of each."""
-        return Sums(*map(max, self, other))
+        return Sums(*map(max, self, sums))
 
-    def minus(self, other: Sums) -> Sums:
+    def minus(self, sums: Sums) -> Sums:
         """Subtract sums of which none is infinite where this one is not."""
-        return Sums(*map(_difference, self, other))
+        return Sums(*map(_difference, self, sums))
 
     def _content(self) -> dict[str, str]:
         """Write the sums beside epsilon and delta."""

@@ -25,8 +25,8 @@ NOT_RELEASED = "not released"
 
 READ = f"categories read from the data: {AS_IS}"
 
+# The protection in a row of a ledger, which knows what was charged alone.
 AS_CHARGED = "as charged"
-"""The protection in a row of a ledger, which knows what was charged alone."""
 
 NOT_FITTED = "not fitted: no guarantee yet"
 
@@ -34,8 +34,8 @@ NOT_SEEN = "not seen by fit"
 
 AT_FIT = f"rows at fit; rows given to transform or predict: {AS_IS}"
 
+# The start of the remark about a target that is in no row of a statement.
 LEARNT_TARGET = "The target, which is no column of X, is learnt from as it is by: "
-"""The start of the remark about a target that is in no row of a statement."""
 
 COLUMNS = (
     "column",
@@ -85,8 +85,8 @@ class StatedStep(NamedTuple):
         )
 
 
+# A row for a column and a step, as in COLUMNS.
 Row = tuple[Any, ...]
-"""A row for a column and a step, as in COLUMNS."""
 
 
 def protected_row(

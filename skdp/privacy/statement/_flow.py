@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import pandas as pd
 
+# Placeholder for columns of unknown names.
 EVERYTHING = "(all columns)"
-"""Placeholder for columns of unknown names."""
 
 Names = frozenset[Any]
 
@@ -18,16 +18,16 @@ Names = frozenset[Any]
 class Flow:
     """The table that one step passes to the next, by the columns of X in it."""
 
+    # The columns of X that it is made of.
     origins: Names
-    """The columns of X that it is made of."""
+    # Those of them that nothing has protected.
     raw: Names
-    """Those of them that nothing has protected."""
+    # In order, while each is a column of X as it is; None behind other steps.
     columns: tuple[Any, ...] | None = None
-    """In order, while each is a column of X as it is; None behind other steps."""
+    # Whether a step before has learnt from true values.
     is_curated: bool = False
-    """Whether a step before has learnt from true values."""
+    # Whether the target was replaced by a protected one.
     has_new_target: bool = False
-    """Whether the target was replaced by a protected one."""
 
     @classmethod
     def start(cls, names: Sequence[Any] | None) -> Self:
@@ -64,12 +64,12 @@ class Flow:
         if self.columns is None or len(names) != len(self.columns):
             # It is not known which of them are chosen.
             return self.origins, self.origins
-        inside: list[Any] = []
-        outside: list[Any] = []
+        covered: list[Any] = []
+        uncovered: list[Any] = []
         for name, column in zip(names, self.columns, strict=True):
-            columns = inside if name in chosen else outside
+            columns = covered if name in chosen else uncovered
             columns.append(column)
-        return frozenset(inside), frozenset(outside)
+        return frozenset(covered), frozenset(uncovered)
 
     def selected(
         self, chosen: Any, names: Sequence[Any] | None

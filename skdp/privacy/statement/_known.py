@@ -14,12 +14,13 @@ from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.shuffle import Shuffled
 
+# The libraries whose classes are known.
 LIBRARIES = ("sklearn", "imblearn", "skdp")
-"""The libraries whose classes are known."""
 
+# Modules that generate methods of a class.
 _MAKERS = ("abc", "builtins", "contextlib", "dataclasses", "functools", "typing")
-"""Modules that generate methods of a class."""
 
+# Estimators of scikit-learn that learn the target without declaring it in tags.
 _LEARN_TARGET = (
     "SelectKBest",
     "SelectPercentile",
@@ -28,20 +29,19 @@ _LEARN_TARGET = (
     "PLSRegression",
     "PLSSVD",
 )
-"""Estimators of scikit-learn that learn the target without declaring it in tags."""
 
+# Attributes of those that do not declare that an inner estimator learns the target.
 _HANDS_TARGET_ON = ("steps", "refit", "get_support")
-"""Attributes of those that do not declare that an inner estimator learns the target."""
 
+# Transformers of scikit-learn whose `fit` only counts columns.
 _STATELESS = (
     "sklearn.preprocessing.Binarizer",
     "sklearn.preprocessing.Normalizer",
     "sklearn.preprocessing.PolynomialFeatures",
 )
-"""Transformers of scikit-learn whose `fit` only counts columns."""
 
+# The selector of scikit-learn, which reads names and dtypes.
 _SELECTOR = "sklearn.compose.make_column_selector"
-"""The selector of scikit-learn, which reads names and dtypes."""
 
 
 def parts_of(estimator: Any) -> list[Any]:

@@ -50,8 +50,8 @@ _TRUSTED = {
     ),
 }
 
+# The most columns named together; of more, their number is given.
 _MOST_NAMES = 5
-"""The most columns named together; of more, their number is given."""
 
 
 def amounts(guarantee: PrivacyGuarantee) -> str:

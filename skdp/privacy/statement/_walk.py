@@ -47,11 +47,11 @@ from skdp.privacy.statement._known import (
 )
 from skdp.privacy.statement._meaning import amounts, conversion
 
+# Placeholder for columns that an unfitted column transformer does not name.
 OTHERS = "(other columns)"
-"""Placeholder for columns that an unfitted column transformer does not name."""
 
+# Placeholder for a protected target whose name is taken.
 TARGET = "(target)"
-"""Placeholder for a protected target whose name is taken."""
 
 WEIGHTS = (
     "Weights (sample_weight), if fit was given any, are no column of X, and are learnt "
@@ -64,8 +64,8 @@ UNKNOWN_PLAN = (
     "What all steps together are set to spend is not known before fit, because of: "
 )
 
+# Whether the rows that a step returns are protected: always, never, or only at fit.
 Protects = Literal[True, False, "fit"]
-"""Whether the rows that a step returns are protected: always, never, or only at fit."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ class Promise:
 
     stated: StatedStep
     protects: Protects
+    # The columns of it that are the target.
     target: tuple[Any, ...] = ()
-    """The columns of it that are the target."""
+    # Whether the step replaces the target by a protected one.
     has_new_target: bool = False
-    """Whether the step replaces the target by a protected one."""
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
@@ -98,10 +98,10 @@ class Walk:
     ) -> None:
         self.columns = list(names)
         self.promises: list[Promise] = []
+        # Of a column, the steps that release it unprotected, by how they do.
         self.exposures: dict[Any, dict[str, list[str]]] = {}
-        """Of a column, the steps that release it unprotected, by how they do."""
+        # Of a remark, the steps that it is about.
         self.remarks: dict[str, list[str]] = {}
-        """Of a remark, the steps that it is about."""
         self.notes: list[str] = []
         self.ledgers: dict[Any, PrivacyLedger] = {}
         self._trusted = tuple(trusted)
@@ -161,19 +161,22 @@ class Walk:
             self.expose(flow.raw, protection, step)
         names = names_in(estimator)
         flows = []
-        rest = list(flow.names)
+        remaining = list(flow.names)
         for name, part, chosen in _transformers(estimator):
             columns = flow.selected(chosen, names)
             for column in columns or ():
-                if column in rest:
-                    rest.remove(column)
+                if column in remaining:
+                    remaining.remove(column)
             if not _is_dropped(part) and columns != ():
                 selected = self._only(flow, columns)
                 flows.append(self._visit_part(part, selected, path, name))
-        remainder = estimator.remainder
-        if not has_fitted and not _is_dropped(remainder) and (rest or not flow.names):
-            selected = self._only(flow, tuple(rest) or _of_remainder(flow))
-            flows.append(self._visit_part(remainder, selected, path, "remainder"))
+        # A fitted one lists its remainder among the others.
+        has_remainder = remaining or not flow.names
+        if not has_fitted and has_remainder and not _is_dropped(estimator.remainder):
+            columns = (OTHERS,) if flow.is_unknown else tuple(remaining) or None
+            selected = self._only(flow, columns)
+            part = estimator.remainder
+            flows.append(self._visit_part(part, selected, path, "remainder"))
         return side_by_side(flows)
 
     def _guarantee_of(self, estimator: Any, step: str) -> PrivacyGuarantee | None:
@@ -241,59 +244,69 @@ class Walk:
         """Follow a table through an estimator that promises something."""
         names = names_in(estimator) or flow.names
         # That of redrawn rows has other columns, but learns from the same target.
-        target_names = []
-        if names:
-            target_names = [name for name in guarantee.scope if name not in names]
-        target = tuple(_target_name(name, flow) for name in target_names)
+        targets = {}
+        for name in guarantee.scope if names else ():
+            if name not in names:
+                targets[name] = _target_name(name, flow)
         protects = _protects(estimator, guarantee)
-        if protects is True and hasattr(estimator, "transform"):
+        has_rows = hasattr(estimator, "transform")
+        if protects is True and has_rows:
             converted = self._of_released_rows(estimator, guarantee, step)
             if converted is None:
                 return self._plain(estimator, flow, step)
             guarantee = converted
 
-        inside = flow.origins
-        outside: Names = frozenset()
+        covered = flow.origins
+        uncovered: Names = frozenset()
         if guarantee.scope:
-            inside, outside = flow.split(names, guarantee.scope)
-        if flow.is_curated and inside & flow.raw and guarantee.trust != "central":
-            guarantee = replace(guarantee, trust="central")
-            self.notes.append(
-                f"{step} comes after a step that learns from true values: somebody has "
-                "to be trusted with them, so this is the central model."
-            )
+            covered, uncovered = flow.split(names, guarantee.scope)
+        uncovered &= flow.raw
+        if flow.is_curated and covered & flow.raw:
+            guarantee = self._of_curator(guarantee, step)
+        columns = [name for name in self.columns if name in covered]
+        if covered == {EVERYTHING} and guarantee.scope:
+            columns = list(guarantee.scope)
+        scope = tuple(dict.fromkeys([*columns, *targets.values()]))
+        guarantee = replace(guarantee, scope=scope)
+        self.add_columns(scope)
+        self._targets.update(targets, targets.values())
+        self._expose_read(estimator, flow, targets, step)
 
-        self._targets.update(target, target_names)
-        self._expose_read(estimator, flow, target_names, step)
-
-        columns = tuple(name for name in self.columns if name in inside)
-        if inside == {EVERYTHING}:
-            columns = guarantee.scope or columns
-        columns = tuple(dict.fromkeys((*columns, *target)))
-        self.add_columns(columns)
-        guarantee = replace(guarantee, scope=columns)
-
-        has_fitted = hasattr(estimator, "guarantee_")
         # A resampler that is not fitted yet is going to return a target if it gets one.
-        has_target = bool(target) or not has_fitted
-        has_rows = hasattr(estimator, "transform")
-        stated = StatedStep(
+        stated = self._stated(estimator, guarantee, step)
+        has_target = bool(targets) or not stated.fitted
+        returns_target = has_target and bool(protects) and not has_rows
+        promise = Promise(stated, protects, tuple(targets.values()), returns_target)
+        self.promises.append(promise)
+
+        raw = uncovered if protects else flow.raw
+        if not has_rows and not hasattr(estimator, "fit_resample"):
+            self.expose(uncovered, AS_IS, step)
+            raw = frozenset()
+        has_new_target = flow.has_new_target or returns_target
+        return replace(flow.behind(raw), has_new_target=has_new_target)
+
+    def _of_curator(self, guarantee: PrivacyGuarantee, step: str) -> PrivacyGuarantee:
+        """Return the guarantee of a step behind one that learns from true values."""
+        if guarantee.trust == "central":
+            return guarantee
+        self.notes.append(
+            f"{step} comes after a step that learns from true values: somebody has to "
+            "be trusted with them, so this is the central model."
+        )
+        return replace(guarantee, trust="central")
+
+    def _stated(
+        self, estimator: Any, guarantee: PrivacyGuarantee, step: str
+    ) -> StatedStep:
+        return StatedStep(
             step,
             guarantee,
             known=library_of(estimator) == "skdp",
             charged=self._add_ledgers(estimator),
-            fitted=has_fitted,
+            fitted=hasattr(estimator, "guarantee_"),
             shuffled=self._after_shuffling(estimator, guarantee, step),
         )
-        has_new_target = has_target and bool(protects) and not has_rows
-        self.promises.append(Promise(stated, protects, target, has_new_target))
-
-        raw = outside & flow.raw if protects else flow.raw
-        if not has_rows and not hasattr(estimator, "fit_resample"):
-            self.expose(outside & flow.raw, AS_IS, step)
-            raw = frozenset()
-        output = flow.behind(raw)
-        return replace(output, has_new_target=flow.has_new_target or has_new_target)
 
     def _of_released_rows(
         self, estimator: Any, guarantee: PrivacyGuarantee, step: str
@@ -328,20 +341,20 @@ class Walk:
         return converted
 
     def _expose_read(
-        self, estimator: Any, flow: Flow, target_names: list[Any], step: str
+        self, estimator: Any, flow: Flow, targets: dict[Any, Any], step: str
     ) -> None:
         """Expose the columns whose categories are read from the data."""
         if not hasattr(estimator, "guarantee_"):
             if may_read_categories(estimator):
                 self.expose(flow.raw, READ, step)
             return
-        columns = columns_read(estimator)
-        target = [name for name in columns if name in target_names]
-        self.expose([_target_name(name, flow) for name in target], READ, step)
-        if len(columns) > len(target):
-            names = names_in(estimator) or flow.names
-            inside, _ = flow.split(names, columns)
-            self.expose(inside & flow.raw, READ, step)
+        names = names_in(estimator) or flow.names
+        for name in columns_read(estimator):
+            if name in targets:
+                self.expose([targets[name]], READ, step)
+            else:
+                columns, _ = flow.split(names, [name])
+                self.expose(columns & flow.raw, READ, step)
 
     def _add_ledgers(self, estimator: Any) -> bool:
         """Add the ledgers that an estimator charges, and return whether there are some."""
@@ -429,10 +442,6 @@ def _transformers(transformer: Any) -> list[tuple[str, Any, Any]]:
     """Return the names, parts and columns of a column transformer."""
     transformers = getattr(transformer, "transformers_", transformer.transformers)
     return list(transformers)
-
-
-def _of_remainder(flow: Flow) -> tuple[str, ...] | None:
-    return (OTHERS,) if flow.is_unknown else None
 
 
 def _protected_names(estimator: Any) -> tuple[Any, ...]:
