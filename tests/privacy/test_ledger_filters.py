@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from importlib.resources import files
 
@@ -51,6 +52,18 @@ def test_rhos_add_up_in_their_decimals(make):
     with pytest.raises(BudgetExceeded, match=r"late asks for rho 0\.02; the ledger has 0\.0 of 0\.5 left\. Nothing"):
         ledger.charge(PrivacyGuarantee(0.2), "late")
     assert zcdp_epsilon(0.5, D) < 5.3  # in place of 10
+
+
+@each("loss", [PureLoss(0.1, 0.5), LaplaceLoss(0.1, 1000), GaussianLoss(0.1)])
+def test_a_loss_counts_as_often_as_it_says(loss):
+    """Three releases with equal losses, stated as one guarantee, are three charges."""
+    spent = []
+    for count in (1, 3):
+        ledger = PrivacyLedger(mu=9.0)
+        ledger.charge(PrivacyGuarantee(0.1 * count, D, losses=(replace(loss, count=count),)), "releases")
+        spent.append(ledger.balance().loc["spent", ["rho", "mu"]])
+    assert spent[1]["rho"] == pytest.approx(3 * spent[0]["rho"])
+    assert spent[1]["mu"] ** 2 == pytest.approx(3 * spent[0]["mu"] ** 2)
 
 
 def test_what_has_no_rho_or_mu_is_refused(make):

@@ -292,7 +292,7 @@ WRONG = {
         ("charges.1.epsilon", 0.01, r"charges\[1\].epsilon or its delta is not what its guarantee states"),
         ("charges.0.time", "2027-01-31T12:00:00", r"charges\[0\].time must be a time with its offset"),
         ("charges.0.time", "0001-01-01T00:00:00+00:00", r"charges\[0\].time must be a time with its offset"),
-        ("charges.0.relation", "add_remove", r"charges\[0\].guarantee cannot be that of its charge"),
+        ("charges.0.relation", "add_remove", r"charges\[0\].guarantee, or what is added, is none of its charge"),
     ],
     stated_columns(): [
         ("columns.0.epsilon", None, r"columns\[0\].epsilon, delta, relation and trust are all null"),

@@ -245,20 +245,18 @@ class Charge:
         what = fields.text("what")
         epsilon, delta = read_amounts(fields)
         relation = fields.one_of("relation", RELATIONS)
-        place = fields.at("guarantee")
+        of_part = fields.has("added")
         try:
             guarantee = _read_guarantee(json.dumps(fields.take("guarantee")))
             sums = sums_of(guarantee.to(relation))
-        except ValueError as error:
-            raise ValueError(f"{place} cannot be that of its charge: {error}") from None
-        of_part = fields.has("added")
-        if of_part:
-            place = fields.at("added")
-            try:
+            if of_part:
                 sums = Sums._of(epsilon, delta, fields.take("added"))
-            except ValueError as error:
-                raise ValueError(f"{place} cannot be read: {error}") from None
-        elif (epsilon, delta) != (sums.epsilon, sums.delta):
+        except ValueError as error:
+            place = fields.at("guarantee")
+            raise ValueError(
+                f"{place}, or what is added, is none of its charge: {error}"
+            ) from None
+        if (epsilon, delta) != (sums.epsilon, sums.delta):
             raise ValueError(
                 f"{fields.at('epsilon')} or its delta is not what its guarantee states"
             )

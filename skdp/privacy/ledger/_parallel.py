@@ -85,9 +85,6 @@ class RowSums:
         return replace(charge, what=what, sums=excess, of_part=True)
 
 
-_ONE_PART = "what is released inside is of one part"
-
-
 class ParallelRows:
     """A block of releases from parts of the rows, of one ledger."""
 
@@ -96,11 +93,6 @@ class ParallelRows:
             raise TypeError(
                 "parallel is of a ledger with a budget of its own, not of a plan or a "
                 "record"
-            )
-        if open_rows(book) is not None:
-            raise RuntimeError(
-                "rows of another block are open for this ledger: what is released is "
-                "of one part"
             )
         if book.account().lasting_relation == "add_remove":
             raise ValueError(
@@ -137,12 +129,14 @@ class ParallelRows:
         # charges count for these rows, too.
         rows = OpenRows(self, _read_positions(positions))
         self._check_process()
-        if open_rows(self._book) is not None:
-            raise RuntimeError(f"other rows are open for this ledger: {_ONE_PART}")
         with self._lock:
             self._check_open()
-            if self._open_rows is not None:
-                raise RuntimeError(f"other rows are open in this block: {_ONE_PART}")
+            # Here, those of any block; of other threads, those of this one.
+            if open_rows(self._book) is not None or self._open_rows is not None:
+                raise RuntimeError(
+                    "other rows are open for this ledger: what is released inside is "
+                    "of one part"
+                )
             self._open_rows = rows
         token = _open.set((*_open.get(), rows))
         try:

@@ -231,9 +231,11 @@ def learns_target(estimator: Any) -> bool:
         requires_target = estimator.__sklearn_tags__().target_tags.required
     if requires_target:
         return True
-    # Inner estimators of others may learn other targets, such as those of imputation.
+    # Inner estimators of scikit-learn may learn other targets, as those of imputation.
     hands_on = any(hasattr(estimator, name) for name in _HANDS_TARGET_ON)
-    return hands_on and any(map(learns_target, parts_of(estimator)))
+    if library == "sklearn" and not hands_on:
+        return False
+    return any(map(learns_target, parts_of(estimator)))
 
 
 def takes_weights(estimator: Any) -> bool:

@@ -152,18 +152,17 @@ def privacy_statement(
     # What is partly fitted has released something that is not known here: its steps may
     # have been others.
     walk = Walk(columns, trusted, is_plan=not any(map(is_fitted, estimators)))
-    leaving: set[Any] = set()
     for index, (part, names) in enumerate(zip(estimators, tables, strict=True)):
         path = f"{index}" if len(estimators) > 1 else ""
         output = walk.visit(part, Flow.start(names), path)
         if _gives_rows(part):
-            leaving |= output.raw
+            walk.leaving |= output.raw
     walk.finish()
-    rows = _rows(walk, leaving)
+    rows = _rows(walk)
     for name in names_of_X or ():
         if name not in walk.columns:
             rows.append(unprotected_row(name, "", NOT_SEEN))
-    total = _total(walk, leaving)
+    total = _total(walk)
     remarks = _remarks(walk)
     ledgers = _records(walk)
     return PrivacyStatement(
@@ -224,11 +223,11 @@ def _gives_rows(estimator: Any) -> bool:
     return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
 
 
-def _rows(walk: Walk, leaving: set[Any]) -> list[Row]:
+def _rows(walk: Walk) -> list[Row]:
     """Return the rows of all columns."""
     rows = []
     for name in walk.columns:
-        is_released = name in walk.exposures or name in leaving
+        is_released = name in walk.exposures or name in walk.leaving
         if name == EVERYTHING and len(walk.columns) > 1 and not is_released:
             continue
         is_promised = False
@@ -237,7 +236,7 @@ def _rows(walk: Walk, leaving: set[Any]) -> list[Row]:
             if name in promise.guarantee.scope:
                 is_promised = True
                 has_statistics |= promise.protection_of(name) is False
-                rows.append(_promised_row(name, promise, leaving))
+                rows.append(_promised_row(name, promise, walk))
         exposures = walk.exposures.get(name, {})
         for protection in (READ, NOT_FITTED, AS_IS):
             if protection in exposures:
@@ -245,17 +244,17 @@ def _rows(walk: Walk, leaving: set[Any]) -> list[Row]:
                 rows.append(unprotected_row(name, steps, protection))
         if AS_IS in exposures or NOT_FITTED in exposures:
             continue
-        if name in leaving and not has_statistics:
+        if name in walk.leaving and not has_statistics:
             rows.append(unprotected_row(name, "", AS_IS))
         elif not is_promised:
             rows.append(unprotected_row(name, "", NOT_RELEASED))
     return rows
 
 
-def _promised_row(name: Any, promise: Promise, leaving: set[Any]) -> Row:
+def _promised_row(name: Any, promise: Promise, walk: Walk) -> Row:
     protects = promise.protection_of(name)
     protection = _PROTECTION[protects]
-    if protects is False and name in leaving:
+    if protects is False and name in walk.leaving:
         protection = f"{AS_IS}, beside private statistics"
     if not promise.stated.fitted:
         protection += "; not fitted yet"
@@ -266,16 +265,17 @@ def _promised_row(name: Any, promise: Promise, leaving: set[Any]) -> Row:
     return protected_row(name, promise.stated.step, guarantee, protection)
 
 
-def _total(walk: Walk, leaving: set[Any]) -> PrivacyGuarantee | None:
+def _total(walk: Walk) -> PrivacyGuarantee | None:
     """Add up what is promised of columns that nothing else releases."""
-    released = {*walk.exposures, *leaving}
+    # What is read or leaves as it is has no promise, whatever other steps protect.
+    released = {*walk.exposures, *walk.leaving}
     promised: set[Any] = set()
     for promise in walk.promises:
         promised.update(promise.guarantee.scope)
     covered = [name for name in walk.columns if name in promised - released]
     if not covered or EVERYTHING in released:
         return None
-    is_replaced = walk.shows_records(leaving)
+    is_replaced = walk.shows_records()
     guarantees = []
     conversions = []
     for promise in walk.promises:

@@ -100,6 +100,8 @@ class Walk:
         self.promises: list[Promise] = []
         # Of a column, the steps that release it unprotected, by how they do.
         self.exposures: dict[Any, dict[str, list[str]]] = {}
+        # The columns that leave the last step as they are.
+        self.leaving: set[Any] = set()
         # Of a remark, the steps that it is about.
         self.remarks: dict[str, list[str]] = {}
         self.notes: list[str] = []
@@ -426,9 +428,9 @@ class Walk:
         for step in self.remarks.get(LEARNT_TARGET, ()):
             self.expose(self._targets, AS_IS, step)
 
-    def shows_records(self, leaving: Iterable[Any]) -> bool:
+    def shows_records(self) -> bool:
         """Whether it shows which records there are, or how many."""
-        if self.exposures or LEARNT_TARGET in self.remarks or set(leaving):
+        if self.exposures or self.leaving or LEARNT_TARGET in self.remarks:
             return True
         relations = [promise.guarantee.relation for promise in self.promises]
         return "replace" in relations
