@@ -204,8 +204,10 @@ class Walk:
         if type(estimator) in self._trusted:
             return not has_own_methods(estimator)
         # A local transformer releases rows by its protocol, a wrapper by its parts.
-        protocol = getattr(estimator, "protocol_", estimator)
-        if library_of(estimator) != "skdp" or library_of(protocol) != "skdp":
+        sources = [estimator]
+        if hasattr(estimator, "protocol_"):
+            sources += [estimator.protocol_, *estimator.protocol_.fields]
+        if {library_of(source) for source in sources} != {"skdp"}:
             return False
         return all(map(self._is_believed, parts_of(estimator)))
 
