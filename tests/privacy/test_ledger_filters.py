@@ -152,6 +152,9 @@ def test_local_and_central_charges_come_in_any_order(make):
         assert ledger.relation == "replace"
         assert set(ledger.report()["relation"]) == {"replace"}
         assert PrivacyLedger.from_json(ledger.to_json()).spent == (2.25, 0)
+        statement = privacy_statement(ledger)
+        assert (statement.total.epsilon, statement.total.relation) == (2.25, "replace")
+        assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()
         if ledger.path is not None:
             assert PrivacyLedger(ledger.path).to_json() == ledger.to_json()
 

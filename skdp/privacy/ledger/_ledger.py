@@ -266,7 +266,7 @@ class PrivacyLedger(JsonRecord):
         pandas.DataFrame
             A row per charge: ``what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time`` (UTC).
         """
-        return _table(self._book.charges(), self.relation)
+        return _table(self._record_book().charges())
 
     def check(self, guarantee: PrivacyGuarantee, what: str) -> None:
         """Refuse a release that the budget does not cover now, without charging it.
@@ -456,24 +456,23 @@ class PrivacyLedger(JsonRecord):
         return f"{type(self).__name__}({self._book.budget.amount()}, spent={spent})"
 
     def _repr_html_(self) -> str:
-        charges = self._book.charges()
-        table = html_table(_table(charges[-_MOST_SHOWN:], self.relation))
+        charges = self._record_book().charges()
+        table = html_table(_table(charges[-_MOST_SHOWN:]))
         note = ""
         if len(charges) > _MOST_SHOWN:
             note = f"<p>… and {len(charges) - _MOST_SHOWN:,} before them</p>"
         return f"<div><p><code>{html_text(self)}</code></p>{table}{note}</div>"
 
     def _content(self) -> dict[str, Any]:
-        account = self._book.account()
-        relation = account.budget.relation
-        charges = [charge.to(relation) for charge in self._book.charges()]
+        book = self._record_book()
+        account = book.account()
         return {
             "budget": account.budget._content(),
             "spent": {
                 "epsilon": float(account.sums.epsilon),
                 "delta": float(account.sums.delta),
             },
-            "charges": [charge._content() for charge in charges],
+            "charges": [charge._content() for charge in book.charges()],
         }
 
     @classmethod
@@ -505,9 +504,13 @@ class PrivacyLedger(JsonRecord):
 
     def _record(self) -> PrivacyLedger:
         """Return a copy that can only be read."""
-        account = self._book.account()
-        charges = self._book.charges()[: account.n_charges]
-        return PrivacyLedger._of_book(RecordBook(account.budget, charges))
+        return PrivacyLedger._of_book(self._record_book())
+
+    def _record_book(self) -> RecordBook:
+        """Return the charges so far, all in the relation of the ledger now."""
+        charges = self._book.charges()
+        budget = self._book.account().budget
+        return RecordBook(budget, [charge.to(budget.relation) for charge in charges])
 
     def __sklearn_clone__(self) -> Self:
         return self
@@ -535,18 +538,17 @@ _COLUMNS = [
 ]
 
 
-def _table(charges: Sequence[Charge], relation: Relation | None) -> pd.DataFrame:
-    """List charges in order, in the relation of the ledger."""
+def _table(charges: Sequence[Charge]) -> pd.DataFrame:
+    """List charges in order."""
     rows = []
     for charge in charges:
-        in_relation = charge.to(relation)
-        guarantee = in_relation.stated
+        guarantee = charge.stated
         row = (
             charge.what,
-            float(in_relation.sums.epsilon),
-            float(in_relation.sums.delta),
+            float(charge.sums.epsilon),
+            float(charge.sums.delta),
             guarantee.rho,
-            in_relation.relation,
+            charge.relation,
             guarantee.trust,
             ", ".join(map(str, guarantee.scope)),
             guarantee.mechanism,

@@ -181,6 +181,7 @@ class Facts:
     @property
     def target_learners(self) -> list[str]:
         """The steps that learn from a target that is in no row, as one text."""
+        # A record has no other place for them.
         return [
             note.removeprefix(LEARNT_TARGET).rstrip(".")
             for note in self.notes
@@ -190,21 +191,19 @@ class Facts:
     @property
     def unprotected_columns(self) -> list[str]:
         """The columns of which values are released unprotected."""
-        return self._columns_where(
-            lambda text: AS_IS in text and not text.startswith(AT_FIT)
-        )
+        return self._columns_where(_is_unprotected)
 
     @property
     def columns_at_fit(self) -> list[str]:
         """The columns of which only the rows of `fit` are protected."""
-        columns = self._columns_where(lambda text: text.startswith(AT_FIT))
         unprotected = self.unprotected_columns
+        columns = self._columns_where(_is_at_fit)
         return [name for name in columns if name not in unprotected]
 
     @property
     def waiting_columns(self) -> list[str]:
         """The columns that have no guarantee yet, as no step is fitted on them."""
-        return self._columns_where(lambda text: text in (NOT_FITTED, NOT_SEEN))
+        return self._columns_where(_is_waiting)
 
     def _columns_where(self, fits: Callable[[str], bool]) -> list[str]:
         columns = [
@@ -242,6 +241,18 @@ class Facts:
         if not self.steps or self.seeded:
             return False
         return self.total is None or self.total.secure
+
+
+def _is_at_fit(protection: str) -> bool:
+    return protection.startswith(AT_FIT)
+
+
+def _is_unprotected(protection: str) -> bool:
+    return AS_IS in protection and not _is_at_fit(protection)
+
+
+def _is_waiting(protection: str) -> bool:
+    return protection in (NOT_FITTED, NOT_SEEN)
 
 
 def read_facts(fields: Fields) -> dict[str, Any]:

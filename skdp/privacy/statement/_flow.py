@@ -59,6 +59,7 @@ class Flow:
         self, names: Sequence[Any], chosen: Collection[Any]
     ) -> tuple[Names, Names]:
         """Return the columns of X in those of chosen names, and in the others."""
+        # Whatever their order is, all of them are chosen.
         if names and all(name in chosen for name in names):
             return self.origins, frozenset()
         if self.columns is None or len(names) != len(self.columns):
@@ -105,6 +106,7 @@ def _listed_names(chosen: Any) -> tuple[str, ...] | None:
 
 def side_by_side(flows: Sequence[Flow]) -> Flow:
     """Concatenate the columns of several tables."""
+    # One of them may repeat or leave out columns of X, so their order is not followed.
     no_names: Names = frozenset()
     return Flow(
         no_names.union(*[flow.origins for flow in flows]),

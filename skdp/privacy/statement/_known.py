@@ -46,6 +46,8 @@ _SELECTOR = "sklearn.compose.make_column_selector"
 
 def parts_of(estimator: Any) -> list[Any]:
     """Return the fitted estimators in an estimator, or else those in its parameters."""
+    # Fitted meta-estimators keep the originals of their parts as parameters: these are
+    # not what was fitted. Of a part that is there twice, the identity tells.
     fitted: dict[int, Any] = {}
     parameters: dict[int, Any] = {}
     for name, value in getattr(estimator, "__dict__", {}).items():
@@ -79,6 +81,8 @@ def is_estimator(value: Any) -> bool:
 
 def library_of(estimator: Any) -> str | None:
     """Return the library of a class, None if its behaviour is not known."""
+    # A subclass, a class of the same name, and an object or a class with replaced
+    # methods may do anything with the rows that they are given.
     kind = type(estimator)
     library = kind.__module__.partition(".")[0]
     original = getattr(sys.modules.get(kind.__module__), kind.__name__, None)
@@ -155,6 +159,7 @@ def is_of_skdp(estimator: Any) -> bool:
 
 def has_spending_parts(estimator: Any) -> bool:
     """Whether an estimator is made of others that may spend something."""
+    # Of a subclass of ours nothing is believed, but what it is fitted with spends.
     for part in parts_of(estimator):
         if hasattr(part, "guarantee_") or is_of_skdp(part) or has_spending_parts(part):
             return True
@@ -292,7 +297,7 @@ def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
 
 def declared_names(estimator: Any) -> tuple[Any, ...] | None:
     """Return the columns that parameters of an estimator of skdp name."""
-    # None if they name none.
+    # None if they name none: before `fit`, nothing else knows them.
     names: dict[Any, None] = {}
     for part in all_parts(estimator):
         for parameter in ("categories", "domain", "bounds"):

@@ -275,6 +275,7 @@ def _total(walk: Walk) -> PrivacyGuarantee | None:
     covered = [name for name in walk.columns if name in promised - released]
     if not covered or EVERYTHING in released:
         return None
+    # Each promise is converted by itself: of their sum, delta would be larger.
     is_replaced = walk.shows_records()
     guarantees = []
     conversions = []
@@ -380,10 +381,10 @@ _OF_PARTS = (
 
 def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     """State the charges of a ledger, in its relation."""
-    relation = ledger.relation
+    record = ledger._record()
     counts: Counter[tuple[str, PrivacyGuarantee, bool]] = Counter()
-    for charge in ledger._book.charges():
-        counts[charge.what, charge.to(relation).stated, charge.of_part] += 1
+    for charge in record._book.charges():
+        counts[charge.what, charge.stated, charge.of_part] += 1
     rows = []
     steps = []
     notes = [_OF_A_LEDGER, _about_total(ledger)]
@@ -410,7 +411,7 @@ def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         _total_of_ledger(ledger, steps),
         tuple(notes),
         tuple(steps),
-        (ledger._record(),),
+        (record,),
     )
 
 

@@ -116,6 +116,7 @@ class Walk:
         step = type(estimator).__name__
         if path:
             step = f"{path}: {step}"
+        # Before `fit`, and without X, the first step of ours names its columns.
         if flow.is_unknown and is_of_skdp(estimator):
             flow = self._only(flow, declared_names(estimator))
         guarantee = self._guarantee_of(estimator, step)
@@ -124,6 +125,8 @@ class Walk:
             if flow.raw or not getattr(estimator, "reads_reports", False):
                 return self._private(estimator, guarantee, flow, step)
             return self._plain(estimator, flow, step)
+        # Only these are followed. What others make of their parts is not known: they fit
+        # them several times, score them on true rows, and may keep the table.
         if is_pipeline(estimator):
             for name, part in estimator.steps:
                 flow = self._visit_part(part, flow, path, name)
@@ -215,6 +218,8 @@ class Walk:
         """Follow a table through an estimator that promises nothing."""
         if learns_nothing(estimator):
             return flow.behind(flow.raw)
+        # Behind a step that protects all columns, there is nothing to expose: what is
+        # learnt from its output is post-processing.
         raw = flow.raw
         if has_spending_parts(estimator) and not is_of_skdp(estimator):
             if self._is_plan:
@@ -227,6 +232,7 @@ class Walk:
                 "ledger knows."
             )
             self._add_ledgers(estimator)
+        # What is partly fitted has released something, and what is not fitted will.
         is_waiting = is_of_skdp(estimator) and not is_fitted(estimator)
         self.expose(raw, NOT_FITTED if self._is_plan or is_waiting else AS_IS, step)
         if learns_target(estimator) and not flow.has_new_target:
@@ -260,6 +266,7 @@ class Walk:
                 return self._plain(estimator, flow, step)
             guarantee = converted
 
+        # A guarantee without a scope is about all columns.
         covered = flow.origins
         uncovered: Names = frozenset()
         if guarantee.scope:
@@ -283,6 +290,8 @@ class Walk:
         promise = Promise(stated, protects, tuple(targets.values()), returns_target)
         self.promises.append(promise)
 
+        # Statistics alone leave the rows as they are; an estimator without rows passes
+        # predictions on, but has seen the columns that its promise leaves out.
         raw = uncovered if protects else flow.raw
         if not has_rows and not hasattr(estimator, "fit_resample"):
             self.expose(uncovered, AS_IS, step)
@@ -316,6 +325,8 @@ class Walk:
         self, estimator: Any, guarantee: PrivacyGuarantee, step: str
     ) -> PrivacyGuarantee | None:
         """Return the promise about released rows, which show how many there are."""
+        # Their number tells whether a record was added: only a promise for replacing one
+        # holds when everything that the step shows is put together.
         if guarantee.relation == "replace" and not _protected_names(estimator):
             return guarantee
         try:
@@ -432,6 +443,7 @@ class Walk:
 
     def shows_records(self) -> bool:
         """Whether it shows which records there are, or how many."""
+        # Then a guarantee for adding or removing one says less than what is seen.
         if self.exposures or self.leaving or LEARNT_TARGET in self.remarks:
             return True
         relations = [promise.guarantee.relation for promise in self.promises]
