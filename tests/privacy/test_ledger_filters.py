@@ -142,6 +142,17 @@ def test_what_remains_is_admitted_and_no_more(make):
             ledger.check(PrivacyGuarantee(1e-3), "late")
 
 
+def test_what_remains_of_a_filter_is_that_of_the_better_rule(make):
+    ledger = make(epsilon=5.0, delta=D, filter_delta=D)
+    for _ in range(60):
+        ledger.charge(PrivacyGuarantee(0.1), "answer")  # more than 5 in sum
+    left = ledger.remaining().epsilon
+    assert left > 0.5
+    with pytest.raises(BudgetExceeded):
+        ledger.check(PrivacyGuarantee(left * (1 + 1e-6)), "more")
+    ledger.charge(PrivacyGuarantee(left), "the rest")
+
+
 def test_local_and_central_charges_come_in_any_order(make):
     central, local = PrivacyGuarantee(0.5, relation="add_remove", trust="central"), PrivacyGuarantee(0.25)
     for charges in ([central, central, local], [local, central, central], [central, local, central]):

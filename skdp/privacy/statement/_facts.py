@@ -6,6 +6,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache, cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
+from skdp.exact import round_up
 from skdp.markup import written_row, written_text
 from skdp.privacy._guarantee import RELATIONS, TRUSTS, PrivacyGuarantee
 from skdp.privacy._json import Fields, written_name
@@ -90,15 +92,16 @@ Row = tuple[Any, ...]
 
 
 def protected_row(
-    name: Any, step: str, guarantee: PrivacyGuarantee, protection: str
+    name: Any, step: StatedStep, protection: str, *, n_releases: int = 1
 ) -> Row:
     """Return the row of a column that a step promises something about."""
+    guarantee = step.guarantee
     return (
         name,
-        step,
+        step.step,
         guarantee.mechanism,
-        guarantee.epsilon,
-        guarantee.delta,
+        round_up(n_releases * Fraction(guarantee.epsilon)),
+        round_up(n_releases * Fraction(guarantee.delta)),
         guarantee.relation,
         guarantee.trust,
         protection,

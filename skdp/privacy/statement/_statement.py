@@ -6,11 +6,9 @@ import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from skdp.exact import round_up
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import shown
 from skdp.privacy.ledger import PrivacyLedger
@@ -258,11 +256,10 @@ def _promised_row(name: Any, promise: Promise, walk: Walk) -> Row:
         protection = f"{AS_IS}, beside private statistics"
     if not promise.stated.fitted:
         protection += "; not fitted yet"
-    guarantee = promise.guarantee
-    together = [str(column) for column in guarantee.scope if column != name]
+    together = [str(column) for column in promise.guarantee.scope if column != name]
     if together:
         protection += f" (together with {listed(together)})"
-    return protected_row(name, promise.stated.step, guarantee, protection)
+    return protected_row(name, promise.stated, protection)
 
 
 def _total(walk: Walk) -> PrivacyGuarantee | None:
@@ -394,15 +391,11 @@ def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
             each = ", each" if count > 1 else ","
             name += f"{each} from a part of the rows"
         guarantee = replace(guarantee, scope=guarantee.scope or ("all columns",))
-        steps.append(StatedStep(name, guarantee, charged=True))
-        total = replace(
-            guarantee,
-            epsilon=round_up(count * Fraction(guarantee.epsilon)),
-            delta=round_up(count * Fraction(guarantee.delta)),
-            losses=(),
-        )
+        step = StatedStep(name, guarantee, charged=True)
+        steps.append(step)
         rows += [
-            protected_row(column, name, total, AS_CHARGED) for column in guarantee.scope
+            protected_row(column, step, AS_CHARGED, n_releases=count)
+            for column in guarantee.scope
         ]
     if any(of_part for _, _, of_part in counts):
         notes.append(_OF_PARTS)
