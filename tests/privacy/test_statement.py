@@ -159,6 +159,15 @@ class Nameless(TransformerMixin, BaseEstimator):
         return X
 
 
+class Half(Synthesizer):
+    """Protects the first column of an array."""
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        self.guarantee_ = PrivacyGuarantee(0.5, trust="central", scope=("x0",))
+        return self
+
+
 class Keeper(BaseEstimator):
     """Nobody knows what it does: here, it keeps the table."""
 
@@ -174,7 +183,7 @@ class Keeper(BaseEstimator):
         return self.estimator_.predict(X)
 
 
-TRUSTED = [Central, Synthesizer, AtFitAlone, Statistic, Resampler]
+TRUSTED = [Central, Synthesizer, Half, AtFitAlone, Statistic, Resampler]
 
 
 def privacy_statement(estimator, X=None):
@@ -248,6 +257,17 @@ def of_columns():
         ),
         "a scope of columns that cannot be followed": Case(
             lambda: make_pipeline(Nameless(), Synthesizer(scope=("age",))).fit(NUMBERS), "age:RA pay:RA", None, NUMBERS
+        ),
+        "a scope of columns behind what learns nothing": Case(
+            lambda: make_pipeline(FunctionTransformer(np.log1p), Synthesizer(scope=("age",))).fit(NUMBERS),
+            "age:RA pay:RA",
+            None,
+        ),
+        "a scope of one of two copies": Case(
+            lambda: ColumnTransformer([("half", Half(), [0, 0])]).fit(NUMBERS.to_numpy()), "x0:RA x1:-", None
+        ),
+        "columns without names beside reports": Case(
+            lambda: [sex().fit(SEX), Nameless().fit(AGE)], "sex:R (all_columns):A", None
         ),
         "statistics beside what passes": Case(lambda: beside.fit(X), "sex:R job:- age:B pay:A", one),
         "reports behind what was learnt": Case(

@@ -16,7 +16,7 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.utils import all_estimators
 
 from skdp import (
@@ -239,6 +239,29 @@ def test_a_function_of_the_user_is_not_believed_as_an_inverse_either():
         assert set(protected(statement)) == ({"age", "hours", "target"} if known else {"target"})
     assert len(seen)
     assert np.isfinite(rows).all()
+
+
+def encoded(encoder, table, **later):
+    model = make_pipeline(encoder, DPRidge(1.0, bounds=(0, 1), target_bounds=(0, 1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        model.fit(table, ILL)
+    model[0].set_params(**later)
+    return bool(set(protected(privacy_statement(model))) - {"target"})
+
+
+def test_an_encoder_learns_nothing_only_of_what_it_declares():
+    declared, table = [["F", "M"]], PEOPLE[["sex"]]
+    dense = {"sparse_output": False}
+    assert encoded(OneHotEncoder(categories=declared, **dense), table)
+    assert encoded(OrdinalEncoder(categories=declared), table)
+    assert not encoded(OneHotEncoder(**dense), table)
+    assert not encoded(OneHotEncoder(**dense), table, categories=[["F", "X"]])  # after it had read others
+    assert not encoded(OneHotEncoder(categories=declared, max_categories=2, **dense), table)
+    assert not encoded(OneHotEncoder(categories=declared, min_frequency=1, **dense), table)
+    # scikit-learn cuts declared bytes to the longest of the rows.
+    rows = np.array([[b"F"], [b"M"]] * 10)
+    assert not encoded(OneHotEncoder(categories=[[b"F", b"M", b"other"]], **dense), rows)
 
 
 def test_a_function_that_selects_columns_sees_them():
