@@ -41,6 +41,8 @@ class Table:
     native: Any
     persons: NDArray[np.intp] | None = None
     """The number of the person of each row, where several rows may be one's."""
+    has_dtypes: bool = True
+    """Whether the input had dtypes; those of a list of rows are inferred from its values."""
 
     def take(self, places: NDArray[np.intp]) -> Self:
         """Return some rows, as columns; `native` is that of all rows."""

@@ -153,6 +153,10 @@ class TestDomain:
         declared = ["Male", "Female", "Other"]
         reports = RandomizedResponseEncoder(categories={"sex": declared}).fit_transform(frame)
         assert reports["sex"].cat.categories.tolist() == declared
+        # Of a slice, the dictionary still holds the values of the rows that were cut off.
+        table = pa.table({"sex": pa.array(["Male", "secret"]).dictionary_encode()}).slice(0, 1)
+        reports = RandomizedResponseEncoder(categories={"sex": declared}).fit_transform(table)
+        assert reports["sex"].chunk(0).dictionary.to_pylist() == declared
 
     @each(
         "categories error match",

@@ -285,16 +285,6 @@ def encoder_of(kind, epsilon, **options):
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
-def test_honest_tables_and_their_parts_pass(kind):
-    encoder = encoder_of(kind, 1.0, random_state=3)
-    reports = encoder.transform(SKEWED)
-    again = pd.concat([reports, encoder.transform(SKEWED)])
-    for part in (reports, reports[:1], reports[::7], reports.sample(frac=1, random_state=1), again):
-        encoder.estimate_counts(part)
-        encoder.estimate_counts(encoder.tally(part))
-
-
-@pytest.mark.parametrize("kind", ENCODERS)
 def test_reports_of_another_epsilon_are_refused(kind):
     encoder, other = (encoder_of(kind, epsilon, random_state=4) for epsilon in (1.0, 4.0))
     if kind == "response":

@@ -560,6 +560,16 @@ class Bare(TransformerMixin, BaseEstimator):
         return X
 
 
+def test_numbers_of_which_all_may_be_missing():
+    """pandas makes objects of a column without any number: the dtype of the reports was that, and not of floats."""
+    check_privatizer(RandomizedResponseEncoder(2.5, categories=[[0, None]]))
+    for values in ([0, 0], [0, None], [None, None]):
+        for table in (pd.DataFrame({"a": values}), np.array(values)[:, np.newaxis]):
+            encoder = RandomizedResponseEncoder(2.5, categories=[[0, None]], random_state=0)
+            reports = np.asarray(encoder.fit_transform(table))
+            assert reports.dtype == float
+
+
 def test_bad_arguments():
     for estimator in (RandomizedResponseEncoder, object(), None):
         with pytest.raises(TypeError, match="estimator must be an instance with fit and transform"):

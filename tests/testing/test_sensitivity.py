@@ -91,6 +91,14 @@ def test_the_loss_of_noise_is_that_of_the_difference_and_the_scale(noise, epsilo
     assert not found.passed
 
 
+@each("losses", [(), (PureLoss(1.0),)])
+def test_noise_of_whole_numbers_on_numbers_that_are_none_has_no_bound(losses):
+    claim = replace(CLAIM, losses=losses)
+    noise = partial(discrete_laplace, scale=100, size=1)
+    found = replay_release(total(noise), np.array([20.5, 30.0]), np.array([30.0]), guarantee=claim)
+    assert found.findings == ("the draws lose epsilon inf together, more than the stated 1",)
+
+
 def test_the_losses_of_cubes_are_those_of_their_largest_numbers_added_up():
     def release(table):
         total = int(table.sum())

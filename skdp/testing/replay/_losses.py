@@ -135,17 +135,21 @@ def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | No
     """Return how the draws lose more, together, than the stated losses allow; None if they do not."""
     if not claim.losses:
         return None
+    # A draw without a bound is reported by its epsilon.
+    if not all(loss.mu_squared or math.isfinite(loss.epsilon) for loss in losses):
+        return None
     drawn = [loss_in_steps(loss) for loss in losses if loss.mu_squared or loss.epsilon]
     for delta in _DELTAS:
-        stated = smallest_epsilon(claim.losses, delta)
-        if stated is None or not all(
-            map(math.isfinite, (loss.epsilon for loss in losses if not loss.mu_squared))
-        ):
+        stated_epsilon = smallest_epsilon(claim.losses, delta)
+        if stated_epsilon is None:
             continue
         # Both are rounded up, by at most some thousandths of the total.
-        least = smallest_epsilon(drawn, delta) or 0.0
-        if least > stated * (1 + _SLACK) + _SLACK * claim.epsilon:
-            return f"the draws lose epsilon {least:.6g} at delta {float(delta):g}; the stated losses {stated:.6g}"
+        drawn_epsilon = smallest_epsilon(drawn, delta) or 0.0
+        if drawn_epsilon > stated_epsilon * (1 + _SLACK) + _SLACK * claim.epsilon:
+            return (
+                f"the draws lose epsilon {drawn_epsilon:.6g} at delta {float(delta):g}; "
+                f"the stated losses {stated_epsilon:.6g}"
+            )
     return None
 
 
