@@ -331,14 +331,17 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             for name in self.domain_.columns
         ]
         fields = cast(tuple[CategoryField, ...], protocol.fields)
-        self.__dict__.pop("permanent_oracles_", None)
-        self.__dict__.pop("instantaneous_guarantee_", None)
+        # What an earlier fit has set is replaced in its place, so that nothing tells of it.
         if protocol.memo is not None:
             self.permanent_oracles_ = tuple(field.first_round for field in fields)
+        else:
+            self.__dict__.pop("permanent_oracles_", None)
         if any(field.permanent for field in fields):
             self.instantaneous_guarantee_ = self._promise(
                 protocol.oracles, protocol.domain, ()
             )
+        else:
+            self.__dict__.pop("instantaneous_guarantee_", None)
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         """Show `categories_` in scikit-learn's HTML as in `domain_`: without values that were read from the data."""

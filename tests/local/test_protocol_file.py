@@ -342,7 +342,7 @@ class TestJavaScript:
         else:
             true = pd.concat({name: cells[name].value_counts(dropna=False) for name in cells})
         true = true.reindex(found.index).fillna(0)
-        n_attributes = len(encoder.protocol_.attributes)
+        n_attributes = len(encoder.protocol_.fields)
         assert true.sum() == len(table) * n_attributes
         off = (found["count"] - 50 * true) / found["std_error"]
         assert off.abs().max() < 5.5

@@ -504,7 +504,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         tally = self._tally_of(reports)
         means = [
             field.estimate(counts, size, size, confidence_level=confidence_level)
-            for field, counts, size in self._numbers(tally)
+            for field, counts, size in self._sums_by_field(tally)
         ]
         refuse_impossible(self.protocol_, tally)
         return pd.concat(means)
@@ -584,7 +584,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         """
         tally = self._tally_of(reports)
         options = DistributionOptions(n_bins, spacing, smooth, confidence_level)
-        fields, counts, _ = zip(*self._numbers(tally), strict=True)
+        fields, counts, _ = zip(*self._sums_by_field(tally), strict=True)
         shares = estimate_distributions(fields, counts, options)
         refuse_impossible(self.protocol_, tally)
         return shares
@@ -593,7 +593,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         check_is_fitted(self)
         return reports if isinstance(reports, ReportTally) else self.tally(reports)
 
-    def _numbers(
+    def _sums_by_field(
         self, tally: ReportTally
     ) -> list[tuple[NumberField, NDArray[np.int64], int]]:
         """Return each field, its sums, and the number of records that report it."""
