@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from math import prod
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
@@ -25,7 +24,6 @@ from skdp.base import (
 )
 from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._count_estimator import CountEstimator
 from skdp.local.memo import Memo, MemoisedReports
@@ -35,11 +33,13 @@ from skdp.local.protocol import (
     Sampling,
     ValueField,
     attributes_of,
+    check_limits,
     drawn_pair,
-    named_characters,
+    guarantee_of_all,
+    guarantee_of_one,
 )
 from skdp.oracles import FrequencyOracle, two_rounds
-from skdp.privacy import PrivacyGuarantee, PureLoss, Shuffled, check_epsilon
+from skdp.privacy import PrivacyGuarantee, Shuffled, check_epsilon
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import ReportStrategy, TableLike
 
@@ -150,7 +150,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
                     f"column {name!r} has one category, so there is nothing to hide or to learn (more than one sample "
                     "is needed to read categories from the data); drop the column or declare its other categories"
                 )
-        unknown = self._unknown_codes(domain)
+        unknown = unknown_codes(self.handle_unknown, domain)
         attributes = attributes_of(domain, self.strategy)
         sizes = [domain.select(columns).size for columns in attributes]
         if max(sizes) >= self._most_cells:
@@ -162,16 +162,9 @@ class OracleEncoder(MemoisedReports, CountEstimator):
                 lambda local, released: self._pairs(local, released, attributes, sizes)
             )
         oracles, again = self._make_oracles(epsilon, attributes, sizes)
-        if (width := sum(oracle.width for oracle in oracles)) > self._most_columns:
-            raise ValueError(f"reports of {width:,} columns are too many")
-        if (
-            length := _characters(
-                oracles, [domain.select(columns) for columns in attributes]
-            )
-        ) > self._most_characters:
-            raise ValueError(f"names of {length:,} characters are too long")
         secret_key = self.secret_key if self.memoize else None
         fields = self._fields(domain, attributes, oracles, again, unknown)
+        check_limits(fields, self)
         memo, owner = None, type(self).__name__
         if secret_key is not None:
             memo = Memo(secret_key, owner, fields)
@@ -271,12 +264,6 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         permanent: Sequence[CategoryField],
     ) -> PrivacyGuarantee:
         """State what a report of these oracles promises, or all permanent reports of fields for an unchanged value."""
-        ratios = [oracle.worst_ratio for oracle in oracles]
-        worst = (
-            max(ratios)
-            if self.strategy == "sample"
-            else prod(ratios, start=Fraction(1))
-        )
         mechanism, secure = self._mechanism, self.random_state is None
         if permanent:
             most = max(field.n_states for field in permanent)
@@ -284,44 +271,14 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             unit = "the columns together" if self.strategy == "joint" else "a column"
             mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {most} of them"
             secure = True  # the random bits come from the key
-        losses = [
-            PureLoss(log_upper(ratio), round_up(_share(one, ratio)))
-            for ratio, one in zip(ratios, oracles, strict=True)
-        ]
-        if self.strategy == "sample" and oracles:
-            # Each call reports a uniform column, which is shown: the mean of all. Permanent reports are of one column.
-            shares = [_share(one, worst) for one in oracles]
-            share = max(shares) if permanent else sum(shares, Fraction(0)) / len(shares)
-            losses = [PureLoss(log_upper(worst), round_up(share))]
-        return PrivacyGuarantee(
-            log_upper(worst),
-            scope=domain.columns,
-            mechanism=mechanism,
-            secure=secure,
-            losses=tuple(losses),
-        )
-
-    def _unknown_codes(self, domain: Domain) -> str | dict[Any, int]:
-        """Return "error", "uniform", or for each column the code that stands in for an undeclared value."""
-        if isinstance(self.handle_unknown, str) and self.handle_unknown in (
-            "error",
-            "uniform",
-        ):
-            return self.handle_unknown
-        if not np.isscalar(self.handle_unknown) and not is_missing(self.handle_unknown):
-            raise TypeError(
-                f"handle_unknown must be a single value, got {type(self.handle_unknown).__name__}"
-            )
-        value = np.empty(1, object)
-        value[0] = self.handle_unknown
-        codes = {name: int(domain[name].encode(value)[0]) for name in domain.columns}
-        for name, code in codes.items():
-            if code == len(domain[name]):
-                raise ValueError(
-                    "handle_unknown must be 'error', 'uniform' or a value that every column declares; column "
-                    f"{name!r} does not declare {self.handle_unknown!r}"
-                )
-        return codes
+        statement: dict[str, Any] = {
+            "scope": domain.columns,
+            "mechanism": mechanism,
+            "secure": secure,
+        }
+        if self.strategy == "sample":
+            return guarantee_of_one(oracles, is_permanent=bool(permanent), **statement)
+        return guarantee_of_all(oracles, **statement)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         assert protocol.domain is not None
@@ -451,22 +408,24 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         )
 
 
-def _share(oracle: FrequencyOracle, ratio: Fraction) -> Fraction:
-    """Return the share of `PureLoss`, of a bound of the total variation of reports and of their ratio."""
-    return (
-        Fraction(1)
-        if ratio == 1
-        else min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
-    )
-
-
-def _characters(oracles: Sequence[FrequencyOracle], domains: Sequence[Domain]) -> int:
-    """Count the characters of the names of all bits."""
-    return sum(
-        named_characters(domain)
-        for oracle, domain in zip(oracles, domains, strict=True)
-        if oracle.has_bits
-    )
+def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
+    """Return "error", "uniform", or for each column the code that stands in for an undeclared value."""
+    if isinstance(handle_unknown, str) and handle_unknown in ("error", "uniform"):
+        return handle_unknown
+    if not np.isscalar(handle_unknown) and not is_missing(handle_unknown):
+        raise TypeError(
+            f"handle_unknown must be a single value, got {type(handle_unknown).__name__}"
+        )
+    value = np.empty(1, object)
+    value[0] = handle_unknown
+    codes = {name: int(domain[name].encode(value)[0]) for name in domain.columns}
+    for name, code in codes.items():
+        if code == len(domain[name]):
+            raise ValueError(
+                "handle_unknown must be 'error', 'uniform' or a value that every column declares; column "
+                f"{name!r} does not declare {handle_unknown!r}"
+            )
+    return codes
 
 
 def attribute_epsilons(

@@ -19,6 +19,7 @@ from skdp.local.numeric._estimation import estimate_mean
 from skdp.local.protocol import Channel, Codes, Field, Randomness, Rows, fold
 from skdp.oracles import NumericMechanism
 from skdp.oracles.numeric import SUBSTEPS, round_at_random
+from skdp.privacy import LaplaceLoss, PureLoss
 from skdp.privacy.shuffle import ReportPair
 
 _MOST_COUNTED = 1 << 16
@@ -57,6 +58,11 @@ class NumberField(Field):
     @property
     def epsilon(self) -> float:  # type: ignore[override]
         return self.mechanism.epsilon
+
+    @property
+    def loss(self) -> PureLoss | LaplaceLoss:
+        """The privacy loss of a report."""
+        return self.mechanism.loss
 
     @property
     def possible(self) -> str:  # type: ignore[override]

@@ -320,11 +320,6 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         ]
         return tried[int(np.argmin(errors))]
 
-    def _checked_mechanism(self) -> NumericMechanism:
-        """Check the parameters, and return the mechanism of a single column."""
-        self._check_parameters()
-        return self._make(check_epsilon(self.epsilon))
-
     def _make(self, share: Fraction) -> NumericMechanism:
         if not isinstance(self.mechanism, str):
             return Optimal(self.grid_size, share, outcomes=self.mechanism)
@@ -618,3 +613,10 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         check_is_fitted(self)
         fields = cast(tuple[NumberField, ...], self.protocol_.fields)
         return [field.channel() for field in fields]
+
+
+def numeric_mechanism(mechanism: str, grid_size: int, share: Any) -> NumericMechanism:
+    """Return a mechanism by its name, for a column with a share of epsilon; the parameters are checked."""
+    perturber = NumericPerturber(share, mechanism=mechanism, grid_size=grid_size)
+    perturber._check_parameters()
+    return perturber._make(check_epsilon(share))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import prod
 from typing import Any, ClassVar
 
@@ -14,8 +15,14 @@ from numpy.typing import NDArray
 from skdp.base import UNIFORM, undeclared_error
 from skdp.coding import ColumnError
 from skdp.domain import Domain, Interval
+from skdp.exact import log_upper, round_up
 from skdp.local.memo import PermanentDraws, canonical, framed
-from skdp.local.protocol._columns import read_floats, read_whole_numbers, value_labels
+from skdp.local.protocol._columns import (
+    named_characters,
+    read_floats,
+    read_whole_numbers,
+    value_labels,
+)
 from skdp.local.protocol._counts import fold
 from skdp.local.protocol._estimation import CountOptions, field_counts
 from skdp.local.protocol._field import (
@@ -27,6 +34,7 @@ from skdp.local.protocol._field import (
     Tail,
 )
 from skdp.oracles import FrequencyOracle, RandomizedResponse, SetOracle
+from skdp.privacy import PrivacyGuarantee, PureLoss
 from skdp.privacy.shuffle import ReportPair
 from skdp.randomness import uniform_integers
 
@@ -154,6 +162,11 @@ class CategoryField(OracleField):
     @property
     def epsilon(self) -> float:  # type: ignore[override]
         return self.first_round.epsilon
+
+    @property
+    def loss(self) -> PureLoss:
+        """The privacy loss of a report, or of all permanent reports of a value."""
+        return oracle_loss(self.first_round)
 
     @property
     def n_states(self) -> int:  # type: ignore[override]
@@ -374,6 +387,54 @@ class ValueField(CategoryField):
         sums = np.zeros(self.shape, np.int64)
         np.add.at(sums, reports.astype(np.intp), counts)
         return sums
+
+
+def oracle_loss(oracle: FrequencyOracle | SetOracle) -> PureLoss:
+    """Return the privacy loss of a report of an oracle."""
+    ratio = oracle.worst_ratio
+    return PureLoss(log_upper(ratio), round_up(_loss_share(oracle, ratio)))
+
+
+def _loss_share(oracle: FrequencyOracle | SetOracle, ratio: Fraction) -> Fraction:
+    """Return the share of `PureLoss`: a bound of the total variation, over the largest one of a ratio."""
+    if ratio == 1:
+        return Fraction(1)
+    return min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
+
+
+def guarantee_of_all(
+    oracles: Sequence[FrequencyOracle | SetOracle], **statement: Any
+) -> PrivacyGuarantee:
+    """State what one report of each oracle promises."""
+    ratio = prod([oracle.worst_ratio for oracle in oracles], start=Fraction(1))
+    losses = tuple(map(oracle_loss, oracles))
+    return PrivacyGuarantee(log_upper(ratio), losses=losses, **statement)
+
+
+def guarantee_of_one(
+    oracles: Sequence[FrequencyOracle], *, is_permanent: bool, **statement: Any
+) -> PrivacyGuarantee:
+    """State what a report of one of the oracles promises, which is drawn uniformly."""
+    ratio = max(oracle.worst_ratio for oracle in oracles)
+    shares = [_loss_share(oracle, ratio) for oracle in oracles]
+    # Each call reports a field that is shown: the mean of all. Permanent reports are of
+    # one field.
+    mean = sum(shares, Fraction(0)) / len(shares)
+    share = max(shares) if is_permanent else mean
+    loss = PureLoss(log_upper(ratio), round_up(share))
+    return PrivacyGuarantee(log_upper(ratio), losses=(loss,), **statement)
+
+
+def check_limits(fields: Sequence[OracleField], transformer: Any) -> None:
+    """Check that the columns of reports are not too many or too long, where they are declared by others."""
+    width = sum(field.oracle.width for field in fields)
+    if width > transformer._most_columns:
+        raise ValueError(f"reports of {width:,} columns are too many")
+    length = sum(
+        named_characters(field.domain) for field in fields if field.oracle.has_bits
+    )
+    if length > transformer._most_characters:
+        raise ValueError(f"names of {length:,} characters are too long")
 
 
 def _undeclared(domain: Domain, codes: Codes) -> list[Any]:

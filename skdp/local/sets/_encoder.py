@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import inf, prod
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,15 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_choice, read_domain
 from skdp.domain import Domain, DomainLike
-from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._oracle_encoder import input_names
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     ReportProtocol,
+    check_limits,
     estimate_counts,
-    named_characters,
+    guarantee_of_all,
     refuse_impossible,
 )
 from skdp.local.sets._field import SetField, SetPostprocess, check_postprocess
@@ -34,7 +34,7 @@ from skdp.oracles import (
     check_size,
     choose_set_oracle,
 )
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PureLoss, Shuffled
+from skdp.privacy import PrivacyLedger, Shuffled
 
 SetOracleName: TypeAlias = Literal[
     "auto",
@@ -197,11 +197,16 @@ class SetValuedEncoder(ReportTransformer):
         share = self._local_epsilon() / len(domain.columns)
         pairs = zip(domain.sizes, max_sizes, strict=True)
         oracles = tuple(self._make_oracle(k, max_size, share) for k, max_size in pairs)
-        check_limits(self, oracles, domain)
-        guarantee = guarantee_of(oracles, domain, secure=self.random_state is None)
         fields = tuple(
             SetField(domain.select([name]), oracle, self.handle_unknown)
             for name, oracle in zip(domain.columns, oracles, strict=True)
+        )
+        check_limits(fields, self)
+        guarantee = guarantee_of_all(
+            oracles,
+            scope=domain.columns,
+            mechanism=" and ".join(dict.fromkeys(map(title_of, oracles))),
+            secure=self.random_state is None,
         )
         return ReportProtocol("SetValuedEncoder", fields, guarantee)
 
@@ -355,23 +360,6 @@ class SetValuedEncoder(ReportTransformer):
         return [oracle.channel() for oracle in self.protocol_.oracles]
 
 
-def guarantee_of(
-    oracles: Sequence[SetOracle], domain: Domain, *, secure: bool
-) -> PrivacyGuarantee:
-    """State what reports of columns of sets promise, each by an oracle of its own."""
-    ratios = [oracle.worst_ratio for oracle in oracles]
-    return PrivacyGuarantee(
-        log_upper(prod(ratios, start=Fraction(1))),
-        scope=domain.columns,
-        mechanism=" and ".join(dict.fromkeys(map(title_of, oracles))),
-        secure=secure,
-        losses=tuple(
-            PureLoss(log_upper(ratio), round_up(one.share))
-            for ratio, one in zip(ratios, oracles, strict=True)
-        ),
-    )
-
-
 def title_of(oracle: SetOracle) -> str:
     """Name the mechanism of a guarantee."""
     titles = {SetSelection: "set selection", SetUnaryEncoding: "unary encoding of sets"}
@@ -409,14 +397,3 @@ def read_sizes(given: Any, domain: Domain) -> list[int]:
         pairs = [("max_size", given)] * len(domain.columns)
     sizes = [check_size(size, least=1, name=title) for title, size in pairs]
     return [min(size, k) for size, k in zip(sizes, domain.sizes, strict=True)]
-
-
-def check_limits(
-    transformer: Any, oracles: Sequence[SetOracle], domain: Domain
-) -> None:
-    """Check the limits of what others declare."""
-    if (width := sum(oracle.width for oracle in oracles)) > transformer._most_columns:
-        raise ValueError(f"reports of {width:,} columns are too many")
-    length = sum(named_characters(domain.select([name])) for name in domain.columns)
-    if length > transformer._most_characters:
-        raise ValueError(f"names of {length:,} characters are too long")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -16,26 +16,25 @@ from skdp.base import declares_missing, read_domain
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.frames import Table
-from skdp.local._frequency_oracle import FrequencyOracleEncoder
-from skdp.local._oracle_encoder import Categories, input_names
+from skdp.local._oracle_encoder import Categories, input_names, unknown_codes
 from skdp.local._protocol_file import read_carried
-from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.numeric import NumberField, NumericPerturber
+from skdp.local.numeric import NumberField, numeric_mechanism
 from skdp.local.protocol import (
-    Field,
+    CategoryField,
     ReportProtocol,
     Sampling,
     ValueField,
     check_columns,
+    check_limits,
     concat_columns,
     estimate_counts,
     fields_with,
     joint_counts,
     refuse_impossible,
 )
-from skdp.local.table._costs import Group, Purpose, is_overlapping
+from skdp.local.table._costs import Purpose, is_overlapping
 from skdp.local.table._plan import TablePlan
 from skdp.local.table._recommend import (
     Importance,
@@ -45,7 +44,7 @@ from skdp.local.table._recommend import (
     plan_of,
     sizes_of,
 )
-from skdp.oracles import Postprocess
+from skdp.oracles import Postprocess, choose_oracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee
 from skdp.typing import HandleUnknown
 
@@ -173,9 +172,10 @@ class LocalTableEncoder(ReportTransformer):
     """
 
     plan_: TablePlan
-    _most_cells: float
-    _most_columns: float
-    _most_characters: float
+    # Of what others declare.
+    _most_cells: float = 1 << 32
+    _most_columns: float = inf
+    _most_characters: float = inf
 
     def __init__(
         self,
@@ -298,72 +298,64 @@ class LocalTableEncoder(ReportTransformer):
         bounds: Mapping[Any, Any],
     ) -> ReportProtocol:
         share = epsilon / plan.n_reported
-        columns = dict(zip(table.names, table.columns, strict=True))
-        alone = not is_overlapping(plan.groups)
-        of_all = plan.n_reported == len(plan.groups)
-        fields: list[Field] = []
-        losses: list[Any] = []
+        is_sampled = plan.n_reported < len(plan.groups)
+        fields: list[NumberField | CategoryField] = []
         for group, kind in zip(plan.groups, plan.kinds, strict=True):
-            part = self._part(group, kind, share, domain, bounds, alone=alone)
-            own = Table(group, tuple(columns[name] for name in group), table.native)
-            protocol = part._make_protocol(own)
-            (field,) = protocol.fields
-            if isinstance(field, ValueField) and not of_all:
-                field = replace(field, is_sampled=True)
-            fields.append(field)
-            losses += protocol.guarantee.losses
+            if group[0] in bounds:
+                fields.append(self._number_field(group[0], share, bounds))
+                continue
+            assert domain is not None
+            # Of a column in several groups, the reports cannot all have its name.
+            is_value = kind == "randomized_response" and not is_overlapping(plan.groups)
+            fields.append(
+                self._category_field(
+                    domain.select(group), kind, share, is_value, is_sampled
+                )
+            )
+        columns = dict(zip(table.names, table.columns, strict=True))
+        for field in fields:
+            if isinstance(field, NumberField):
+                field.prepare([columns[field.name]])  # refuses what is no number
+        check_limits(
+            [field for field in fields if isinstance(field, CategoryField)], self
+        )
         epsilons = sorted((Fraction(field.epsilon) for field in fields), reverse=True)
         together = sum(epsilons[: plan.n_reported], Fraction(0))
-        achieved = min(round_up(together), round_up(epsilon))
+        drawn = ", drawn at random" if is_sampled else ""
         guarantee = PrivacyGuarantee(
-            achieved,
+            # The shares add up to epsilon, and none is exceeded.
+            min(round_up(together), round_up(epsilon)),
             scope=table.names,
-            mechanism=f"{plan.n_reported} of {len(fields)} reports of columns"
-            + ("" if of_all else ", drawn at random"),
+            mechanism=f"{plan.n_reported} of {len(fields)} reports of columns{drawn}",
             secure=self.random_state is None,
-            losses=tuple(losses) if of_all else (),
+            losses=() if is_sampled else tuple(field.loss for field in fields),
         )
-        sampling = None if of_all else Sampling(plan.weights, plan.n_reported)
+        sampling = Sampling(plan.weights, plan.n_reported) if is_sampled else None
         return ReportProtocol("LocalTableEncoder", tuple(fields), guarantee, sampling)
 
-    def _part(
+    def _number_field(
+        self, name: Any, share: Fraction, bounds: Mapping[Any, Any]
+    ) -> NumberField:
+        mechanism = numeric_mechanism(self.mechanism, self.grid_size, share)
+        low, high = bounds[name]
+        return NumberField(name, (float(low), float(high)), mechanism, share)
+
+    def _category_field(
         self,
-        group: Group,
+        domain: Domain,
         kind: str,
-        share: Any,
-        domain: Domain | None,
-        bounds: Mapping[Any, Any],
-        *,
-        alone: bool,
-    ) -> Any:
-        """Return the transformer of a group, which is alone in reporting its columns or not."""
-        part: Any
-        if group[0] in bounds:
-            own = {name: bounds[name] for name in group}
-            part = NumericPerturber(
-                share, mechanism=self.mechanism, bounds=own, grid_size=self.grid_size
-            )
-        else:
-            assert domain is not None
-            settings: dict[str, Any] = {
-                "strategy": "joint",
-                "categories": domain.select(group),
-            }
-            settings["handle_unknown"] = self.handle_unknown
-            if kind == "randomized_response" and alone:
-                part = RandomizedResponseEncoder(share, **settings)
-            else:
-                part = FrequencyOracleEncoder(
-                    share, oracle=kind, max_report_bytes=None, **settings
-                )
-        for limit in (
-            "_most_cells",
-            "_most_columns",
-            "_most_characters",
-        ):  # of what others declare
-            if limit in vars(self):
-                setattr(part, limit, vars(self)[limit])
-        return part.set_params(random_state=self.random_state)
+        share: Fraction,
+        is_value: bool,
+        is_sampled: bool,
+    ) -> CategoryField:
+        """Return what columns of categories report together, as values or as an oracle does."""
+        if domain.size >= self._most_cells:
+            raise ValueError(f"{domain.size:,} joint cells are too many")
+        _, oracle = choose_oracle(domain.size, share, among=(kind,))
+        unknown = unknown_codes(self.handle_unknown, domain)
+        if is_value:
+            return ValueField(domain, oracle, unknown, is_sampled=is_sampled)
+        return CategoryField(domain, oracle, unknown)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         self.plan_ = self._plan

@@ -11,7 +11,7 @@ import numpy as np
 from skdp.base import check_choice, read_bounds, read_domain
 from skdp.domain import Domain, DomainLike
 from skdp.frames import is_frame, read_table
-from skdp.local.numeric import NumericPerturber
+from skdp.local.numeric import numeric_mechanism
 from skdp.local.table._costs import Costs, Purpose
 from skdp.local.table._plan import TablePlan, make_plan
 from skdp.oracles import NumericMechanism
@@ -168,9 +168,7 @@ def plan_of(
     read_bounds(dict(bounds), tuple(bounds)) if bounds else None
 
     def of_numbers(share: Any) -> NumericMechanism:
-        return NumericPerturber(
-            share, mechanism=mechanism, grid_size=grid_size
-        )._checked_mechanism()
+        return numeric_mechanism(mechanism, grid_size, share)
 
     costs = Costs(
         sizes,
