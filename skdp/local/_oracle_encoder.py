@@ -57,7 +57,8 @@ Output: TypeAlias = Literal["bits", "unbiased"]
 STRATEGIES, OUTPUTS = get_args(ReportStrategy), get_args(Output)
 
 _CHANGING = (
-    "memoize=True draws the permanent reports of all records again, at their full cost, when the categories change, as "
+    "memoize=True draws the permanent reports of all records again, at their full "
+    "cost, when the categories change, as "
     "those of the data do"
 )
 
@@ -135,7 +136,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             return check_epsilon(self.epsilon)
         if self.instantaneous_epsilon is not None:
             raise ValueError(
-                "instantaneous_epsilon needs a number as epsilon, got epsilon=Shuffled(...)"
+                "instantaneous_epsilon needs a number as epsilon, got "
+                "epsilon=Shuffled(...)"
             )
         return check_epsilon(self.epsilon.epsilon)
 
@@ -147,15 +149,18 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         for name, size in zip(domain.columns, domain.sizes, strict=True):
             if size < 2:
                 raise ValueError(
-                    f"column {name!r} has one category, so there is nothing to hide or to learn (more than one sample "
-                    "is needed to read categories from the data); drop the column or declare its other categories"
+                    f"column {name!r} has one category, so there is nothing to hide "
+                    "or to learn (more than one sample "
+                    "is needed to read categories from the data); drop the column or "
+                    "declare its other categories"
                 )
         unknown = unknown_codes(self.handle_unknown, domain)
         attributes = attributes_of(domain, self.strategy)
         sizes = [domain.select(columns).size for columns in attributes]
         if max(sizes) >= self._most_cells:
             raise ValueError(
-                f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns"
+                f"{max(sizes):,} joint cells are too many; use strategy='split', or "
+                "fewer columns"
             )
         if epsilon is not None:
             epsilon = self._local_epsilon(
@@ -254,7 +259,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         whole = guarantee.epsilon if self.epsilon is None else self.epsilon
         if check_epsilon(self.instantaneous_epsilon) >= whole:
             raise ValueError(
-                f"instantaneous_epsilon must be smaller than epsilon, got {self.instantaneous_epsilon} and {whole}"
+                "instantaneous_epsilon must be smaller than epsilon, got "
+                f"{self.instantaneous_epsilon} and {whole}"
             )
 
     def _promise(
@@ -367,7 +373,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         if isinstance(self.categories, Domain):
             return self.categories
         raise ValueError(
-            "the columns of a CSV file are declared by name: categories must be a mapping or a Domain"
+            "the columns of a CSV file are declared by name: categories must be a "
+            "mapping or a Domain"
         )
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
@@ -385,7 +392,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             )
         if not isinstance(given, str):
             raise ValueError(
-                "which columns a list of categories is for is not known from a large table: declare them by name, as a "
+                "which columns a list of categories is for is not known from a large "
+                "table: declare them by name, as a "
                 "mapping or Domain, or fit the transformer before"
             )
         declared, observed = domains_of_dtypes(sample)
@@ -394,8 +402,10 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         undeclared = [name for name in names if not declared.get(name)]
         if undeclared:
             raise ValueError(
-                f"the values of the columns {undeclared} are not declared, and are not read from a large table, as "
-                "which of them occur is private; declare them with categories=, or by an Enum"
+                f"the values of the columns {undeclared} are not declared, and are "
+                "not read from a large table, as "
+                "which of them occur is private; declare them with categories=, or by "
+                "an Enum"
             )
         if read := [name for name in names if name in observed]:
             warn_of_observed(read, "categories")
@@ -414,7 +424,8 @@ def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
         return handle_unknown
     if not np.isscalar(handle_unknown) and not is_missing(handle_unknown):
         raise TypeError(
-            f"handle_unknown must be a single value, got {type(handle_unknown).__name__}"
+            "handle_unknown must be a single value, got "
+            f"{type(handle_unknown).__name__}"
         )
     value = np.empty(1, object)
     value[0] = handle_unknown
@@ -422,7 +433,8 @@ def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
     for name, code in codes.items():
         if code == len(domain[name]):
             raise ValueError(
-                "handle_unknown must be 'error', 'uniform' or a value that every column declares; column "
+                "handle_unknown must be 'error', 'uniform' or a value that every "
+                "column declares; column "
                 f"{name!r} does not declare {handle_unknown!r}"
             )
     return codes
@@ -439,7 +451,8 @@ def attribute_epsilons(
     uniform = isinstance(shares, str) and shares == "uniform"
     if strategy != "split" and not uniform:
         raise ValueError(
-            f"shares divide epsilon under strategy='split'; with {strategy!r} leave them 'uniform'"
+            f"shares divide epsilon under strategy='split'; with {strategy!r} leave "
+            "them 'uniform'"
         )
     weights = _weights([columns[0] for columns in attributes], sizes, shares)
     if epsilon is None and not uniform:
@@ -459,7 +472,8 @@ def _weights(names: list[Any], sizes: Sequence[int], shares: Any) -> list[Fracti
         return [Fraction(size) for size in sizes]
     if not isinstance(shares, Mapping):
         raise ValueError(
-            f"shares must be 'uniform', 'proportional' or a mapping of column to number, got {shares!r}"
+            "shares must be 'uniform', 'proportional' or a mapping of column to "
+            f"number, got {shares!r}"
         )
     if set(shares) != set(names):
         raise ValueError(f"shares must name the columns {names}, got {list(shares)}")
@@ -481,6 +495,7 @@ def input_names(
         raise ValueError("input_features is not equal to feature_names_in_")
     if len(given) != estimator.n_features_in_:
         raise ValueError(
-            f"input_features should have length equal to {estimator.n_features_in_}, got {len(given)}"
+            f"input_features should have length equal to {estimator.n_features_in_}, "
+            f"got {len(given)}"
         )
     return given

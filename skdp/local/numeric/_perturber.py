@@ -266,7 +266,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             assert self.secret_key is not None
             memo = Memo(self.secret_key, type(self).__name__, fields)
             description += (
-                f", memoised: epsilon per distinct position of a column on the grid, at most {mechanism.steps + 1} of "
+                ", memoised: epsilon per distinct position of a column on the grid, "
+                f"at most {mechanism.steps + 1} of "
                 "them"
             )
         # The shares of the columns that are reported add up to epsilon, and no share is exceeded.
@@ -305,7 +306,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         if not isinstance(self.n_sampled, str):
             if self.n_sampled > most:
                 raise ValueError(
-                    f"n_sampled must be at most {most}, got {self.n_sampled}: a record reports each of {len(weights)} "
+                    f"n_sampled must be at most {most}, got {self.n_sampled}: a "
+                    f"record reports each of {len(weights)} "
                     "columns at most once, in proportion to the weights"
                 )
             return self.n_sampled, self._make(epsilon / self.n_sampled)
@@ -336,17 +338,17 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
     ) -> tuple[ReportPair, ...]:
         """Return what shuffling protects of a report with a local epsilon."""
         # The others solve a program for each epsilon.
-        known = self.mechanism in ("square_wave", "laplace")
+        is_enumerated = self.mechanism in ("square_wave", "laplace")
         size = len(weights) if self.strategy == "split" else self.n_sampled
         if isinstance(size, str):
-            if not known:
+            if not is_enumerated:
                 return (any_pair(epsilon),)
             size, released = (
                 self._best_size(Fraction(epsilon), weights)[0],
                 "reports",
             )  # one part, whatever the size
         share = Fraction(epsilon) / size
-        pair = self._make(share).shuffle_pair() if known else any_pair(share)
+        pair = self._make(share).shuffle_pair() if is_enumerated else any_pair(share)
         sampling = None if size == len(weights) else Sampling(weights, size)
         parts = drawn_pair([pair] * len(weights), sampling, released)
         assert parts is not None  # as all are alike
@@ -381,16 +383,20 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             isinstance(self.mechanism, str) and self.mechanism in _DESCRIPTIONS
         ):
             raise ValueError(
-                f"mechanism must be one of {tuple(_DESCRIPTIONS)}, or a list, got {self.mechanism!r}"
+                f"mechanism must be one of {tuple(_DESCRIPTIONS)}, or a list, got "
+                f"{self.mechanism!r}"
             )
         if self.memoize and self.mechanism == "optimal":
             raise ValueError(
-                "permanent reports need outcomes that stay the same, got mechanism='optimal': fit once without "
-                "memoize, and use mechanism=list(perturber.mechanism_.outcomes) from then on, or 'laplace'"
+                "permanent reports need outcomes that stay the same, got "
+                "mechanism='optimal': fit once without "
+                "memoize, and use mechanism=list(perturber.mechanism_.outcomes) from "
+                "then on, or 'laplace'"
             )
         if self.memoize and self.mechanism == "distribution":
             raise ValueError(
-                "permanent reports need a mechanism without a program, got 'distribution': use 'square_wave'"
+                "permanent reports need a mechanism without a program, got "
+                "'distribution': use 'square_wave'"
             )
         check_steps(self.grid_size)
         if not isinstance(self.strategy, str) or self.strategy not in (
@@ -409,7 +415,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             check_size(self.n_sampled, least=1, name="n_sampled")
         elif self.n_sampled != "auto" or (outcomes and self.strategy == "sample"):
             raise ValueError(
-                f"n_sampled must be a number, or 'auto' with a named mechanism, got {self.n_sampled!r}"
+                "n_sampled must be a number, or 'auto' with a named mechanism, got "
+                f"{self.n_sampled!r}"
             )
         self._check_memo()
 
@@ -449,7 +456,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             pairs = dict(self.bounds)
         else:
             raise ValueError(
-                "the columns of a CSV file are declared by name: bounds must be a mapping"
+                "the columns of a CSV file are declared by name: bounds must be a "
+                "mapping"
             )
         return Domain({name: Interval(*pair, bins=1) for name, pair in pairs.items()})
 

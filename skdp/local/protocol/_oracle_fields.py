@@ -130,15 +130,17 @@ class OracleField(Field):
     def estimate(
         self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
     ) -> pd.DataFrame:
-        chosen = CountOptions(**options)
-        found, shown = field_counts(self, sums, size, n_reports, self.columns, chosen)
+        count_options = CountOptions(**options)
+        unbiased, shown_counts = field_counts(
+            self, sums, size, n_reports, self.columns, count_options
+        )
         index = self.domain.cells()
-        return found.table(
-            chosen.confidence_level,
-            shown=shown,
-            clipped=chosen.postprocess != "none",
-            n_cells=len(index) if chosen.simultaneous else 1,
-            what=chosen.what,
+        return unbiased.table(
+            count_options.confidence_level,
+            shown_counts=shown_counts,
+            clipped=count_options.postprocess != "none",
+            n_cells=len(index) if count_options.simultaneous else 1,
+            what=count_options.what,
             index=index,
         )
 
@@ -208,9 +210,9 @@ class CategoryField(OracleField):
                 # Drawn for every row, so that the time does not show how many were
                 # unforeseen.
                 drawn = uniform_integers(randomness("unknown", name), size, column.size)
-            known = column.copy()
-            np.copyto(known, drawn, where=column == size, casting="unsafe")
-            filled.append(known)
+            declared_codes = column.copy()
+            np.copyto(declared_codes, drawn, where=column == size, casting="unsafe")
+            filled.append(declared_codes)
         return filled
 
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
@@ -218,17 +220,17 @@ class CategoryField(OracleField):
             codes = self._fill_unknown(codes, _no_randomness)
         values = np.stack([column.astype(np.int64) for column in codes], axis=1)
         width = 8 * len(codes)
-        written = values.astype(">i8").view(np.uint8).reshape(len(values), width)
+        code_bytes = values.astype(">i8").view(np.uint8).reshape(len(values), width)
         if self.unknown == "uniform":
             # Undeclared values are a value of their own, with random bits of their own
             # for what replaces it.
-            for row, source in enumerate(draws.sources("unknown", written)):
+            for row, source in enumerate(draws.sources("unknown", code_bytes)):
                 for place, size in enumerate(self.domain.sizes):
                     drawn = uniform_integers(source, size, 1)[0]
                     if values[row, place] == size:
                         values[row, place] = drawn
         joined = self.domain.join(list(values.T))
-        return self.first_round.report_keyed(joined, written, draws.digests)
+        return self.first_round.report_keyed(joined, code_bytes, draws.digests)
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
         if self.permanent is None:
@@ -246,10 +248,10 @@ class CategoryField(OracleField):
                 values = (*attribute.edges, *more)
             kind = type(attribute).__name__.encode()
             try:
-                written = [
+                value_bytes = [
                     b"" if value is None else canonical(value) for value in values
                 ]
-                parts += [canonical(name), kind, framed(*written)]
+                parts += [canonical(name), kind, framed(*value_bytes)]
             except ColumnError:
                 raise ValueError(
                     "memoize=True needs column names and categories of text, numbers, "
@@ -324,17 +326,17 @@ class ValueField(CategoryField):
     reports_values: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        written = self.domain
+        written_domain = self.domain
         if self.is_sampled:
             # Missing, whether or not missing is declared.
             values_of = {name: self.domain[name].values for name in self.columns}
-            written = Domain(
+            written_domain = Domain(
                 {
                     name: values if None in values else (*values, None)
                     for name, values in values_of.items()
                 }
             )
-        object.__setattr__(self, "_written_domain", written)
+        object.__setattr__(self, "_written_domain", written_domain)
 
     @property
     def is_countable(self) -> bool:  # type: ignore[override]

@@ -188,7 +188,8 @@ class SetValuedEncoder(ReportTransformer):
             "ignore",
         ):
             raise ValueError(
-                f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}"
+                "handle_unknown must be 'error' or 'ignore', got "
+                f"{self.handle_unknown!r}"
             )
         domain = read_lists_domain(table, self.categories)
         max_sizes = read_sizes(self.max_size, domain)
@@ -224,13 +225,14 @@ class SetValuedEncoder(ReportTransformer):
         self, input_features: ArrayLike | None = None
     ) -> NDArray[np.object_]:
         check_is_fitted(self)
-        given = input_names(self, self.domain_.columns, input_features)
-        return np.array(self.protocol_.names(given), dtype=object)
+        input_columns = input_names(self, self.domain_.columns, input_features)
+        return np.array(self.protocol_.names(input_columns), dtype=object)
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         if not isinstance(self.categories, Mapping | Domain):
             raise ValueError(
-                "which columns a list of categories is for is not known from a large table: declare them by name, as a "
+                "which columns a list of categories is for is not known from a large "
+                "table: declare them by name, as a "
                 "mapping or Domain, or fit the transformer before"
             )
         declared = (
@@ -370,7 +372,8 @@ def read_lists_domain(table: Table, categories: Any) -> Domain:
     """Read the declared values of columns of lists: they are never read from the data."""
     if categories is None or isinstance(categories, str):
         raise ValueError(
-            "categories must be declared, as a mapping of column to values, from what is publicly known: which values "
+            "categories must be declared, as a mapping of column to values, from what "
+            "is publicly known: which values "
             "occur in the lists is private"
         )
     domain = read_domain(table, categories)
@@ -382,18 +385,19 @@ def read_lists_domain(table: Table, categories: Any) -> Domain:
     return domain
 
 
-def read_sizes(given: Any, domain: Domain) -> list[int]:
+def read_sizes(max_size: Any, domain: Domain) -> list[int]:
     """Read how many values of a list are reported, for each column: no more than there are."""
-    if isinstance(given, Mapping):
-        if set(given) != set(domain.columns):
+    if isinstance(max_size, Mapping):
+        if set(max_size) != set(domain.columns):
             raise ValueError(
-                f"max_size must name the columns {list(domain.columns)}, got {list(given)}"
+                f"max_size must name the columns {list(domain.columns)}, got "
+                f"{list(max_size)}"
             )
         pairs = [
-            (f"max_size of column {column!r}", given[column])
+            (f"max_size of column {column!r}", max_size[column])
             for column in domain.columns
         ]
     else:
-        pairs = [("max_size", given)] * len(domain.columns)
+        pairs = [("max_size", max_size)] * len(domain.columns)
     sizes = [check_size(size, least=1, name=title) for title, size in pairs]
     return [min(size, k) for size, k in zip(sizes, domain.sizes, strict=True)]

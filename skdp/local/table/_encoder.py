@@ -221,16 +221,18 @@ class LocalTableEncoder(ReportTransformer):
         bounds = check_bounds(self.bounds)
         if absent := [name for name in bounds if name not in table.names]:
             raise ValueError(
-                f"bounds declares columns that X does not have: {absent}; X has {list(table.names)}"
+                f"bounds declares columns that X does not have: {absent}; X has "
+                f"{list(table.names)}"
             )
-        known = (
+        declared_names = (
             self.categories
             if isinstance(self.categories, Mapping)
             else getattr(self.categories, "columns", ())
         )
-        if twice := [name for name in bounds if name in known]:
+        if twice := [name for name in bounds if name in declared_names]:
             raise ValueError(
-                f"both categories and bounds declare {twice}; a column has values or numbers, not both"
+                f"both categories and bounds declare {twice}; a column has values or "
+                "numbers, not both"
             )
         places = [place for place, name in enumerate(table.names) if name not in bounds]
         values = Table(
@@ -243,14 +245,16 @@ class LocalTableEncoder(ReportTransformer):
         for name, size in sizes.items():
             if size < 2:
                 raise ValueError(
-                    f"column {name!r} has one category, so there is nothing to hide or to learn (more than one sample "
-                    "is needed to read categories from the data); drop the column or declare its other categories"
+                    f"column {name!r} has one category, so there is nothing to hide "
+                    "or to learn (more than one sample "
+                    "is needed to read categories from the data); drop the column or "
+                    "declare its other categories"
                 )
 
-        def made(plan: TablePlan, epsilon: Fraction) -> ReportProtocol:
+        def protocol_at(plan: TablePlan, epsilon: Fraction) -> ReportProtocol:
             return self._protocol_of(plan, epsilon, table, domain, bounds)
 
-        def planned(epsilon: Fraction) -> TablePlan:
+        def plan_at(epsilon: Fraction) -> TablePlan:
             return plan_of(
                 epsilon, sizes, bounds, table.names, self.purpose, self.weights, self.strategy, self.oracle,
                 self.mechanism, self.grid_size,
@@ -260,32 +264,36 @@ class LocalTableEncoder(ReportTransformer):
         # These mechanisms are programs, which would be solved for each epsilon.
         is_solved = bool(bounds) and self.mechanism in ("optimal", "distribution")
         if isinstance(self.epsilon, Shuffled) and not is_solved:
-            epsilon = self._largest_shuffled(self.epsilon, epsilon, planned, made)
+            epsilon = self._largest_shuffled(
+                self.epsilon, epsilon, plan_at, protocol_at
+            )
             self.local_epsilon_ = float(epsilon)
-        self._plan = planned(epsilon)
-        return made(self._plan, epsilon)
+        self._plan = plan_at(epsilon)
+        return protocol_at(self._plan, epsilon)
 
     def _largest_shuffled(
         self,
-        wanted: Shuffled,
+        target: Shuffled,
         least: Fraction,
-        planned: Callable[[Fraction], TablePlan],
-        made: Callable[[TablePlan, Fraction], ReportProtocol],
+        plan_at: Callable[[Fraction], TablePlan],
+        protocol_at: Callable[[TablePlan, Fraction], ReportProtocol],
     ) -> Fraction:
         """Return about the largest local epsilon whose plan reaches a guarantee, at least one that does by itself."""
         epsilon = least
         for attempt in range(_ROUNDS):
-            plan = planned(epsilon)
-            reached = wanted.local_epsilon(
-                lambda local: made(plan, Fraction(local)).shuffle_pairs(wanted.released)  # noqa: B023 - called now
+            plan = plan_at(epsilon)
+            reached = target.local_epsilon(
+                lambda local: protocol_at(plan, Fraction(local)).shuffle_pairs(  # noqa: B023 - called now
+                    target.released
+                )
             )
             # The plan is that of another epsilon: a little less leaves room for it.
             epsilon = Fraction(reached * (1 - attempt * 2.0**-12))
-            protocol = made(planned(epsilon), epsilon)
+            protocol = protocol_at(plan_at(epsilon), epsilon)
             promise = shuffled_guarantee(
-                protocol, wanted.n, wanted.delta, released=wanted.released
+                protocol, target.n, target.delta, released=target.released
             )
-            if promise.epsilon <= wanted.epsilon:
+            if promise.epsilon <= target.epsilon:
                 return max(epsilon, least)
         return least
 
@@ -365,8 +373,8 @@ class LocalTableEncoder(ReportTransformer):
         self, input_features: ArrayLike | None = None
     ) -> NDArray[np.object_]:
         check_is_fitted(self)
-        given = input_names(self, self.protocol_.columns, input_features)
-        return np.array(self.protocol_.names(given), dtype=object)
+        input_columns = input_names(self, self.protocol_.columns, input_features)
+        return np.array(self.protocol_.names(input_columns), dtype=object)
 
     @property
     def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
@@ -377,15 +385,18 @@ class LocalTableEncoder(ReportTransformer):
             bounds = declared.get("bounds", {})
         if declared is None and not isinstance(self.categories, Mapping | Domain):
             raise ValueError(
-                "the columns of a CSV file are declared by name: categories must be a mapping or a Domain"
+                "the columns of a CSV file are declared by name: categories must be a "
+                "mapping or a Domain"
             )
-        given: Any = self.categories
+        categories: Any = self.categories
         if declared is not None:
-            given = declared.get("categories", {})
+            categories = declared.get("categories", {})
         numbers = {name: Interval(*pair, bins=1) for name, pair in bounds.items()}
         values = {
-            name: given[name]
-            for name in (given.columns if isinstance(given, Domain) else given)
+            name: categories[name]
+            for name in (
+                categories.columns if isinstance(categories, Domain) else categories
+            )
         }
         return Domain({**values, **numbers})
 
@@ -522,14 +533,14 @@ class LocalTableEncoder(ReportTransformer):
         """
         check_is_fitted(self)
         protocol = self.protocol_
-        known = () if protocol.domain is None else protocol.domain.columns
-        asked = check_columns(known, columns)
-        together = fields_with(protocol, *asked)
-        is_margin = len(asked) == 1 < len(together)
+        column_names = () if protocol.domain is None else protocol.domain.columns
+        chosen = check_columns(column_names, columns)
+        together = fields_with(protocol, *chosen)
+        is_margin = len(chosen) == 1 < len(together)
         if is_margin or (isinstance(reports, ReportTally) and together):
             tally = self._tally_of(reports)
             counts = estimate_counts(
-                protocol, tally, asked, confidence_level=confidence_level
+                protocol, tally, chosen, confidence_level=confidence_level
             )
         elif isinstance(reports, ReportTally):
             raise ValueError(
@@ -537,17 +548,17 @@ class LocalTableEncoder(ReportTransformer):
                 "lost what goes together"
             )
         else:
-            places = {place for name in asked for place in fields_with(protocol, name)}
+            places = {place for name in chosen for place in fields_with(protocol, name)}
             n_needed = 1 if together else len(places)
             # As also if a column is in several groups.
             if protocol.n_sampled is not None and protocol.n_sampled < n_needed:
                 raise ValueError(
-                    f"no record reports the columns {asked} together: plan_ has "
+                    f"no record reports the columns {chosen} together: plan_ has "
                     f"{protocol.n_sampled} report(s) a record"
                 )
             arrays, tally = read_carried(reports, self)
-            counts = joint_counts(protocol, arrays, asked, confidence_level)
-        refuse_impossible(protocol, tally, asked)
+            counts = joint_counts(protocol, arrays, chosen, confidence_level)
+        refuse_impossible(protocol, tally, chosen)
         return counts
 
     def estimate_mean(
