@@ -426,6 +426,8 @@ def _no_client(protocol: ReportProtocol) -> str | None:
     domain = protocol.domain
     if protocol.strategy is None or domain is None:
         return "it makes reports of declared values, by frequency oracles"
+    if len({field.reports_values for field in protocol.fields}) > 1:
+        return "it makes reports of declared values, either all as values or none"
     output = protocol.fields[0].output
     if output != "bits":
         return f"it reports bits, not output={output!r}"
