@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from fractions import Fraction
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -104,30 +105,38 @@ class ReportProtocol:
     def __post_init__(self) -> None:
         declared: dict[Any, Any] = {}
         value_columns: dict[Any, Any] = {}
+        names = []
         for field in self.fields:
+            names.append(field.names())
             categories = field.declared().get("categories", {})
             declared |= categories
             if field.reports_values:
                 value_columns |= categories
+        # Their order is that of the columns, as it determines joint codes.
         ordered = {name: declared[name] for name in self.columns if name in declared}
-        names = [field.names() for field in self.fields]
-        layout = self._ordered(
-            [name for field_names in names for name in field_names], self.columns
-        )
+        computed = {
+            "domain": Domain(ordered) if ordered else None,
+            "values": Domain(value_columns) if value_columns else None,
+            "report_columns": self._layout(names, self.columns),
+            "_names": names,
+        }
+        for name, value in computed.items():
+            # As the dataclass is frozen.
+            object.__setattr__(self, name, value)
+
+    def _layout(self, names: Sequence[list[Any]], inputs: Sequence[Any]) -> list[Any]:
+        """Return the names of all report columns in order, from those of each field."""
+        layout = list(chain.from_iterable(names))
+        # Reports in the columns of the input keep its order.
+        if len(layout) == len(inputs) and {*layout} == {*inputs}:
+            layout = list(inputs)
         layout += self._sampled_names
-        if len(set(layout)) < len(layout):
+        if len({*layout}) < len(layout):
             raise ValueError(
                 "two columns of the output would have the same name; rename columns or "
                 "categories"
             )
-        fitted = {
-            "domain": Domain(ordered) if ordered else None,
-            "values": Domain(value_columns) if value_columns else None,
-            "report_columns": layout,
-            "_names": names,
-        }
-        for name, value in fitted.items():
-            object.__setattr__(self, name, value)
+        return layout
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.guarantee!r})"
@@ -198,12 +207,6 @@ class ReportProtocol:
             return [SAMPLED]
         return [f"{SAMPLED}_{place}" for place in range(self.sampling.size)]
 
-    def _ordered(self, names: list[Any], order: Sequence[Any]) -> list[Any]:
-        """Return names in an order, if they are the same; all names in theirs if not."""
-        return (
-            list(order) if len(names) == len(order) and {*names} == {*order} else names
-        )
-
     def names(self, inputs: Sequence[str]) -> list[Any]:
         """Name the report columns after the columns of the input.
 
@@ -222,17 +225,8 @@ class ReportProtocol:
         ValueError
             If two would have the same name.
         """
-        input_names = dict(zip(self.columns, inputs, strict=True))
-        names = []
-        for field in self.fields:
-            names += field.names([input_names[name] for name in field.columns])
-        names = [*self._ordered(names, inputs), *self._sampled_names]
-        if len(set(names)) < len(names):
-            raise ValueError(
-                "two columns of the output would have the same name; rename columns or "
-                "categories"
-            )
-        return names
+        names = [field.names(self._of_field(field, inputs)) for field in self.fields]
+        return self._layout(names, inputs)
 
     def prepare(self, table: Table) -> Codes:
         """Code the rows of a table; all that may be refused is refused here.
@@ -262,8 +256,7 @@ class ReportProtocol:
 
     def _of_field(self, field: Field, values: Sequence[Any]) -> list[Any]:
         """Return those of the values of all columns that a field is of."""
-        value_of = dict(zip(self.columns, values, strict=True))
-        return [value_of[name] for name in field.columns]
+        return _selected(dict(zip(self.columns, values, strict=True)), field.columns)
 
     def randomise(
         self, codes: Codes, records: list[bytes], randomness: Randomness
@@ -308,16 +301,14 @@ class ReportProtocol:
         for place, field_codes in enumerate(self._split(codes)):
             field = self.fields[place]
             if drawn is None:
-                report = field.report_permanent(
-                    field_codes, self.memo.draws(place, marks)
-                )
+                draws = self.memo.draws(place, marks)
+                report = field.report_permanent(field_codes, draws)
             else:
+                # Which rows these are follows from no value: the others need no report.
                 rows = drawn[:, place]
                 draws = self.memo.draws(place, marks[rows])
-                drawn_reports = field.report_permanent(
-                    [column[rows] for column in field_codes], draws
-                )
-                report = spread(drawn_reports, rows)
+                drawn_codes = [column[rows] for column in field_codes]
+                report = spread(field.report_permanent(drawn_codes, draws), rows)
             reports.append(field.report_again(report, randomness))
         return reports if drawn is None else self._sampled(reports, drawn)
 
@@ -330,6 +321,7 @@ class ReportProtocol:
             start = end
 
     def _sampled(self, reports: Reports, drawn: NDArray[np.bool_]) -> Reports:
+        # What is not reported was drawn too, so that time tells nothing, and is erased.
         for report, rows in zip(reports, drawn.T, strict=True):
             report[~rows] = 0
         return [*reports, drawn]
@@ -361,11 +353,10 @@ class ReportProtocol:
 
     def _laid_out(self, blocks: list[Any], drawn: Any, table: Table) -> Any:
         """Put the columns of the fields into their order, and add those of the sample."""
-        names = [name for field_names in self._names for name in field_names]
-        n_fields_columns = len(names)
-        if names != self.report_columns[:n_fields_columns]:
-            columns = dict(zip(names, blocks, strict=True))
-            blocks = [columns[name] for name in self.report_columns[:n_fields_columns]]
+        names = list(chain.from_iterable(self._names))
+        order = self.report_columns[: len(names)]
+        if names != order:
+            blocks = _selected(dict(zip(names, blocks, strict=True)), order)
         if self._sampled_names:
             dtype = np.min_scalar_type(len(self.fields) - 1)
             blocks = [*blocks, _places(drawn, self.n_sampled or 0, dtype)]
@@ -394,8 +385,7 @@ class ReportProtocol:
         blocks = []
         for field in self.fields:
             blocks += field.encode(self._of_field(field, table.columns), randomness)
-        names = [name for field_names in self._names for name in field_names]
-        return table.rebuild(blocks, names)
+        return table.rebuild(blocks, list(chain.from_iterable(self._names)))
 
     def check_encodable(self) -> None:
         """Check that there are reports of all fields without noise.
@@ -433,27 +423,34 @@ class ReportProtocol:
         """
         table = self.report_table(reports)
         columns = dict(zip(self.report_columns, table.columns, strict=True))
-        columns_of_fields = [[columns[name] for name in names] for names in self._names]
-        pairs = list(zip(self.fields, columns_of_fields, strict=True))
+        field_columns = [_selected(columns, names) for names in self._names]
+        pairs = list(zip(self.fields, field_columns, strict=True))
         if self.sampling is None:
             return [
-                field.read(field_columns, slice(None)) for field, field_columns in pairs
+                field.read(own_columns, slice(None)) for field, own_columns in pairs
             ]
         if self.states_sample:
-            drawn = self._read_sample([columns[name] for name in self._sampled_names])
+            drawn = self._read_sample(_selected(columns, self._sampled_names))
         else:
-            drawn = np.array(
-                [field.are_reported(field_columns) for field, field_columns in pairs]
-            ).T
-            if (drawn.sum(axis=1) != self.sampling.size).any():
-                raise ValueError(
-                    f"a report of this transformer holds {self.sampling.size} of its "
-                    f"{len(self.fields)} fields"
-                )
+            drawn = self._find_sample(field_columns)
         arrays = []
-        for (field, field_columns), rows in zip(pairs, drawn.T, strict=True):
-            arrays.append(spread(field.read(field_columns, rows), rows))
+        for (field, own_columns), rows in zip(pairs, drawn.T, strict=True):
+            arrays.append(spread(field.read(own_columns, rows), rows))
         return [*arrays, drawn]
+
+    def _find_sample(self, field_columns: Sequence[Sequence[Any]]) -> NDArray[np.bool_]:
+        """Return which fields each row reports, by what is missing in the others."""
+        assert self.sampling is not None
+        reported = []
+        for field, own_columns in zip(self.fields, field_columns, strict=True):
+            reported.append(field.are_reported(own_columns))
+        drawn = np.array(reported).T
+        if (drawn.sum(axis=1) != self.sampling.size).any():
+            raise ValueError(
+                f"a report of this transformer holds {self.sampling.size} of its "
+                f"{len(self.fields)} fields"
+            )
+        return drawn
 
     def _read_sample(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
         """Read which fields each row reports."""
@@ -564,9 +561,12 @@ class ReportProtocol:
             The sums.
         """
         parts = self.parts(reports)
-        pairs = zip(self.fields, parts, strict=True)
-        sums = tuple(field.sums(field_reports) for field, field_reports in pairs)
-        return ReportTally(self.meaning, sums, tuple(map(len, parts)), len(reports[0]))
+        sums = []
+        for field, field_reports in zip(self.fields, parts, strict=True):
+            sums.append(field.sums(field_reports))
+        return ReportTally(
+            self.meaning, tuple(sums), tuple(map(len, parts)), len(reports[0])
+        )
 
     def empty_tally(self) -> ReportTally:
         """Return the tally of no reports.
@@ -605,9 +605,7 @@ class ReportProtocol:
         sums, sizes = [], []
         for field, names in zip(self.fields, self._names, strict=True):
             if {*names} <= {*columns}:
-                field_reports = field.read(
-                    [columns[name] for name in names], slice(None)
-                )
+                field_reports = field.read(_selected(columns, names), slice(None))
                 sums.append(field.distinct_sums(field_reports, counts))
                 sizes.append(total)
             else:
@@ -850,6 +848,11 @@ class ReportProtocol:
                 "record_id has repeated entries; a record reports once in a call"
             )
         return ids
+
+
+def _selected(values: Mapping[Any, Any], names: Sequence[Any]) -> list[Any]:
+    """Return the values of some names, in their order."""
+    return [values[name] for name in names]
 
 
 def _plain(declaration: Any) -> Any:
