@@ -7,10 +7,11 @@ from datetime import date
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from scipy.stats import binom
-from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
@@ -228,6 +229,17 @@ def test_intervals_are_those_of_clopper_and_pearson(sex):
     "options, error, message",
     [
         ({"cv": N + 1}, ValueError, "cv must be at most the number of rows, 600"),
+        ({"cv": 2.0}, TypeError, "cv must be a number of folds, got float"),
+        ({"cv": 1}, ValueError, "cv must be at least 2, got 1"),
+        ({"estimator": LinearRegression()}, TypeError, "estimator must be a classifier, got .*LinearRegression"),
+        ({"estimator": LinearRegression}, TypeError, "got the class LinearRegression, not an instance"),
+        ({"encoder": LinearRegression()}, TypeError, "encoder must be a fitted local transformer, got .*LinearReg"),
+        ({"known": "a"}, TypeError, "known must be a list of column names, got str"),
+        ({"sensitive": "sex"}, TypeError, "sensitive must hold the true values of the protected column, got a str"),
+        ({"sensitive": ["F", "M"]}, ValueError, "X_released has 600 rows, sensitive has 2"),
+        ({"y": np.zeros((N, 2))}, ValueError, "y must be one column, got 2"),
+        ({"X_released": pl.DataFrame()}, ValueError, "X_released has no columns"),
+        ({"X_released": pd.DataFrame({"a": []})}, ValueError, "X_released has no rows"),
         ({"known": ["b"]}, ValueError, r"known names columns that X_released does not have: \['b'\]"),
         (
             {"sensitive": pa.table([[1], [2]], names=["a", "a"])},
