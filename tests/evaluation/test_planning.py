@@ -165,6 +165,12 @@ def curve_of(losses, *, spread=0.002):
     return curve.assign(n_train=400, n_test=100)
 
 
+def test_the_parity_of_one_of_two_columns_takes_twice_the_epsilon():
+    options = {"within": 0.1, "n_rows": 9_000, "of": "parity", "privileged": "M", "share": 0.5, "columns": ["sex"]}
+    alone = plan_epsilon(RandomizedResponseEncoder(categories={"sex": SEX}), **options).epsilon
+    assert plan_epsilon(ENCODER, **options).epsilon == pytest.approx(2 * alone, rel=0.01)
+
+
 def test_the_epsilon_of_a_curve_is_between_its_neighbours():
     plan = plan_epsilon(curve_of([0.1, 0.05, 0.01]), within=0.03, of="roc_auc")
     assert plan.epsilon == pytest.approx(2 * 2**0.5)
@@ -230,6 +236,7 @@ def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
 
 
 ENCODER = RandomizedResponseEncoder(categories=VALUES)
+BOTH = {"of": "parity", "within": 0.1, "privileged": ("M", JOB[0]), "share": 0.5, "columns": ["sex", "job"]}
 FEW = {"n_rows": None, "epsilon": 1e-6, "of": "frequency", "within": 1e-6}
 
 
@@ -251,6 +258,12 @@ FEW = {"n_rows": None, "epsilon": 1e-6, "of": "frequency", "within": 1e-6}
         (ENCODER, {"of": "frequency"}, ValueError, "must be below 1"),
         (ENCODER, {"of": "parity", "within": 0.1}, ValueError, "needs `privileged`, its values, and `share`,"),
         (ENCODER, {"columns": [["age"]]}, ValueError, "columns must be"),
+        (
+            ENCODER,
+            BOTH,
+            ValueError,
+            "a parity difference is planned for one column, or for columns of strategy='joint'",
+        ),
     ],
 )
 def test_refusals(source, options, error, message):
