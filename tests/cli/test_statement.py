@@ -77,6 +77,8 @@ def test_what_is_refused(folder, capsys):
     assert "No module named 'no_such_module'" in refuse(capsys, "no_such_module:encoder")
     assert "needs estimators, got DataFrame" in refuse(capsys, "code/model.py:people")
     assert "version must be 1" in refuse(capsys, "bad.json")
+    for place in ("none.csv", "none.py:pipeline", "memory://none.csv"):
+        assert "there is no file none." in refuse(capsys, place)
     assert not (folder / "a.txt").exists()
 
 

@@ -214,6 +214,7 @@ def test_columns_of_any_name_are_drawn(tmp_path):
     assert scores["left out", "AUC"] == 0.5
 
 
+OF_SEX = ["--data", "OWN", "--columns", "sex"]
 OF_RICH = ["--data", "OWN", "--columns", "sex", "--target", "rich", "--positive"]
 
 
@@ -276,6 +277,14 @@ class TestCommand:
         [
             (["--epsilon", "1", "2", "1.0"], "--epsilon names something twice"),
             (["--columns", "sex"], "--data and --columns go together"),
+            (["--target", "rich"], "--target goes with --data"),
+            (["--data", "OWN", "--columns", "sex", "--positive", "1"], "--positive goes with --target"),
+            (["--data", "OWN", "--columns", "none"], "--columns: own <table>.csv has no columns ['none']; it has"),
+            (
+                ["--data", "OWN", "--columns", "sex", "--target", "mark"],
+                "--target goes with --positive, unless all its",
+            ),
+            ([*OF_SEX, "--sensitive", "sex", "--privileged", "M"], "--sensitive goes with --target"),
             (["--data", "OWN", "--columns", "sex", "--out", "OWN"], "--out must be a folder, but 'own <table>.csv' is"),
             (["--data", "OWN", "--columns", "same"], "--columns: ['same'] can have one value only"),
             (["--data", "OWN", "--columns", "sex", "--edges", "age=0,1"], "that --columns does not"),
@@ -316,6 +325,11 @@ class TestDraftDomain:
         for phrase in ("edit it from public knowledge", "Column 'name' is left out"):
             assert phrase in text.split("[columns")[0]
             assert phrase in shown.err
-        with pytest.raises(SystemExit):
-            main(words)
-        assert "exists already" in capsys.readouterr().err
+        for place, message in (
+            (out, "exists already"),
+            ("a.txt", "its name ends in .toml"),
+            ("no/a.toml", "not exist"),
+        ):
+            with pytest.raises(SystemExit):
+                main([*words[:2], str(tmp_path / place)])
+            assert message in capsys.readouterr().err
