@@ -360,7 +360,7 @@ class TestDisplay:
         assert display.data.loc[0, ["lower", "upper"]].tolist() == pytest.approx(result.interval(0.9))
 
     def test_values_are_drawn(self, attacked):
-        pytest.importorskip("matplotlib")
+        plt = pytest.importorskip("matplotlib.pyplot")
         result = attacked[-1]
         display = LeakageDisplay.from_results({"release": result}, measure="auc")
         lines = {line.get_label(): line.get_xdata() for line in display.ax_.lines}
@@ -375,5 +375,8 @@ class TestDisplay:
         assert rows == result.values.index.tolist()
         both = LeakageDisplay.from_results({1.0: result, 2.0: result}, measure="lift")
         assert [line.get_label() for line in both.ax_.lines] == ["nothing is learned", "epsilon 1", "epsilon 2"]
+        axes = plt.subplots()[1]
+        assert display.plot(measure="recall", ax=axes).ax_ is axes
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["release"]  # no line of what is no gain
         with pytest.raises(ValueError, match="measure must be one of"):
             display.plot(measure="f1")
