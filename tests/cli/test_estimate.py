@@ -16,6 +16,7 @@ from skdp import (
     NumericPerturber,
     PrivacyLedger,
     RandomizedResponseEncoder,
+    RapporEncoder,
     UnaryEncodingTransformer,
 )
 from skdp.cli import main
@@ -124,6 +125,17 @@ def test_an_option_that_contradicts_the_file_is_refused(folder, capsys, name, op
 def test_means_have_no_postprocessing(capsys):
     error = refuse(capsys, "estimate", "numeric.parquet", "--postprocess", "simplex")
     assert "postprocess is for counts, not for means, got 'simplex'" in error
+
+
+def test_estimates_of_columns_of_several_kinds_are_written_as_text(folder):
+    main(["estimate", file_of(folder, "split"), "--out", "counts.csv"])
+    assert pd.read_csv("counts.csv").iloc[:6, 1].tolist() == ["f", "m", "1", "2", "3", "4"]
+
+
+def test_reports_of_words_have_estimates_of_their_own(capsys):
+    PEOPLE[["sex"]].to_parquet("sexes.parquet")
+    privatize_file("sexes.parquet", "words.parquet", RapporEncoder(1.0))
+    assert "counts declared values, got RapporEncoder" in refuse(capsys, "estimate", "words.parquet")
 
 
 def test_a_file_that_says_nothing_needs_the_options(capsys):
