@@ -630,11 +630,7 @@ class NoEncoding(TransformerMixin, BaseEstimator):
         ({"scoring": never}, ValueError, "scoring by group needs sensitive_features="),
         ({"estimator": Pipeline(pipeline(counting()).steps[:1])}, ValueError, "scoring=None is for classifiers and re"),
         ({"sensitive_features": "absent"}, ValueError, "sensitive_features 'absent' is not a column of X"),
-        (
-            {"sensitive_features": "group", "data": (np.zeros((9, 3)), [0] * 9)},
-            ValueError,
-            "X is an array: give the val",
-        ),
+        ({"sensitive_features": "group", "data": (np.zeros((9, 3)), [0] * 9)}, ValueError, "X is an array: give the v"),
         ({"sample_weight": np.ones(3)}, ValueError, r"sample_weight must have 240 entries, one a row"),
         ({"privatize": "never"}, ValueError, "privatize must be 'always' or 'fit', got 'never'"),
         ({"scoring": ["accuracy", "accuracy"]}, ValueError, "scoring has two metrics of one name"),

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from skdp import Domain, Interval
-from skdp.evaluation import count_study, errors_by_trust, guessing_bound, study_report
+from skdp.evaluation import count_study, errors_by_trust, guessing_bound
 from skdp.evaluation.report._experiments import (
     DEBIASED,
     NAIVE,
@@ -91,9 +91,6 @@ def people():
     columns = {"group": group, "number": rng.normal(size=1200) + 0.7 * (group == "a")}
     label = np.where(rng.random(1200) < np.where(group == "a", 0.85, 0.2), "yes", "no")
     return pd.DataFrame({**columns, "kind": rng.choice(["u", "v"], 1200), "label": label})
-
-
-OF_LABEL = {"target": "label", "positive_label": "yes", "sensitive": "group", "privileged": "a"}
 
 
 def read(people, domain=None, **options):
@@ -194,30 +191,6 @@ def test_bins_are_called_by_their_labels(people):
 def test_names_of_columns_must_be_text(people):
     with pytest.raises(TypeError, match=r"the names of the columns must be text, got \[5\]"):
         read(people.rename(columns={"number": 5}))
-
-
-@each(
-    "options error message",
-    [
-        ({"out": 3}, TypeError, "`out` must be a path, got int"),
-        ({"out": ""}, ValueError, r"`out` has folders with names of files to write: \['index.html'\]"),
-        ({"target": "height"}, ValueError, r"the table has no columns \['height'\]; it has"),
-        ({"sensitive": "group"}, ValueError, "`sensitive` needs `target`: fairness is about predictions of it"),
-        (
-            {**OF_LABEL, "sensitive": "kind"},
-            ValueError,
-            r"`sensitive` must be one of the protected columns \['group'\]",
-        ),
-        ({**OF_LABEL, "privileged": ["c"]}, ValueError, "`privileged`: column 'group' has no such rows"),
-    ],
-)
-def test_a_study_that_cannot_be_made_is_refused_before_anything_is_written(people, tmp_path, options, error, message):
-    (tmp_path / "index.html").mkdir(exist_ok=True)
-    out = options.get("out", "report")
-    given = {"columns": ["group"], "epsilons": [1.0]} | options | {"out": tmp_path / out if out != 3 else out}
-    with pytest.raises(error, match=message):
-        study_report(people, Domain({"group": ["a", "b", "c"]}), source="a table", **given)
-    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
 
 
 def test_no_two_parts_share_their_randomness(people):
