@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy._json import Fields
 from skdp.privacy.ledger._account import Account, Budget, Charge, read_budget
 from skdp.privacy.ledger._sums import Sums
 
@@ -92,20 +93,12 @@ def beginning(budget: Budget) -> bytes:
 
 def line_of(charge: Charge, previous: str) -> bytes:
     """Return the line of a charge, with the complete guarantee."""
-    stated = charge.guarantee._packed()
-    stated["scope"] = [
-        name if isinstance(name, str | int) else str(name) for name in stated["scope"]
-    ]
-    stated["losses"], stated["secure"] = (
-        json.loads(stated["losses"]),
-        bool(stated["secure"]),
-    )
     amounts = {"epsilon": float(charge.epsilon), "delta": float(charge.delta)}
     record = {
         "what": charge.what,
         **amounts,
         "relation": charge.relation,
-        "guarantee": stated,
+        "guarantee": charge.guarantee._content(),
         "time": charge.time,
     }
     if charge.added is not None:
@@ -120,11 +113,9 @@ def charge_of(line: bytes) -> Charge:
 
 def _read_charge(record: dict[str, Any]) -> Charge:
     try:
-        stated = record["guarantee"] | {"scope": tuple(record["guarantee"]["scope"])}
-        stated["losses"] = json.dumps(stated["losses"], default=float)
         amounts = Decimal(record["epsilon"]), Decimal(record["delta"])
         added = Sums.read(*amounts, record["added"]) if "added" in record else None
-        guarantee = _guarantee(*stated.items())
+        guarantee = _guarantee(json.dumps(record["guarantee"], default=float))
         return Charge(
             record["what"],
             *amounts,
@@ -138,11 +129,8 @@ def _read_charge(record: dict[str, Any]) -> Charge:
 
 
 @lru_cache  # most charges of a ledger have the same guarantees
-def _guarantee(*stated: tuple[str, Any]) -> PrivacyGuarantee:
-    options: dict[str, Any] = {
-        name: float(one) if isinstance(one, Decimal) else one for name, one in stated
-    }
-    return PrivacyGuarantee._unpacked(options)
+def _guarantee(text: str) -> PrivacyGuarantee:
+    return PrivacyGuarantee._of(Fields(json.loads(text)))
 
 
 @dataclass(frozen=True)
