@@ -23,14 +23,19 @@ is about the saddle point, where terms do not cancel, and so the errors are smal
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from skdp.privacy.shuffle._ratios import Ratios
+Class: TypeAlias = tuple[Fraction, Fraction, Fraction]
+"""Probabilities of a class of reports: under the first value, the second one, and (at least) under every value."""
 
 Law: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Values and their masses."""
@@ -50,6 +55,100 @@ _PER_E = 40
 """Of the values that are merged, the number for each factor of e."""
 
 _UNDERFLOW = 2.0**-900
+
+
+_CELLS = 192
+"""About the points of the grid on either axis, of which the logarithms of ratios are multiples."""
+
+_MOST_WORK = 1 << 25
+
+_ERROR = 2.0**-47
+"""Bound of the relative error of a few operations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """The ratios of the probabilities of each class under two values to the mass of the blanket, and this mass."""
+
+    # A ratio and a mass are off by at most `error` as a part of it. The ratios of all classes are above 0.
+
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+    masses: NDArray[np.float64]
+    error: float = _ERROR
+
+    @classmethod
+    def of(cls, classes: tuple[Class, ...]) -> Ratios:
+        """Round exact classes."""
+        table = [(float(a / m), float(b / m), float(m)) for a, b, m in classes if a]
+        first, second, masses = np.array(table).T
+        return cls(first, second, masses)
+
+    @classmethod
+    def product(cls, parts: Sequence[tuple[Class, ...]]) -> Ratios | None:
+        """Return classes that reveal at least as much as parts that stay together; None if it takes long."""
+        # For a convex function of the ratios (a / m, b / m), a point of the plane may be replaced by points around it
+        # with the same mean: here by the corners of a cell of a grid, which is the same for all parts. On it, products
+        # of ratios are sums of places. So the mean of each ratio stays what it was, but for rounding.
+        ratios = {part: cls.of(part) for part in parts}
+        logs = [ratios[part].logs for part in parts]
+        least = sum(float(log.min()) for log in logs)
+        most = sum(float(log.max()) for log in logs)
+        largest = max(float(np.abs(log).max()) for log in logs)
+        if least == most:
+            return cls.of(parts[0])
+        # Randomised response has its largest ratio and 1 only: it is on the grid.
+        step = largest / np.ceil(largest / ((most - least) / _CELLS))
+        on_grid = {part: ratios[part]._on_grid(step) for part in ratios}
+        cells = [on_grid[part] for part in parts]
+        reaches = [int(places.max() - places.min()) for places, _ in cells]
+        widths = 1 + np.cumsum(reaches)
+        if sum(widths**2 * [masses.size for _, masses in cells]) > _MOST_WORK:
+            return None
+
+        grid = np.ones((1, 1))
+        for (places, masses), reach in zip(cells, reaches, strict=True):
+            size = len(grid)
+            wider = np.zeros((size + reach, size + reach))
+            steps = (places - places.min()).T.tolist()
+            for (row, column), mass in zip(steps, masses.tolist(), strict=True):
+                wider[row : row + size, column : column + size] += mass * grid
+            grid = wider
+        start = sum(int(places.min()) for places, _ in cells)
+        rows, columns = np.nonzero(grid)
+        # Each part adds an error of its own; a rounding error of a logarithm is a
+        # relative error of the ratio.
+        return cls(
+            np.exp((start + rows) * step),
+            np.exp((start + columns) * step),
+            grid[rows, columns],
+            _ERROR * (len(parts) + 1) * (1 + max(most, -least)),
+        )
+
+    @property
+    def logs(self) -> NDArray[np.float64]:
+        """The logarithms of both ratios: (2, n_classes)."""
+        return np.log([self.first, self.second])
+
+    def swapped(self) -> Ratios:
+        """Return the ratios with the two values exchanged."""
+        return replace(self, first=self.second, second=self.first)
+
+    def _on_grid(self, step: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Split each class among the corners of its cell so that both ratios stay; return places and masses."""
+        exact = self.logs / step
+        below = np.floor(exact)
+        upper = np.clip(np.expm1((exact - below) * step) / np.expm1(step), 0, 1)
+        shares = 1 - upper, upper
+        places, masses = [], []
+        for row, column in itertools.product((0, 1), repeat=2):
+            places.append(below + np.array([[row], [column]]))
+            masses.append(self.masses * shares[row][0] * shares[column][1])
+        corners = np.hstack(places).astype(np.int64)
+        cells, where = np.unique(corners, axis=1, return_inverse=True)
+        totals = np.zeros(cells.shape[1])
+        np.add.at(totals, where.ravel(), np.concatenate(masses))
+        return cells[:, totals > 0], totals[totals > 0]
 
 
 def delta_above(ratios: Ratios, n: int, order: float) -> float:
