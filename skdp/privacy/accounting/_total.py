@@ -15,9 +15,12 @@ from scipy.special import erfcx, ndtr
 
 from skdp.exact import round_up
 from skdp.privacy._gaussian import gaussian_epsilon
-from skdp.privacy.accounting._lists import coarsened
-from skdp.privacy.accounting._loss import Loss
-from skdp.privacy.accounting._noise import GaussianLoss, gaussian_loss
+from skdp.privacy.accounting._losses import (
+    GaussianLoss,
+    Loss,
+    coarsened,
+    gaussian_loss,
+)
 
 # All losses but the Gaussian one are symmetric: given its absolute value, a radius r, a loss is that of randomised
 # response of two values, r or -r. Radii are placed on a grid: one between two points is split among them so that the
