@@ -9,10 +9,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from skdp.exact import log_upper
+from skdp.privacy._search import proven_edge
 from skdp.privacy.accounting import GaussianLoss, Loss, StatedLoss, smallest_epsilon
 from skdp.privacy.shuffle._pair import ReportPair
 
@@ -54,7 +54,7 @@ def _epsilon_of_pair(pair: ReportPair, n: int, delta: Fraction) -> float:
     def excess(epsilon: float) -> float:
         return _log_ratio(pair.delta(n, epsilon), delta)
 
-    return _edge(excess, safe=most, unsafe=0.0)
+    return proven_edge(excess, _PRECISION, safe=most, unsafe=0.0)
 
 
 def shuffled_epsilon(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:
@@ -82,7 +82,7 @@ def largest_local(pairs_at: PairsAt, n: int, epsilon: float, delta: Fraction) ->
         pair = ReportPair.product(pairs_at(local))
         return _log_ratio(pair.delta(n, aim), delta)
 
-    together = _edge(excess_together, safe=epsilon, unsafe=most)
+    together = proven_edge(excess_together, _PRECISION, safe=epsilon, unsafe=most)
     n_parts = len(pairs_at(together))
     if n_parts == 1:
         return together
@@ -91,37 +91,12 @@ def largest_local(pairs_at: PairsAt, n: int, epsilon: float, delta: Fraction) ->
         composed = _composed_epsilon(pairs_at(local), n, delta)
         return min(math.log(max(composed, 1e-300) / aim), 9.0)
 
-    return _edge(excess_apart, _ROUGH, safe=together, unsafe=most * n_parts)
+    return proven_edge(excess_apart, _ROUGH, safe=together, unsafe=most * n_parts)
 
 
 def _log_ratio(reached: float, wanted: Fraction) -> float:
     """Return the logarithm of a ratio, rounded up, within what a search can handle."""
     return max(math.log(max(reached, 1e-300)) - math.log(wanted) + _LOG_ERROR, -50.0)
-
-
-def _edge(
-    excess: Callable[[float], float],
-    precision: float = _PRECISION,
-    *,
-    safe: float,
-    unsafe: float,
-) -> float:
-    """Return the number next to `unsafe`, about, that has no excess, or `safe`."""
-    # What is returned has no excess by its own check, or is `safe`, which needs none:
-    # the search need not be exact, nor the excess monotone.
-    if safe == unsafe or excess(unsafe) <= 0:
-        return unsafe
-    if excess(safe) >= 0:
-        return safe
-    ends = sorted([safe, unsafe])
-    edge = float(brentq(excess, *ends, xtol=1e-300, rtol=precision))
-    step = 0.0
-    while abs(safe - edge) > step * edge:
-        nearby = edge + math.copysign(step * edge, safe - edge)
-        if excess(nearby) <= 0:
-            return nearby
-        step = max(2 * step, precision)
-    return safe
 
 
 # A sum of many reports is nearly normal. So the divergences of both orders are compared
