@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from skdp import randomness as randomness
     from skdp import synthesis as synthesis
     from skdp import testing as testing
-    from skdp import typing as typing
     from skdp.central import DPPCA as DPPCA
     from skdp.central import DPCategoricalNB as DPCategoricalNB
     from skdp.central import DPGaussianNB as DPGaussianNB
@@ -149,7 +148,6 @@ _PACKAGES = (
     "randomness",
     "synthesis",
     "testing",
-    "typing",
 )
 
 __all__ = [*_MODULES]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import shutil
 import subprocess
@@ -104,3 +105,29 @@ def test_a_result_that_is_not_listed_is_stale(repository):
     root, commit = repository
     commit(FILES | {"benchmarks/results/memory.md": "# Memory\n"})
     assert load_script().reasons(root) == {"memory": "benchmarks/measured.toml does not list what it measures"}
+
+
+def top_level_names(module):
+    """Return the names that a module of the tests defines or imports at its top."""
+    names = set()
+    for node in ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text()).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {name.asname or name.name for name in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        else:
+            names |= {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+    return names
+
+
+def test_what_benchmarks_import_from_the_tests_exists():
+    n_imports = 0
+    for path in sorted((ROOT / "benchmarks").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("tests."):
+                continue
+            for name in node.names:
+                n_imports += 1
+                submodule = ROOT / node.module.replace(".", "/") / f"{name.name}.py"
+                assert submodule.exists() or name.name in top_level_names(node.module), f"{path.name}: {name.name}"
+    assert n_imports >= 10

@@ -169,6 +169,11 @@ WRONG = {
     "[columns.x]\nedges = [00:00:00, 06:00:00]": (TypeError, "column 'x': edges must be numbers or dates, got a time"),
     "[columns.x]\nlow = 2020-01-01\nhigh = 3\nbins = 3": (TypeError, "column 'x': low and high .* must be all"),
     "[columns.x]\nedges = [2020-01-01T00:00:00Z, 2021-01-01T00:00:00Z]": (ValueError, "column 'x': .* time zone"),
+    "[columns.x]\nlow = 0\nhigh = 1\nbins = 200_000_000": (ValueError, "at most 4,194,304 bins"),
+    "".join(f"[columns.x{place}]\nlow = 0\nhigh = 1\nbins = 4_000_000\n" for place in range(2)): (
+        ValueError,
+        "at most 4,194,304 bins in all its columns",
+    ),
     "[columns.x]\nedges = 3": (TypeError, "column 'x': edges must be a list .* got a whole number"),
 }
 

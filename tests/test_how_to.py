@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -27,6 +28,24 @@ def test_a_how_to_fits_the_files_of_today(page, tmp_path):
             [sys.executable, "-m", "ruff", *command, *python], cwd=root, capture_output=True, text=True, check=False
         )
         assert process.returncode == 0, process.stdout + process.stderr
+
+
+def names_of_an_encoder(page, encoder):
+    """Return the files of the code and of the reference that name an encoder, and those of them that a page names."""
+    files = [*(ROOT / "skdp").rglob("*.py"), *(ROOT / "docs" / "guarantees").rglob("*.toml")]
+    files += [ROOT / "docs" / "api" / "groups.toml", ROOT / "README.md"]
+    naming = {path.relative_to(ROOT).as_posix() for path in files if encoder in path.read_text(encoding="utf-8")}
+    text = page.read_text(encoding="utf-8")
+    return naming, {name for name in naming if f"`{name}`" in text}
+
+
+def test_the_how_to_of_an_oracle_names_each_list_of_encoders():
+    page = ROOT / "docs" / "how_to" / "new_oracle.md"
+    naming, named = names_of_an_encoder(page, "SubsetSelectionEncoder")
+    assert len(naming) >= 9
+    assert naming == named
+    for name in re.findall(r"`([\w/]+\.(?:py|toml|md))`", page.read_text(encoding="utf-8")):
+        assert (ROOT / name).exists() or "optional_response" in name, name
 
 
 @pytest.mark.long

@@ -81,6 +81,7 @@ def test_type_checkers_read_the_same_names():
     for name in packages:
         assert getattr(skdp, name) is import_module(f"skdp.{name}")
         assert name in dir(skdp)
+        assert getattr(skdp, name).__all__  # a room without public names is internal
     assert {name: imported[name] for name in imported.keys() - packages} == skdp._MODULES
 
 

@@ -62,9 +62,6 @@ def test_local_sensitivity():
     assert max(found["share_of_adaptive"].values()) <= 1 + 1e-6
     assert 0.999 < found["found"] / found["delta"] <= 1 + 1e-6
     assert np.abs(found["losses"]).max() <= 1
-    # 4,000 draws: the standard error of a mean size is below 2 %.
-    for noise, sizes in found["drawn"].items():
-        assert sizes.mean() == pytest.approx(found["mean_size"][noise], rel=0.1)
     assert found["of_ratio"][0.5] <= 1
     assert found["of_ratio"][1.0] > 1.9
     assert found["moved"] <= found["width"]

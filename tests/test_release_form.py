@@ -23,7 +23,7 @@ from skdp.local import (
     OnFitOnly,
     PosteriorFeatures,
 )
-from skdp.testing import check_form
+from skdp.testing._carry_checks import opposite_frames, require_same_form
 from tests.conftest import often
 
 VALUES = {
@@ -45,6 +45,24 @@ LIBRARIES = ("pandas", "polars", "pyarrow")
 
 def library_of(table):
     return type(table).__module__.split(".")[0]
+
+
+def check_form(release, X):
+    """Check that a release depends on the rows by its values only, and return the kinds of frames that it takes.
+
+    The two tables of each kind have the same distinct values, in opposite orders and with one of them left out, and a
+    secret beside their rows: in categories that do not occur, under missing values, in metadata.
+    """
+    values = {name: X[name].drop_duplicates().tolist() for name in X}
+    kinds = []
+    for kind, *tables in opposite_frames(values):
+        try:
+            released = [release(table) for table in tables]
+        except (TypeError, ValueError):
+            continue
+        kinds.append(kind)
+        require_same_form(kind, tables, released)
+    return kinds
 
 
 def only(table, *libraries):
@@ -184,7 +202,8 @@ def written(form):
 
 PATHS = {
     "split": by_encoder(RandomizedResponseEncoder),
-    "to pandas": by_encoder(RandomizedResponseEncoder, "pandas"),
+    # Of 24 reports of four values, one is missing in 999 of 1,000 draws, and pandas makes floats of the others.
+    "to pandas": by_encoder(RandomizedResponseEncoder, "pandas", random_state=0),
     "to polars": by_encoder(RandomizedResponseEncoder, "polars"),
     "to IPC": written("ipc"),
     "to Parquet": written("parquet"),

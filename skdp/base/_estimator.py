@@ -55,6 +55,7 @@ def read_input(
         raise TypeError(
             f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it"
         )
+    has_dtypes = hasattr(X, "__array__")
     if not issparse(X):
         # The messages of scikit-learn for these errors print the data.
         array = read_array(X, "X")
@@ -65,7 +66,7 @@ def read_input(
                 f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: X.reshape(-1, 1) for a single "
                 "column, X.reshape(1, -1) for a single row, or X[['column']] of a dataframe"
             )
-        X = array if isinstance(X, np.ndarray) or not hasattr(X, "__array__") else X
+        X = array if isinstance(X, np.ndarray) or not has_dtypes else X
     array = validate_data(
         estimator,
         X,
@@ -74,7 +75,7 @@ def read_input(
         ensure_all_finite=False,
         ensure_min_samples=least,
     )
-    return read_table(array)
+    return replace(read_table(array), has_dtypes=has_dtypes)
 
 
 def read_array(values: Any, name: str) -> NDArray[Any]:

@@ -56,9 +56,15 @@ def check_same_order(X: Any, column: Any, what: str) -> None:
         and not X.index.equals(column.index)
         and _hold_the_same(X.index, column.index)
     ):
+        problem = f"{what} has the labels of X in another order, and rows are read by position"
+        in_place = f"pass {what}.to_numpy() if its rows are in the order of X"
+        if not X.index.is_unique:
+            raise ValueError(
+                f"{problem}. Labels that occur twice do not say which row is which: {in_place}; otherwise give each "
+                "row a label of its own where both are made"
+            )
         raise ValueError(
-            f"{what} has the labels of X in another order, and rows are read by position: reindex it like X, by "
-            f"{what}.reindex(X.index), or pass {what}.to_numpy() if its rows are in the order of X"
+            f"{problem}: reindex it like X, by {what}.reindex(X.index), or {in_place}"
         )
 
 

@@ -82,7 +82,9 @@ class DPQuantileBinarizer(CentralTransformer):
     distribution of `thresholds_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
     of all columns, and their number is protected too: a missing value adds nothing, and a table without rows is
     answered. **The thresholds are private, the output of** `transform` **is not**: each of its rows is a function of
-    the input row, without noise. Privatise it in turn, as in the example, and the guarantees add.
+    the input row, without noise. Its dtype is not private, either: integers, or floats if a value is missing. Privatise
+    it in turn, as in the example, and the guarantees add; where values may be missing, declare None among the
+    categories, and the dtype of the reports does not depend on that.
 
     Each threshold is chosen by permute-and-flip [1]_ with epsilon / d for d columns, by the number of values by which a
     candidate fails to be the quantile. This number is at most t with probability at least ``1 - m e**(-t s)``, for m
@@ -228,7 +230,9 @@ class DPKBinsDiscretizer(CentralTransformer):
     distribution of `bin_edges_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
     of all columns, and their number is protected too: a missing value adds nothing, and a table without rows is
     answered. **The edges are private, the output of** `transform` **is not**: each of its rows is a function of the
-    input row, without noise.
+    input row, without noise. Its dtype is not private, either: bins are integers, or floats if a value is missing.
+    Where values may be missing, declare None to a local transformer that comes next, and the dtype of its reports does
+    not depend on that.
 
     Each of the k - 1 inner edges of d columns is chosen by permute-and-flip [1]_ with epsilon / (d (k - 1)), up to
     three bins. For four to eight bins the middle edge is chosen by the exponential mechanism, and the others in the

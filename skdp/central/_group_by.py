@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -435,11 +436,8 @@ class DPGroupBy(CentralStatistic):
 
 def _columns(table: Table, names: Sequence[Any]) -> Table:
     """Select some columns."""
-    return Table(
-        tuple(names),
-        tuple(table.columns[table.names.index(name)] for name in names),
-        table.native,
-    )
+    columns = tuple(table.columns[table.names.index(name)] for name in names)
+    return replace(table, names=tuple(names), columns=columns)
 
 
 def _sums(

@@ -135,7 +135,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta; the latter is
     Gaussian differential privacy. `fit` reads the values of all columns, and the number of rows is protected too: a
     table without rows is answered. **The output of** `transform` **is the rows themselves**, turned: no noise is added
-    to it, and it is as private as X. Not covered: an error shows that a value is missing.
+    to it, and it is as private as X. Not covered: a row without all of its values has no products of columns, so that a
+    missing value, or what is no number in a column of Python objects, is an error, which shows that there is such a
+    record. Fill in missing values before, by a public rule or by `DPSimpleImputer`.
 
     Values are integers on a grid between the bounds, in units of the root of the width of each column. An eighth of the
     budget is spent on noisy numbers of rows by their norm, twice, and on the mean of the rows, from which they are then

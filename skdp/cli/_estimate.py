@@ -32,7 +32,7 @@ from skdp.cli._transformers import (
     read_protocol_file,
 )
 from skdp.engines import estimate_file, tally_files
-from skdp.engines.files import said_by, source_at, tally_text, transformer_of
+from skdp.engines.files import said_by, source_at, tally_text, transformer_of, unsaid
 from skdp.local import NumericPerturber, ReportTransformer, check_carried
 from skdp.oracles import POSTPROCESSORS
 from skdp.privacy import PrivacyGuarantee, shuffled_guarantee
@@ -173,9 +173,7 @@ def _transformer(options: argparse.Namespace) -> Any:
     elif options.protocol is not None:
         name, found = options.protocol.name, _read_protocol(options.protocol)
     elif options.domain is None or options.epsilon is None:
-        raise ValueError(
-            f"{name} does not say how its reports were made: {_NEEDED} are needed"
-        )
+        raise ValueError(f"{unsaid(options.data)}: {_NEEDED} are needed")
     else:
         return make_transformer(options)
     for contradiction in _contradictions(options, found):

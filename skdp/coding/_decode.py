@@ -111,6 +111,9 @@ def _make_array(values: Sequence[Any], dtype: np.dtype[Any] | None) -> Decode:
 
 def _array_levels(values: Sequence[Any], dtype: np.dtype[Any] | None) -> NDArray[Any]:
     filled = [np.nan if value is None else value for value in values]
+    if dtype is not None and dtype.kind == "O" and _has_numbers_and_missing(values):
+        # pandas and NumPy infer it from the values: floats of numbers of which some are missing, objects of none.
+        dtype = np.dtype(float)
     if dtype is not None and dtype.kind in "US" and None not in values:
         return np.array(
             filled
@@ -140,6 +143,15 @@ def _array_levels(values: Sequence[Any], dtype: np.dtype[Any] | None) -> NDArray
     levels = np.empty(len(values), object)
     levels[:] = values
     return levels
+
+
+def _has_numbers_and_missing(values: Sequence[Any]) -> bool:
+    known = [value for value in values if value is not None]
+    numbers = all(
+        isinstance(value, int | float) and not isinstance(value, bool)
+        for value in known
+    )
+    return bool(known) and len(known) < len(values) and numbers
 
 
 def _make_pandas(values: Sequence[Any], dtype: Any) -> Decode:

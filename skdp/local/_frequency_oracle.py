@@ -7,7 +7,7 @@ from typing import Any
 
 from skdp.base import check_choice
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares
-from skdp.local.protocol import OracleProtocol
+from skdp.local.protocol import ReportProtocol
 from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle, names_with
 from skdp.privacy import PrivacyLedger, Shuffled
 from skdp.typing import HandleUnknown, ReportStrategy
@@ -16,55 +16,64 @@ from skdp.typing import HandleUnknown, ReportStrategy
 class FrequencyOracleEncoder(OracleEncoder):
     """Report each column by the oracle with the least error, or by one that is named.
 
-    Which oracle is best depends on epsilon and on the number of values only: the exact mean squared error of each is
-    known in closed form, for all data alike (for Hadamard response of several blocks, for uniform data). With a second
-    round of noise, it is the error of both rounds that decides.
+    >>> import pandas as pd
+    >>> from skdp import FrequencyOracleEncoder
+    >>> domain = {"sex": ["F", "M"], "zip": range(100_000)}
+    >>> people = {"sex": ["F", "M"], "zip": [10_001, 94_105]}
+    >>> encoder = FrequencyOracleEncoder(2.0, categories=domain).fit(pd.DataFrame(people))
+    >>> encoder.oracle_
+    ['randomized_response', 'local_hashing']
+
+    Which oracle is best depends on epsilon and on the number of values only: the exact
+    mean squared error of each is known in closed form, for all data alike (for Hadamard
+    response of several blocks, for uniform data). With a second round of noise, the
+    error of both rounds decides. The output columns are those of the oracle: the
+    position of the category for randomised response, bits for unary encoding and subset
+    selection, seed and bucket for hashing, function and index for the sketch, an index
+    for Hadamard response.
 
     Parameters
     ----------
     epsilon : float or Shuffled, default=1.0
-        Privacy loss of one record over all columns together; finite and > 0.
+        Privacy loss of one record over all columns together, > 0.
     oracle : str, default="auto"
-        ``"auto"``, or a name of `skdp.oracles.ORACLES`, such as ``"randomized_response"``, ``"subset_selection"``,
-        ``"optimized_unary_encoding"``, ``"local_hashing"``, ``"hadamard_response"`` or ``"count_mean_sketch"``.
+        ``"auto"``, or the name of an oracle, such as ``"randomized_response"``,
+        ``"subset_selection"``, ``"optimized_unary_encoding"``, ``"local_hashing"``,
+        ``"hadamard_response"`` or ``"count_mean_sketch"``.
     max_report_bytes : int or None, default=1024
-        With "auto", only oracles whose report of a column fits into this many bytes, bits packed, are considered; None
-        for no limit. The columns of the output are wider: a byte for each bit, eight for a seed.
+        With "auto", the most bytes of a report of a column, bits packed; None for no
+        limit. The columns of the output are wider: a byte a bit, eight for a seed.
     strategy, shares, categories, handle_unknown : optional
-        As for `RandomizedResponseEncoder`; under "sample" the columns that a record does not report hold zeros.
+        As for `RandomizedResponseEncoder`; under "sample" the columns that a record
+        does not report hold zeros.
     output : {"bits", "unbiased"}, default="bits"
-        ``"bits"``: the reports as they are, bits or not. ``"unbiased"``: a feature matrix with a column a category, as
-        for `UnaryEncodingTransformer`. It needs an oracle with a bit for each value, so "auto" considers subset
-        selection and unary encoding only; with sets of one value the former is randomised response.
+        ``"bits"``: the reports as they are, bits or not. ``"unbiased"``: features as of
+        `UnaryEncodingTransformer`, by an oracle with a bit for each value.
     memoize : bool, default=False
-        As for `RandomizedResponseEncoder`; every oracle can be memoised, subset selection at the least time. The oracle
-        is part of what permanent reports depend on: what changes the choice draws them again.
+        As for `RandomizedResponseEncoder` (where a column is hashed, read "buckets" for
+        "values"). What changes the choice of the oracle draws permanent reports again.
     secret_key : bytes, optional
         As for `RandomizedResponseEncoder`.
     instantaneous_epsilon : float, optional
-        As for `RandomizedResponseEncoder`. A second round is known for randomised response, unary encoding and local
-        hashing, so "auto" considers these only.
+        As for `RandomizedResponseEncoder`, by an oracle that has a second round:
+        randomised response, unary encoding and local hashing.
     ledger, random_state : optional
         As for `RandomizedResponseEncoder`.
 
     Attributes
     ----------
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises for one record.
+    domain_ : Domain
+        The declared values of each column.
     oracle_ : list of str
         The name of the oracle of each attribute.
+    oracles_ : tuple of FrequencyOracle
+        The oracle of each column, or of all ("joint").
     expected_error_ : list of float
-        For each attribute, the mean over its values of n times the variance of an estimated frequency. A count-mean
-        sketch adds up to n times ``oracles_[i].error_floor``, for its collisions; the standard errors of
-        `estimate_counts` have them.
-    guarantee_, instantaneous_guarantee_, domain_, categories_, oracles_, permanent_oracles_
-        As for `RandomizedResponseEncoder`.
-    n_features_in_, feature_names_in_
-        As for `RandomizedResponseEncoder`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, for a parameter out of range, a domain that does not fit, or an oracle that has no bits or no second
-        round where one is asked for.
+        For each attribute, the mean over its values of n times the variance of an
+        estimated frequency. A count-mean sketch adds up to n times
+        ``oracles_[i].error_floor``, for its collisions.
 
     See Also
     --------
@@ -72,22 +81,9 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** As for `RandomizedResponseEncoder`: local model, for each record, under replacement of its values in
-    the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``; each call of `transform` is a new release
-    unless it is memoised. Where a column is hashed, read "buckets" for "values" in repeated collection.
-
-    The output columns are those of the oracle: whole numbers (the position of the category) for randomised response,
-    bits for unary encoding and subset selection, seed and bucket for hashing, function and index for the sketch, an
-    index for Hadamard response.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import FrequencyOracleEncoder
-    >>> people = pd.DataFrame({"sex": ["F", "M"], "zip": [10_001, 94_105]})
-    >>> encoder = FrequencyOracleEncoder(2.0, categories={"sex": ["F", "M"], "zip": range(100_000)}).fit(people)
-    >>> encoder.oracle_
-    ['randomized_response', 'local_hashing']
+    **Privacy.** Local model: for each record, under replacement of its values in the
+    fitted columns. Each `transform` is a new release unless it is memoised. The guide
+    page "What all encoders share" explains the parameters and what is not covered.
     """
 
     _mechanism = "frequency oracle"
@@ -165,11 +161,10 @@ class FrequencyOracleEncoder(OracleEncoder):
     ) -> FrequencyOracle:
         return self._choose(k, epsilon, again)
 
-    def _set_fitted(self, protocol: OracleProtocol) -> None:
+    def _set_fitted(self, protocol: ReportProtocol) -> None:
         super()._set_fitted(protocol)
-        self.oracle_ = [
-            self._chosen[oracle] for oracle in protocol.permanent or protocol.oracles
-        ]
+        fields: Any = protocol.fields
+        self.oracle_ = [self._chosen[field.first_round] for field in fields]
         del self._chosen  # oracles are equal only if they are the same object
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]
 

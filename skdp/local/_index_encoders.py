@@ -12,26 +12,38 @@ from skdp.typing import HandleUnknown, ReportStrategy
 
 
 class HadamardResponseEncoder(OracleEncoder):
-    """Report one index for each column: the smallest reports, and counts of very many values in little time.
+    """Report one index a column: the smallest reports, and fast counts of many values.
 
-    The index supports half of the values of a block, as a row of a Hadamard matrix says ([1]_). The output has one
-    column of whole numbers for each column, of the same name.
+    >>> import pandas as pd
+    >>> from skdp import HadamardResponseEncoder
+    >>> visits = pd.DataFrame({"page": [7] * 6_000 + [8] * 4_000})
+    >>> encoder = HadamardResponseEncoder(2.0, categories={"page": range(1_000)})
+    >>> counts = encoder.estimate_counts(encoder.fit_transform(visits))
+
+    The index supports half of the values of a block, as a row of a Hadamard matrix
+    says ([1]_). The output has one column of whole numbers for each column, of the same
+    name. Counts of k values from n reports take time n + k log k.
 
     Parameters
     ----------
     epsilon : float or Shuffled, default=1.0
-        Privacy loss of one record over all columns together; finite and > 0.
+        Privacy loss of one record over all columns together, > 0.
     n_blocks : int, optional
         The number of blocks, a power of two; by default the best one.
     strategy, shares, categories, handle_unknown : optional
-        As for `RandomizedResponseEncoder`; under "sample" the columns that a record does not report hold zeros.
+        As for `RandomizedResponseEncoder`; under "sample" the columns that a record
+        does not report hold zeros.
     memoize, secret_key, ledger, random_state : optional
         As for `RandomizedResponseEncoder`.
 
     Attributes
     ----------
-    guarantee_, domain_, categories_, oracles_, permanent_oracles_, n_features_in_, feature_names_in_
-        As for `RandomizedResponseEncoder`.
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises for one record.
+    domain_ : Domain
+        The declared values of each column.
+    oracles_ : tuple of HadamardResponse
+        The mechanism of each column, or of all ("joint").
 
     See Also
     --------
@@ -39,23 +51,14 @@ class HadamardResponseEncoder(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** As for `RandomizedResponseEncoder`: local model, for each record, under replacement of its values in
-    the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``; each call of `transform` is a new release
-    unless it is memoised.
+    **Privacy.** Local model: for each record, under replacement of its values in the
+    fitted columns. Each `transform` is a new release unless it is memoised. The guide
+    page "What all encoders share" explains the parameters and what is not covered.
 
     References
     ----------
-    .. [1] J. Acharya, Z. Sun, H. Zhang (2019). Hadamard response: estimating distributions privately, efficiently, and
-       with little communication. AISTATS.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import HadamardResponseEncoder
-    >>> visits = pd.DataFrame({"page": [7] * 6_000 + [8] * 4_000})
-    >>> encoder = HadamardResponseEncoder(2.0, categories={"page": range(1_000)}, random_state=0)
-    >>> encoder.estimate_counts(encoder.fit_transform(visits)).nlargest(2, "count").index.tolist()
-    [7, 8]
+    .. [1] J. Acharya, Z. Sun, H. Zhang (2019). Hadamard response: estimating
+       distributions privately, efficiently, and with little communication. AISTATS.
     """
 
     _mechanism = "Hadamard response"
@@ -90,71 +93,66 @@ class HadamardResponseEncoder(OracleEncoder):
 
 
 class LocalHashingEncoder(OracleEncoder):
-    """Report a public seed and a randomised bucket: small reports for columns with very many values.
+    """Report a public seed and a random bucket: small reports if values are many.
 
-    Each report hashes the value into g buckets with a function of its own, and randomises the bucket ([1]_). The output
-    has two columns of whole numbers for each column, ``<column>_seed`` and ``<column>_bucket``.
+    >>> import pandas as pd
+    >>> from skdp import LocalHashingEncoder
+    >>> visits = pd.DataFrame({"page": [7] * 6_000 + [8] * 4_000})
+    >>> encoder = LocalHashingEncoder(2.0, categories={"page": range(1_000)})
+    >>> counts = encoder.estimate_counts(encoder.fit_transform(visits))
+
+    Each report hashes the value into g buckets by a function of its own, drawn without
+    looking at the value, and randomises the bucket ([1]_). The output has the columns
+    ``<column>_seed`` (public) and ``<column>_bucket``. Counts take n k hashes.
 
     Parameters
     ----------
     epsilon : float or Shuffled, default=1.0
-        Privacy loss of one record over all columns together; finite and > 0.
+        Privacy loss of one record over all columns together, > 0.
     n_buckets : int, optional
-        The number g of buckets; 2 is binary local hashing (BLH). By default the one with the least error: near
-        e^eps + 1 (optimised local hashing, OLH), where eps is `instantaneous_epsilon` if there are two rounds. All
-        permanent reports of a record, of any values, cost g times epsilon at most: with fewer buckets that
-        is less, and the error larger.
+        The number g of buckets; 2 is binary local hashing (BLH). By default the one
+        with the least error, near e^eps + 1 (OLH), where eps is `instantaneous_epsilon`
+        if there are two rounds.
     strategy, shares, categories, handle_unknown : optional
-        As for `RandomizedResponseEncoder`; under "sample" the columns that a record does not report hold zeros.
+        As for `RandomizedResponseEncoder`; under "sample" the columns that a record
+        does not report hold zeros.
     memoize : bool, default=False
-        As for `RandomizedResponseEncoder`; the seed is a function of key, record and column, and the permanent report
-        one of the bucket: values of a bucket share it ("LOLOHA", [2]_).
+        As for `RandomizedResponseEncoder`, with buckets for values: the seed is a
+        function of key, record and column, and the values of a bucket share a permanent
+        report ([2]_). All permanent reports of a record cost at most g times epsilon.
     secret_key : bytes, optional
         As for `RandomizedResponseEncoder`.
     instantaneous_epsilon : float, optional
-        As for `RandomizedResponseEncoder`: the bucket is randomised once more at each report. Both rounds together
-        have the error of one round with this epsilon.
+        As for `RandomizedResponseEncoder`: the bucket is randomised once more at each
+        report. Both rounds have the error of one round with this epsilon.
     ledger, random_state : optional
         As for `RandomizedResponseEncoder`.
 
     Attributes
     ----------
-    guarantee_, instantaneous_guarantee_, domain_, categories_, oracles_, permanent_oracles_
-        As for `RandomizedResponseEncoder`.
-    n_features_in_, feature_names_in_
-        As for `RandomizedResponseEncoder`.
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises for one record.
+    domain_ : Domain
+        The declared values of each column.
+    oracles_ : tuple of LocalHashing
+        The mechanism of each column, or of all ("joint").
 
     See Also
     --------
-    HadamardResponseEncoder : Small reports too, and counts in time n + k log k instead of n k, with a larger error.
+    HadamardResponseEncoder : Faster counts, with a larger error.
 
     Notes
     -----
-    **Privacy.** As for `RandomizedResponseEncoder`: local model, for each record, under replacement of its values in
-    the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``; each call of `transform` is a new release
-    unless it is memoised. For repeated collection read "buckets" for "values". The seed is drawn without looking at
-    the value and is public.
-
-    Estimating the counts of k values from n reports takes n k hashes.
+    **Privacy.** Local model: for each record, under replacement of its values in the
+    fitted columns. Each `transform` is a new release unless it is memoised. The guide
+    page "What all encoders share" explains the parameters and what is not covered.
 
     References
     ----------
-    .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols for frequency estimation.
-       USENIX Security.
-    .. [2] H. Arcolezi, C. Pinzón, C. Palamidessi, S. Gambs (2023). Frequency estimation of evolving data under local
+    .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
+       protocols for frequency estimation. USENIX Security.
+    .. [2] H. Arcolezi et al. (2023). Frequency estimation of evolving data under local
        differential privacy. EDBT.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import LocalHashingEncoder
-    >>> visits = pd.DataFrame({"page": [7] * 6_000 + [8] * 4_000})
-    >>> encoder = LocalHashingEncoder(2.0, categories={"page": range(1_000)}, random_state=0)
-    >>> reports = encoder.fit_transform(visits)
-    >>> reports.columns.tolist()
-    ['page_seed', 'page_bucket']
-    >>> encoder.estimate_counts(reports).nlargest(2, "count").index.tolist()
-    [7, 8]
     """
 
     _mechanism = "local hashing"

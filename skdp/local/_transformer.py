@@ -470,19 +470,26 @@ def _notes_of(X: Any) -> list[str | None]:
 
 
 def warn_of_reports(
-    notes: Iterable[str | None], transformer: ReportTransformer
+    notes: Iterable[str | None],
+    transformer: ReportTransformer,
+    sidecar: str | None = None,
 ) -> None:
-    """Warn of columns that are reports already, by the protocols that a table says."""
+    """Warn of columns that are reports already, by the protocols that a table says, or a file beside it."""
+    note = "the note of the table (skdp.protocol)"
+    removal = (
+        "remove it (`X.attrs.clear()` in pandas, `replace_schema_metadata` in pyarrow)"
+    )
+    if sidecar is not None:
+        note, removal = f"the note beside the table ({sidecar})", f"remove {sidecar}"
     for text in notes:
         reported = [] if text is None else _report_columns(text, transformer)
         again = [name for name in transformer.protocol_.columns if name in reported]
         if again:
             warnings.warn(
-                f"{', '.join(map(repr, again))}: the note of the table (skdp.protocol) says that these are reports, "
-                "and they are randomised a second time. What is estimated from the result are counts of the first "
-                "reports, noise included, and not of the true values, which the intervals do not cover. Estimate from "
-                "the first reports, or privatise the true table; if these are true values with an old note, remove it "
-                "(`X.attrs.clear()` in pandas, `replace_schema_metadata` in pyarrow)",
+                f"{', '.join(map(repr, again))}: {note} says that these are reports, and they are randomised a "
+                "second time. What is estimated from the result are counts of the first reports, noise "
+                "included, and not of the true values, which the intervals do not cover. Estimate from the first "
+                f"reports, or privatise the true table; if these are true values with an old note, {removal}",
                 UserWarning,
                 stacklevel=level_of_the_caller(),
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -64,6 +66,7 @@ def code_table(
         domain, ordered=declared_orders(table, domain), **options
     )
     check_decodable(public_template(table, domain), domain)
+    _check_widths(domain)
     others = {name: values[-1] for name, values in found.items()}
     cells = _cut(domain, fine_grid if synthesizer.bins == "private" else cells_within)
     codes = read_codes(table, cells, synthesizer.handle_unknown, others)
@@ -80,6 +83,17 @@ def _cut(domain: Domain, cut: Callable[[Interval], Interval]) -> Domain:
     if all(grid is domain[name] for name, grid in grids.items()):
         return domain
     return Domain({name: grids.get(name, domain[name]) for name in domain.columns})
+
+
+def _check_widths(domain: Domain) -> None:
+    """Refuse intervals whose width is no float."""
+    for name, values in _intervals(domain).items():
+        first, last = values.edges[0], values.edges[-1]
+        if isinstance(first, float) and not math.isfinite(last - first):
+            raise ValueError(
+                f"the declared interval of column {name!r} is wider than the largest float, {sys.float_info.max:.1e}: "
+                "declare closer ends"
+            )
 
 
 def _intervals(domain: Domain) -> dict[Any, Interval]:

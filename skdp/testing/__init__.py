@@ -1,6 +1,5 @@
 """Checks of contracts for estimators of any package: privatised rows, and statistics of a table."""
 
-from skdp.testing._carry_checks import check_form as check_form
 from skdp.testing._curator import check_curator
 from skdp.testing._curator import curator_checks as curator_checks
 from skdp.testing._privatizer import check_privatizer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,37 +13,9 @@ from numpy.typing import NDArray
 from skdp.frames import without_releases
 from skdp.testing._burdened_frames import burdened_frames, signs
 from skdp.testing._subject import Subject
-from skdp.testing._tools import columns_of, is_table, require, walk
+from skdp.testing._tools import is_table, require, walk
 
 _ROWS = 24
-
-
-def check_form(release: Callable[[Any], Any], X: pd.DataFrame) -> list[str]:
-    """Check that a release depends on the rows by its values only, and return the kinds of frames that it takes."""
-    # The distinct values of each column, in ascending order without the last one, and in descending order without the
-    # first one, as frames of every kind. Each has a secret beside its rows: in categories that do not occur, under
-    # missing values, in metadata, in the rows of a larger frame of which it is a slice.
-    values = {
-        name: list(dict.fromkeys(column)) for name, column in columns_of(X).items()
-    }
-    tried = compare_forms(lambda _, table: release(table), opposite_frames(values))
-    require(tried, "the release refuses frames of every kind")
-    return tried
-
-
-def compare_forms(
-    release: Callable[[str, Any], Any], frames: Iterable[tuple[str, Any, Any]]
-) -> list[str]:
-    """Compare the releases of two tables of every kind."""
-    tried = []
-    for kind, *tables in frames:
-        try:
-            released = [release(kind, table) for table in tables]
-        except (TypeError, ValueError):
-            continue
-        tried.append(kind)
-        require_same_form(kind, tables, released)
-    return tried
 
 
 def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None:

@@ -81,7 +81,7 @@ def check_curator(estimator: BaseEstimator, X: pd.DataFrame) -> None:
     nothing is released; mistakes cost nothing and show no value; tables of no rows and of one row are accepted; copies
     and fits draw fresh random bits, and a seed repeats them; the fitted estimator contains nothing of the table, and
     nothing in it or its warnings follows from the rows without noise; noise of the samplers of `skdp.randomness` covers
-    what a row changes (`check_sensitivity`); samples carry over nothing but values (`check_form`); all kinds of frames,
+    what a row changes (`check_sensitivity`); samples carry over nothing but values; all kinds of frames,
     dtypes of the same values, and row labels give the same result; lazy frames are refused; and a failed fit leaves an
     earlier one unchanged.
 

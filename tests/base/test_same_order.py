@@ -69,6 +69,17 @@ def test_synthesis(kind, what):
     fit(X, **columns)
 
 
+def test_labels_that_occur_twice_are_not_to_be_reindexed():
+    """The advice was `reindex`, which pandas refuses there."""
+    rows = X.set_axis([f"row {number // 2}" for number in range(20)])
+    ledger = PrivacyLedger(epsilon=1e4, delta=0.5)
+    persons = PERSONS.set_axis(rows.index)[::-1]
+    with pytest.raises(ValueError, match=r"Labels that occur twice do not say which row is which") as caught:
+        synthesizer(ledger).fit(rows.assign(y=Y.to_numpy()), groups=persons)
+    assert "reindex" not in str(caught.value)
+    assert len(ledger.report()) == 0
+
+
 def test_record_ids():
     ledger = PrivacyLedger(epsilon=1e4, delta=0.5)
     encoder = RandomizedResponseEncoder(

@@ -40,7 +40,7 @@ EVERY = {
 }
 FREE = "DPOneHotEncoder"
 """Of declared categories, nothing is released."""
-NUMERIC = [*(name for name, (_, X) in EVERY.items() if X is NUMBERS), "DPGroupBy"]
+NUMERIC = [name for name, (model, X) in EVERY.items() if X is NUMBERS and hasattr(model, "bounds")] + ["DPGroupBy"]
 WITH_GAPS = [name for name in NUMERIC if EVERY[name][0].__sklearn_tags__().input_tags.allow_nan]
 
 

@@ -1,4 +1,4 @@
-"""Linear and logistic regression: what is learnt, with little noise and with much; and targets of large tables."""
+"""Linear and logistic regression: what is learnt, with little noise and with much."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from skdp import (
     DPLogisticRegression,
     DPRidge,
     PrivacyLeakWarning,
-    PrivacyLedger,
 )
 from skdp.privacy import Mu
 from tests.conftest import each
@@ -165,47 +164,6 @@ def test_classes_that_are_read_are_warned_of():
     with pytest.warns(PrivacyLeakWarning, match="classes="):
         model = DPLogisticRegression(bounds=(-4, 4), random_state=0).fit(POINTS, LABELS)
     assert (model.coef_ == DPLogisticRegression(**LABELLED, random_state=0).fit(POINTS, LABELS).coef_).all()
-
-
-NAMES = ["a", "b", "c"]
-X = pd.DataFrame(rng.normal(size=(1_200, 3)).clip(-3, 3), columns=NAMES)
-NUMBER = pd.Series(X.to_numpy() @ [1.0, -2.0, 0.0] + rng.normal(size=1_200), name="y")
-CLASS = pd.Series((NUMBER > 0).map({True: "ill", False: "fine"}), name="y")
-REGRESSION = {"bounds": (-3, 3), "target_bounds": (-9, 9), "random_state": 0}
-CLASSES = {"bounds": (-3, 3), "classes": ["ill", "fine"], "random_state": 0}
-MODELS = [
-    (DPLinearRegression(2.0, **REGRESSION), NUMBER),
-    (DPRidge(2.0, delta=1e-6, **REGRESSION), NUMBER),
-    (DPLogisticRegression(2.0, max_iter=3, **CLASSES), CLASS),
-]
-
-
-class TestLargeTables:
-    @each(
-        "model frame y error message",
-        [
-            (0, X.assign(y=NUMBER), None, ValueError, "requires y"),
-            (0, X.assign(y=NUMBER), NUMBER, TypeError, "y must be the name of a column of X, as X is a large table"),
-            (0, X.assign(y=NUMBER), "z", ValueError, "y must be the name of a column of X, got 'z'"),
-            (0, X[["a"]], "a", ValueError, "X has no column beside 'a', which is y"),
-            (0, X.assign(y=NUMBER.mask(NUMBER > 3)), "y", ValueError, "column 'y' holds a missing value"),
-            (2, X.assign(y=CLASS.mask(NUMBER > 3)), "y", ValueError, "y holds a missing value, or one that classes"),
-            (2, X.assign(y=CLASS, b=X["b"].mask(NUMBER > 3)), "y", ValueError, "column 'b' holds a missing value"),
-        ],
-    )
-    def test_mistakes_cost_nothing(self, model, frame, y, error, message):
-        ledger = PrivacyLedger(epsilon=10, delta=1e-3)
-        with pytest.raises(error, match=message):
-            MODELS[model][0].set_params(ledger=ledger).fit(pl.from_pandas(frame).lazy(), y)
-        assert ledger.spent == (0, 0)
-
-    def test_classes_are_declared(self):
-        frame = pl.from_pandas(X.assign(y=CLASS))
-        with pytest.raises(ValueError, match=r"the categories of 'y' must be declared: .* set classes="):
-            DPLogisticRegression(bounds=(-3, 3)).fit(frame.lazy(), "y")
-        by_dtype = frame.with_columns(pl.col("y").cast(pl.Enum(["ill", "fine"])))
-        model = DPLogisticRegression(bounds=(-3, 3), max_iter=3, random_state=0).fit(by_dtype.lazy(), "y")
-        assert model.classes_.tolist() == ["fine", "ill"]
 
 
 class Telling:

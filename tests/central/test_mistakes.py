@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.feature_selection import SelectorMixin
 
 import skdp.engines
-from skdp import DPHistogram, Interval, PrivacyLedger
+from skdp import DPHistogram, PrivacyLedger
 from skdp.privacy import Rho
 from tests.central.estimators import EVERY, FREE, NUMBERS, NUMERIC, VALUES, WORDS, Y, fitted, made, whole
 from tests.conftest import each
@@ -288,11 +288,3 @@ def test_lazy_tables_where_rows_are_read(name):
             given = (make(X), Y) if method == "score" else (make(X),)
             with pytest.raises(TypeError, match=rf"^lazy frames \(_?{library}\) are not read here.*collect the frame"):
                 getattr(model, method)(*given)
-
-
-def test_an_object_among_the_numbers_of_an_interval_is_undeclared():
-    table = pd.DataFrame({"a": pd.Series([0.2, "hush", None], dtype=object)})
-    counts = (
-        DPHistogram(50.0, domain=Interval(0, 1, bins=2), handle_unknown="ignore", random_state=0).fit(table).counts_
-    )
-    assert counts.tolist() == [1, 0]

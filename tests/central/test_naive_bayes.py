@@ -78,9 +78,3 @@ class TestAccuracy:
         far = pd.DataFrame({"age": [100.0, 1e9], "size": [0.0, 0.0]})
         found = gaussian().fit(NUMBERS, ILL).predict_proba(far)
         assert (found[0] == found[1]).all()  # clipped
-
-
-def test_a_person_counts_once_in_a_class():
-    who = np.where(ILL == "yes", 0, np.arange(N) + 1)
-    assert gaussian(1e5).fit(NUMBERS, ILL, groups=who).class_count_[1] == pytest.approx(1, abs=0.1)
-    assert categorical(1e5).fit(WORDS, ILL, groups=who).class_count_[1] == pytest.approx(1, abs=0.1)

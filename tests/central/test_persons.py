@@ -19,10 +19,6 @@ from skdp.central.statistics import GRID, choose, integer_noise, joint_noise
 from skdp.privacy import Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource
 
-BOUNDS = (0, 100)
-ROWS = pd.DataFrame({"a": [1.0, 2.0] * 40, "b": [2.0, 1.0, 1.0, 2.0] * 20})
-WHO = np.repeat(np.arange(20), 4)
-
 
 class TestNoise:
     @pytest.mark.parametrize("given", [0.5, Rho(0.2, delta=1e-6), Mu(0.4, delta=1e-6)])

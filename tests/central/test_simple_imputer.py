@@ -12,11 +12,6 @@ from skdp import DPSimpleImputer, Interval
 from tests.conftest import each
 
 NUMERIC = ["mean", "median"]
-KINDS = [
-    {"strategy": "mean", "bounds": (0, 100)},
-    {"strategy": "median", "bounds": (0, 100)},
-    {"strategy": "most_frequent", "categories": Interval(0, 100, bins=101)},
-]
 
 
 def table(n, seed=0):
@@ -28,26 +23,6 @@ def table(n, seed=0):
 
 
 class TestMostFrequent:
-    def test_frames_of_every_kind(self, make_frame, values_of):
-        data = {
-            "job": ["nurse", None, "smith", "nurse"] * 30,
-            "kids": [2, 2, None, 1] * 30,
-            "tall": [None, True, False, True] * 30,
-        }
-        categories = {"job": ["nurse", "smith"], "kids": [1, 2], "tall": [False, True]}
-        frame = make_frame(data, categories)
-        imputer = DPSimpleImputer(90.0, strategy="most_frequent", categories=categories)
-        out = imputer.fit_transform(frame)
-        assert imputer.statistics_.tolist() == ["nurse", 2, True]
-        assert type(out) is type(frame)
-        for name, filled in zip(data, imputer.statistics_, strict=True):
-            assert values_of(out, name) == [filled if value is None else value for value in data[name]]
-        if isinstance(frame, pd.DataFrame):
-            assert out.dtypes.tolist() == frame.dtypes.tolist()
-        elif isinstance(frame, pl.DataFrame):
-            assert out.schema == frame.schema
-        assert imputer.get_feature_names_out().tolist() == ["job", "kids", "tall"]
-
     def test_missing_is_never_the_most_frequent(self):
         frame = pd.DataFrame({"a": ["x", None, None, None]})
         imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories={"a": [None, "x"]})
@@ -82,6 +57,7 @@ class TestMostFrequent:
         (pl.Series(["x", None], dtype=pl.Enum(["x"])), "z", ["x", "z"], "String"),
         (pl.Series(["x", None], dtype=pl.Categorical), "z", ["x", "z"], "Categorical"),
         (pl.Series([1, None]), 1.5, [1.0, 1.5], "Float64"),
+        (pl.Series([False, None]), True, [False, True], "Boolean"),
         (pl.Series([1.0, None, math.nan]), 2.0, [1.0, 2.0, 2.0], "Float64"),
         (pl.Series([None, None]), "x", ["x", "x"], "String"),
         (pa.chunked_array([pa.array(["x", None]).dictionary_encode()]), "z", ["x", "z"], "dictionary"),

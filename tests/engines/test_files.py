@@ -268,13 +268,13 @@ def test_a_stopped_run_is_not_taken_for_a_new_one_nor_a_new_one_for_a_stopped_on
     assert ledger.spent.epsilon == 0
 
 
-def test_all_else_must_be_as_it_was(people, source, target, tmp_path):
+def test_all_else_must_be_as_it_was(people, source, target, tmp_path, monkeypatch):
     folder = stop(source, target, encoder())
     other = {"color": ["red", "blue", "green", "unused", None], "size": [0, 1, 2, 3]}
     others = {
-        "another transformer": {"transformer": encoder(epsilon=1.5)},
+        "another transformer:": {"transformer": encoder(epsilon=1.5)},
+        "another transformer: .*": {"transformer": encoder(categories=other)},
         "another seed": {"transformer": encoder(random_state=1)},
-        "another domain": {"transformer": encoder(categories=other)},
         "another ledger": {"transformer": encoder(ledger=PrivacyLedger(tmp_path / "ledger", epsilon=1))},
         "another list of kept columns": {"keep": ["number"]},
     }
@@ -283,6 +283,10 @@ def test_all_else_must_be_as_it_was(people, source, target, tmp_path):
         with pytest.raises(ValueError, match=text):
             privatize_file(source, target, **{"transformer": encoder()} | options, resume=True)
     assert PrivacyLedger(tmp_path / "ledger").spent.epsilon == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("skdp.engines.files._privatize.version", lambda package: "0.0.1")
+        with pytest.raises(ValueError, match="another version of skdp"):
+            privatize_file(source, target, encoder(), resume=True)
     write(people.slice(1), source)
     with pytest.raises(ValueError, match="another input file"):
         privatize_file(source, target, encoder(), resume=True)

@@ -1,15 +1,19 @@
 """From a private file to a synthetic one: the same fit as in memory, a batch at a time, and whole or not at all."""
 
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from skdp import DPMarginalSynthesizer, PrivacyLedger
+from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.engines import synthesize_file
+from skdp.engines.files import sample_file
 from tests.base import test_table_file
 from tests.conftest import often
 from tests.engines.tables import FORMATS, SURVEY, read, survey, write
@@ -105,8 +109,33 @@ class TestText:
             self.run(test_table_file.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
             frame = {"parquet": pd.read_parquet, "feather": pd.read_feather}[form](target)
             dtypes.append(frame.dtypes.astype(str).to_dict())
-        expected = {"age": "Int64", "height": "float64", "grade": "Int64", "score": "float64", "left": "boolean"}
+        expected = {"age": "int64", "height": "float64", "grade": "Int64", "score": "float64", "left": "boolean"}
         assert dtypes == [expected | {"word": str(pd.Series(["a"]).dtype)}] * 4
+
+    @pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
+    @pytest.mark.parametrize("missing", [False, True])
+    def test_rows_of_a_saved_model_have_the_dtypes_of_the_first_ones(self, missing, form, tmp_path):
+        gaps = [None] if missing else []
+        domain = {
+            "age": Interval(0, 100, bins=4, missing=missing),
+            "grade": [1, 2, *gaps],
+            "left": [True, False, *gaps],
+            "day": [date(2026, 1, 1), date(2026, 1, 2), *gaps],
+            "word": ["x", "y", *gaps],
+        }
+        table = pa.table({"age": [30], "grade": [1], "left": [True], "day": [date(2026, 1, 1)], "word": ["x"]})
+        source = tmp_path / f"in.{form}"
+        writers = {"csv": csv.write_csv, "parquet": pq.write_table, "arrow": feather.write_feather}
+        writers[form](table.take([0] * 40), source)
+        synthesizer = DPMarginalSynthesizer(1.0, domain=domain, random_state=0, marginals="independent")
+        first, model, again = tmp_path / "first.parquet", tmp_path / "model.zip", tmp_path / "again.parquet"
+        synthesize_file(source, first, synthesizer, save=model, n_samples=4)
+        sample_file(DPMarginalSynthesizer.load(model), again, n_samples=8)
+        assert pq.read_schema(first).equals(pq.read_schema(again), check_metadata=True)
+        made = pd.read_parquet(again).dtypes.astype(str).to_dict()
+        assert made == pd.read_parquet(first).dtypes.astype(str).to_dict()
+        assert (made["age"], made["left"]) == (("Int64", "boolean") if missing else ("int64", "bool"))
+        assert (made["grade"], made["day"]) == ("Int64" if missing else "int64", "date32[day][pyarrow]")
 
     def test_numbers_are_clipped_and_text_is_not(self, tmp_path):
         source = test_table_file.write(tmp_path / "in.csv", [self.ROW | {"age": "1e300"}] * 100)

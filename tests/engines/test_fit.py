@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow.compute import field
 
-from skdp import BudgetExceeded, DPHistogram, DPMarginalSynthesizer, DPMean, PrivacyLedger
+from skdp import DPHistogram, DPMarginalSynthesizer, DPMean, PrivacyLedger
 from skdp.frames import open_large, read_table
 from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
 from tests.engines.tables import SURVEY, survey
@@ -94,14 +94,6 @@ def test_counts_are_those_of_the_codes(lazy_engine, table, policy):
         np.testing.assert_array_equal(one, other, err_msg=str(clique))
 
 
-def test_the_ledger_is_charged_once(lazy_engine, rows):
-    ledger = PrivacyLedger(epsilon=60.0, delta=1e-6)
-    fitted = synthesizer(ledger=ledger).fit(lazy_engine.frame(rows))
-    assert ledger.spent.epsilon == fitted.guarantee_.epsilon
-    with pytest.raises(BudgetExceeded):
-        synthesizer(ledger=ledger).fit(lazy_engine.frame(rows))
-
-
 def test_nothing_of_the_table_stays(lazy_engine, rows):
     word = "a-private-word"
     table = rows.set_column(0, "color", pa.array(["red"] * (N - 1) + [word]))
@@ -173,11 +165,6 @@ class TestPersons:
             kept = kept_rows(lazy_engine, table, 1, seed)[1]["answer"].astype(str)
             assert len(kept) == n
             assert abs((kept == str(answers[0])).sum() - n / 2) < 100
-
-    def test_rows_without_a_person_are_refused(self, lazy_engine, visits):
-        table = visits.set_column(6, "person", pa.array(["p1"] * (N - 1) + [None]))
-        with pytest.raises(ValueError, match="groups holds a missing value"):
-            synthesizer().fit(lazy_engine.frame(table), groups="person")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from skdp import (
     DPCategoricalNB,
@@ -25,6 +27,7 @@ from skdp import (
     PrivacyLedger,
 )
 from skdp.privacy import Mu
+from tests.conftest import each
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.normal(size=(1_200, 3)).clip(-3, 3), columns=["a", "b", "c"])
@@ -137,12 +140,6 @@ def test_the_most_frequent_value(lazy_engine):
     params = {"categories": {"color": ["red", "green", "blue"], "size": ["s", "m"]}, "random_state": 0}
     imputer = DPSimpleImputer(5.0, strategy="most_frequent", **params).fit(lazy_engine.frame(rows))
     assert imputer.statistics_.tolist() == ["red", "s"]
-    ledger = PrivacyLedger(epsilon=10)
-    with pytest.raises(ValueError, match=r"column 'color' holds a value outside the declared categories"):
-        DPSimpleImputer(strategy="most_frequent", categories={"color": ["red"], "size": ["s", "m"]}, ledger=ledger).fit(
-            lazy_engine.frame(rows)
-        )
-    assert ledger.spent.epsilon == 0
 
 
 def test_missing_values_are_refused_and_cost_nothing(lazy_engine):
@@ -152,3 +149,31 @@ def test_missing_values_are_refused_and_cost_nothing(lazy_engine):
     with pytest.raises(TypeError, match="column 'age'"):
         DPMean(bounds=(0, 1), ledger=ledger).fit(lazy_engine.frame(pa.table({"age": ["old", "young"]})))
     assert ledger.spent.epsilon == 0
+
+
+@each(
+    "model frame y error message",
+    [
+        ("linear", X.assign(y=NUMBER), None, ValueError, "requires y"),
+        ("linear", X.assign(y=NUMBER), NUMBER, TypeError, "y must be the name of a column of X, as X is a large table"),
+        ("linear", X.assign(y=NUMBER), "z", ValueError, "y must be the name of a column of X, got 'z'"),
+        ("linear", X[["a"]], "a", ValueError, "X has no column beside 'a', which is y"),
+        ("linear", X.assign(y=NUMBER.mask(NUMBER > 3)), "y", ValueError, "column 'y' holds a missing value"),
+        ("logistic", X.assign(y=CLASS.mask(NUMBER > 3)), "y", ValueError, "y holds a missing value, or one that"),
+        ("logistic", X.assign(y=CLASS, b=X["b"].mask(NUMBER > 3)), "y", ValueError, "column 'b' holds a missing value"),
+    ],
+)
+def test_targets_that_do_not_fit_cost_nothing(model, frame, y, error, message):
+    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
+    with pytest.raises(error, match=message):
+        clone(MODELS[model][0]).set_params(ledger=ledger).fit(pl.from_pandas(frame).lazy(), y)
+    assert ledger.spent == (0, 0)
+
+
+def test_classes_are_declared():
+    frame = pl.from_pandas(X.assign(y=CLASS))
+    with pytest.raises(ValueError, match=r"the categories of 'y' must be declared: .* set classes="):
+        DPLogisticRegression(bounds=(-3, 3)).fit(frame.lazy(), "y")
+    by_dtype = frame.with_columns(pl.col("y").cast(pl.Enum(["ill", "fine"])))
+    model = DPLogisticRegression(bounds=(-3, 3), max_iter=3, random_state=0).fit(by_dtype.lazy(), "y")
+    assert model.classes_.tolist() == ["fine", "ill"]

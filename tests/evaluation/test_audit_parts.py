@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy.stats import binom
 
 from skdp import HeavyHitters, LocalHashingEncoder, NumericPerturber, RandomizedResponseEncoder, RapporEncoder
 from skdp.evaluation.audits import audited_transformers, clopper_pearson
-from skdp.evaluation.audits._audit import exact_epsilon, worst_ratio
+from skdp.evaluation.audits._audit import exact_epsilon
 from skdp.evaluation.audits._calls import Audited, kept_by
 from skdp.evaluation.audits._neighbours import in_library, make_records
 from skdp.evaluation.audits._outputs import FORM, hash_cells, raised, read_call, read_rows
@@ -66,12 +65,6 @@ class TestBound:
 
 
 class TestExactValue:
-    def test_it_is_the_largest_ratio(self):
-        half = Fraction(1, 2)
-        assert worst_ratio([[half, half], [half, half]]) == 1
-        assert worst_ratio([[1 - half / 2, half / 2, 0], [half, half, 0]]) == 2
-        assert worst_ratio([[Fraction(1), Fraction(0)], [half, half]]) is None
-
     def test_it_is_the_achieved_epsilon(self):
         rows = pd.DataFrame({"a": [0, 1], "b": [0, 1]})
         for k in (2, 5):

@@ -10,19 +10,10 @@ from matplotlib import pyplot as plt
 
 from skdp import Domain, Interval
 from skdp.evaluation import MarginalDisplay
-from skdp.metrics import marginal_error, marginal_table, value_errors
+from skdp.metrics import marginal_error, marginal_table
 from tests.conftest import each, few_kinds
+from tests.metrics.test_marginals import REAL, SYNTHETIC
 
-REAL = {
-    "sex": ["F", "M", "M", None, "F", "M", "F"],
-    "age": [20, 30, None, 40, 40, 20, 50],
-    "smokes": [True, False, True, False, False, True, True],
-}
-SYNTHETIC = {
-    "sex": ["F", "F", "M", None, "X"],
-    "age": [20, 60, None, None, 40],
-    "smokes": [True, True, True, False, False],
-}
 DOMAIN = {"age": Interval(edges=[20, 35, 50])}
 
 
@@ -73,17 +64,6 @@ def test_two_columns_are_two_heat_maps_of_one_scale():
     assert ticks(display.axes_[0].xaxis) == ["[20, 35)", "[35, 50]", "missing", "outside the domain"]
     assert ticks(display.axes_[0].yaxis) == ["F", "M", "X", "missing"]
     assert len(display.figure_.axes) == 3  # the third is the colour bar
-
-
-def test_titles_state_the_distances():
-    real, synthetic = pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC)
-    display = MarginalDisplay.from_tables(real, synthetic, [("sex", "smokes"), "age"], domain=DOMAIN)
-    one = marginal_error(real, synthetic, workload=[("age",)], domain=DOMAIN)
-    two = marginal_error(real, synthetic, workload=[("sex", "smokes")])
-    assert display.errors == pytest.approx({("sex", "smokes"): two, ("age",): one})
-    titles = [axes.get_title(loc="left") for axes in display.axes_]
-    within = value_errors(real, synthetic, columns=["age"], domain=DOMAIN)["distance"][0]
-    assert titles == [f"age, TVD {one:.3f}, values {within:.3f}", "real", f"synthetic, TVD {two:.3f}"]
 
 
 def test_rare_values_of_text_are_drawn_as_one():

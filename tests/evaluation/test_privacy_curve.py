@@ -40,6 +40,7 @@ from skdp import (
     RapporEncoder,
     SyntheticResampler,
     UnaryEncodingTransformer,
+    WeakGuaranteeWarning,
 )
 from skdp.central import DPStandardScaler
 from skdp.evaluation import privacy_curve
@@ -197,6 +198,23 @@ class TestScores:
             curve(scoring={"precision": _with_never, "again": _with_never}, data=table())
         (warning,) = without_weak(caught)
         assert warning.filename == __file__
+
+    @pytest.mark.parametrize("encoder", [RandomizedResponseEncoder, UnaryEncodingTransformer])
+    def test_an_epsilon_that_nobody_chose_is_no_weak_guarantee(self, encoder):
+        estimator = make_pipeline(
+            encoder(categories=DOMAIN), OneHotEncoder(handle_unknown="ignore"), LogisticRegression()
+        )
+        X, y = table()
+        name = f"{encoder.__name__.lower()}__epsilon"
+        X = X[["group", "kind"]]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            privacy_curve(estimator, X, y, param_name=name, epsilons=[1.0], cv=2)
+        with pytest.warns(WeakGuaranteeWarning, match="epsilon = 30 is above 10"):
+            privacy_curve(estimator, X, y, param_name=name, epsilons=[30.0], cv=2)
+        weak = clone(estimator).set_params(**{name: 30.0})
+        with pytest.warns(WeakGuaranteeWarning, match="epsilon = 30 is above 10"):
+            privacy_curve(estimator, X, y, param_name=name, epsilons=[1.0], cv=2, baseline=weak)
 
     def test_a_frame_of_any_kind(self):
         X, y = table()

@@ -12,7 +12,6 @@ import pytest
 from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize
 from skdp.local import OnFitOnly, PosteriorFeatures, ReportTransformer
-from skdp.metrics import debiased_fairness
 from tests.conftest import each
 
 KEY, RELEASES = "skdp.protocol", "skdp.releases"
@@ -40,13 +39,6 @@ def test_frames_and_tables_say_their_protocol():
     assert protocol_of(released.to_pandas()) == one.to_json()
     assert ReportTransformer.from_json(one.transform(PEOPLE).attrs[KEY]).tally(one.transform(PEOPLE)).n_reports == 100
     assert OnFitOnly(encoder()).fit(PEOPLE).transform(PEOPLE).attrs == {}  # true rows
-
-
-def test_the_notes_of_the_true_rows_are_not_carried():
-    noted = PEOPLE.copy()
-    noted.attrs = {"note": "a secret", KEY: "of an earlier release"}
-    one = encoder()
-    assert protocol_of(one.transform(noted)) == one.to_json()
 
 
 def test_it_survives_what_pandas_does(tmp_path):
@@ -116,13 +108,6 @@ def test_posterior_features_learn_from_their_own_reports_only():
     reports = encoder(3.0).transform(PEOPLE)
     with pytest.raises(ValueError, match="two protocols are never added"):
         PosteriorFeatures(encoder(), privatize=False).fit(reports)
-
-
-def test_metrics_read_their_own_reports_only():
-    with pytest.raises(ValueError, match="two protocols are never added"):
-        debiased_fairness(
-            [0, 1] * 50, [0, 1] * 50, encoder(3.0).transform(PEOPLE), encoder(), privileged="f", positive_label=1
-        )
 
 
 def test_numbers_and_filters_are_refused_too():

@@ -37,7 +37,7 @@ from skdp import (
 )
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
-from skdp.local.memo import Memo, NumericMemo
+from skdp.local.memo import Memo
 from skdp.oracles import Optimal
 from tests.conftest import counted_draws, each
 
@@ -312,13 +312,6 @@ class TestSecondRound:
         seeded = make(kind, instantaneous_epsilon=0.5, random_state=3)
         assert same(*(seeded.fit_transform(ROWS, record_id=IDS) for _ in range(2)))
 
-    def test_single_reports_follow_the_composed_channel(self):
-        rows = pd.DataFrame({"x": ["b"] * 6_000})
-        encoder = make(categories={"x": DOMAIN["x"]}, instantaneous_epsilon=1.0, random_state=0).fit(rows)
-        seen = Counter(encoder.transform(rows, record_id=list(range(6_000)))["x"])
-        expected = np.array(encoder.channel()[0][1], float) * 6_000
-        assert chisquare([seen[value] for value in DOMAIN["x"]], expected).pvalue > FALSE_ALARM
-
 
 @pytest.mark.parametrize("buckets", [2, 3, None])
 def test_no_record_has_more_permanent_reports_than_buckets(buckets):
@@ -382,8 +375,7 @@ class TestPromises:
         for _ in range(2):
             fitted.transform(rows, record_id=IDS)
         assert ledger.spent[0] == pytest.approx(4.0)
-        for memo in (Memo, NumericMemo):
-            monkeypatch.setattr(memo, "report", lambda *of: pytest.fail("a report was computed"))
+        monkeypatch.setattr(Memo, "draws", lambda *of: pytest.fail("a report was computed"))
         with counted_draws() as drawn, pytest.raises(BudgetExceeded):
             fitted.transform(rows, record_id=IDS)
         assert drawn == [0]

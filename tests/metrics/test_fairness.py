@@ -71,13 +71,6 @@ def aif360_values(frame, privileged="Male", positive_label=1):
     ]
 
 
-def test_the_values_are_aif360s_and_those_of_the_confusion_counts():
-    frame = rows(Female=UNPRIVILEGED, Male=PRIVILEGED)
-    # 40 of 100 against 65 of 100; 30 of 50 against 60 of 75; 10 of 50 against 5 of 25.
-    assert values(frame)[:4] == pytest.approx([-0.25, 40 / 65, -0.2, -0.1])
-    assert values(frame) == pytest.approx(aif360_values(frame), rel=1e-12)
-
-
 some_cells = st.fixed_dictionaries({(y, p): st.integers(0, 9) for y in (0, 1) for p in (0, 1)})
 
 
@@ -128,15 +121,6 @@ def fairlearn_values(frame):
     pairs = pd.concat([table.difference(), table.ratio()], axis=1).loc[RATES].to_numpy()
     worst = [pairs[1:, 0].max(), pairs[1:, 1].min()]
     return np.array([*pairs.ravel(), *worst])
-
-
-def test_the_worse_of_a_ratio_and_0_of_0_is_unknown():
-    """As the notes say: fairlearn's is the other one, if the false positive rates are all 0."""
-    frame = rows(Female={(1, 1): 3, (1, 0): 1, (0, 0): 2}, Male={(1, 1): 4, (0, 0): 2})
-    theirs = fairlearn_metrics.equalized_odds_ratio(frame["true"], frame["predicted"], sensitive_features=frame["sex"])
-    assert theirs == 0.75
-    with pytest.warns(UndefinedMetricWarning, match="undefined: false_positive_rate_ratio; equalized_odds_ratio"):
-        assert np.isnan(by_group(frame)[-1])
 
 
 def test_each_group_has_its_rates_and_is_compared_with_the_privileged():
@@ -227,24 +211,13 @@ def test_every_interval_holds_its_value_and_possible_values_only(parts, level):
     assert (known["value"] <= known["upper"] + 1e-12).all()
     assert known[["lower", "upper"]].notna().all(axis=None)
     unknown = table[table["value"].isna()]
-    assert (unknown["upper"] - unknown["lower"] >= 1).all()  # all that is possible
+    # All that is possible; of the mean of two differences, one may be known.
+    least = np.where(unknown["metric"].str.startswith("average"), 0.5, 1)
+    assert (unknown["upper"] - unknown["lower"] >= least).all()
     bounded = table[~table["metric"].isin(["disparate_impact", "theil_index"])]
     assert bounded[["lower", "upper"]].abs().max(axis=None) <= 1 + 1e-12
     between = table["metric"].isin([*BETWEEN, *ODDS])
     assert table.loc[between, "std_error"].isna().all()
-
-
-def test_the_table_says_what_it_shows():
-    table = report(rows(Female=UNPRIVILEGED, Male=PRIVILEGED))
-    assert table.columns.tolist() == ["metric", "definition", "group", "value"]
-    assert table["metric"].tolist() == [*np.repeat(RATES, 2), *METRICS]
-    assert table["group"].tolist() == ["unprivileged", "privileged"] * 3 + [None] * 5
-    assert table.attrs["labels"]["statistical_parity_difference"] == "statistical parity difference"
-    assert set(table.attrs["labels"]) == set(table["metric"])
-    assert table["value"].dtype == float
-    assert "difference = unprivileged − privileged" in table.attrs["convention"]
-    for metric, definition in zip(table["metric"], table["definition"], strict=True):
-        assert ("difference" in metric) == ("unprivileged − privileged" in definition)
 
 
 @pytest.mark.parametrize(
@@ -388,20 +361,6 @@ def people(n=400):
 
 def table_of(frame, **given):
     return fairness_report(frame["true"], frame["predicted"], frame["sex"], **{"positive_label": 1} | given)
-
-
-def test_weighted_values_are_fairlearns():
-    frame, weights = people(), np.random.default_rng(1).integers(1, 4, 400)
-    found = table_of(frame, sample_weight=weights)
-    frame_of_rates = fairlearn_metrics.MetricFrame(
-        metrics={name: getattr(fairlearn_metrics, name) for name in RATES},
-        y_true=frame["true"],
-        y_pred=frame["predicted"],
-        sensitive_features=frame["sex"],
-        sample_params={name: {"sample_weight": weights} for name in RATES},
-    )
-    for name in RATES:
-        np.testing.assert_allclose(found.loc[found["metric"] == name, "value"], frame_of_rates.by_group[name])
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")

@@ -16,17 +16,8 @@ from skdp import Domain, Interval
 from skdp.metrics import range_query_error
 from skdp.metrics.tables import random_range_queries
 from tests.conftest import each, few_kinds
+from tests.metrics.test_marginals import REAL, SYNTHETIC
 
-REAL = {
-    "sex": ["F", "M", "M", None, "F", "M", "F"],
-    "age": [20, 30, None, 40, 40, 20, 50],
-    "smokes": [True, False, True, False, False, True, True],
-}
-SYNTHETIC = {
-    "sex": ["F", "F", "M", None, "X"],
-    "age": [20, 60, None, None, 40],
-    "smokes": [True, True, True, False, False],
-}
 QUERIES = [
     {"age": (20, 40)},
     {"age": (20.5, 40.5), "sex": ["F", "M"]},

@@ -92,18 +92,6 @@ def test_large_sets_have_their_size_and_hold_what_they_should(epsilon, k, size, 
     assert abs(bits.sum(axis=0) - m * q).max() <= 6 * math.sqrt(m * q * (1 - q)) + 1
 
 
-def test_permanent_sets_follow_the_channel():
-    """Of each record as many as of any other with its value, drawn from a digest."""
-    oracle, n = SubsetSelection(5, 1.0), 20_000
-    digests = np.frombuffer(SeededSource("digests").bytes(32 * n).tobytes(), np.uint8).reshape(n, 32)
-    for value in (0, 4):
-        codes = np.full(n, value, np.uint8)
-        bits = oracle.report_keyed(codes, codes[:, np.newaxis], lambda *_: digests)
-        keys = {tuple(report): place for place, report in enumerate(all_reports(oracle).tolist())}
-        seen = np.bincount([keys[tuple(row)] for row in bits.tolist()], minlength=len(keys))
-        assert chisquare(seen, floats(oracle.channel())[value] * n).pvalue > 1e-6
-
-
 def test_a_channel_of_too_many_sets_is_refused():
     with pytest.raises(ValueError, match=r"2\*\*16 reports"):
         SubsetSelection(40, 1).channel()

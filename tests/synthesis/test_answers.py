@@ -36,24 +36,6 @@ def test_a_range_of_bins_is_the_share_of_evenly_spread_numbers(low, high):
 
 
 @each(
-    "condition weights",
-    [
-        ({"size": "small"}, {1: [1, 0, 0, 0]}),
-        ({"size": ["small", None]}, {1: [1, 0, 0, 1]}),
-        ({"size": math.nan}, {1: [0, 0, 0, 1]}),
-        ({"size": []}, {1: [0, 0, 0, 0]}),
-        ({"n": [1, 1, 5]}, {2: [1, 0, 1]}),
-        ({"age": (None, 30)}, {0: [1, 0.5, 0]}),
-        ({"age": (10, 30), "paid": [True]}, {0: [0.5, 0.5, 0], 3: [0, 1]}),
-        ({}, {}),
-    ],
-)
-def test_conditions(condition, weights):
-    found = read_conditions(QUERIED, condition)
-    assert {place: weight.tolist() for place, weight in found.items()} == weights
-
-
-@each(
     "condition error message",
     [
         ("size", TypeError, "must be a mapping"),

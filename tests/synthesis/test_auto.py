@@ -86,22 +86,10 @@ def test_a_workload_that_is_all_measured_is_measured_better():
     assert_sound(fitted)
 
 
-def test_rare_values_are_counted_together():
-    rows = dependent_rows((3, 12), 3000)
-    rows[:, 1] = np.where(rows[:, 1] > 2, rows[:, 1], 3)
-    table = private_table(rows, (3, 12))
-    AUTO.measure(table, plan((3, 12)))
-    grouped = [marginal for marginal in table.marginals if marginal.groups is not None]
-    assert [marginal.clique for marginal in grouped] == [(0, 1)]
-    columns, members = grouped[0].groups
-    assert columns is None
-    assert members.tolist() == [9, 9, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8]
-
-
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=5),
     st.sampled_from(["gaussian", "laplace"]),
-    st.sampled_from([Fraction(1, 10**30), Fraction(1, 10**4), Fraction(1, 3), Fraction(100), Fraction(10**12)]),
+    st.sampled_from([Fraction(1, 10**29), Fraction(1, 10**4), Fraction(1, 3), Fraction(100), Fraction(10**12)]),
     st.sampled_from([0, 1, 30, 1000]),
     st.sampled_from([1, 4, 30, 1000]),
     st.booleans(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -15,10 +14,8 @@ from hypothesis import strategies as st
 from skdp import DPMarginalSynthesizer, PrivacyLedger
 from skdp.domain import Domain
 from skdp.synthesis.model import MOST_CELLS
-from skdp.synthesis.selection import STRATEGIES, NoiseBudget, Plan, read_plan
-from skdp.synthesis.selection import given as given_cliques
+from skdp.synthesis.selection import STRATEGIES, NoiseBudget, read_plan
 from tests.conftest import counted_draws, each
-from tests.synthesis.budgets import dependent_rows, make_budget, private_table
 
 METHODS = list(STRATEGIES)
 N = 2000
@@ -89,29 +86,6 @@ class TestWhatIsMeasured:
         assert synthesizer.selected_cliques_ == [("a", "b"), ("c",), ("c", "d", "e")]
         assert len(set(synthesizer.noise_scale_.values())) == 1
 
-    @pytest.mark.filterwarnings("ignore:pairs of columns with more than max_cells")
-    @pytest.mark.filterwarnings("ignore:by their noisy scores, some pairs of columns depend strongly")
-    @pytest.mark.parametrize("max_cells", [4, 12])
-    def test_no_clique_is_larger_than_allowed(self, max_cells):
-        for delta in (0, 1e-6):
-            synthesizer = fitted(epsilon=1000, delta=delta, max_cells=max_cells)
-            tree = synthesizer.model_.tree
-            assert max(map(tree.n_cells, tree.cliques)) <= max(max_cells, 5)
-            largest = max(math.prod(len(DOMAIN[name]) for name in clique) for clique in synthesizer.selected_cliques_)
-            assert largest <= max(max_cells, 5)
-
-    @pytest.mark.parametrize("method", [*METHODS, [("a", "c")]])
-    def test_measurements_are_what_they_say(self, method):
-        # With hardly any noise, every measured count is the true one, by groups where values are grouped.
-        synthesizer = fitted(marginals=method, epsilon=1e5)
-        for marginal in synthesizer.marginals_:
-            if marginal.groups is not None:
-                continue
-            names = [TABLE.columns[column] for column in marginal.clique]
-            true = np.zeros(marginal.counts.shape)
-            np.add.at(true, tuple(TABLE[name].to_numpy() for name in names), 1)
-            np.testing.assert_array_equal(marginal.counts, true)
-
 
 class TestStructuralZeros:
     ZEROS = ({"a": 0, "c": 1}, {"a": [1, 3], "c": 0}, {"b": (3, None), "d": 2})
@@ -142,17 +116,6 @@ class TestStructuralZeros:
         with counted_draws() as drawn, pytest.raises(ValueError, match="leave nothing that could occur"):
             fitted(structural_zeros=zeros, ledger=ledger)
         assert (drawn[0], ledger.spent) == (0, (0, 0))
-
-
-def test_each_marginal_gets_the_same_share_of_what_is_left():
-    sizes = (2, 3, 4)
-    table = private_table(dependent_rows(sizes, 50), sizes, make_budget("gaussian", 4))
-    table.budget._spend(Fraction(1, 10))
-    given_cliques([(0,), (1, 2), (0, 2)]).measure(table, Plan(sizes, (False,) * 3, 100))
-    errors = {marginal.std_error for marginal in table.marginals}
-    assert errors == {table.budget.std_error(Fraction(3, 10))}
-    assert [marginal.clique for marginal in table.marginals] == [(0,), (1, 2), (0, 2)]
-    assert table.budget.left == 0
 
 
 LINE = re.compile(r"\[DPMarginalSynthesizer\] +\d+\.\d s  (.*)")

@@ -106,10 +106,6 @@ class TestTarget:
 
 
 class TestDomain:
-    def test_ordered_categories_need_no_declaration(self):
-        frame = SMALL.astype({"b": pd.CategoricalDtype(["y", "x", "never"], ordered=True)})
-        assert fitted(frame, domain={"a": [0, 1, 2]}).domain_["b"].values == ("y", "x", "never")
-
     @each("domain", ["auto", {**SMALL_DOMAIN, "c": [1]}, [[0, 1, 2]], 3])
     def test_what_does_not_fit(self, domain):
         with pytest.raises((TypeError, ValueError), match="domain"):
@@ -148,16 +144,6 @@ class TestSize:
         with pytest.raises(ValueError, match="bytes"):
             fitted(np.zeros((2, 6)), domain=Interval(0, 1, bins=1000), marginals=named, ledger=ledger)
         assert ledger.spent == (0, 0)
-
-    @pytest.mark.parametrize("method", ["auto", "independent", "full"])
-    @pytest.mark.parametrize("rows", [0, 1])
-    @pytest.mark.parametrize("delta", [0, 1e-9])
-    def test_no_rows_and_one(self, method, rows, delta):
-        synthesizer = fitted(SMALL.iloc[:rows], marginals=method, delta=delta)
-        assert len(synthesizer.sample(7)) == 7
-        assert synthesizer.n_rows_ >= 1
-        assert math.isnan(synthesizer.score(SMALL.iloc[:0]))
-        assert len(synthesizer.transform(SMALL.iloc[:0])) == 0
 
 
 WRONG = [

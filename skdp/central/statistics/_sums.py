@@ -196,8 +196,9 @@ def read_values(table: Table) -> list[NDArray[np.float64]]:
 
 def warn_of_objects(table: Table) -> None:
     """Warn of columns of Python objects that are read by `read_values`."""
-    # By the dtype alone, whatever the objects are. Of a list of rows `read_input` infers it from the values.
-    if not isinstance(table.native, pd.DataFrame):
+    # By the dtype alone, whatever the objects are. That of a list of rows is inferred from its values, and a warning
+    # would tell of them.
+    if not table.has_dtypes or not isinstance(table.native, pd.DataFrame | np.ndarray):
         return
     names = [
         name
@@ -207,7 +208,8 @@ def warn_of_objects(table: Table) -> None:
     if names:
         warnings.warn(
             f"the columns {names} are of dtype object: what is not a number in them counts as missing, and no error "
-            "says so, since it would show that there is such a record. Convert them to a dtype of numbers",
+            "says so, since it would show that there is such a record. Convert them to a dtype of numbers, in a "
+            "dataframe if other columns hold text",
             stacklevel=level_of_the_caller(),
         )
 

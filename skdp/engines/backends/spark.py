@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from skdp.engines._atomic import check_path, temporary_place
 from skdp.engines._batch_release import BatchCheck, Plan, Release
 from skdp.engines._engine import Engine, ReportSums, add_up_batches, counted_groups
-from skdp.engines._errors import RefusedBatch, RefusedType, quietly, refusing
+from skdp.engines._errors import (
+    FailedTransformer,
+    RefusedBatch,
+    RefusedType,
+    quietly,
+    refusing,
+)
 from skdp.engines._extras import import_extra
 from skdp.engines._record_ids import REPEATED, count_ids
 from skdp.engines.backends.batches import arrow_tables, check_arrow, release_batches
@@ -35,7 +41,11 @@ _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int
 _TOKEN = f"skdp-{token_hex(16)}"
 """Marks our own errors in Spark's text. It is of this process, and goes to workers with the tasks: no data know it."""
 
-_REFUSAL = re.compile(_TOKEN + r"-(Batch|Type)-([A-Za-z0-9+/]*=*);")
+_MARKED = re.compile(_TOKEN + r"-(\w+)-([A-Za-z0-9+/]*=*);")
+
+_OUR_ERRORS: dict[str, type[Exception]] = {
+    error.__name__: error for error in (RefusedBatch, RefusedType, FailedTransformer)
+}
 
 _NEEDED = (
     "skdp",
@@ -219,13 +229,23 @@ def _refusals_of(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except PySparkException as error:
-        refused, absent = _REFUSAL.search(str(error)), _ABSENT.search(str(error))
-        if refused is not None:
-            kinds = {"Batch": RefusedBatch, "Type": RefusedType}
-            raise kinds[refused[1]](b64decode(refused[2]).decode()) from None
-        if absent is not None:
-            raise ImportError(absent[0], name=absent[1]) from None
-        raise
+        ours = _our_error(str(error))
+        if ours is None:
+            raise
+    # Outside of the handler, as Spark's error, which would be its context, may hold values.
+    raise ours
+
+
+def _our_error(text: str) -> Exception | None:
+    """Read the error that our own code raised on a worker, or a module that it lacked."""
+    marked = _MARKED.search(text)
+    if marked is not None:
+        kind, message = marked.groups()
+        return _OUR_ERRORS[kind](b64decode(message).decode())
+    absent = _ABSENT.search(text)
+    if absent is not None:
+        return ImportError(absent[0], name=absent[1])
+    return None
 
 
 def _write(lazy: Any, place: str) -> None:
@@ -289,7 +309,7 @@ def _spark_schema(schema: Any) -> Any:
 
 
 class Marked:
-    """Run on a worker, and mark refusals as ours: Spark hands them over as text, among the texts of others."""
+    """Run on a worker, and mark our errors, which Spark hands over as text."""
 
     def __init__(self, work: Callable[[Iterable[Any]], Iterator[Any]]) -> None:
         self._work, self._token = work, _TOKEN
@@ -297,9 +317,9 @@ class Marked:
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         try:
             yield from self._work(batches)
-        except RefusedBatch as error:
-            kind = "Type" if isinstance(error, RefusedType) else "Batch"
-            marked = f"{self._token}-{kind}-{b64encode(str(error).encode()).decode()};"
+        except (RefusedBatch, FailedTransformer) as error:
+            text = b64encode(str(error).encode()).decode()
+            marked = f"{self._token}-{type(error).__name__}-{text};"
         else:
             return
         raise RuntimeError(marked)

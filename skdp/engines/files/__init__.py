@@ -14,6 +14,7 @@ from skdp.engines.files._sums import said_by as said_by
 from skdp.engines.files._sums import source_at as source_at
 from skdp.engines.files._sums import tally_text as tally_text
 from skdp.engines.files._sums import transformer_of as transformer_of
+from skdp.engines.files._sums import unsaid as unsaid
 from skdp.engines.files._synthesize import sample_file as sample_file
 from skdp.engines.files._synthesize import synthesize_file as synthesize_file
 from skdp.engines.files._tally import tally_files as tally_files

@@ -11,13 +11,11 @@ from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import (
     LARGEST_WHOLE,
     MISSING_TEXTS,
-    ZONED,
     date_dtype,
     declares_zone,
     type_of_values,
@@ -144,42 +142,30 @@ def _text_reader(domain: Domain) -> Callable[[Any], Any]:
 
 
 def _typed_sample(domain: Domain, names: Sequence[str]) -> Any:
-    """Make a table without rows of the types that the domain says; pandas will read what is written as those dtypes."""
+    """Make a table without rows of the types that the domain says."""
     types = {
-        name: _types(name, domain[name]) for name in names if name in domain.columns
+        name: _type_of(name, domain[name]) for name in names if name in domain.columns
     }
-    frame = pd.DataFrame(
-        {name: pd.Series([], dtype=dtype) for name, (dtype, _) in types.items()}
-    )
-    schema = pyarrow.schema([(name, unit) for name, (_, unit) in types.items()])
-    sample = pyarrow.Table.from_pandas(frame, schema, preserve_index=False)
+    sample = pyarrow.schema(types.items()).empty_table()
     for person in set(names) - set(types):
         sample = sample.append_column(person, pyarrow.array([], pyarrow.string()))
     return sample
 
 
-def _types(name: str, values: Any) -> tuple[str, Any]:
-    """Name pandas' dtype and Arrow's type that can hold the declared values, whatever the data have."""
+def _type_of(name: str, values: Any) -> Any:
+    """Return Arrow's type that can hold the declared values, whatever the data have."""
     dates = date_dtype(values)
     if dates is not None:
         is_day = dates == np.dtype("datetime64[D]")
-        return (
-            ("date32[day][pyarrow]", pyarrow.date32())
-            if is_day
-            else ("datetime64[us]", pyarrow.timestamp("us"))
-        )
+        return pyarrow.date32() if is_day else pyarrow.timestamp("us")
     if declares_zone(values):
-        return str(ZONED), pyarrow.timestamp("us", "UTC")
+        return pyarrow.timestamp("us", "UTC")
     kind = type_of_values(values)
     if kind is Decimal:
-        return "object", exact_type(name, values)
+        return exact_type(name, values)
     if isinstance(values, Interval):
         edges = np.array(values.edges)
         is_real = values.real or np.abs(edges).max() >= LARGEST_WHOLE
         kind = float if is_real else int
-    known = {
-        bool: ("boolean", pyarrow.bool_()),
-        int: ("Int64", pyarrow.int64()),
-        float: ("float64", pyarrow.float64()),
-    }
-    return known.get(kind or str, ("str", pyarrow.string()))
+    known = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
+    return known.get(kind or str, pyarrow.string())

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,8 @@ def privatize_file(
     -------
     Path
         The target. It says its protocol (`ReportTransformer.to_json`): in the metadata of its schema, under
-        ``skdp.protocol``, or for CSV in a file ``<target>.skdp.json`` beside it, with the SHA-256 of the target.
+        ``skdp.protocol``, or for CSV in a file ``<target>.skdp.json`` beside it, with the SHA-256 of the target and
+        a random number, by which a copy is noticed.
 
     Raises
     ------
@@ -214,7 +216,8 @@ class _FileRelease:
         trial = Release.rehearse(
             table.sample(self._declared, table.names), transformer, keep, record_id
         )
-        warn_of_reports(_notes(table), transformer)
+        sidecar = sidecar_of(Path(table.path.name)).name if table.is_csv else None
+        warn_of_reports(_notes(table), transformer, sidecar)
         self._check = BatchCheck(transformer.protocol_, keep, record_id)
         if record_id is not None:
             _check_ids(table, record_id)
@@ -245,12 +248,13 @@ class _FileRelease:
             transformer.charged_ledger,
             transformer.randomness(call=0).seed,
         )
-        parameters, key = protocol.parameters(), protocol.permanent_key
+        key = protocol.permanent_key
         path = ledger.path if ledger is not None else None
         return {
+            # Another version may draw other reports from the same key, and some of the first ones may be known.
+            "version of skdp": version("skdp"),
             "input file": self._content,
-            "domain": _digest_of(parameters.pop("columns")),
-            "transformer": _digest_of(sorted(parameters.items())),
+            "transformer": _digest_of(sorted(protocol.parameters().items())),
             "secret key": None
             if key is None
             else keyed_digests(key, ("unfinished run",), [b""])[0].tobytes().hex(),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from skdp.domain import parse_json
 from skdp.engines._atomic import sync, written_beside
+from skdp.frames import Releases
 from skdp.local import check_carried
 
 _FORMAT = "skdp reports, version 1"
@@ -24,8 +29,10 @@ def sidecar_of(path: Path) -> Path:
 
 
 def write_sidecar(content: Path, text: str, sidecar: Path) -> None:
-    """Write the protocol of a file beside it, with the digest of what it is the protocol of."""
-    head = json.dumps({"format": _FORMAT, "sha256": _digest(content)})
+    """Write the protocol of a file beside it, with the digest of what it is the protocol of, and a random number."""
+    head = json.dumps(
+        {"format": _FORMAT, "sha256": _digest(content), "release": secrets.token_hex(8)}
+    )
     with written_beside(sidecar) as beside:
         beside.write_text(f'{head[:-1]}, "protocol": {text}}}\n', encoding="utf-8")
         sync(beside)
@@ -34,6 +41,21 @@ def write_sidecar(content: Path, text: str, sidecar: Path) -> None:
 
 def said_by_sidecar(path: Path) -> str | None:
     """Read the protocol that is written beside a file; None if there is none."""
+    content = _sidecar_content(path)
+    return None if content is None else json.dumps(content.get("protocol"))
+
+
+def note_of_copy(path: Path, counts: NDArray[np.int64] | None) -> Releases | None:
+    """Note the reports of a whole file by the number beside it, which copies share; None if there is none."""
+    content = _sidecar_content(path)
+    number = None if content is None else content.get("release")
+    if counts is None or not isinstance(number, str):
+        return None
+    return Releases({number: json.dumps(counts.tolist())})
+
+
+def _sidecar_content(path: Path) -> dict[str, Any] | None:
+    """Read what is written beside a file, which must be that file; None if there is nothing."""
     sidecar = sidecar_of(path)
     if not sidecar.is_file():
         return None
@@ -47,7 +69,7 @@ def said_by_sidecar(path: Path) -> str | None:
             f"{path.name} is not the file that {sidecar.name} says the protocol of: it was changed or replaced since. "
             "If these are reports of one protocol, remove the sidecar and give the protocol"
         )
-    return json.dumps(content.get("protocol"))
+    return content
 
 
 def only_one(texts: Iterable[str | None], name: str) -> str | None:

@@ -20,7 +20,7 @@ from skdp.engines._engine import ReportSums
 from skdp.engines._extras import Extra
 from skdp.engines._source_file import SourceFile, check_delimiter
 from skdp.engines.files._formats import TableFile
-from skdp.engines.files._said import check_said, read_json
+from skdp.engines.files._said import check_said, note_of_copy, read_json, sidecar_of
 from skdp.frames import PROTOCOL_KEY, Releases
 from skdp.local import ReportProtocol, ReportTransformer, check_releases, stated
 
@@ -70,6 +70,14 @@ def said_by(place: Any) -> str | None:
     return TableFile(source).protocol()
 
 
+def unsaid(source: SourceFile) -> str:
+    """Say that a file does not say its protocol, and where it would."""
+    place = ""
+    if TableFile(source).is_csv:
+        place = f" (no {sidecar_of(Path(source.name)).name} is beside it)"
+    return f"{source.name} does not say how its reports were made{place}"
+
+
 def transformer_of(
     sources: Iterable[SourceFile], transformer: Any = None
 ) -> ReportTransformer:
@@ -82,9 +90,7 @@ def transformer_of(
     for source in sources:
         said = said_by(source)
         if found is None and said is None:
-            raise ValueError(
-                f"{source.name} does not say the protocol of its reports: give the transformer (--protocol)"
-            )
+            raise ValueError(f"{unsaid(source)}: give the transformer (--protocol)")
         if found is None:
             assert said is not None
             found = ReportTransformer.from_json(said)
@@ -116,9 +122,11 @@ def sum_file(
         for batch in _report_tables(table, protocol, reports.names):
             reports.add(sums, batch)
             bar.update(len(batch))
-    found = FileSums(reports.total(sums), reports.counts(sums), table.releases())
-    check_releases(found.counts, found.releases, transformer.released)
-    return found
+    counts, releases = reports.counts(sums), table.releases()
+    check_releases(counts, releases, transformer.released)
+    if table.is_csv and source.is_local:
+        releases = note_of_copy(Path(source.path), counts)
+    return FileSums(reports.total(sums), counts, releases)
 
 
 def tally_text(

@@ -21,6 +21,7 @@ from skdp.engines._atomic import (
     sync,
     written_beside,
 )
+from skdp.engines._extras import Extra
 from skdp.engines.files._formats import TableFile, format_of, write_file
 from skdp.engines.files._large import FileTable, open_file
 from skdp.frames import read_table
@@ -31,6 +32,8 @@ from skdp.synthesis import (
     pack_parameter,
 )
 from skdp.synthesis.tables import assemble, decode
+
+pyarrow = Extra("pyarrow")
 
 
 def synthesize_file(
@@ -51,10 +54,12 @@ def synthesize_file(
     streams).
     Only the declared columns are read and written, in the order of the table, once for each round of `fit`.
 
-    Synthetic columns have the types of a Parquet or Arrow file. Of a CSV file, the types are those of the domain, and
-    each value is read by itself: where an `Interval` has whole edges and is not declared as real, its column has whole
-    numbers; dates, datetimes and, in UTC, datetimes with a time zone are ISO 8601; what pandas takes for missing is
-    missing, unless it is declared. Text that is no number, date or truth value where such are declared is an error.
+    Synthetic columns have the types of a Parquet or Arrow file; in those that are written, pandas reads whole numbers
+    and truth values as ``Int64`` and ``boolean`` where missing is declared. Of a CSV file, the types are those of the
+    domain, and each value is read by itself: where an `Interval` has whole edges and is not declared as real, its
+    column has whole numbers; dates, datetimes and, in UTC, datetimes with a time zone are ISO 8601; what pandas takes
+    for missing is missing, unless it is declared. Text that is no number, date or truth value where such are declared
+    is an error.
 
     Parameters
     ----------
@@ -191,13 +196,11 @@ def sample_file(
     first = next(batches, None)
     if first is None:
         first = nw.from_native(synthesizer.sample(0), eager_only=True).to_arrow()
+    schema = _with_pandas_dtypes(first.schema, synthesizer.domain_)
     with written_beside(place) as beside:
         with shown(progress, number, "writing") as bar:
             write_file(
-                _rows(chain([first], batches), first.schema, bar),
-                first.schema,
-                beside,
-                form,
+                _rows(chain([first], batches), schema, bar), schema, beside, form
             )
         sync(beside)
     sync(place.parent)
@@ -303,7 +306,23 @@ def _schema_of_rows(sample: Any, domain: Domain) -> Any:
     rows = assemble(
         table, decode(table, declared, none, np.random.default_rng(0)), table.names
     )
-    return rows.schema.with_metadata(sample.schema.metadata)
+    return _with_pandas_dtypes(rows.schema, declared)
+
+
+def _with_pandas_dtypes(schema: Any, domain: Domain) -> Any:
+    """Say as which dtypes pandas is to read the columns: the declared values decide it, and not the rows."""
+    frame = schema.empty_table().to_pandas()
+    for field in schema:
+        dtype = None
+        if pyarrow.types.is_date32(field.type):
+            dtype = "date32[day][pyarrow]"
+        elif None in domain[field.name].values and pyarrow.types.is_boolean(field.type):
+            dtype = "boolean"
+        elif None in domain[field.name].values and pyarrow.types.is_integer(field.type):
+            dtype = str(field.type).replace("uint", "UInt").replace("int", "Int")
+        if dtype is not None:
+            frame[field.name] = frame[field.name].astype(dtype)
+    return pyarrow.Table.from_pandas(frame, schema, preserve_index=False).schema
 
 
 def _rows(batches: Iterable[Any], schema: Any, bar: Bar) -> Iterator[Any]:

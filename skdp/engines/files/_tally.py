@@ -76,8 +76,9 @@ def tally_files(
     **Privacy.** Post-processing of reports: free.
 
     A file that is named twice is refused. Reports in several files, such as in a copy, are counted several times, with
-    a warning where both files carry the counts of their release: CSV files and tallies carry none, so that a tally
-    beside a file that it sums, or the tallies of two such files, are added without a word.
+    a warning where both files carry the counts of their release. A CSV file has a random number beside it, by which a
+    copy of it is noticed, with the file beside it, and a part is not. Tallies carry nothing: a tally beside a file that
+    it sums, or the tallies of two such files, are added without a word.
 
     JSON lines of clients are tables to `tally`: ``polars.scan_ndjson``, DuckDB's ``read_json``, or
     ``pandas.read_json(lines=True)``.

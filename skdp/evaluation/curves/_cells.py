@@ -54,7 +54,7 @@ class Study:
     params: Mapping[str, Any]
 
     def model(self, cell: Cell) -> Any:
-        own_baseline = cell.epsilon == inf and not isinstance(self.baseline, str)
+        own_baseline = cell.epsilon == inf and not self.is_without_noise(cell)
         model = clone(self.baseline if own_baseline else self.estimator).set_params(
             **cell.seeds
         )
@@ -65,6 +65,10 @@ class Study:
             if own_baseline
             else self.step.without_noise(model, fit_only=self.fit_only)
         )
+
+    def is_without_noise(self, cell: Cell) -> bool:
+        """Whether a cell is of the automatic baseline."""
+        return cell.epsilon == inf and isinstance(self.baseline, str)
 
     def run(self, cell: Cell) -> list[Row]:
         params = {

@@ -25,7 +25,7 @@ from skdp.evaluation.curves._scoring import Row, read_scoring
 from skdp.evaluation.curves._table import COLUMNS, SIZES
 from skdp.evaluation.displays import check_count
 from skdp.frames import is_frame
-from skdp.privacy import check_epsilon
+from skdp.privacy import WeakGuaranteeWarning, check_epsilon
 from skdp.typing import ColumnLike, ColumnName, Label, PathType, Privileged, TableLike
 
 Privatize = Literal["always", "fit"]
@@ -159,7 +159,8 @@ def privacy_curve(
     -----
     **Privacy.** None: the result and the file at `path` are computed from true rows, targets and groups, and are not
     protected. They are for data that is not sensitive. The file has scores, the names of groups, and one hash of all
-    arguments, by which a guess of the whole table can be checked; it has no rows.
+    arguments, by which a guess of the whole table can be checked; it has no rows. Who may read it is decided by the
+    permissions of new files in its folder, as of any table that is written.
 
     A ledger of the step is shared by all clones and is charged once for each fit, and under ``privatize="always"`` once
     more for the test rows of each cell. The baseline is fitted first, so that errors in the data or the scoring are
@@ -303,6 +304,9 @@ def _run(study: Study, cell: Cell) -> tuple[list[Row], set[str]]:
     """Compute a cell, and return the warnings of undefined metrics, which all cells may have."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UndefinedMetricWarning)
+        if study.is_without_noise(cell):
+            # Its epsilon stands for no noise, and is nobody's choice.
+            warnings.simplefilter("ignore", WeakGuaranteeWarning)
         rows = study.run(cell)
     texts = set()
     for one in caught:

@@ -60,7 +60,8 @@ def fairness_report(
         Whether the intervals of a metric hold for all groups together (and all values of the control features) with
         this level, not each by itself. It needs a `confidence_level`.
     sample_weight : array-like or series of shape (n_samples,), optional
-        Finite weights of the rows, at least 0: how much each counts in a rate. By default all are 1.
+        Finite weights of the rows, at least 0: how much each counts in a rate. By default all are 1. Where a few rows
+        carry most of the weight, intervals are too short: see the notes.
     control_features : array-like or series of shape (n_samples,), or dataframe or array of several columns, optional
         As in fairlearn: the metrics are those among the rows with the same values. Missing values are a value.
     y_score : array-like or series of shape (n_samples,), optional
@@ -138,6 +139,10 @@ def fairness_report(
     - Theil index: the delta method on a logarithmic scale;
     - consistency: Wilson's interval with the number of rows that have the jackknife's error. Without a row, each row
       that it is a neighbour of has its sixth neighbour instead.
+
+    Heavy weights: where a few rows carry most of the weight, errors are estimated from these few, and are often too
+    small. Intervals of 95 % cover in .86 to .92 of tables of 1,000 rows of which 1 % have half of the weight, and in
+    .92 to .94 where these have a third.
 
     Simultaneous intervals are Šidák's. Measured coverage and widths: ``benchmarks/results/fairness_intervals.md``.
 

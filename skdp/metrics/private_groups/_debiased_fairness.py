@@ -116,10 +116,11 @@ def debiased_fairness(
     errors from 0 ([2]_; with known groups, Wilson's score interval). Differences, ratios and average odds combine these
     by MOVER, with the correlation that the noise gives two groups ([3]_, [4]_), and the largest rate is compared with
     the smallest as by `fairness_report`. Intervals of 95 % cover in at least 93 % of tables from 50 rows of a group on,
-    for sampled and for fixed rows. Where b is not significantly different from 0, as the group may have no rows, the
-    interval of a rate is the whole possible range, and those of comparisons are what follows from the rates'. Of fixed
-    rows, few may have a report that is not true; so intervals add the noise of two more rows of each kind, whose
-    reports are as uncertain as a coin, as Agresti and Coull [5]_ add successes and failures.
+    for sampled and for fixed rows; with heavy weights in fewer (.86 to .93, if 1 % of 1,000 rows have half of the
+    weight). Where b is not significantly different from 0, as the group may have no rows, the interval of a rate is the
+    whole possible range, and those of comparisons are what follows from the rates'. Of fixed rows, few may have a
+    report that is not true; so intervals add the noise of two more rows of each kind, whose reports are as uncertain as
+    a coin, as Agresti and Coull [5]_ add successes and failures.
 
     **Selection.** No metric is hidden where its divisor is small: shown only in the draws in which the noise made the
     group large, it would be biased.

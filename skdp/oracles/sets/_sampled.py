@@ -30,7 +30,7 @@ class SampledSet(SetOracle):
     epsilon : float or Fraction
         The requested privacy loss, finite and > 0.
     oracle : str, default="local_hashing"
-        One of the frequency oracles of `skdp.oracles.ORACLES`, but for Hadamard response and the sketch.
+        One of the frequency oracles, but for Hadamard response and the sketch.
 
     Attributes
     ----------

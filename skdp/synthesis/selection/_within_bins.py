@@ -144,7 +144,7 @@ class _Column:
     """Of the cells, as far as their counts are more than noise."""
     widths: NDArray[np.float64]
     values: NDArray[np.float64]
-    """The mean of what is drawn in each cell."""
+    """The mean of what is drawn in each cell, beyond the start of the grid, in a unit of the size of the interval."""
     near: NDArray[np.bool_]
     """Which cells are not far from all records."""
 
@@ -161,6 +161,11 @@ class _Column:
         points = find_points(grid)
         shares = shares_of_cells(counts, covariance, points)
         first, last = ends_of_cells(grid)
+        # In a unit of the size of the interval, as squares would overflow otherwise: a power of two, which changes no
+        # digit.
+        unit = math.frexp(last[-1])[1]
+        first = np.ldexp(first, -unit)
+        last = np.ldexp(last, -unit)
         values = np.where(points, first, (first + last) / 2)
         bins = _bins_of_cells(grid, interval)[:size]
         clear = shares > 0

@@ -110,7 +110,9 @@ def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArra
     if interval.dtype.kind != "f":
         return edges[:-1] + (edges[1:] - edges[:-1]) // 2
     first, last, step = bin_ends(interval, like)
-    return (first + last if step else edges[:-1] + edges[1:]) / 2
+    if not step:
+        first, last = edges[:-1], edges[1:]
+    return first / 2 + last / 2  # their sum may be beyond the range of floats
 
 
 def ends_of_cells(grid: Interval) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
