@@ -19,8 +19,9 @@ from skdp.privacy.accounting import (
     smallest_epsilon,
 )
 
+# Shares of the remaining delta to try for the releases with a rho; with all of it, the
+# other epsilons add.
 _SHARES = Fraction(1, 2), Fraction(9, 10), Fraction(1)
-"""Shares of the remaining delta to try for the releases with a rho; with all of it, the other epsilons add."""
 
 
 def compose(
@@ -90,9 +91,9 @@ def compose(
     stated = [loss for loss in losses if isinstance(loss, StatedLoss)]
     stated = [loss for loss in stated if loss.rho is not None]
     if stated:
-        known = [loss for loss in losses if loss._concentrated is not None]
+        by_rho = [loss for loss in losses if loss._concentrated is not None]
         bounds.append(_bound_by_rho(losses, stated, allowed))
-        bounds.append(_bound_by_rho(losses, known, allowed))
+        bounds.append(_bound_by_rho(losses, by_rho, allowed))
     proven = [bound for bound in bounds if bound is not None]
     if not proven:
         raise ValueError(
@@ -109,7 +110,8 @@ def read_releases(guarantees: Any) -> list[PrivacyGuarantee]:
     """Check the guarantees of releases."""
     if not isinstance(guarantees, Iterable):
         raise TypeError(
-            f"guarantees must be an iterable of PrivacyGuarantees, got {type(guarantees).__name__}"
+            "guarantees must be an iterable of PrivacyGuarantees, got "
+            f"{type(guarantees).__name__}"
         )
     releases = list(guarantees)
     if not releases:
@@ -132,19 +134,19 @@ def _bound_by_rho(
 ) -> float | None:
     """Bound epsilon, adding the rhos of some losses; None if others exceed delta."""
     converted_losses = set(concentrated)
-    others = [loss for loss in losses if loss not in converted_losses]
+    unconverted = [loss for loss in losses if loss not in converted_losses]
     rhos = [loss.count * (loss._concentrated or 0) for loss in concentrated]
     rho = sum(rhos, Fraction(0))
-    failure = joint_failure(others)
+    failure = joint_failure(unconverted)
     room = (delta - failure) / (1 - failure)
     if room <= 0:
         return None
-    if not others:
+    if not unconverted:
         return zcdp_epsilon(rho, room)
     bounds = []
     for share in _SHARES:
         part = Fraction(-round_up(-room * share))
         if part:
             converted = StatedLoss(zcdp_epsilon(rho, part), float(part))
-            bounds.append(smallest_epsilon([*others, converted], delta))
+            bounds.append(smallest_epsilon([*unconverted, converted], delta))
     return min((bound for bound in bounds if bound is not None), default=None)

@@ -28,25 +28,28 @@ from skdp.privacy._search import proven_edge, proven_start
 # than 6 digits cancel, and those of 1 / m. The relative error of x is multiplied by
 # |x R'(x) / R(x)| <= x**2 + 1 in R, and by x**2 in phi.
 
+# Digits of a difference of two ratios, but for those that cancel; those of rounding
+# errors are below 10.
 _DIGITS = 40
-"""Digits of a difference of two ratios, but for those that cancel; those of rounding errors are below 10."""
 
+# Further digits in a sum: each of its operations errs by at most 1 in the last digit,
+# and they are less than 10**6.
 _GUARD = 10
-"""Further digits in a sum: each of its operations errs by at most 1 in the last digit, and they are less than 10**6."""
 
+# More than all errors of delta together, as a factor.
 _MARGIN = 1 + Decimal("1e-30")
-"""More than all errors of delta together, as a factor."""
 
+# A tail from here has all of the mass but 1e-32: delta is rounded up to 1.
 _CERTAIN = -12
-"""A tail from here has all of the mass but 1e-32: delta is rounded up to 1."""
 
+# A tail from here has less than e**(-60**2 / 2) < 10**-781 of the mass: below the least
+# float.
 _FAR = 60
-"""A tail from here has less than e**(-60**2 / 2) < 10**-781 of the mass: below the least float."""
 
 _TINY = Decimal("1e-700")
 
+# Of two deltas, where their logarithm is searched for.
 _LEAST_RATIO, _MOST_RATIO = Decimal("1e-300"), Decimal("1e300")
-"""Of two deltas, where their logarithm is searched for."""
 
 _PRECISION = 2.0**-50
 
@@ -74,8 +77,8 @@ def _mills_ratio(x: Fraction, digits: int) -> Decimal:
 
 def _by_series(x: Decimal) -> Decimal:
     """Return half of the mass minus the mass between 0 and x, over the density."""
-    # R(x) = e**(x**2 / 2) * sqrt(2 * pi) / 2 - (x + x^3/3 + x^5/(3 * 5) + ...): M. Abramowitz, I. A. Stegun (1964).
-    # Handbook of mathematical functions, 26.2.11.
+    # R(x) = e**(x**2 / 2) * sqrt(2 * pi) / 2 - (x + x^3/3 + x^5/(3 * 5) + ...): M.
+    # Abramowitz, I. A. Stegun (1964). Handbook of mathematical functions, 26.2.11.
     square = x * x
     term = total = x
     odd = 1
@@ -89,8 +92,8 @@ def _by_series(x: Decimal) -> Decimal:
 
 def _by_continued_fraction(x: Decimal, digits: int) -> Decimal:
     """Return 1 / (x + 1 / (x + 2 / (x + 3 / (x + ...)))), the same, 26.2.14."""
-    # The integrals J_n of ``t**n / n! * e**(-x * t - t**2 / 2)`` over t > 0 satisfy J_(n-1) / J_n = x + (n + 1) /
-    # (J_n / J_(n+1)), so each of its tails is above x.
+    # The integrals J_n of ``t**n / n! * e**(-x * t - t**2 / 2)`` over t > 0 satisfy
+    # J_(n-1) / J_n = x + (n + 1) / (J_n / J_(n+1)), so each of its tails is above x.
     depth = 8 + math.ceil(7 * digits**2 / (10 * x * x))
     while True:
         least, most = x, x + depth / x
@@ -301,7 +304,8 @@ def _float_below(delta: Fraction) -> float:
 def _check_failure(delta: float) -> None:
     if delta == 0:
         raise ValueError(
-            "Gaussian noise has delta > 0, got delta = 0; with 0, take discrete Laplace noise"
+            "Gaussian noise has delta > 0, got delta = 0; with 0, take discrete Laplace "
+            "noise"
         )
 
 

@@ -47,8 +47,8 @@ class PrivacyLeakWarning(UserWarning):
 Relation = Literal["replace", "add_remove"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 Trust = Literal["local", "shuffle", "central"]
+# From those that trust nobody to those that trust somebody with the data.
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
-"""From those that trust nobody to those that trust somebody with the data."""
 
 _TRUSTED = {
     "local": "local: no one is trusted",
@@ -56,8 +56,9 @@ _TRUSTED = {
     "central": "central: a curator is trusted",
 }
 
+# The largest relative difference of the stated epsilon and that of the losses that
+# rounding explains.
 _ROUNDING = Fraction(1, 1 << 30)
-"""The largest relative difference of the stated epsilon and that of the losses that rounding explains."""
 
 
 @dataclass(frozen=True)
@@ -180,10 +181,10 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         both = in_one_relation([self, other])
         rhos = _rhos(both)
         return PrivacyGuarantee(
-            max(one.epsilon for one in both),
-            max(one.delta for one in both),
+            max(release.epsilon for release in both),
+            max(release.delta for release in both),
             rho=round_up(max(rhos)) if rhos else None,
-            losses=either(*[one._all_losses() for one in both]),
+            losses=either(*[release._all_losses() for release in both]),
             **_shared(both),
         )
 
@@ -214,7 +215,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             return self
         if relation == "add_remove":
             raise ValueError(
-                "a guarantee for replacing a record says nothing about adding or removing one"
+                "a guarantee for replacing a record says nothing about adding or "
+                "removing one"
             )
         losses = doubled(self.losses)
         try:
@@ -400,8 +402,8 @@ def _rhos(releases: Sequence[PrivacyGuarantee]) -> list[Fraction]:
     rhos = [release._any_rho for release in releases]
     if all(release.rho is None for release in releases):
         return []
-    known = [rho for rho in rhos if rho is not None]
-    return known if len(known) == len(rhos) else []
+    implied = [rho for rho in rhos if rho is not None]
+    return implied if len(implied) == len(rhos) else []
 
 
 def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:

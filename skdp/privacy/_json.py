@@ -14,8 +14,9 @@ VERSION = 1
 
 _MOST_CHARACTERS = 1 << 26
 
+# Larger whole numbers are not exact in JavaScript and others; names of columns beyond
+# are written as text.
 _LARGEST_NAME = 1 << 53
-"""Larger whole numbers are not exact in JavaScript and others; names of columns beyond are written as text."""
 
 _KINDS: dict[type, str] = {
     dict: "an object",
@@ -119,7 +120,8 @@ class JsonRecord(ABC):
         version = fields.take("version")
         if isinstance(version, bool) or version != VERSION:
             raise ValueError(
-                f"version must be {VERSION}: this version of skdp reads no other, got {_short(version)}"
+                f"version must be {VERSION}: this version of skdp reads no other, got "
+                f"{_short(version)}"
             )
         record = cls._of(fields)
         fields.close()
@@ -264,9 +266,9 @@ class Fields:
             yield item, f"{self.at(name)}[{index}]"
 
 
-def _typed(value: Any, wanted: type, place: str) -> Any:
-    if not isinstance(value, wanted):
-        raise ValueError(f"{place} must be {_KINDS[wanted]}, got {kind(value)}")
+def _typed(value: Any, form: type, place: str) -> Any:
+    if not isinstance(value, form):
+        raise ValueError(f"{place} must be {_KINDS[form]}, got {kind(value)}")
     return value
 
 

@@ -8,8 +8,8 @@ from functools import cache
 
 from scipy.optimize import brentq
 
+# How far a bound is above what is wanted, at a number: at most 0 where this is proven.
 Excess = Callable[[float], float]
-"""How far a bound is above what is wanted, at a number: at most 0 where this is proven."""
 
 
 def proven_edge(

@@ -24,14 +24,14 @@ from skdp.privacy.accounting import (
     smallest_epsilon,
 )
 
+# Of rho and mu**2: between them, conversions neither overflow nor take long.
 _LEAST, _MOST = 1e-60, 1e6
-"""Of rho and mu**2: between them, conversions neither overflow nor take long."""
 
+# For the rounding of a part, also to the decimals that a ledger adds up.
 _ROOM = 2.0**-50
-"""For the rounding of a part, also to the decimals that a ledger adds up."""
 
+# Of mu**2, for the epsilon that it buys, which is then about 500.
 _MOST_SQUARE = 4000.0
-"""Of mu**2, for the epsilon that it buys, which is then about 500."""
 
 
 class _Composed:
@@ -339,8 +339,8 @@ def _root(square: Fraction) -> Fraction:
     """Return a square root, rounded down to at least 80 bits."""
     n_bits = square.denominator.bit_length() - square.numerator.bit_length()
     half = (max(0, n_bits) + 161) // 2
-    whole = math.isqrt((square.numerator << 2 * half) // square.denominator)
-    return Fraction(whole, 1 << half)
+    scaled = math.isqrt((square.numerator << 2 * half) // square.denominator)
+    return Fraction(scaled, 1 << half)
 
 
 def _pure_of_rho(rho: Fraction) -> Fraction:

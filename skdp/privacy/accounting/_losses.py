@@ -18,17 +18,18 @@ from skdp.exact import exp_bounds, round_up
 from skdp.privacy._json import Fields
 from skdp.privacy._numbers import at_least_0, check_delta, float_above
 
+# The largest count of equal losses, and the largest sensitivity.
 _MOST = 1 << 40
-"""The largest count of equal losses, and the largest sensitivity."""
 
+# The most different losses of a guarantee and of its record.
 MOST_LOSSES = 1 << 12
-"""The most different losses of a guarantee and of its record."""
 
+# The most absolute values of the loss of Laplace noise that are distinguished; others
+# are rounded up.
 _LEVELS = 1 << 11
-"""The most absolute values of the loss of Laplace noise that are distinguished; others are rounded up."""
 
+# Absolute values of a loss, and their probabilities.
 Radii = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Absolute values of a loss, and their probabilities."""
 
 
 def _whole(value: Any, name: str) -> int:
@@ -59,11 +60,11 @@ def _number_or_none(value: Any, name: str) -> float | None:
 class Loss(ABC):
     """The privacy loss of a number of releases with the same kind of mechanism."""
 
-    # A kind stands for a pair of distributions, P and Q. A release has this loss if, for
-    # any two neighbouring inputs, its hockey-stick divergences in both directions are at
-    # most those of P and Q: a dominating pair. Dominating pairs compose, also if the
-    # mechanism is chosen by earlier results (Y. Zhu, J. Dong, Y.-X. Wang (2022). Optimal
-    # accounting of differential privacy via characteristic function. AISTATS).
+    # A kind stands for a pair of distributions, P and Q. A release has this loss if,
+    # for any two neighbouring inputs, its hockey-stick divergences in both directions
+    # are at most those of P and Q: a dominating pair. Dominating pairs compose, also if
+    # the mechanism is chosen by earlier results (Y. Zhu, J. Dong, Y.-X. Wang (2022).
+    # Optimal accounting of differential privacy via characteristic function. AISTATS).
 
     kind: ClassVar[str]
     _checks: ClassVar[dict[str, Callable[..., Any]]]
@@ -223,7 +224,8 @@ class PureLoss(Loss):  # numpydoc ignore=PR02
         return Fraction(self.epsilon if self.share else 0)
 
     def _doubled(self) -> Self:
-        # Total variations add: share * 2 tanh(e / 2) / tanh(e) = share * (1 + tanh(e / 2)**2).
+        # Total variations add: share * 2 tanh(e / 2) / tanh(e) = share * (1 + tanh(e /
+        # 2)**2).
         share = Fraction(self.share) * (1 + _tanh_of_half(self.epsilon) ** 2)
         return replace(
             self, epsilon=2 * self.epsilon, share=round_up(min(share, Fraction(1)))
@@ -237,8 +239,9 @@ def exponential_loss(epsilon: Fraction) -> PureLoss:
     """Return a loss of the exponential mechanism whose scores change by epsilon."""
     # Times its rate, and from each other: the odds of any set of candidates change by a
     # factor of at most e**epsilon ([1]_). So the total variation is at most the largest
-    # difference of two probabilities with such odds, which is tanh(epsilon / 4), and the
-    # share ``tanh(epsilon / 4) / tanh(epsilon / 2) = (1 + tanh(epsilon / 4)**2) / 2``.
+    # difference of two probabilities with such odds, which is tanh(epsilon / 4), and
+    # the share ``tanh(epsilon / 4) / tanh(epsilon / 2) = (1 + tanh(epsilon / 4)**2) /
+    # 2``.
     # .. [1] J. Dong, D. Durfee, R. Rogers (2020). Optimal differential privacy
     #    composition for exponential mechanisms. ICML.
     share = (1 + _tanh_of_half(epsilon / 2) ** 2) / 2
@@ -403,8 +406,8 @@ def gaussian_loss(mu_squared: Fraction) -> GaussianLoss:
     if mu_squared == 0:
         return GaussianLoss(0.0)
     # The root of the square of a float is this float, and no further one.
-    whole = isqrt((mu_squared.numerator * mu_squared.denominator << 200) - 1) + 1
-    root = Fraction(whole, mu_squared.denominator << 100)
+    scaled = isqrt((mu_squared.numerator * mu_squared.denominator << 200) - 1) + 1
+    root = Fraction(scaled, mu_squared.denominator << 100)
     return GaussianLoss(round_up(root))
 
 

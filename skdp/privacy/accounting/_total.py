@@ -23,61 +23,72 @@ from skdp.privacy.accounting._losses import (
     gaussian_loss,
 )
 
-# All losses but the Gaussian one are symmetric: given its absolute value, a radius r, a loss is that of randomised
-# response of two values, r or -r. Radii are placed on a grid: one between two points is split among them so that the
-# mean of tanh(r / 2), the total variation, stays. The divergence of order g of randomised response,
-# ``max(0, 1 - (1 + g) / (1 + e**r))`` for g >= 1, is convex in tanh(r / 2) = 1 - 2 / (1 + e**r), so splitting can only
-# increase it, and so can the same step on any loss of several: "connect the dots" ([1]_), for symmetric pairs.
+# All losses but the Gaussian one are symmetric: given its absolute value, a radius r, a
+# loss is that of randomised response of two values, r or -r. Radii are placed on a
+# grid: one between two points is split among them so that the mean of tanh(r / 2), the
+# total variation, stays. The divergence of order g of randomised response, ``max(0, 1 -
+# (1 + g) / (1 + e**r))`` for g >= 1, is convex in tanh(r / 2) = 1 - 2 / (1 + e**r), so
+# splitting can only increase it, and so can the same step on any loss of several:
+# "connect the dots" ([1]_), for symmetric pairs.
 #
-# Gaussian losses add up to one, of which the divergence is known for every epsilon, so that it needs no grid:
-# ``delta(e) = E[delta_mu(e - L)]``, with the total L of the others. Its law is a product of Fourier transforms. For
-# small errors relative to delta, it is tilted by e^(t L) first ([2]_): with M(t) = E[e^(t L)] and the tilted law p,
-# ``delta(e) = M(t) e**(-t e) * sum_j p_j e**(t (e - l_j)) delta_mu(e - l_j)``.
+# Gaussian losses add up to one, of which the divergence is known for every epsilon, so
+# that it needs no grid: ``delta(e) = E[delta_mu(e - L)]``, with the total L of the
+# others. Its law is a product of Fourier transforms. For small errors relative to
+# delta, it is tilted by e^(t L) first ([2]_): with M(t) = E[e^(t L)] and the tilted law
+# p, ``delta(e) = M(t) e**(-t e) * sum_j p_j e**(t (e - l_j)) delta_mu(e - l_j)``.
 #
-# What rounding may take away is added: the transform is periodic, and losses above the window would count as small
-# ones, so Chernoff's bound of their probability is added. Those below it would count as larger ones, of which the tilt
-# takes away more: Chernoff's bound of their tilted probability is added. The error of a transform is at most
-# `_TRANSFORM` of the 2-norm of its input ([3]_, theorem 24.2, with room), and that of a product of n factors of at most
-# 1 adds up, so the sum is off by at most that times the 2-norms of p (at most 1) and of its factors.
-# .. [1] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi (2022). Connect the dots: tighter discrete
-#    approximations of privacy loss distributions. PoPETs 2022(4). arXiv:2207.04380
-# .. [2] As in S. Gopi, Y. T. Lee, L. Wutschitz (2021). Numerical composition of differential privacy. NeurIPS. There,
-#    the law is not tilted, and errors are absolute.
-# .. [3] N. J. Higham (2002). Accuracy and stability of numerical algorithms. SIAM, second edition, chapter 24.
+# What rounding may take away is added: the transform is periodic, and losses above the
+# window would count as small ones, so Chernoff's bound of their probability is added.
+# Those below it would count as larger ones, of which the tilt takes away more:
+# Chernoff's bound of their tilted probability is added. The error of a transform is at
+# most `_TRANSFORM` of the 2-norm of its input ([3]_, theorem 24.2, with room), and that
+# of a product of n factors of at most 1 adds up, so the sum is off by at most that
+# times the 2-norms of p (at most 1) and of its factors.
+# .. [1] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi (2022). Connect the
+#    dots: tighter discrete approximations of privacy loss distributions. PoPETs
+#    2022(4). arXiv:2207.04380
+# .. [2] As in S. Gopi, Y. T. Lee, L. Wutschitz (2021). Numerical composition of
+#    differential privacy. NeurIPS. There, the law is not tilted, and errors are
+#    absolute.
+# .. [3] N. J. Higham (2002). Accuracy and stability of numerical algorithms. SIAM,
+#    second edition, chapter 24.
 
+# Points of the grid, and the most of them, for very many releases of a small loss.
 _POINTS, _MOST_POINTS = 1 << 16, 1 << 20
-"""Points of the grid, and the most of them, for very many releases of a small loss."""
 
+# Steps of the grid in a radius of medium size: splitting then increases the variance by
+# 1 part in 4 * 8**2.
 _FINE = 8
-"""Steps of the grid in a radius of medium size: splitting then increases the variance by 1 part in 4 * 8**2."""
 
+# Bound of the error of a Fourier transform and of a product, relative to the 2-norm. By
+# theory at most log2(`_MOST_POINTS`) times about 7 roundings, less than 2**-45.
 _TRANSFORM = 2.0**-43
-"""Bound of the error of a Fourier transform and of a product, relative to the 2-norm. By theory at most
-log2(`_MOST_POINTS`) times about 7 roundings, less than 2**-45."""
 
+# Bound of the relative error of a probability and of each factor of M, some operations
+# each.
 _MARGIN = 2.0**-40
-"""Bound of the relative error of a probability and of each factor of M, some operations each."""
 
+# Bound of the relative error of `erfcx` and `ndtr`, whose authors state 2**-49.
 _SPECIAL = 2.0**-43
-"""Bound of the relative error of `erfcx` and `ndtr`, whose authors state 2**-49."""
 
+# Bound of the error of a point of the grid, relative to the sum of all losses.
 _SLACK = Fraction(1, 1 << 40)
-"""Bound of the error of a point of the grid, relative to the sum of all losses."""
 
+# The largest number of releases for which these margins hold.
 _MOST = 1 << 24
-"""The largest number of releases for which these margins hold."""
 
+# The most different losses; similar ones are rounded up together, for the time that
+# each takes.
 _MOST_KINDS = 1 << 9
-"""The most different losses; similar ones are rounded up together, for the time that each takes."""
 
+# The smallest float above 0.
 _SMALLEST = Fraction(5e-324)
-"""The smallest float above 0."""
 
+# The largest radius of a release for which these margins hold.
 _LARGEST = 1 << 10
-"""The largest radius of a release for which these margins hold."""
 
+# Of the tilted law, about e**-50 is beyond each end of the window.
 _FAR = 50.0
-"""Of the tilted law, about e**-50 is beyond each end of the window."""
 
 _BITS = 1200
 
@@ -190,8 +201,8 @@ class Kind:
         half = self.values.size // 2
         places = self.values[:half] / step * (1 + _MARGIN)
         below = np.floor(places)
-        # sinh(x - a) / sinh(b - a) * cosh(b) / cosh(x) for x between a and b, all halved
-        # radii.
+        # sinh(x - a) / sinh(b - a) * cosh(b) / cosh(x) for x between a and b, all
+        # halved radii.
         radii, upper = places * step, (below + 1) * step
         share = np.sinh((places - below) * step / 2) / math.sinh(step / 2)
         share = share * np.exp((upper - radii) / 2)

@@ -16,32 +16,36 @@ from skdp.privacy._search import proven_edge
 from skdp.privacy.accounting import GaussianLoss, Loss, StatedLoss, smallest_epsilon
 from skdp.privacy.shuffle._pair import ReportPair
 
+# The relative precision of an epsilon that is searched for.
 _PRECISION = 1e-5
-"""The relative precision of an epsilon that is searched for."""
 
+# The largest local epsilon of a part that is tried: beyond, the lies of most oracles
+# are at the limit of 64 bits.
 _MOST_LOCAL = 50.0
-"""The largest local epsilon of a part that is tried: beyond, the lies of most oracles are at the limit of 64 bits."""
 
+# More than what the search leaves of an epsilon, as a part of it: an epsilon that was
+# reached is found again.
 _CERTAIN = 2.0**-13
-"""More than what the search leaves of an epsilon, as a part of it: an epsilon that was reached is found again."""
 
+# More than the rounding error of a logarithm.
 _LOG_ERROR = 2.0**-40
-"""More than the rounding error of a logarithm."""
 
+# More than the rounding errors of a tangent, relative to the larger of its two terms.
 _ROUNDING = 2.0**-38
-"""More than the rounding errors of a tangent, relative to the larger of its two terms."""
 
+# The failure probability of Gaussian noise, as a part of delta, which is then hardly
+# less.
 _FAILURE = 2.0**-10
-"""The failure probability of Gaussian noise, as a part of delta, which is then hardly less."""
 
+# Of the grid that compares Gaussian noise with reports: half as many cost a percent of
+# mu, twice as many gain 0.2.
 _POINTS = 40
-"""Of the grid that compares Gaussian noise with reports: half as many cost a percent of mu, twice as many gain 0.2."""
 
+# The relative precision of a mu, and of what follows from several.
 _ROUGH = 2.0**-10
-"""The relative precision of a mu, and of what follows from several."""
 
+# Returns the pairs of the parts of a report for a local epsilon.
 PairsAt = Callable[[float], Sequence[ReportPair]]
-"""Returns the pairs of the parts of a report for a local epsilon."""
 
 
 @lru_cache(maxsize=64)  # fits, statements and files ask for the same one
@@ -94,9 +98,9 @@ def largest_local(pairs_at: PairsAt, n: int, epsilon: float, delta: Fraction) ->
     return proven_edge(excess_apart, _ROUGH, safe=together, unsafe=most * n_parts)
 
 
-def _log_ratio(reached: float, wanted: Fraction) -> float:
+def _log_ratio(reached: float, target: Fraction) -> float:
     """Return the logarithm of a ratio, rounded up, within what a search can handle."""
-    return max(math.log(max(reached, 1e-300)) - math.log(wanted) + _LOG_ERROR, -50.0)
+    return max(math.log(max(reached, 1e-300)) - math.log(target) + _LOG_ERROR, -50.0)
 
 
 # A sum of many reports is nearly normal. So the divergences of both orders are compared
@@ -128,10 +132,10 @@ def shuffled_losses(
 @lru_cache(maxsize=256)
 def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
     """Return about the least mu of Gaussian noise that dominates but for a failure."""
-    last = _epsilon_of_pair(pair, n, Fraction(failure))
-    if not last:
+    largest = _epsilon_of_pair(pair, n, Fraction(failure))
+    if not largest:
         return None
-    epsilons = np.linspace(0, last, _POINTS + 1)
+    epsilons = np.linspace(0, largest, _POINTS + 1)
     reports = np.array([pair.delta(n, epsilon) for epsilon in epsilons.tolist()])
     # What is left to Gaussian noise if the failure probability is taken off.
     needed = np.maximum(reports - failure, 0) * (1 + _ROUNDING) / (1 - failure)
@@ -149,7 +153,7 @@ def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
         is_above_after = tangent - steps_above * far >= needed[1:]
         return bool(is_above_before.all() and is_above_after.all())
 
-    low, high = 0.0, 4 * float(needed[0]) + last
+    low, high = 0.0, 4 * float(needed[0]) + largest
     if not dominates(high):
         return None
     while high - low > _ROUGH * high:

@@ -19,16 +19,16 @@ from skdp.privacy.shuffle._epsilon import (
 )
 from skdp.privacy.shuffle._pair import ReportPair
 
+# What leaves the shuffler.
 Released: TypeAlias = Literal["reports", "tally"]
-"""What leaves the shuffler."""
 
 _RELEASED: tuple[Released, ...] = get_args(Released)
 
+# The local epsilon from which nothing is hidden.
 _LARGEST = 300.0
-"""The local epsilon from which nothing is hidden."""
 
+# The parts of a report, each of which is shuffled by itself.
 Pairs: TypeAlias = tuple[ReportPair, ...]
-"""The parts of a report, each of which is shuffled by itself."""
 
 
 @dataclass(frozen=True)
@@ -254,10 +254,10 @@ def local_epsilon(
     >>> round(local_epsilon(1.0, 1e-6, 45_222, partial(RandomizedResponse, 4)), 2)
     6.97
     """
-    wanted = Shuffled(epsilon, delta, n, released)
+    shuffled = Shuffled(epsilon, delta, n, released)
     _refuse_permanent(reporter)
     if hasattr(reporter, "shuffle_pairs_at"):
-        return wanted.local_epsilon(
+        return shuffled.local_epsilon(
             lambda local: reporter.shuffle_pairs_at(local, released)
         )
     if not callable(reporter):
@@ -265,7 +265,7 @@ def local_epsilon(
             "reporter must be a fitted local transformer, or a function of epsilon that returns an oracle, got "
             f"{type(reporter).__name__}"
         )
-    return wanted.local_epsilon(lambda local: _parts_of(reporter(local), released)[0])
+    return shuffled.local_epsilon(lambda local: _parts_of(reporter(local), released)[0])
 
 
 def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarantee]:
@@ -305,8 +305,10 @@ def _refuse_permanent(reporter: Any) -> None:
 def _proven(pairs: Pairs, local: PrivacyGuarantee) -> Pairs:
     """Return pairs, or the worst one if they show less than the local epsilon."""
     # They are inherited by a class that draws with another ratio.
-    shown = sum(log_upper(pair.largest_ratio) for pair in pairs)
-    return pairs if shown >= local.epsilon * (1 - 1e-6) else (any_pair(local.epsilon),)
+    revealed = sum(log_upper(pair.largest_ratio) for pair in pairs)
+    return (
+        pairs if revealed >= local.epsilon * (1 - 1e-6) else (any_pair(local.epsilon),)
+    )
 
 
 def any_pair(epsilon: float | Fraction) -> ReportPair:

@@ -11,19 +11,22 @@ from functools import cached_property
 from skdp.privacy.shuffle._divergence import Class, Ratios, delta_above
 from skdp.privacy.shuffle._two_values import two_valued_delta
 
+# Fractional bits of a ratio that is rounded up, as those of many steps of a grid have
+# thousands.
 _BITS = 128
-"""Fractional bits of a ratio that is rounded up, as those of many steps of a grid have thousands."""
 
 
 @dataclass(frozen=True)
 class ReportPair:
     """The reports of two values of a record, in classes, beside what every other record reports at least."""
 
-    # A class holds reports y for which ``P(y | x0) / m(y)`` is the same, and so is ``P(y | x1) / m(y)``: it is the sums
-    # of the three over the class. The measure m is the blanket ([1]_): ``0 < m(y) <= P(y | x)`` for every value x. So
-    # the first two of all classes add up to 1 each, the third to at most 1. A pair may stand for all pairs of values:
-    # `FrequencyOracle.shuffle_pair`.
-    # .. [1] B. Balle, J. Bell, A. Gascón, K. Nissim (2019). The privacy blanket of the shuffle model. CRYPTO.
+    # A class holds reports y for which ``P(y | x0) / m(y)`` is the same, and so is
+    # ``P(y | x1) / m(y)``: it is the sums of the three over the class. The measure m is
+    # the blanket ([1]_): ``0 < m(y) <= P(y | x)`` for every value x. So the first two
+    # of all classes add up to 1 each, the third to at most 1. A pair may stand for all
+    # pairs of values: `FrequencyOracle.shuffle_pair`.
+    # .. [1] B. Balle, J. Bell, A. Gascón, K. Nissim (2019). The privacy blanket of the
+    #    shuffle model. CRYPTO.
 
     classes: tuple[Class, ...]
     beside: tuple[ReportPair, ...] = ()
@@ -107,11 +110,13 @@ class ReportPair:
     @classmethod
     def of_any(cls, worst_ratio: Fraction) -> ReportPair:
         """Return the pair that is as revealing as any pair of a local randomiser with this worst ratio."""
-        # By [1]_, the rows of any two values are mixtures ``(r Q0 + Q1) / (r + 1)`` and ``(Q0 + r Q1) / (r + 1)`` of
-        # two distributions. Every other row is at least 1 / r times either row, thus 1 / r times their mean: it
-        # contains ``(Q0 + Q1) / (2 r)``. To learn from which of Q0 and Q1 the reports are can only help the attacker.
-        # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE
-        #    Transactions on Information Theory 63(6).
+        # By [1]_, the rows of any two values are mixtures ``(r Q0 + Q1) / (r + 1)`` and
+        # ``(Q0 + r Q1) / (r + 1)`` of two distributions. Every other row is at least 1
+        # / r times either row, thus 1 / r times their mean: it contains ``(Q0 + Q1) /
+        # (2 r)``. To learn from which of Q0 and Q1 the reports are can only help the
+        # attacker.
+        # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for
+        #    differential privacy. IEEE Transactions on Information Theory 63(6).
         if worst_ratio < 1:
             raise ValueError(
                 f"worst_ratio must be at least 1, got {float(worst_ratio)}"
@@ -142,7 +147,8 @@ class ReportPair:
     @classmethod
     def product(cls, pairs: Sequence[ReportPair]) -> ReportPair:
         """Return the pair of several independent reports of a record that stay together."""
-        # Where they are hundreds, it counts as that of any randomiser with its worst ratio.
+        # Where they are hundreds, it counts as that of any randomiser with its worst
+        # ratio.
         if len(pairs) == 1:
             return pairs[0]
         parts = [part for pair in pairs for part in (cls(pair.classes), *pair.beside)]
