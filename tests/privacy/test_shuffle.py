@@ -69,14 +69,15 @@ def test_any_local_randomiser_is_bounded_by_its_epsilon_alone(seed):
         assert tables.is_bounded(pair, part * math.log(ratio))
 
 
-@each("together", [False, True])
+@each("together", [False, True, "by ratio"])
 def test_parts_are_bounded_for_all_pairs_of_records(together):
-    """Reports of both parts, or of one of them by chance."""
+    """Reports of both parts, of which one may be known by its ratio only, or of one of them by chance."""
     one, other = RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.7)
     half, rows = Fraction(1, 2), itertools.product(one.channel(), other.channel())
     if together:
         channel = [[a * b for a in row for b in column] for row, column in rows]
-        pair = ReportPair.product([one.shuffle_pair(), other.shuffle_pair()])
+        second = ReportPair.of_any(other.worst_ratio) if together == "by ratio" else other.shuffle_pair()
+        pair = ReportPair.product([one.shuffle_pair(), second])
     else:
         channel = [[half * a for a in (*row, *column)] for row, column in rows]
         pair = ReportPair.mixed([(half, one.shuffle_pair()), (half, other.shuffle_pair())])
