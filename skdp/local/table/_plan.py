@@ -107,7 +107,8 @@ def make_plan(costs: Costs, names: Sequence[Any], only: str) -> TablePlan:
     )
     if best.error == inf:
         raise ValueError(
-            f"strategy={best.strategy!r} does not give what the purpose {costs.purpose!r} asks for"
+            f"strategy={best.strategy!r} does not give what the purpose "
+            f"{costs.purpose!r} asks for"
         )
     weights = _whole(best.inclusions, best.size)
     shares = Sampling(weights, best.size).inclusions
@@ -165,8 +166,8 @@ def _reason(one: _Candidate, costs: Costs) -> str:
     often = int(np.argmax(one.inclusions))
     name = " x ".join(map(str, one.groups[often]))
     return (
-        f"a record makes {one.size} of {n} reports, with epsilon {share:.3g} each; most often {name!r}, in "
-        + (f"{one.inclusions[often]:.0%} of the records")
+        f"a record makes {one.size} of {n} reports, with epsilon {share:.3g} each; "
+        f"most often {name!r}, in " + (f"{one.inclusions[often]:.0%} of the records")
     )
 
 

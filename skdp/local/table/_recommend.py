@@ -11,7 +11,7 @@ import numpy as np
 from skdp.base import check_choice, read_bounds, read_domain
 from skdp.domain import Domain, DomainLike
 from skdp.frames import is_frame, read_table
-from skdp.local.numeric import NumericPerturber
+from skdp.local.numeric import numeric_mechanism
 from skdp.local.table._costs import Costs, Purpose
 from skdp.local.table._plan import TablePlan, make_plan
 from skdp.oracles import NumericMechanism
@@ -112,14 +112,16 @@ def declared_domain_of(declared: Any) -> Domain:
         return Domain(declared)
     if isinstance(declared, str):
         raise ValueError(
-            f"domain must be a declaration or a dataframe, got {declared!r}: which table to read is unknown"
+            f"domain must be a declaration or a dataframe, got {declared!r}: which "
+            "table to read is unknown"
         )
     if isinstance(declared, Sequence | np.ndarray):
         return Domain({f"x{place}": values for place, values in enumerate(declared)})
     if is_frame(declared):
         return read_domain(read_table(declared), "auto", name="domain")
     raise TypeError(
-        f"domain must be a Domain, mapping, list or dataframe, got {type(declared).__name__}"
+        "domain must be a Domain, mapping, list or dataframe, got "
+        f"{type(declared).__name__}"
     )
 
 
@@ -156,21 +158,21 @@ def plan_of(
         raise ValueError("declare the values or the bounds of at least one column")
     if twice := [name for name in sizes if name in bounds]:
         raise ValueError(
-            f"both the values and the bounds of {twice} are declared; a column has values or numbers"
+            f"both the values and the bounds of {twice} are declared; a column has "
+            "values or numbers"
         )
     if purpose == "pairs" and (len(sizes) < 2 or len(names) > _MOST_PAIRED):
         given = f"got {len(sizes)} of categories and {len(bounds)} of numbers"
         raise ValueError(
-            f"purpose='pairs' is for at least 2 columns of categories, and {_MOST_PAIRED} in all, {given}"
+            "purpose='pairs' is for at least 2 columns of categories, and "
+            f"{_MOST_PAIRED} in all, {given}"
         )
     values = "randomized_response" if purpose == "model" else oracle
     importance = _read_importance(weights, names)
     read_bounds(dict(bounds), tuple(bounds)) if bounds else None
 
     def of_numbers(share: Any) -> NumericMechanism:
-        return NumericPerturber(
-            share, mechanism=mechanism, grid_size=grid_size
-        )._checked_mechanism()
+        return numeric_mechanism(mechanism, grid_size, share)
 
     costs = Costs(
         sizes,
@@ -206,7 +208,8 @@ def _read_importance(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
         given = repr(weights) if isinstance(weights, str) else type(weights).__name__
         given = f"one of {list(weights)}" if isinstance(weights, Mapping) else given
         raise ValueError(
-            f"weights must be 'uniform' or a mapping of all columns {list(names)} to numbers, got {given}"
+            f"weights must be 'uniform' or a mapping of all columns {list(names)} to "
+            f"numbers, got {given}"
         )
     return {
         name: float(check_epsilon(weights[name], name=f"the weight of column {name!r}"))
@@ -217,6 +220,7 @@ def _read_importance(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
 def check_bounds(bounds: Any) -> dict[Any, Any]:
     if bounds is not None and not isinstance(bounds, Mapping):
         raise TypeError(
-            f"bounds must be a mapping of column name to (low, high), got {type(bounds).__name__}"
+            "bounds must be a mapping of column name to (low, high), got "
+            f"{type(bounds).__name__}"
         )
     return dict(bounds or {})
