@@ -153,7 +153,8 @@ class Walk:
         # protocol.
         kept = [estimator]
         if hasattr(estimator, "protocol_"):
-            kept += [estimator.protocol_, *estimator.protocol_.fields]
+            protocol = estimator.protocol_
+            kept += [protocol, *getattr(protocol, "fields", ())]
         known = all(library_of(part) == "skdp" for part in kept)
         return known and all(map(self._is_private, parts_of(estimator)))
 
