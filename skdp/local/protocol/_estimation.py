@@ -116,11 +116,8 @@ def _group_counts(
     places = places if len(places) == 1 else reported or places[:1]
     estimates, samples = [], []
     for place in places:
-        field, sums, size = (
-            protocol.fields[place],
-            tally.counts[place],
-            tally.sizes[place],
-        )
+        field = protocol.fields[place]
+        sums, size = tally.counts[place], tally.sizes[place]
         part = None if parts is None else parts[place]
         estimates.append(
             field_counts(field, sums, size, tally.n_reports, columns, options, part)
