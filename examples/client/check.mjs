@@ -93,7 +93,7 @@ function checkReportColumns({ strategy, columns, samplers, report_columns, repor
 /** Refuse a protocol that is none, or whose reports may tell more than it states; return what draws its reports. */
 export function check(protocol) {
   const { format, version, guarantee, permanent, client, no_client } = protocol ?? {};
-  demand(format === "skdp-protocol" && version === 1, "this is no protocol of version 1");
+  demand(format === "skdp-protocol" && version === 2, "this is no protocol of version 2");
   demand(client, `this client cannot make reports of this protocol${typeof no_client === "string" ? `: ${no_client}` : ""}`);
   demand(permanent === undefined || permanent === false, "this client draws a fresh report each time: it cannot make permanent ones");
   const { strategy, columns, samplers } = client;

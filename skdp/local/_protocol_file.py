@@ -27,7 +27,7 @@ from skdp.local.memo import SecretKey
 from skdp.local.protocol import ReportProtocol, Reports, check_releases
 from skdp.privacy import PrivacyGuarantee, Shuffled, WeakGuaranteeWarning
 
-FORMAT, _VERSION = "skdp-protocol", 1
+FORMAT, _VERSION = "skdp-protocol", 2
 _SECRET = ("ledger", "random_state", "secret_key")
 _STATED = ("epsilon", "delta", "relation", "trust", "rho", "scope")
 _NOT_OF_REPORTS = ("unknown",)
@@ -181,12 +181,14 @@ def parse_protocol(text: str) -> dict[str, Any]:
     """Parse the JSON of a protocol; nothing is made of it."""
     content: Any = parse_json(text, "a protocol")
     keys = {"transformer": str, "parameters": dict, "columns": list, "permanent": bool}
-    known = (
-        isinstance(content, dict)
-        and content.get("format") == FORMAT
-        and content.get("version") == _VERSION
-    )
-    if not known or any(
+    known = isinstance(content, dict) and content.get("format") == FORMAT
+    version = content.get("version") if known else None
+    if type(version) is int and 0 < version < _VERSION:
+        raise ValueError(
+            "an earlier version of skdp wrote this protocol, in a form that is no longer "
+            "read: estimate its reports with the version that made them"
+        )
+    if version != _VERSION or any(
         not isinstance(content.get(key), kind) for key, kind in keys.items()
     ):
         raise ValueError(

@@ -205,10 +205,15 @@ def test_data_do_not_show():
     assert len(texts) == 1
 
 
-@each("text", ["", "{}", "[]", "1", "null", '{"format": "skdp-protocol", "version": 2}', "[" * 100_000, "\ud800"])
+@each("text", ["", "{}", "[]", "1", "null", '{"format": "skdp-protocol", "version": 3}', "[" * 100_000, "\ud800"])
 def test_what_is_no_protocol_is_refused(text):
     with pytest.raises(ValueError, match="no protocol of a local transformer"):
         ReportTransformer.from_json(text)
+
+
+def test_an_earlier_form_is_named():
+    with pytest.raises(ValueError, match="an earlier version of skdp wrote this protocol"):
+        ReportTransformer.from_json('{"format": "skdp-protocol", "version": 1}')
 
 
 @each(

@@ -131,6 +131,11 @@ class Memo:
             ).digest()
             for field in fields
         ]
+        if len({*self._contexts}) < len(self._contexts):
+            raise ValueError(
+                "two fields would draw their permanent reports by the same random bits: "
+                "their permanent_parts must differ, such as by the names of the columns"
+            )
 
     def marks(self, records: Sequence[bytes]) -> NDArray[np.uint8]:
         """Return a keyed mark of each record, of one length, for all that is drawn for it."""

@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.local.memo import PermanentDraws
+from skdp.coding import ColumnError
+from skdp.domain import Categories, Interval
+from skdp.local.memo import PermanentDraws, canonical, framed, written_name
 from skdp.privacy.shuffle import ReportPair
 from skdp.randomness import ByteSource
 
@@ -34,6 +36,28 @@ Rows = NDArray[np.bool_] | slice
 Tail = tuple[float, float, str]
 """The logarithm of the probability of a sum, that of the number of sums it was chosen from,
 and of what it is a sum."""
+
+
+def declared_bytes(categories: Mapping[Any, Categories | Interval]) -> list[bytes]:
+    """Write columns and their declared values, for what depends on them by a key."""
+    parts = []
+    for name, attribute in categories.items():
+        values: tuple[Any, ...] = attribute.values
+        if isinstance(attribute, Interval):
+            missing = (None,) if attribute.missing else ()
+            values = (*attribute.edges, *missing)
+        kind = type(attribute).__name__.encode()
+        try:
+            value_bytes = [
+                b"" if value is None else canonical(value) for value in values
+            ]
+            parts += [canonical(name), kind, framed(*value_bytes)]
+        except ColumnError:
+            raise ValueError(
+                "memoize=True needs column names and categories of text, numbers, "
+                f"booleans or times; column {name!r} has others"
+            ) from None
+    return parts
 
 
 class Field(ABC):
@@ -179,9 +203,25 @@ class Field(ABC):
         Returns
         -------
         list of bytes
-            Reports of fields that differ in it share no random bits.
+            Reports of fields that differ in it share no random bits: by default the class,
+            `parameters`, the names of the columns and what is `declared` of them.
+
+        Raises
+        ------
+        ValueError
+            If a name or a declared value has no bytes of its own.
         """
-        return [repr(sorted(self.parameters().items())).encode()]
+        declared = dict(self.declared())
+        parts = [
+            type(self).__qualname__.encode(),
+            repr(sorted(self.parameters().items())).encode(),
+        ]
+        parts += [written_name(name, "memoize=True") for name in self.columns]
+        parts += declared_bytes(declared.pop("categories", {}))
+        for parameter, values in sorted(declared.items()):
+            in_order = [values.get(name) for name in self.columns]
+            parts += [parameter.encode(), repr(in_order).encode()]
+        return parts
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
         """Add the noise of a second round to permanent reports; by default there is none.

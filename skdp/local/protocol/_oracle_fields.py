@@ -13,10 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import UNIFORM, undeclared_error
-from skdp.coding import ColumnError
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain
 from skdp.exact import log_upper, round_up
-from skdp.local.memo import PermanentDraws, canonical, framed
+from skdp.local.memo import PermanentDraws
 from skdp.local.protocol._columns import (
     named_characters,
     read_floats,
@@ -32,6 +31,7 @@ from skdp.local.protocol._field import (
     Randomness,
     Rows,
     Tail,
+    declared_bytes,
 )
 from skdp.oracles import FrequencyOracle, RandomizedResponse, SetOracle
 from skdp.privacy import PrivacyGuarantee, PureLoss
@@ -238,25 +238,9 @@ class CategoryField(OracleField):
         return two_rounds.report_again(reports, randomness("report", *self.columns))
 
     def permanent_parts(self) -> list[bytes]:
-        parts = [repr(sorted(self.first_round.parameters().items())).encode()]
-        for name in self.columns:
-            attribute = self.domain[name]
-            values: tuple[Any, ...] = attribute.values
-            if isinstance(attribute, Interval):
-                more = (None,) if attribute.missing else ()
-                values = (*attribute.edges, *more)
-            kind = type(attribute).__name__.encode()
-            try:
-                value_bytes = [
-                    b"" if value is None else canonical(value) for value in values
-                ]
-                parts += [canonical(name), kind, framed(*value_bytes)]
-            except ColumnError:
-                raise ValueError(
-                    "memoize=True needs column names and categories of text, numbers, "
-                    f"booleans or times; column {name!r} has others"
-                ) from None
-        return parts
+        parameters = repr(sorted(self.first_round.parameters().items())).encode()
+        declared = {name: self.domain[name] for name in self.columns}
+        return [parameters, *declared_bytes(declared)]
 
     def write(
         self,

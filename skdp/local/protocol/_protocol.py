@@ -112,6 +112,13 @@ class ReportProtocol:
             declared |= categories
             if field.reports_values:
                 value_columns |= categories
+        reported = {name for field in self.fields for name in field.columns}
+        if {*self.columns} != reported:
+            differing = sorted(map(repr, reported ^ {*self.columns}))
+            raise ValueError(
+                "the scope of the guarantee must be the columns that the fields report; "
+                f"no field reports, or no guarantee names, {', '.join(differing)}"
+            )
         # Their order is that of the columns, as it determines joint codes.
         ordered = {name: declared[name] for name in self.columns if name in declared}
         computed = {
@@ -251,7 +258,13 @@ class ReportProtocol:
         """
         codes: Codes = []
         for field in self.fields:
-            codes += field.prepare(self._of_field(field, table.columns))
+            arrays = field.prepare(self._of_field(field, table.columns))
+            if len(arrays) != len(field.columns):
+                raise ValueError(
+                    f"{type(field).__name__}.prepare must return {len(field.columns)} "
+                    f"array(s), one for each of its columns, got {len(arrays)}"
+                )
+            codes += arrays
         return codes
 
     def _of_field(self, field: Field, values: Sequence[Any]) -> list[Any]:
