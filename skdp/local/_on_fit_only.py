@@ -96,8 +96,18 @@ class FittedInside:
 class OnFitOnly(FittedInside, WrapsTransformer):
     """Privatise the rows at fit, and give the same encoding of true values afterwards.
 
-    In a Pipeline, the model learns from privatised rows and predicts for true ones: for persons who give their data for
-    training, but ask the model about themselves on their own device.
+    >>> import pandas as pd
+    >>> from skdp import OnFitOnly, RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"smokes": ["yes", "no"] * 500})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]})
+    >>> private = OnFitOnly(encoder)
+    >>> reports = private.fit_transform(people)
+    >>> private.transform(people).equals(people)
+    True
+
+    In a Pipeline, the model learns from privatised rows and predicts for true ones: for
+    persons who give their data for training, but ask the model about themselves on
+    their own device.
 
     Parameters
     ----------
@@ -107,18 +117,18 @@ class OnFitOnly(FittedInside, WrapsTransformer):
     Attributes
     ----------
     transformer_ : local transformer
-        The fitted clone: its `channel`, `tally` and `estimate_counts` are for what `fit_transform` returned.
+        The fitted clone: its `channel`, `tally` and `estimate_counts` are for what
+        `fit_transform` returned.
     guarantee_ : PrivacyGuarantee
-        What `fit_transform` promises to each record of its rows. Nothing is promised to the rows of `transform`.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if X had string names.
+        What `fit_transform` promises to each record of its rows; `transform` promises
+        nothing.
 
     Raises
     ------
-    TypeError
-        By `fit`, if the transformer has no `encode`.
+    TypeError, ValueError
+        By `fit`, if the transformer has no `encode`, or its encoding is random by
+        nature (hashing, Hadamard response, one sampled column), and so has no true
+        form.
 
     See Also
     --------
@@ -126,38 +136,18 @@ class OnFitOnly(FittedInside, WrapsTransformer):
 
     Notes
     -----
-    **Privacy.** Only the call `fit_transform` privatises. Protected: each record of the rows that `fit_transform` got,
-    as stated by `guarantee_`, against every recipient of its output or anything computed from that, such as a trained
-    model. **Not protected: the rows of `transform`**, which come out in the clear. This includes the training rows,
-    which are not recognised: a model that scores them, or a cross-validation that scores test rows, sees true values.
-    The party that runs the prediction sees the true values. `fit` alone releases nothing. A ledger is charged by
-    `fit_transform` only, as only this releases anything protected.
+    **Privacy.** Only `fit_transform` privatises. Protected: each record of its rows, as
+    `guarantee_` states, against every recipient of its output or of anything computed
+    from that, such as a trained model. **Not protected: the rows of `transform`**,
+    which come out in the clear. This includes the training rows, which are not
+    recognised: a model that scores them, or a cross-validation that scores test rows,
+    sees true values, and so does the party that runs the prediction. `fit` alone
+    releases nothing. A ledger is charged by `fit_transform` only, as only this releases
+    anything protected.
 
-    The transformer's own `set_output` is not used; what is set here, or globally, holds for both encodings. Metadata
-    (``record_id``) are routed to the transformer's `transform`, within `fit_transform`. Encodings that are random by
-    nature (hashing, Hadamard response, one sampled column) have no true form, so `fit` refuses them.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import OneHotEncoder
-    >>> from skdp.local import OnFitOnly, RandomizedResponseEncoder
-    >>> people = pd.DataFrame({"smokes": ["yes", "no"] * 500})
-    >>> ill = people["smokes"] == "yes"
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]}, random_state=0)
-    >>> private = OnFitOnly(encoder)
-    >>> (private.fit_transform(people) != people).to_numpy().mean().round(2) > 0.2
-    np.True_
-    >>> private.transform(people).equals(people)
-    True
-    >>> print(private.guarantee_)
-    epsilon = 1, local model, replacing one record's values of: smokes, NOT SECURE: the randomness comes from a seed
-
-    >>> model = make_pipeline(OnFitOnly(encoder), OneHotEncoder(), LogisticRegression()).fit(people, ill)
-    >>> model.score(people, ill)
-    1.0
+    The transformer's own `set_output` is not used; what is set here, or globally, holds
+    for both encodings. Metadata (``record_id``) are routed to the transformer's
+    `transform`, within `fit_transform`.
     """
 
     protects_rows = "fit"

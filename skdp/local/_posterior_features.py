@@ -25,81 +25,64 @@ _WANTED = "encoder must be a local transformer with frequency oracles, such as R
 
 
 class PosteriorFeatures(WrapsTransformer):
-    """Privatise rows, and give a model the probability of each true value instead of the raw report.
+    """Privatise rows, and give a model the probability of each true value.
 
-    By Bayes' rule, ``P(v | report)`` is proportional to ``P(v) P(report | v)``: the likelihood is known from the
-    protocol, and the prior ``P(v)`` is estimated from the reports of `fit`. The features have a column for each
-    declared value, ``<column>_<value>``; those of an attribute add up to 1 in each row.
+    >>> import pandas as pd
+    >>> from skdp import PosteriorFeatures, UnaryEncodingTransformer
+    >>> people = pd.DataFrame({"job": ["clerk"] * 700 + ["farm"] * 300})
+    >>> bits = UnaryEncodingTransformer(2.0, categories={"job": ["clerk", "farm"]})
+    >>> features = PosteriorFeatures(bits).fit_transform(people)
+
+    By Bayes' rule, ``P(v | report)`` is proportional to ``P(v) P(report | v)``: the
+    likelihood is known from the protocol ([1]_), and the prior ``P(v)`` is estimated
+    from the reports of `fit`. The features have a column for each declared value,
+    ``<column>_<value>``; those of an attribute add up to 1 in each row. The guide page
+    "What all encoders share" says where they help.
 
     Parameters
     ----------
     encoder : local transformer
-        An encoder with frequency oracles, such as `RandomizedResponseEncoder`, `UnaryEncodingTransformer` or
-        `FrequencyOracleEncoder`. With ``privatize=True`` it is cloned, and the original is never fitted.
+        An encoder with frequency oracles, such as `RandomizedResponseEncoder`. With
+        ``privatize=True`` it is cloned, and the original is never fitted.
     privatize : bool, default=True
-        False if the rows are reports already: `encoder` must then be fitted, and is used as it is. Where scikit-learn
-        clones (cross-validation, grid search), wrap it: ``FrozenEstimator(encoder)``.
+        False if the rows are reports already: `encoder` must then be fitted, and is
+        used as it is. Where scikit-learn clones (cross-validation),
+        ``FrozenEstimator(encoder)``.
     postprocess : str, default="simplex"
-        How the counts behind the prior are made of the unbiased estimates, as for `estimate_counts`: any name but
-        "none", whose counts may be negative.
+        How the counts behind the prior are made of the unbiased estimates, as for
+        `estimate_counts`: any name but "none", whose counts may be negative.
 
     Attributes
     ----------
     encoder_ : local transformer
-        The fitted encoder: its `channel`, `tally` and `estimate_counts` are for its reports.
+        The fitted encoder: its `channel`, `tally` and `estimate_counts` are for its
+        reports.
     prior_ : list of ndarray of shape (k,)
-        For each attribute, the estimated probability of each of its values; all are positive.
+        For each attribute, the estimated probability of each of its values; all
+        positive.
     guarantee_ : PrivacyGuarantee
-        What each call of `fit`, `fit_transform` or `transform` promises to the records of its rows.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if X had string names.
+        What each call of `fit`, `fit_transform` or `transform` promises for one record.
 
     See Also
     --------
-    UnaryEncodingTransformer : With ``output="unbiased"``, features whose means are the estimated frequencies.
+    UnaryEncodingTransformer : With ``output="unbiased"``, features whose means are the
+        estimated frequencies.
     sklearn.preprocessing.OneHotEncoder : Takes a report for the truth.
 
     Notes
     -----
-    **Privacy.** Local model. The encoder randomises each record; everything after that, the prior included, is computed
-    from reports alone: post-processing, free. **Each call is a release, `fit` too**, as it needs reports for its prior:
-    `fit`, `fit_transform` and `transform` each charge the encoder's ledger once with `guarantee_`; ``fit(X)`` and then
-    ``transform(X)`` cost twice. In a Pipeline, the training rows are released once (`fit_transform`), and each set of
-    rows to predict for once more. With ``privatize=False`` nothing is released or charged.
-
-    Every oracle here reports with only two likelihoods: a report is r times likelier under the values that it supports
-    than under the others, with r = e^epsilon of the attribute (of unary encoding, ``p (1 - q) / ((1 - p) q)`` for each
-    bit that is 1). So ``P(v | report)`` is proportional to ``P(v)`` times r or 1 ([1]_). Under ``strategy="sample"``,
-    an attribute that a record does not report keeps its prior.
-
-    The prior is ``(count + 1) / (n + k)``, positive for an estimated count of 0 too. It is that of the attribute alone:
-    where columns correlate, the features are not the posterior given all reports of the row.
-
-    With randomised response the posterior is a linear function of the one-hot report, so that a linear model differs by
-    its penalty only. On Adult (five private columns, epsilon 1 and 4 each), logistic regression gains up to .004 of AUC
-    over raw reports, and histogram trees lose up to .006: they do better with the bits.
+    **Privacy.** Local model, by the encoder; all that follows, the prior included, is
+    computed from reports alone, and free. **Each call is a release, `fit` too**, as it
+    needs reports for its prior: `fit`, `fit_transform` and `transform` each charge the
+    encoder's ledger once with `guarantee_`, and ``fit(X)`` and then ``transform(X)``
+    cost twice. In a Pipeline, the training rows are released once (`fit_transform`),
+    and each set of rows to predict for once more. With ``privatize=False`` nothing is
+    released or charged.
 
     References
     ----------
-    .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
-       algorithms. PODS.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import UnaryEncodingTransformer
-    >>> people = pd.DataFrame({"job": ["clerk"] * 700 + ["sales"] * 250 + ["farm"] * 50})
-    >>> bits = UnaryEncodingTransformer(2.0, categories={"job": ["clerk", "farm", "sales"]}, random_state=0)
-    >>> features = PosteriorFeatures(bits)
-    >>> features.fit_transform(people).round(2).head(3)
-       job_clerk  job_farm  job_sales
-    0       0.93      0.02       0.05
-    1       0.93      0.02       0.05
-    2       0.66      0.08       0.26
-    >>> [prior.round(2).tolist() for prior in features.prior_]
-    [[0.66, 0.08, 0.26]]
+    .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy
+       preserving data mining algorithms. PODS.
     """
 
     _wrapped = "encoder"

@@ -58,13 +58,20 @@ from skdp.typing import ColumnLike, TableLike
 class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
     """Base of the transformers that report each row by itself.
 
-    A subclass has ``ledger`` and ``random_state`` among its parameters and implements `_make_protocol`; it inherits
-    `fit`, `transform`, the charge, the call counter and the record ids. Then `skdp.engines` takes it as it takes ours.
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.local import ReportTransformer
+    >>> issubclass(RandomizedResponseEncoder, ReportTransformer)
+    True
+
+    A subclass has ``ledger`` and ``random_state`` among its parameters and implements
+    `_make_protocol`; it inherits `fit`, `transform`, the charge, the call counter and
+    the record ids. Then `skdp.engines` takes it as it takes ours.
 
     Attributes
     ----------
     protocol_ : ReportProtocol
-        What the fitted transformer does to a row, and what a server does with the reports.
+        What the fitted transformer does to a row, and what a server does with the
+        reports.
     guarantee_ : PrivacyGuarantee
         What a call of `transform` promises for one record.
 
@@ -74,14 +81,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
 
     Notes
     -----
-    **Privacy.** Each call of `transform` validates the rows, then charges the ledger, then draws randomness.
-
-    Examples
-    --------
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp.local import ReportTransformer
-    >>> issubclass(RandomizedResponseEncoder, ReportTransformer)
-    True
+    **Privacy.** Each call of `transform` validates the rows, then charges the ledger,
+    then draws randomness.
     """
 
     epsilon: Any = None
@@ -98,7 +99,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
 
     @abstractmethod
     def _make_protocol(self, table: Table) -> ReportProtocol:
-        """Check the parameters, and make the protocol from the names and dtypes of a table and what is declared."""
+        """Check the parameters, and make the protocol from what is declared."""
 
     def _set_fitted(self, protocol: Any) -> None:
         """Set the fitted attributes besides `protocol_` and `guarantee_`."""
@@ -117,14 +118,16 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Returns
         -------
         self
-            The fitted transformer. Parameters that are set later take effect with the next `fit`; until then, a ledger
-            that is set is refused by `transform`, and one that is taken away is still charged.
+            The fitted transformer. Parameters that are set later take effect with the
+            next `fit`; until then, `transform` refuses another ledger, and charges one
+            that is taken away.
 
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range or does not fit the columns, X is empty, 1-D, sparse or lazy, or the row
-            index of X or y has a level with the name of a column.
+            If a parameter is out of range or does not fit the columns, X is empty, 1-D,
+            sparse or lazy, or the row index of X or y has a level with the name of a
+            column.
         """
         check_ledger(self.ledger)
         check_random_state(self.random_state)
@@ -181,39 +184,43 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         return self.fit(X, y).transform(X, record_id=record_id)
 
     def transform(self, X: TableLike, record_id: ArrayLike | None = None) -> Any:
-        """Privatise a table: a new release at every call, with fresh randomness unless reports are permanent.
+        """Privatise a table: a new release at every call, unless reports are permanent.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             True values, in the columns of `fit`.
         record_id : array-like of shape (n_samples,), optional
-            Which record each row is of: required with permanent reports (``memoize=True``, or a secret key of
-            `RapporEncoder`), and only then. Text, numbers (1 and 1.0 are one, "1" is another), dates, UUIDs, bytes, or
-            tuples of these; all different. In a Pipeline, route it with ``set_transform_request(record_id=True)``.
+            Which record each row is of: required with permanent reports
+            (``memoize=True``, or a secret key of `RapporEncoder`), and only then. Text,
+            numbers (1 and 1.0 are one, "1" is another), dates, UUIDs, bytes, or tuples
+            of these; all different. In a Pipeline, route it with
+            ``set_transform_request(record_id=True)``.
 
         Returns
         -------
         same kind as X
-            The reports, with the row index of X. In pandas and pyarrow they carry `to_json` under ``skdp.protocol`` (in
-            ``attrs``, or the metadata of the schema), unless more than 2,048 values are declared; and under
-            ``skdp.releases`` counts of this release: of its reports, and of their values or bits, in any order. Beside
-            a part of the rows these tell, by difference, of the reports that were left out. To publish a part, remove
-            the note first: ``reports.attrs.pop("skdp.releases")`` in pandas, ``replace_schema_metadata`` in pyarrow.
+            The reports, with the row index of X. In pandas and pyarrow they carry their
+            protocol and the counts of this release (guide page "Clients in other
+            languages"), which beside a part of the rows tell of those left out: before
+            you publish a part, remove ``reports.attrs["skdp.releases"]``, or the
+            metadata of the schema.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns or values that cannot be reported, or a level of its row index has
-            the name of a column, or the record ids are missing, too few, repeated, not wanted, or a series with the row
-            labels of X in another order, or another ledger was set after `fit`.
+            Before `fit`, or if X has other columns or values that cannot be reported,
+            or a level of its row index has the name of a column, or the record ids are
+            missing, too few, repeated, not wanted, or a series with the row labels of X
+            in another order, or another ledger was set after `fit`.
         BudgetExceeded
             If the ledger does not cover the release.
 
         Warns
         -----
         UserWarning
-            If X says that a column holds reports already: randomised again, they are reports of the first reports.
+            If X says that a column holds reports already: randomised again, they are
+            reports of the first reports.
         """
         table, protocol = self._read(X), self.protocol_
         refuse_protected_levels(X, protocol.columns)
@@ -257,16 +264,16 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports have other columns or values than this transformer's, or carry another
-            protocol.
+            Before `fit`, or if the reports have other columns or values than this
+            transformer's, or carry another protocol.
 
         Warns
         -----
         UnverifiedReportsWarning
-            If the reports are not among those of the releases whose counts they carry; or, where they carry none, or
-            those of fewer reports, if they are neither a part of one table that this transformer has made since `fit`,
-            nor some of its tables together, if it has made any. Of more than 32 tables, the first are known by their
-            sum only.
+            If the reports are not among those of the releases whose counts they carry;
+            or, without such counts, neither a part of one table that this transformer
+            has made since `fit`, nor some of its tables together, if it has made any.
+            Of more than 32 tables, the first are known by their sum only.
 
         Notes
         -----
@@ -299,23 +306,24 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         return np.array(list(map(str, self.protocol_.report_columns)), dtype=object)
 
     def charge(self, run: str | None = None, *, n_rows: int | None = None) -> None:
-        """Charge the ledger with one call, before anything is drawn; `transform` does so itself.
+        """Charge the ledger with one call, before any draw; `transform` does so itself.
 
         Parameters
         ----------
         run : str, optional
-            The name of a run that can be resumed: it stands in the ledger, and is charged once.
+            The name of a run that can be resumed: it stands in the ledger, and is
+            charged once.
         n_rows : int, optional
-            The number of rows that are reported, if it is known: inside of `PrivacyLedger.parallel` it is compared with
-            that of the positions.
+            The number of rows that are reported, if it is known: inside of
+            `PrivacyLedger.parallel` it is compared with that of the positions.
 
         Raises
         ------
         BudgetExceeded
             If the ledger does not cover the release.
         ValueError
-            If another ledger was set after `fit`, or rows of the ledger are open, and `n_rows` is not given or is
-            another number.
+            If another ledger was set after `fit`, or rows of the ledger are open, and
+            `n_rows` is not given or is another number.
         """
         ledger, name = self.charged_ledger, type(self).__name__
         if run is None:
@@ -334,8 +342,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         BudgetExceeded
             If the ledger does not cover a call.
         ValueError
-            If another ledger was set after `fit`, or rows of the ledger are open (`PrivacyLedger.parallel`): before a
-            row is read, their number is not known.
+            If another ledger was set after `fit`, or rows of the ledger are open
+            (`PrivacyLedger.parallel`): before a row is read, their number is not known.
         """
         ledger, name = self.charged_ledger, type(self).__name__
         if ledger is not None:
@@ -348,8 +356,9 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Returns
         -------
         PrivacyGuarantee or None
-            What `privacy_statement` says before `fit`: at least `guarantee_`, without columns and mechanism. None if it
-            follows from the columns: with probabilities in place of an epsilon, or with a `Shuffled` one.
+            What `privacy_statement` says before `fit`: at least `guarantee_`, without
+            columns and mechanism. None if it follows from the columns: with
+            probabilities in place of an epsilon, or with a `Shuffled` one.
 
         Raises
         ------
@@ -373,7 +382,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Returns
         -------
         CallRandomness
-            Secure, or with an integer ``random_state`` a stream of its own for each call since `fit`.
+            Secure, or with an integer ``random_state`` a stream of its own for each
+            call since `fit`.
         """
         number = self._calls.advance() if call is None else call
         return CallRandomness(self._seed, type(self).__name__, number)
@@ -381,19 +391,20 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
     def shuffle_pairs_at(
         self, epsilon: float, released: Released
     ) -> tuple[ReportPair, ...]:
-        """Return what `local_epsilon` needs to know of a report with another epsilon, fitted to the same columns.
+        """Return what `local_epsilon` needs of a report with another epsilon.
 
         Parameters
         ----------
         epsilon : float
-            The local epsilon.
+            The local epsilon of a transformer that is fitted to the same columns.
         released : {"reports", "tally"}
             What is released after shuffling.
 
         Returns
         -------
         tuple of ReportPair
-            As of `ReportProtocol.shuffle_pairs`; by default of the worst randomiser with this epsilon.
+            As of `ReportProtocol.shuffle_pairs`; by default of the worst randomiser
+            with this epsilon.
         """
         return (any_pair(epsilon),)
 
@@ -403,7 +414,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
             [float, Released], tuple[ReportPair, ...]
         ] = lambda epsilon, _: (any_pair(epsilon),),
     ) -> Fraction:
-        """Return the epsilon of a report: as given, or the largest one that reaches what is wanted after shuffling."""
+        """Return the epsilon of a report: given, or the largest before shuffling."""
         self.__dict__.pop("local_epsilon_", None)
         wanted = self.epsilon
         if not isinstance(wanted, Shuffled):
@@ -419,11 +430,11 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
 
     @property
     def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
-        """The values of the columns that are not text, before or after `fit`: how the text of a CSV file is read."""
+        """The values of the columns that are not text: how a CSV file is read."""
         return None
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        """Make a row to fit on from what is declared, where the rows of a large table are not read.
+        """Make a row to fit on from what is declared, where no rows are read.
 
         Parameters
         ----------
@@ -448,12 +459,12 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
 
     @property
     def released(self) -> ReleasedCounts:  # numpydoc ignore=RT01
-        """Counts of the reports of all calls since `fit` in this process, to recognise these when they are read."""
+        """Counts of the reports of all calls since `fit`, to recognise these."""
         return self._released
 
     @property
     def charged_ledger(self) -> PrivacyLedger | None:  # numpydoc ignore=RT01
-        """The ledger that calls are charged to: that of `fit`. One that was set later would look charged: refused."""
+        """The ledger of `fit`, which calls are charged to; another one is refused."""
         if self.ledger is not None and self.ledger is not self._ledger:
             raise ValueError(
                 f"{type(self).__name__}: the ledger was set after fit, and would not be charged: call fit again"
@@ -474,7 +485,7 @@ def warn_of_reports(
     transformer: ReportTransformer,
     sidecar: str | None = None,
 ) -> None:
-    """Warn of columns that are reports already, by the protocols that a table says, or a file beside it."""
+    """Warn of columns that are reports already, by the notes of a table or file."""
     note = "the note of the table (skdp.protocol)"
     removal = (
         "remove it (`X.attrs.clear()` in pandas, `replace_schema_metadata` in pyarrow)"
@@ -497,7 +508,7 @@ def warn_of_reports(
 
 
 def _report_columns(text: str, transformer: ReportTransformer) -> Sequence[Any]:
-    """Return the columns of reports of a protocol; none of a text that cannot be read."""
+    """Return the report columns of a protocol; none of what cannot be read."""
     if text == protocol_text(transformer):
         return transformer.protocol_.report_columns
     try:

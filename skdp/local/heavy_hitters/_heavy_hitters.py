@@ -48,50 +48,53 @@ from skdp.typing import ColumnLike, TableLike
 class HeavyHitters(OnSite, BaseEstimator):
     """Find the most frequent words of an open vocabulary from private reports.
 
-    No list of candidates is needed: public groups of records report prefixes of different lengths by local hashing, and
-    the server grows the frequent prefixes from group to group (prefix extending method, [1]_). `report` is the client's
-    side; `fit` is the server's, which never sees a word.
+    >>> import numpy as np
+    >>> from skdp import HeavyHitters
+    >>> words = np.repeat(["red", "green", "blue"], [5_000, 3_000, 2_000])
+    >>> finder = HeavyHitters(4.0, n_top=3, max_length=6)
+    >>> top = finder.fit(finder.report(words)).top_
+
+    No list of candidates is needed: public groups of records report prefixes of
+    different lengths by local hashing, and the server grows the frequent ones from
+    group to group (prefix extending method, [1]_). `report` is the client's side; `fit`
+    is the server's, which never sees a word. The guide page "The local model" has the
+    errors.
 
     Parameters
     ----------
     epsilon : float or Shuffled, default=1.0
-        Privacy loss of one record; finite and > 0. Smaller is more private. Or what the reports of many persons shall
-        guarantee together, if they are shuffled first: `Shuffled`. Of such reports, `guarantee_` states the epsilon of
-        one, the largest that reaches it; give this number to clients with another version of skdp.
+        Privacy loss of one record, > 0. Of `Shuffled`, `guarantee_` states the epsilon
+        of one report; give this number to clients with another version of skdp.
     n_top : int, default=10
         How many words to find.
     max_length : int, default=16
-        The number of symbols of the longest words, from 1 to 128; longer ones are cut, and counted with the others of
-        the same beginning. Long words need more groups, and more groups mean larger errors.
+        The number of symbols of the longest words, from 1 to 128; longer ones are cut,
+        and counted with all of the same beginning. Longer words have larger errors.
     alphabet : str, optional
-        The characters that occur in words, such as ``string.ascii_lowercase``; every other character is taken for one
-        and the same, U+FFFD. None: the symbols are the bytes of UTF-8. The fewer symbols there are, the more of them
-        fit into the 16 bits by which prefixes grow, and the fewer are the groups.
+        The characters that occur in words, such as ``string.ascii_lowercase``; all
+        others are taken for U+FFFD. None: the bytes of UTF-8. Fewer symbols have
+        smaller errors.
     n_candidates : int, optional
-        How many prefixes are kept in each step, at least `n_top`; by default 2 to 10 times as many, the fewer the
-        larger epsilon, and at least 16. More of them find a little more. The time of `fit` is proportional to it.
+        How many prefixes are kept in each step, at least `n_top` and by default at
+        least 16. More of them find a little more. The time of `fit` is proportional to
+        it.
     confidence_level : float, default=0.95
         The probability that all intervals hold at once, between 0 and 1.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `report`, before any randomness is drawn.
+        Charged with `guarantee_` at each call of `report`, before any draw.
     random_state : int, optional
-        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it,
-        the noise can be undone.
+        None is secure. An int is reproducible, and not private: for tests only.
 
     Attributes
     ----------
     top_ : pandas.DataFrame
-        After `fit`: ``value, count, std_error, lower, upper``, at most `n_top` words, the largest estimated count
-        first. The intervals hold for all words that were considered, at once (Bonferroni, normal approximation), and a
-        word whose ``lower`` is not above 0 is left out. The estimate of a given word is unbiased, but those of the top
-        words are a little too large on average.
+        After `fit`: ``value, count, std_error, lower, upper``, at most `n_top` words,
+        the largest estimated count first. The intervals hold for all words that were
+        considered, at once (Bonferroni, normal approximation); a word whose ``lower``
+        is not above 0 is left out. The estimate of a given word is unbiased, but those
+        of the top words are a little too large on average.
     n_reports_ : int
         After `fit`: the number of reports.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By `report` and `fit`, for a parameter out of range.
 
     See Also
     --------
@@ -99,43 +102,17 @@ class HeavyHitters(OnSite, BaseEstimator):
 
     Notes
     -----
-    **Privacy.** Local model: holds against every recipient of the reports, for each record, under replacement of its
-    word; epsilon as stated by `guarantee_`, at most the parameter, ``delta = 0``. A record reports one prefix of its
-    word, with the whole of epsilon; group and hash function are drawn without looking at the word, so they may be
-    public. Every call of `report` is a new release: m reports of a record cost m times epsilon. `fit` works on reports
-    only: it is free. The row index passes through: reset it before publishing if it identifies a person.
-
-    Prefixes grow by as many symbols as fit into 16 bits. A prefix is written as a public hash, of 31 bits, of what
-    earlier groups report, followed by the symbols of the last step. A report holds words of as many bits; its bucket is
-    the parities of these words and the prefix (`LinearHash`), so that any two prefixes collide with the same
-    probability, unless their hashes agree: two have the same one with a probability of at most ``128 / 2**31``. As
-    parities are linear, a Walsh-Hadamard transform counts the reports that support each of the up to
-    65,536 extensions of a prefix. The first group is half as large as each of the others. Where the end of a word
-    is in the prefix of a group, its report is one of the word itself: the groups from that one on are counted together,
-    so short words have smaller errors than long ones. A count c out of n, estimated from the n' reports of the groups
-    that identify the word, has the variance
-    ``(n / n')² ((c' p (1 - p) + (n' - c') q (1 - q)) / (p - q)² + c' (1 - c / n) (n - n') / (n - 1))``
-    with c' = c n' / n: of the randomness, and of the groups that the records happen to be in.
+    **Privacy.** Local model: for each record, under replacement of its word. A record
+    reports one prefix, with the whole of epsilon; group and hash function are drawn
+    without looking at the word, so they may be public. Each `report` is a new release:
+    m reports of a record cost m times epsilon. `fit` works on reports only, and is
+    free. The row index passes through: reset it before publishing if it identifies a
+    person.
 
     References
     ----------
-    .. [1] T. Wang, N. Li, S. Jha (2021). Locally differentially private heavy hitter identification. IEEE TDSC 18(2),
-       arXiv:1708.06674.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp.local import HeavyHitters
-    >>> words = pd.Series(["red", "green", "blue"]).repeat([20_000, 12_000, 8_000])
-    >>> finder = HeavyHitters(2.0, n_top=3, max_length=6, random_state=0)
-    >>> reports = finder.report(words)
-    >>> reports.columns.tolist()
-    ['group', 'bucket', 'hash_0', 'hash_1', 'hash_2']
-    >>> finder.fit(reports).top_.round(-2)
-       value    count  std_error    lower    upper
-    0    red  20300.0      300.0  19100.0  21500.0
-    1  green  11700.0      300.0  10100.0  13300.0
-    2   blue   7600.0      300.0   6400.0   8700.0
+    .. [1] T. Wang, N. Li, S. Jha (2021). Locally differentially private heavy hitter
+       identification. IEEE TDSC 18(2), arXiv:1708.06674.
     """
 
     def __init__(
