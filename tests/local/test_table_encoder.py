@@ -95,6 +95,12 @@ class TestPlan:
         assert model.n_reported == len(model.groups)
         assert set(model.kinds) == {"optimal", "randomized_response"}
 
+    def test_a_record_reports_some_columns_of_a_wide_table(self):
+        domain = {f"c{place}": range(2 + place % 5) for place in range(70)}
+        plan = recommend_plan(domain, 8.0)
+        assert 1 < plan.n_reported < len(domain)
+        assert plan.strategies.loc["weighted", "error"] < 0.7 * plan.strategies.loc["sample", "error"]
+
 
 def joint_error(domain, epsilon):
     """The mean error of the margins of uniform joint reports, as the encoder states it."""

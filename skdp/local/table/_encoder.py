@@ -204,9 +204,17 @@ class LocalTableEncoder(TableEstimator):
 
         def planned(epsilon: Fraction) -> TablePlan:
             return plan_of(
-                epsilon, sizes, bounds, table.names, self.purpose, self.weights, self.strategy, self.oracle,
-                self.mechanism, self.grid_size,
-            )  # fmt: skip
+                epsilon,
+                sizes,
+                bounds,
+                table.names,
+                purpose=self.purpose,
+                weights=self.weights,
+                strategy=self.strategy,
+                oracle=self.oracle,
+                mechanism=self.mechanism,
+                grid_size=self.grid_size,
+            )
 
         epsilon = self._local_epsilon()
         # These mechanisms are programs, which would be solved for each epsilon.
