@@ -111,52 +111,13 @@ def missing_for_nan(table: Any) -> Any:
     if isinstance(table, np.ndarray | pd.DataFrame):
         return table
     frame = nw.from_native(table, eager_only=True)
-    given = [
-        nw.when(~nw.col(name).is_nan()).then(nw.col(name)) for name in frame.columns
-    ]
-    return frame.select(*given).to_native()
-
-
-_MISSING: Any = None
-
-
-def keep_rows(table: Any, kept: NDArray[np.bool_]) -> Any:
-    """Make all values missing in the rows that are not kept; the dtypes do not depend on which rows are."""
-    if isinstance(table, np.ndarray):
-        if table.dtype.kind in "iuf":
-            return np.where(kept[:, np.newaxis], table.astype(float), np.nan)
-        return np.where(kept[:, np.newaxis], table.astype(object), _MISSING)
-    if isinstance(table, pd.DataFrame):
-        held = {
-            place: _kept_of_pandas(table.iloc[:, place], kept)
-            for place in range(table.shape[1])
-        }
-        frame = pd.DataFrame(held, index=table.index)
-        frame.columns = table.columns
-        return frame
-    if type(table).__module__.startswith("pyarrow"):
-        import pyarrow
-
-        places = pyarrow.array(np.arange(len(kept)), mask=~kept)
-        columns = [_taken_of_arrow(column, places) for column in table.columns]
-        return type(table).from_arrays(columns, table.column_names)
-    frame = nw.from_native(table, eager_only=True)
-    rows = nw.new_series("kept", kept, backend=frame.implementation)
-    given = [
-        nw.when(rows).then(frame.get_column(name)).alias(name) for name in frame.columns
-    ]
-    return frame.select(*given).to_native()
-
-
-def _kept_of_pandas(column: pd.Series, kept: NDArray[np.bool_]) -> Any:
-    dtype = column.dtype
-    if isinstance(dtype, np.dtype) and dtype.kind in "iu":
-        return np.where(kept, column.to_numpy(float), np.nan)
-    if isinstance(dtype, np.dtype) and dtype.kind in "bO":
-        return pd.Series(
-            np.where(kept, column.to_numpy(object), _MISSING), dtype=np.dtype(object)
-        ).array
-    return column.array.take(np.where(kept, np.arange(len(kept)), -1), allow_fill=True)
+    columns = []
+    for name in frame.columns:
+        column = nw.col(name)
+        if frame.schema[name].is_float():
+            column = nw.when(~column.is_nan()).then(column)
+        columns.append(column)
+    return frame.select(*columns).to_native()
 
 
 def _taken_of_arrow(column: Any, places: Any) -> Any:
@@ -165,27 +126,6 @@ def _taken_of_arrow(column: Any, places: Any) -> Any:
     if pyarrow.types.is_string_view(column.type):  # Arrow has no `take` for views
         return column.cast(pyarrow.string()).take(places).cast(column.type)
     return column.take(places)
-
-
-def rows_of(table: Any, rows: NDArray[np.bool_], places: Sequence[int]) -> Any:
-    """Return some columns of some rows."""
-    if isinstance(table, np.ndarray):
-        return table[rows][:, list(places)]
-    if isinstance(table, pd.DataFrame):
-        return table.take(list(places), axis=1).take(
-            np.flatnonzero(rows)
-        )  # in half the time of `iloc`
-    if type(table).__module__.startswith("pyarrow"):
-        columns = [
-            _taken_of_arrow(table.column(place), np.flatnonzero(rows))
-            for place in places
-        ]
-        return type(table).from_arrays(
-            columns, [table.column_names[place] for place in places]
-        )
-    return nw.from_native(table, eager_only=True)[
-        np.flatnonzero(rows), list(places)
-    ].to_native()
 
 
 def take_rows(data: Any, places: NDArray[np.intp]) -> Any:
@@ -197,27 +137,6 @@ def take_rows(data: Any, places: NDArray[np.intp]) -> Any:
     if isinstance(known, nw.DataFrame | nw.Series):
         return known[places].to_native()
     return data[places]
-
-
-def side_by_side(
-    tables: Sequence[Any], names: Sequence[Any], order: Sequence[Any]
-) -> Any:
-    """Join tables of the same rows, whose columns have these names, and put the columns in order."""
-    if isinstance(tables[0], np.ndarray):
-        columns = [column for table in tables for column in table.T]
-        return np.column_stack(_alike([columns[names.index(name)] for name in order]))
-    if isinstance(tables[0], pd.DataFrame):
-        columns = [
-            table.iloc[:, place] for table in tables for place in range(table.shape[1])
-        ]
-        arrays = {
-            place: columns[names.index(name)].array for place, name in enumerate(order)
-        }
-        joined = pd.DataFrame(arrays, index=tables[0].index, copy=False)
-        joined.columns = pd.Index(order, tupleize_cols=False)
-        return joined
-    frames = [nw.from_native(table, eager_only=True) for table in tables]
-    return nw.concat(frames, how="horizontal").select(*order).to_native()
 
 
 def without_unused_levels(index: pd.Index) -> pd.Index:

@@ -55,9 +55,9 @@ def test_no_private_module_of_another_room():
 
 
 def test_a_private_module_of_another_room_is_found():
-    assert foreign_private("skdp.metrics._counts", "from skdp.local._tallies import x") == ["skdp.local._tallies"]
-    assert foreign_private("skdp.local.memo._memo", "from skdp.local import _tallies") == []
-    assert foreign_private("skdp.local._tallies", "from skdp.local.memo._memo import x") == ["skdp.local.memo._memo"]
+    assert foreign_private("skdp.metrics._counts", "from skdp.local._tally import x") == ["skdp.local._tally"]
+    assert foreign_private("skdp.local.memo._memo", "from skdp.local import _tally") == []
+    assert foreign_private("skdp.local._tally", "from skdp.local.memo._memo import x") == ["skdp.local.memo._memo"]
 
 
 def test_sizes():

@@ -33,9 +33,8 @@ decoded = encoder.decode(reports, pages)
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(9, 3.8), layout="constrained", width_ratios=(1.3, 1)
 )
-image = left.imshow(
-    tally.ones[0] / tally.cohort_sizes[:, None], aspect="auto", cmap="viridis"
-)
+sizes, ones = np.split(tally.counts[0], [1], axis=1)  # a row a cohort
+image = left.imshow(ones / sizes, aspect="auto", cmap="viridis")
 left.set(xlabel="bit", ylabel="cohort", title="share of ones")
 figure.colorbar(image, ax=left)
 rows = np.arange(len(pages))

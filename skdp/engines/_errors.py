@@ -109,12 +109,23 @@ def naming(method: str, owner: object, batch: Sized, work: Callable[[], T]) -> T
     except (RefusedBatch, UnreadableError, MemoryError, OSError, ImportError):
         raise
     except Exception as error:
-        text = f"{type(owner).__name__}.{method} failed: {type(error).__name__} ({_place(error, owner)})"
+        part, method = _failed_part(error, owner, method)
+        text = f"{type(part).__name__}.{method} failed: {type(error).__name__} ({_place(error, part)})"
         if len(batch) == 0:
             raise FailedTransformer(f"{text}: {error}") from error
     raise FailedTransformer(
         f"{text}; the text of this error is not shown, as it may hold values"
     )
+
+
+def _failed_part(error: Exception, owner: object, method: str) -> tuple[object, str]:
+    """Return the field of a protocol, and its method, in which it failed; the protocol itself if it did in none."""
+    fields = getattr(owner, "fields", ())
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        part = frame.f_locals.get("self")
+        if any(part is field for field in fields):
+            return part, frame.f_code.co_name
+    return owner, method
 
 
 def _place(error: Exception, owner: object) -> str:

@@ -19,7 +19,7 @@ from skdp.local._protocol_file import stated as stated
 from skdp.local._protocol_file import text_in_memory as text_in_memory
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._shuffle import join_reports, shuffle_reports
-from skdp.local._stored_tally import ReportTally
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
 from skdp.local.memo import SecretKey
@@ -27,21 +27,21 @@ from skdp.local.numeric import NumericPerturber
 from skdp.local.protocol import SAMPLED as SAMPLED
 from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes
-from skdp.local.protocol import OracleProtocol as OracleProtocol
+from skdp.local.protocol import Field, ReportProtocol, UnverifiedReportsWarning
+from skdp.local.protocol import OracleField as OracleField
 from skdp.local.protocol import Randomness as Randomness
 from skdp.local.protocol import ReleasedCounts as ReleasedCounts
-from skdp.local.protocol import ReportProtocol, UnverifiedReportsWarning
 from skdp.local.protocol import Reports as Reports
-from skdp.local.protocol import Tally as Tally
 from skdp.local.protocol import check_releases as check_releases
 from skdp.local.protocol import check_together as check_together
+from skdp.local.protocol import estimate_counts as estimate_counts
 from skdp.local.protocol import refuse_impossible as refuse_impossible
 from skdp.local.rappor import RapporEncoder
 from skdp.local.sets import SetValuedEncoder
 from skdp.local.table import LocalTableEncoder, recommend_plan
-from skdp.local.table import TableProtocol as TableProtocol
 
 __all__ = [
+    "Field",
     "FrequencyOracleEncoder",
     "HadamardResponseEncoder",
     "HeavyHitters",

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.local._protocol_file import read_carried
-from skdp.local._tallies import CountTally
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
-    OracleProtocol,
+    check_columns,
     count_variances,
-    estimate_joint_counts,
+    estimate_counts,
+    joint_counts,
     refuse_impossible,
 )
 from skdp.oracles import Postprocess
@@ -25,8 +26,6 @@ from skdp.oracles import Postprocess
 
 class CountEstimator(ReportTransformer):
     """The server's methods of an encoder with frequency oracles."""
-
-    protocol_: OracleProtocol
 
     def estimate_counts(
         self,
@@ -140,11 +139,13 @@ class CountEstimator(ReportTransformer):
     def _estimate(self, reports: Any, what: str, **options: Any) -> pd.DataFrame:
         check_is_fitted(self)
         protocol, arrays = self.protocol_, None
-        if isinstance(reports, CountTally):
+        if isinstance(reports, ReportTally):
             tally = reports
         else:
             arrays, tally = read_carried(reports, self)
-        estimates = protocol.estimate(tally, reports=arrays, what=what, **options)
+        estimates = estimate_counts(
+            protocol, tally, reports=arrays, what=what, **options
+        )
         refuse_impossible(protocol, tally, options["columns"])
         return estimates
 
@@ -212,11 +213,17 @@ class CountEstimator(ReportTransformer):
         cell's count; it grows quickly with the number of columns.
         """
         check_is_fitted(self)
+        protocol = self.protocol_
+        if protocol.strategy != "split":
+            raise ValueError(
+                f"joint counts are estimated from strategy='split', not {protocol.strategy!r}"
+            )
         arrays, tally = read_carried(reports, self)
-        estimates = estimate_joint_counts(
-            self.protocol_, arrays, columns, confidence_level
-        )
-        refuse_impossible(self.protocol_, tally, columns)
+        asked = list(protocol.columns)
+        if columns is not None:
+            asked = check_columns(asked, columns)
+        estimates = joint_counts(protocol, arrays, asked, confidence_level)
+        refuse_impossible(protocol, tally, columns)
         return estimates
 
     def channel(self) -> list[list[list[Fraction]]]:

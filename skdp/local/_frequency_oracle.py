@@ -7,7 +7,7 @@ from typing import Any
 
 from skdp.base import check_choice
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares
-from skdp.local.protocol import OracleProtocol
+from skdp.local.protocol import ReportProtocol
 from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle, names_with
 from skdp.privacy import PrivacyLedger, Shuffled
 from skdp.typing import HandleUnknown, ReportStrategy
@@ -161,11 +161,10 @@ class FrequencyOracleEncoder(OracleEncoder):
     ) -> FrequencyOracle:
         return self._choose(k, epsilon, again)
 
-    def _set_fitted(self, protocol: OracleProtocol) -> None:
+    def _set_fitted(self, protocol: ReportProtocol) -> None:
         super()._set_fitted(protocol)
-        self.oracle_ = [
-            self._chosen[oracle] for oracle in protocol.permanent or protocol.oracles
-        ]
+        fields: Any = protocol.fields
+        self.oracle_ = [self._chosen[field.first_round] for field in fields]
         del self._chosen  # oracles are equal only if they are the same object
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from math import prod
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -30,14 +30,17 @@ from skdp.frames import Table
 from skdp.local._count_estimator import CountEstimator
 from skdp.local.memo import Memo, MemoisedReports
 from skdp.local.protocol import (
-    OracleProtocol,
+    CategoryField,
+    ReportProtocol,
+    Sampling,
+    ValueField,
     attributes_of,
+    drawn_pair,
     named_characters,
-    shuffled_parts,
 )
-from skdp.oracles import FrequencyOracle, TwoRounds, two_rounds
+from skdp.oracles import FrequencyOracle, two_rounds
 from skdp.privacy import PrivacyGuarantee, PureLoss, Shuffled, check_epsilon
-from skdp.privacy.shuffle import Released, ReportPair
+from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import ReportStrategy, TableLike
 
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
@@ -73,7 +76,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
     domain_: Domain
     oracles_: tuple[FrequencyOracle, ...]
     _mechanism: str
-    _protocol_class: type[OracleProtocol] = OracleProtocol
+    _reports_values: bool = False
     _most_cells: float = 1 << 32
     """Of the values of an attribute."""
     _most_columns: float = math.inf
@@ -136,7 +139,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             )
         return check_epsilon(self.epsilon.epsilon)
 
-    def _make_protocol(self, table: Table) -> OracleProtocol:
+    def _make_protocol(self, table: Table) -> ReportProtocol:
         epsilon = self._check_parameters()
         domain = read_domain(
             table, self.categories, why_declared=_CHANGING if self.memoize else ""
@@ -167,34 +170,45 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             )
         ) > self._most_characters:
             raise ValueError(f"names of {length:,} characters are too long")
-        owner, memo = type(self).__name__, None
-        if self.memoize:
-            sample, uniform = self.strategy == "sample", unknown == "uniform"
-            memo = Memo(
-                self.secret_key,
-                owner,
-                domain,
-                attributes,
-                oracles,
-                sample=sample,
-                unknown=uniform,
-            )
-        guarantee = self._promise(oracles, domain, memo)
-        rounds = self._add_round(oracles, again, guarantee)
-        permanent = oracles if rounds else ()
-        protocol = self._protocol_class(
-            owner,
-            domain,
-            rounds or oracles,
-            guarantee,
-            self.strategy,
-            unknown,
-            self.output,
-            memo,
-            permanent,
-        )
-        _ = protocol.report_columns  # refuses two of one name
-        return protocol
+        secret_key = self.secret_key if self.memoize else None
+        fields = self._fields(domain, attributes, oracles, again, unknown)
+        memo, owner = None, type(self).__name__
+        if secret_key is not None:
+            memo = Memo(secret_key, owner, fields)
+        guarantee = self._promise(oracles, domain, fields if self.memoize else ())
+        if again:
+            self._check_round(guarantee)
+        sampling = self._sampling(len(fields))
+        return ReportProtocol(owner, fields, guarantee, sampling, memo=memo)
+
+    def _sampling(self, n_fields: int) -> Sampling | None:
+        return Sampling((1,) * n_fields, 1) if self.strategy == "sample" else None
+
+    def _fields(
+        self,
+        domain: Domain,
+        attributes: Sequence[tuple[Any, ...]],
+        oracles: Sequence[FrequencyOracle],
+        again: Sequence[Any],
+        unknown: Any,
+    ) -> tuple[CategoryField, ...]:
+        """Return what each attribute reports, with a second round for these epsilons."""
+        settings: dict[str, Any] = {"unknown": unknown, "output": self.output}
+        kind = CategoryField
+        if self._reports_values:
+            kind = ValueField
+            settings["is_sampled"] = self.strategy == "sample"
+        second_round = cache(two_rounds)
+        fields = []
+        for place, columns in enumerate(attributes):
+            oracle, values = oracles[place], domain.select(columns)
+            if again:
+                rounds = second_round(oracle, again[place])
+                field = kind(values, rounds, permanent=oracle, **settings)
+            else:
+                field = kind(values, oracle, **settings)
+            fields.append(field)
+        return tuple(fields)
 
     def _make_oracles(
         self,
@@ -226,9 +240,9 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             Fraction(epsilon), attributes, sizes, self.strategy, self.shares
         )
         oracles = map(cache(self._make_oracle), sizes, epsilons)
-        return shuffled_parts(
-            [oracle.shuffle_pair() for oracle in oracles], self.strategy, released
-        )
+        pairs = [oracle.shuffle_pair() for oracle in oracles]
+        parts = drawn_pair(pairs, self._sampling(len(attributes)), released)
+        return (any_pair(epsilon),) if parts is None else parts
 
     def shuffle_pairs_at(
         self, epsilon: float, released: Released
@@ -238,29 +252,25 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         return self._pairs(
             epsilon,
             released,
-            protocol.attributes,
-            [domain.size for domain in protocol.domains],
+            [field.columns for field in protocol.fields],
+            [oracle.k for oracle in protocol.oracles],
         )
 
-    def _add_round(
-        self,
-        oracles: Sequence[FrequencyOracle],
-        again: list[Any],
-        guarantee: PrivacyGuarantee,
-    ) -> tuple[TwoRounds, ...]:
-        if not again:
-            return ()
+    def _check_round(self, guarantee: PrivacyGuarantee) -> None:
+        """Check that a single report has less epsilon than all of a value together."""
         whole = guarantee.epsilon if self.epsilon is None else self.epsilon
         if check_epsilon(self.instantaneous_epsilon) >= whole:
             raise ValueError(
                 f"instantaneous_epsilon must be smaller than epsilon, got {self.instantaneous_epsilon} and {whole}"
             )
-        return tuple(map(cache(two_rounds), oracles, again))
 
     def _promise(
-        self, oracles: Sequence[FrequencyOracle], domain: Domain, memo: Memo | None
+        self,
+        oracles: Sequence[FrequencyOracle],
+        domain: Domain,
+        permanent: Sequence[CategoryField],
     ) -> PrivacyGuarantee:
-        """State what a report of these oracles promises, or, with a memo, all reports of an unchanged value."""
+        """State what a report of these oracles promises, or all permanent reports of fields for an unchanged value."""
         ratios = [oracle.worst_ratio for oracle in oracles]
         worst = (
             max(ratios)
@@ -268,10 +278,11 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             else prod(ratios, start=Fraction(1))
         )
         mechanism, secure = self._mechanism, self.random_state is None
-        if memo is not None:
+        if permanent:
+            most = max(field.n_states for field in permanent)
             value = " or ".join(dict.fromkeys(oracle.state for oracle in oracles))
             unit = "the columns together" if self.strategy == "joint" else "a column"
-            mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {max(memo.n_states)} of them"
+            mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {most} of them"
             secure = True  # the random bits come from the key
         losses = [
             PureLoss(log_upper(ratio), round_up(_share(one, ratio)))
@@ -280,11 +291,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         if self.strategy == "sample" and oracles:
             # Each call reports a uniform column, which is shown: the mean of all. Permanent reports are of one column.
             shares = [_share(one, worst) for one in oracles]
-            share = (
-                max(shares)
-                if memo is not None
-                else sum(shares, Fraction(0)) / len(shares)
-            )
+            share = max(shares) if permanent else sum(shares, Fraction(0)) / len(shares)
             losses = [PureLoss(log_upper(worst), round_up(share))]
         return PrivacyGuarantee(
             log_upper(worst),
@@ -316,22 +323,22 @@ class OracleEncoder(MemoisedReports, CountEstimator):
                 )
         return codes
 
-    def _set_fitted(self, protocol: OracleProtocol) -> None:
+    def _set_fitted(self, protocol: ReportProtocol) -> None:
+        assert protocol.domain is not None
         self.domain_, self.oracles_ = protocol.domain, protocol.oracles
         self.categories_ = [
             np.array(self.domain_[name].labels, dtype=object)
             for name in self.domain_.columns
         ]
+        fields = cast(tuple[CategoryField, ...], protocol.fields)
+        self.__dict__.pop("permanent_oracles_", None)
+        self.__dict__.pop("instantaneous_guarantee_", None)
         if protocol.memo is not None:
-            self.permanent_oracles_ = protocol.permanent or protocol.oracles
-        else:
-            self.__dict__.pop("permanent_oracles_", None)
-        if protocol.permanent:
+            self.permanent_oracles_ = tuple(field.first_round for field in fields)
+        if any(field.permanent for field in fields):
             self.instantaneous_guarantee_ = self._promise(
-                protocol.oracles, protocol.domain, None
+                protocol.oracles, protocol.domain, ()
             )
-        else:
-            self.__dict__.pop("instantaneous_guarantee_", None)
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         """Show `categories_` in scikit-learn's HTML as in `domain_`: without values that were read from the data."""
@@ -368,7 +375,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         **Privacy.** None: the output is the truth. Nothing is charged.
         """
         self.check_encodable()
-        return as_asked(self, self.protocol_.encode(self._read(X), self.randomness()))
+        encoded = self.protocol_.encode(self._read(X), self.randomness())
+        return as_asked(self, encoded)
 
     def check_encodable(self) -> None:
         """Check that there is an encoding without noise.

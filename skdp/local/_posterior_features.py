@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from skdp.local._on_fit_only import WrapsTransformer
 from skdp.local._oracle_encoder import input_names
 from skdp.local._protocol_file import as_of_seed, read_carried, says_secure
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol import OracleProtocol, refuse_impossible, split_counts
+from skdp.local.protocol import ReportProtocol, estimate_counts, refuse_impossible
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee
 from skdp.typing import ColumnLike, TableLike
@@ -204,9 +205,9 @@ class PosteriorFeatures(WrapsTransformer):
             check_is_fitted(encoder)
             read_input(self, X, reset=True)
             source = self
-        if not isinstance(encoder.protocol_, OracleProtocol):
+        if encoder.protocol_.strategy is None:
             raise TypeError(_WANTED + type(encoder).__name__)
-        names = encoder.protocol_.value_names()
+        names = _value_names(encoder.protocol_)
         if len(set(names)) < len(names):
             raise ValueError(
                 "two columns of the output would have the same name; rename columns or categories"
@@ -248,19 +249,20 @@ class PosteriorFeatures(WrapsTransformer):
         protocol = self._protocol
         arrays, _ = read_carried(reports, self.encoder_)
         blocks = []
-        for oracle, (part, rows), prior in zip(
-            protocol.oracles, protocol.parts(arrays), self.prior_, strict=True
+        drawn = protocol.rows(arrays)
+        for oracle, part, rows, prior in zip(
+            protocol.oracles, protocol.parts(arrays), drawn.T, self.prior_, strict=True
         ):
-            block = np.tile(prior, (len(arrays[0]), 1))
+            block = np.tile(prior, (len(drawn), 1))
             block[rows] = posterior(oracle, part, prior)
             blocks.append(block)
         table = read_table(
             reports if hasattr(reports, "columns") else np.asarray(reports)
         )
-        return table.rebuild([np.hstack(blocks)], protocol.value_names())
+        return table.rebuild([np.hstack(blocks)], _value_names(protocol))
 
     @property
-    def _protocol(self) -> OracleProtocol:
+    def _protocol(self) -> ReportProtocol:
         protocol: Any = self.encoder_.protocol_
         return protocol
 
@@ -297,9 +299,18 @@ class PosteriorFeatures(WrapsTransformer):
         """
         check_is_fitted(self, "prior_")
         given = input_names(self, self._protocol.columns, input_features)
-        return np.array(
-            self._protocol.value_names(given if self._privatize else None), dtype=object
-        )
+        names = _value_names(self._protocol, given if self._privatize else None)
+        return np.array(names, dtype=object)
+
+
+def _value_names(protocol: Any, inputs: Sequence[str] | None = None) -> list[str]:
+    """Name a column for each value of each attribute, after the columns of the input."""
+    known = dict(zip(protocol.columns, inputs or protocol.columns, strict=True))
+    names = []
+    for field in protocol.fields:
+        prefix = field.prefix([known[name] for name in field.columns])
+        names += [f"{prefix}_{label}" for label in field.labels]
+    return names
 
 
 def posterior(
@@ -320,10 +331,9 @@ def _estimate_prior(
     protocol = encoder.protocol_
     arrays, tally = read_carried(reports, encoder)
     refuse_impossible(protocol, tally)
-    table = protocol.estimate(tally, reports=arrays, postprocess=postprocess)
+    table = estimate_counts(protocol, tally, reports=arrays, postprocess=postprocess)
     # Reports that say nothing (p = q) give nan, and a uniform prior.
-    more = [
-        np.nan_to_num(part) + 1
-        for part in split_counts(protocol, table["count"].to_numpy())
-    ]
+    ends = np.cumsum([oracle.k for oracle in protocol.oracles])
+    parts = np.split(table["count"].to_numpy(), ends[:-1])
+    more = [np.nan_to_num(part) + 1 for part in parts]
     return [part / part.sum() for part in more]

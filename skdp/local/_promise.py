@@ -13,7 +13,7 @@ from skdp.base import (
     written_chance,
     written_odds,
 )
-from skdp.local.protocol import Channel, ReportProtocol, ValueProtocol
+from skdp.local.protocol import Channel, ReportProtocol
 from skdp.privacy import Shuffled
 
 _MOST_ENTRIES = 1 << 16
@@ -52,7 +52,7 @@ def _consequence(protocol: ReportProtocol) -> str:
         # Where the public part of a report chooses one of several channels, the one that shows most.
         chances.append((max(map(_best_guess, channels)), name))
     chance, name = max(chances, key=lambda pair: pair[0])
-    if isinstance(protocol, ValueProtocol):
+    if all(field.reports_values for field in protocol.fields):
         return f"a report of {name} is the truth with a probability of {written_chance(chance)}"
     return f"the truth can be guessed from a report of {name} with a probability of {written_chance(chance)}"
 

@@ -24,19 +24,13 @@ from skdp.domain import (
 )
 from skdp.frames import carried_releases, carried_text
 from skdp.local.memo import SecretKey
-from skdp.local.protocol import (
-    OracleProtocol,
-    ReportProtocol,
-    Reports,
-    ValueProtocol,
-    check_releases,
-)
+from skdp.local.protocol import ReportProtocol, Reports, check_releases
 from skdp.privacy import PrivacyGuarantee, Shuffled, WeakGuaranteeWarning
 
 FORMAT, _VERSION = "skdp-protocol", 1
 _SECRET = ("ledger", "random_state", "secret_key")
 _STATED = ("epsilon", "delta", "relation", "trust", "rho", "scope")
-_NOT_OF_REPORTS = ("unknown", "missing")
+_NOT_OF_REPORTS = ("unknown",)
 """Parameters of a protocol that say how true values are read, not what a report means."""
 
 # Of what others declare, so that reading it takes at most about three seconds and 200 MB.
@@ -406,16 +400,14 @@ def _client(protocol: ReportProtocol) -> dict[str, Any] | None:
     """Return what `examples/client/skdp.mjs` needs; None for reports that it cannot make."""
     if _no_client(protocol) is not None:
         return None
-    assert isinstance(protocol, OracleProtocol)
+    domain = protocol.domain
+    assert domain is not None
     return {
         "strategy": protocol.strategy,
-        "columns": [
-            _client_column(name, protocol.domain[name])
-            for name in protocol.domain.columns
-        ],
+        "columns": [_client_column(name, domain[name]) for name in domain.columns],
         "samplers": [oracle.sampler() for oracle in protocol.oracles],
         "report_columns": list(map(str, protocol.report_columns)),
-        "reports_values": isinstance(protocol, ValueProtocol),
+        "reports_values": protocol.values is not None,
     }
 
 
@@ -428,16 +420,18 @@ def _client_column(name: str, values: Categories | Interval) -> dict[str, Any]:
 
 def _no_client(protocol: ReportProtocol) -> str | None:
     """Return why `examples/client/skdp.mjs` cannot make the reports of a protocol; None if it can."""
-    if not isinstance(protocol, OracleProtocol):
+    domain = protocol.domain
+    if protocol.strategy is None or domain is None:
         return "it makes reports of declared values, by frequency oracles"
-    if protocol.output != "bits":
-        return f"it reports bits, not output={protocol.output!r}"
+    output = protocol.fields[0].output
+    if output != "bits":
+        return f"it reports bits, not output={output!r}"
     if protocol.memo is not None:
         return "it draws a fresh report each time, and makes no permanent ones"
-    for name in protocol.domain.columns:
+    for name in domain.columns:
         if not isinstance(name, str):
             return f"it takes columns whose names are text, not {name!r}"
-        reason = _not_in_javascript(protocol.domain[name])
+        reason = _not_in_javascript(domain[name])
         if reason is not None:
             return f"column {name!r} {reason}"
     for oracle in protocol.oracles:
@@ -485,11 +479,9 @@ def protocol_text(transformer: Any) -> str | None:
 def text_in_memory(transformer: Any) -> str | None:
     """Return the JSON that reports in memory carry: none if it is large."""
     protocol = transformer.protocol_
-    large = (
-        isinstance(protocol, OracleProtocol)
-        and sum(protocol.domain.sizes) > _MOST_CARRIED
-    )
-    return None if large else protocol_text(transformer)
+    domain = protocol.domain
+    is_large = domain is not None and sum(domain.sizes) > _MOST_CARRIED
+    return None if is_large else protocol_text(transformer)
 
 
 def check_carried(text: str | None, transformer: Any) -> None:
@@ -521,15 +513,9 @@ def _compared_text(text: str, transformer: Any) -> str:
     """Return a text of a protocol that is not carried, which differs from a given one in what decides reports only."""
     content, protocol = parse_protocol(text), transformer.protocol_
     parameters = protocol.parameters()
-    if (
-        "encoder" in parameters
-    ):  # a class of others reports as the one of ours that it is derived from
-        ours = (
-            kind.__name__
-            for kind in type(transformer).__mro__
-            if kind.__module__.startswith("skdp.")
-        )
-        parameters["encoder"] = next(ours, None)
+    # A class of others reports as the one of ours that it is derived from.
+    ours = (kind.__name__ for kind in type(transformer).__mro__ if _is_ours(kind))
+    parameters["reports"]["encoder"] = next(ours, None)
     try:
         own = {
             "columns": list(map(pack, protocol.columns)),

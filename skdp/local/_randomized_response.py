@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin
 
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
-from skdp.local.protocol import SAMPLED, ValueProtocol
+from skdp.local.protocol import SAMPLED
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyLedger, Shuffled
 from skdp.typing import HandleUnknown, ReportStrategy
@@ -78,7 +78,7 @@ class RandomizedResponseEncoder(OracleEncoder):
     """
 
     _mechanism = "k-ary randomised response"
-    _protocol_class = ValueProtocol
+    _reports_values = True
 
     def __init__(
         self,
@@ -114,6 +114,6 @@ class RandomizedResponseEncoder(OracleEncoder):
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         return (
             np.append(names, SAMPLED).astype(object)
-            if self.protocol_.strategy == "sample"
+            if self.protocol_.sampling is not None
             else names
         )

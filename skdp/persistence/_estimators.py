@@ -166,7 +166,7 @@ def _protocol(transformer: Any, writer: Writer) -> dict[str, Any]:
         raise ValueError(f"{type(transformer).__name__}: {_CHANGED}")
     if transformer._ledger is not transformer.ledger:
         raise ValueError(f"{type(transformer).__name__}: {_CHANGED}")
-    domain = getattr(protocol, "domain", None)
+    domain: Any = protocol.domain
     content = {
         "columns": writer.write(list(protocol.columns)),
         "named": hasattr(transformer, "feature_names_in_"),
@@ -175,8 +175,8 @@ def _protocol(transformer: Any, writer: Writer) -> dict[str, Any]:
         },
         "observed": [
             place
-            for place, name in enumerate(protocol.columns)
-            if domain and domain[name].observed
+            for place, name in enumerate(domain.columns if domain else ())
+            if domain[name].observed
         ],
         "parameters": json.loads(json.dumps(comparable(protocol), allow_nan=False)),
     }

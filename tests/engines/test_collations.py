@@ -38,7 +38,7 @@ def relation(request, make):
 
 def test_reports_are_tallied_by_their_bytes(relation):
     encoder = RandomizedResponseEncoder(1.0, categories={"answer": WORDS}).fit(pa.table({"answer": WORDS}))
-    assert tally(relation, encoder).support[0].tolist() == [3] * 5
+    assert tally(relation, encoder).counts[0].tolist() == [3] * 5
 
 
 @pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT"])
@@ -69,7 +69,7 @@ def test_spark_compares_bytes_too(spark):
     frame = words.selectExpr("collate(answer, 'UTF8_LCASE_RTRIM') AS answer", "number")
     assert frame.groupBy("answer").count().count() == 3
     encoder = RandomizedResponseEncoder(1.0, categories={"answer": PADDED}).fit(pa.table({"answer": PADDED}))
-    assert tally(frame, encoder).support[0].tolist() == [3] * 6
+    assert tally(frame, encoder).counts[0].tolist() == [3] * 6
     assert open_large(frame).limit_persons("answer", 1, seed=0)._frame.count() == 6
     perturber = NumericPerturber(
         1.0, mechanism="laplace", bounds={"number": (0, 20)}, memoize=True, secret_key=SecretKey.generate()

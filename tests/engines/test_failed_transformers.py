@@ -9,68 +9,59 @@ import pytest
 
 from skdp import PrivacyLedger
 from skdp.engines import privatize
-from tests.outside_transformer import SaidProtocol, SaidTransformer
+from tests.outside_transformer import SaidField, SaidTransformer
 
 ROWS = pa.table({"it": ["SECRET", "other"] * 5})
 
 
-class Fails(SaidProtocol):
-    def fail(self, table):
-        raise KeyError(next(iter(table.columns[0])))
+class Fails(SaidField):
+    def fail(self, columns):
+        raise KeyError(next(iter(columns[0])))
 
 
 class FailsToPrepare(Fails):
-    def prepare(self, table):
-        if len(table.columns[0]):
-            self.fail(table)
-        return super().prepare(table)
+    def prepare(self, columns):
+        if len(columns[0]):
+            self.fail(columns)
+        return super().prepare(columns)
 
 
 class FailsToWrite(Fails):
-    def write(self, reports, table):
-        if len(table.columns[0]):
-            self.fail(table)
-        return super().write(reports, table)
+    def write(self, reports, like, drawn):
+        if len(like[0]):
+            self.fail(like)
+        return super().write(reports, like, drawn)
 
 
 class FailsToRandomise(Fails):
-    def randomise(self, codes, records, randomness):
+    def report(self, codes, randomness):
         if len(codes[0]):
             raise ArithmeticError("SECRET")
-        return super().randomise(codes, records, randomness)
+        return super().report(codes, randomness)
 
 
 class FailsAtOnce(Fails):
-    def randomise(self, codes, records, randomness):
+    def report(self, codes, randomness):
         return np.no_such_function(codes)
 
 
-class Outside(SaidTransformer):
-    protocol = SaidProtocol
-
-    def _make_protocol(self, table):
-        protocol = super()._make_protocol(table)
-        object.__setattr__(protocol, "__class__", self.protocol)
-        return protocol
-
-
-def transformer(protocol, ledger=None):
-    outside = type("Outside", (Outside,), {"protocol": protocol, "__module__": __name__})
+def transformer(field, ledger=None):
+    outside = type("Outside", (SaidTransformer,), {"field": field, "__module__": __name__})
     return outside(categories={"it": ["SECRET", "other"]}, ledger=ledger).fit(pd.DataFrame({"it": ["other"]}))
 
 
 @pytest.mark.parametrize(
-    ("protocol", "where"),
+    ("field", "where"),
     [
         (FailsToPrepare, "FailsToPrepare.prepare failed: KeyError (test_failed_transformers.py, line "),
-        (FailsToRandomise, "FailsToRandomise.randomise failed: ArithmeticError (test_failed_transformers.py, line "),
+        (FailsToRandomise, "FailsToRandomise.report failed: ArithmeticError (test_failed_transformers.py, line "),
         (FailsToWrite, "FailsToWrite.write failed: KeyError (test_failed_transformers.py, line "),
     ],
     ids=["prepare", "randomise", "write"],
 )
-def test_the_kind_and_the_place_are_shown_and_no_value(every_engine, protocol, where):
+def test_the_kind_and_the_place_are_shown_and_no_value(every_engine, field, where):
     with pytest.raises(RuntimeError) as caught:
-        privatize(every_engine.frame(ROWS), transformer(protocol))
+        privatize(every_engine.frame(ROWS), transformer(field))
     assert where in str(caught.value)
     assert "SECRET" not in repr(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
@@ -78,7 +69,7 @@ def test_the_kind_and_the_place_are_shown_and_no_value(every_engine, protocol, w
 
 def test_a_fault_that_needs_no_rows_is_shown_with_its_cause(engine):
     ledger = PrivacyLedger(epsilon=9.0)
-    expected = r"FailsAtOnce.randomise failed: AttributeError \(test_failed.*, in randomise\): .*no_such_function"
+    expected = r"FailsAtOnce.report failed: AttributeError \(test_failed.*, in report\): .*no_such_function"
     with pytest.raises(RuntimeError, match=expected) as caught:
         privatize(engine.frame(ROWS), transformer(FailsAtOnce, ledger))
     assert isinstance(caught.value.__cause__, AttributeError)

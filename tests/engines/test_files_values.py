@@ -47,7 +47,7 @@ def people():
 
 
 def check(found):
-    for support, values in zip(found.support, VALUES.values(), strict=True):
+    for support, values in zip(found.counts, VALUES.values(), strict=True):
         rest = ROWS - sum(COUNTS[: len(values)])
         assert support.tolist() == [COUNTS[0] + rest, *COUNTS[1 : len(values)]]
 
@@ -73,7 +73,7 @@ def test_another_decimal_is_undeclared(tmp_path):
     assert ledger.spent.epsilon == 0
     (tmp_path / "in.csv").write_text("\n".join(texts[:4]) + "\n")
     out = privatize_file(tmp_path / "in.csv", tmp_path / "out.parquet", encoder(values))
-    assert tally_files(out).support[0].tolist() == [2, 1, 0]
+    assert tally_files(out).counts[0].tolist() == [2, 1, 0]
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_dictionaries_that_differ_between_batches(people):
         released = privatize(frame, fitted)
         table = released.to_table() if isinstance(released, ds.Dataset) else released.read_all()
         assert table["d"].to_pylist() == ["a", "b", None, "b", "c", None]
-        assert tally(ds.dataset(table), fitted).support[0].tolist() == [1, 2, 1, 2]
+        assert tally(ds.dataset(table), fitted).counts[0].tolist() == [1, 2, 1, 2]
 
 
 def test_empty_partitions(dask_frame, people):

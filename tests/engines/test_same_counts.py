@@ -80,7 +80,7 @@ def test_reports_and_their_tallies_are_those_of_the_rows(engine, n_rows):
     released = engine.table(privatize(engine.frame(table), encoder))
     found = tally(engine.frame(released), encoder)
     assert found.n_reports == n_rows
-    for (name, (_, values)), support in zip(COLUMNS.items(), found.support, strict=True):
+    for (name, (_, values)), support in zip(COLUMNS.items(), found.counts, strict=True):
         reports = released[name].to_pylist()
         assert support.tolist() == [reports.count(value) for value in values], name
         assert n_rows == 1 or (support > 0).all()
@@ -146,11 +146,11 @@ def test_enum_of_duckdb():
         connection.sql("CREATE TABLE rows AS SELECT unnest(['b', NULL, 'a', 'b'])::letter AS it FROM range(50)")
         full = connection.table("rows").filter("it IS NOT NULL")
         encoder = RandomizedResponseEncoder(9.0, random_state=0)
-        assert tally(privatize(full, encoder), encoder).support[0].tolist() == [100, 0, 50]
+        assert tally(privatize(full, encoder), encoder).counts[0].tolist() == [100, 0, 50]
         assert encoder.domain_ == Domain({"it": ["b", "c", "a"]})  # in its own order
         assert abs(DPHistogram(9.0, random_state=0).fit(full).counts_ - [100, 0, 50]).max() < 5
         domain = Domain({"it": ["a", "b", "c", None]})
         (counts,) = count(connection.table("rows"), domain, [(0,)])
         assert counts.tolist() == [50, 100, 0, 50]
         encoder = RandomizedResponseEncoder(9.0, categories=domain, random_state=0)
-        assert tally(privatize(connection.table("rows"), encoder), encoder).support[0].tolist() == [50, 100, 0, 50]
+        assert tally(privatize(connection.table("rows"), encoder), encoder).counts[0].tolist() == [50, 100, 0, 50]

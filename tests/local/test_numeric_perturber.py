@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from skdp import NumericPerturber, PrivacyLedger
 from skdp.datasets import load_adult
 from skdp.exact import exp_bounds
-from skdp.local.protocol import drawn_parts
+from skdp.local.protocol import Sampling, drawn_pair
 from skdp.oracles import RandomizedResponse
 from skdp.oracles.numeric import mean_error
 from tests.conftest import each, often
@@ -337,4 +337,6 @@ def test_two_reports_of_each_of_several_columns_are_not_two_reports():
     """Others who agree with one value in one column, and with the other one in another, are between neither."""
     pair = RandomizedResponse(2, 4.0).shuffle_pair()
     assert pair.two_valued
-    assert [drawn.two_valued for drawn in drawn_parts(pair, 1)] == [False]
+    for size in (1, 2):
+        (drawn,) = drawn_pair([pair] * 3, Sampling((1, 1, 1), size), "reports")
+        assert not drawn.two_valued

@@ -187,7 +187,7 @@ class TestUnknownValues:
             8.0, categories={"sex": ["F", "M", "X"]}, handle_unknown="uniform", random_state=1
         )
         reports = fitted.fit(frame).transform(frame)
-        assert chisquare(fitted.tally(reports).support[0]).pvalue > FALSE_ALARM
+        assert chisquare(fitted.tally(reports).counts[0]).pvalue > FALSE_ALARM
 
     @pytest.mark.parametrize("stand_in", ["X", None])
     def test_a_declared_value_stands_in(self, stand_in, values_of):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,11 @@ from skdp import (
     recommend_plan,
 )
 from skdp.exact import exp_bounds
+from skdp.local import estimate_counts
+from skdp.local.protocol import CategoryField, ReportProtocol, Sampling
+from skdp.oracles import RandomizedResponse
 from skdp.oracles.numeric import mean_error
-from skdp.privacy import Shuffled, shuffled_guarantee
+from skdp.privacy import PrivacyGuarantee, Shuffled, shuffled_guarantee
 from skdp.privacy.shuffle import any_pair
 from tests.conftest import each, often
 from tests.privacy.shuffle_exact import AllTables
@@ -113,7 +116,7 @@ def joint_error(domain, epsilon):
     supported = (frequency_oracle.p + (domain.size - 1) * frequency_oracle.q) * n / domain.size
     support = np.full(domain.size, round(supported))
     uniform = joint.protocol_.empty_tally().with_sums([support, np.array([n]), np.array([n])])
-    margins = [joint.protocol_.estimate(uniform, columns=[name]) for name in domain.columns]
+    margins = [estimate_counts(joint.protocol_, uniform, [name]) for name in domain.columns]
     return (pd.concat(margins)["std_error"] ** 2).mean() / n
 
 
@@ -262,27 +265,46 @@ class TestShuffled:
         of_any = wanted.local_epsilon(lambda local: (any_pair(local),))
         assert fitted.local_epsilon_ > of_any * {"auto": 0.999, "split": 1.2, "sample": 1.05}[strategy]
 
-    def test_a_plan_of_several_drawn_reports_counts_as_the_worst_randomiser(self):
-        domain = {name: range(20) for name in "abcde"}
+    @pytest.mark.parametrize("others", [{}, {"f": range(3)}], ids=["alike", "unlike"])
+    def test_a_plan_of_several_drawn_reports_counts_as_the_worst_randomiser_unless_they_are_alike(self, others):
+        domain = {name: range(20) for name in "abcde"} | others
         wanted = Shuffled(2.0, 1e-6, 100_000)
         fitted = LocalTableEncoder(wanted, categories=domain, purpose="pairs", strategy="weighted")
         fitted.fit(pd.DataFrame(0, [0], [*domain]))
         assert 1 < fitted.plan_.n_reported < len(fitted.plan_.groups)
-        assert fitted.protocol_.shuffle_pairs("tally") == (any_pair(fitted.guarantee_.epsilon),)
+        if others:
+            assert fitted.protocol_.shuffle_pairs("tally") == (any_pair(fitted.guarantee_.epsilon),)
         assert shuffled_guarantee(fitted, wanted.n, wanted.delta).epsilon <= wanted.epsilon
+
+    @pytest.mark.parametrize("epsilon", [1.0, 3.0])
+    def test_no_table_of_others_reveals_more_of_several_drawn_reports(self, epsilon):
+        fields = tuple(CategoryField(Domain({name: [0, 1]}), RandomizedResponse(2, epsilon)) for name in "abc")
+        promise = PrivacyGuarantee(fields[0].epsilon * 2, scope=tuple("abc"))
+        drawn = ReportProtocol("three columns", fields, promise, Sampling((1, 1, 1), 2))
+        (truth, lie), _ = fields[0].oracle.channel()
+        chances = [[truth, lie], [lie, truth]]
+        channel = [
+            [chances[values[one]][x] * chances[values[two]][y] / 3
+             for one, two in combinations(range(3), 2) for x in (0, 1) for y in (0, 1)]
+            for values in product((0, 1), repeat=3)
+        ]  # fmt: skip
+        tables = AllTables(channel, 3)
+        for delta in (0.3, 0.02):
+            shuffled = shuffled_guarantee(drawn, 3, delta)
+            assert tables.delta(exp_bounds(shuffled.epsilon)[0]) <= Fraction(shuffled.delta) + Fraction(1, 10**60)
 
     @pytest.mark.parametrize("strategy", ["split", "weighted"])
     def test_no_table_of_others_reveals_more_than_is_promised(self, strategy):
         fitted = LocalTableEncoder(
             1.5, categories={"a": [0, 1], "b": [0, 1, 2]}, strategy=strategy, oracle="randomized_response"
         ).fit(pd.DataFrame({"a": [0], "b": [0]}))
-        first, second = (oracle.channel() for part in fitted.protocol_.parts for oracle in part.oracles)
+        first, second = (oracle.channel() for oracle in fitted.protocol_.oracles)
         if len(first) > len(second):
             first, second = second, first
         if strategy == "split":
             channel = [[p * q for p in row for q in other] for row in first for other in second]
         else:
-            sizes = [len(part.oracles[0].channel()) for part in fitted.protocol_.parts]
+            sizes = [len(oracle.channel()) for oracle in fitted.protocol_.oracles]
             chances = dict(zip(sizes, fitted.protocol_.sampling.inclusions, strict=True))
             channel = [
                 [chances[2] * p for p in row] + [chances[3] * q for q in other] for row in first for other in second

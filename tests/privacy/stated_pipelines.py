@@ -62,8 +62,7 @@ from skdp import (
     SyntheticResampler,
     privacy_statement,
 )
-from skdp.local.numeric._protocol import NumericProtocol
-from skdp.local.protocol import OracleProtocol
+from skdp.local import ReportProtocol
 from skdp.testing import replay_release
 
 NUMBERS = ["age", "hours"]
@@ -334,8 +333,7 @@ def replayed_loss(name, total):
             reports.place = next(runs)
             return Shown(*fitted(make(), columns, table))
 
-        original, numeric = OracleProtocol.randomise, NumericProtocol.randomise
-        with reports.replayed(OracleProtocol, original), reports.replayed(NumericProtocol, numeric):
+        with reports.replayed(ReportProtocol, ReportProtocol.randomise):
             found = replay_release(release, table, neighbour, guarantee=total)
         findings += found.findings
         worst = max(worst, found.epsilon + reports.epsilon)

@@ -193,7 +193,9 @@ def test_methods_that_were_replaced_in_a_class_are_not_believed(monkeypatch, rep
         (encoder, RandomizedResponseEncoder, "transform"),
         (encoder, release, "_read"),
         (encoder, type(encoder.protocol_), "write"),
-        (encoder, type(encoder.protocol_).__base__, "randomise"),
+        (encoder, type(encoder.protocol_), "randomise"),
+        (encoder, type(encoder.protocol_.fields[0]), "report"),
+        (encoder, type(encoder.protocol_.fields[0]).__base__, "write"),
         (pipeline, RandomizedResponseEncoder, "transform"),
         (pipeline, Pipeline, "transform"),
     ]:

@@ -20,10 +20,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from skdp import PrivacyGuarantee, RandomizedResponseEncoder
 from skdp.local import (
     OnFitOnly,
+    ReportProtocol,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.local.protocol import ValueProtocol
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource
 from skdp.testing import check_privatizer, privatizer_checks
@@ -130,7 +130,7 @@ class StoresRowsElsewhere(Mutant):
         return super().transform(X, **ids)
 
 
-class EchoingProtocol(ValueProtocol):
+class EchoingProtocol(ReportProtocol):
     def prepare(self, table):
         try:
             return super().prepare(table)
@@ -142,7 +142,7 @@ class EchoesTheValue(BrokenProtocol):
     protocol = EchoingProtocol
 
 
-class ChainingProtocol(ValueProtocol):
+class ChainingProtocol(ReportProtocol):
     def prepare(self, table):
         try:
             return super().prepare(table)
@@ -209,10 +209,12 @@ class AlwaysSaysSecure(Mutant):
         return self
 
 
-class LyingProtocol(ValueProtocol):
+class LyingProtocol(ReportProtocol):
     def randomise(self, codes, records, randomness):
-        stronger = tuple(RandomizedResponse(oracle.k, 2 * oracle.epsilon) for oracle in self.oracles)
-        return ValueProtocol.randomise(replace(self, oracles=stronger), codes, records, randomness)
+        fields = tuple(
+            replace(field, oracle=RandomizedResponse(field.oracle.k, 2 * field.epsilon)) for field in self.fields
+        )
+        return ReportProtocol.randomise(replace(self, fields=fields), codes, records, randomness)
 
 
 class LiesInItsChannel(BrokenProtocol):
@@ -333,7 +335,7 @@ class StoresAnEmptyTable(Mutant):
 class EstimatesWithBias(Mutant):
     def estimate_counts(self, reports, **parameters):
         table = super().estimate_counts(reports, **parameters)
-        table["count"] = np.concatenate(self.tally(reports).support)
+        table["count"] = np.concatenate(self.tally(reports).counts)
         return table
 
 

@@ -15,9 +15,8 @@ from skdp import (
     RapporEncoder,
     SubsetSelectionEncoder,
 )
-from skdp.local import SecretKey
+from skdp.local import ReportProtocol, SecretKey
 from skdp.local.memo import Memo
-from skdp.local.protocol import ValueProtocol
 from skdp.testing import check_privatizer, privatizer_checks
 
 KEY = SecretKey(b"a key that everybody knows, for tests")
@@ -77,9 +76,9 @@ class MemoWithoutRecords(Memo):
 
 
 class MemoWithoutKey(Memo):
-    def report(self, codes, records):
+    def marks(self, records):
         self.key = KEY
-        return super().report(codes, records)
+        return super().marks(records)
 
 
 class DrawsFreshCoins(Mutant):
@@ -108,7 +107,7 @@ class StoresTheIds(Mutant):
         return super().transform(X, record_id=record_id)
 
 
-class ShowingProtocol(ValueProtocol):
+class ShowingProtocol(ReportProtocol):
     def read_records(self, record_id, n_rows):
         try:
             return super().read_records(record_id, n_rows)
@@ -116,7 +115,7 @@ class ShowingProtocol(ValueProtocol):
             raise ValueError(f"record_id is odd: {record_id}") from None
 
 
-class RepeatingProtocol(ValueProtocol):
+class RepeatingProtocol(ReportProtocol):
     def read_records(self, record_id, n_rows):
         return [str(name).encode() for name in record_id]
 

@@ -248,14 +248,13 @@ class _FileRelease:
             transformer.charged_ledger,
             transformer.randomness(call=0).seed,
         )
-        parameters, key = protocol.parameters(), protocol.permanent_key
+        key = protocol.permanent_key
         path = ledger.path if ledger is not None else None
         return {
             # Another version may draw other reports from the same key, and some of the first ones may be known.
             "version of skdp": version("skdp"),
             "input file": self._content,
-            "domain": _digest_of(parameters.pop("columns")),
-            "transformer": _digest_of(sorted(parameters.items())),
+            "transformer": _digest_of(sorted(protocol.parameters().items())),
             "secret key": None
             if key is None
             else keyed_digests(key, ("unfinished run",), [b""])[0].tobytes().hex(),

@@ -28,7 +28,7 @@ from skdp.evaluation.attacks._bayes_bound import (
 )
 from skdp.evaluation.attacks._ranking import value_table
 from skdp.evaluation.audits import clopper_pearson
-from skdp.local import OracleProtocol, ReportTransformer
+from skdp.local import ReportTransformer
 from skdp.markup import html_facts, html_table
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
@@ -332,7 +332,7 @@ def _choose_columns(
     if encoder is not None:
         if isinstance(encoder, ReportTransformer):
             check_is_fitted(encoder)
-        if not isinstance(getattr(encoder, "protocol_", None), OracleProtocol):
+        if getattr(getattr(encoder, "protocol_", None), "strategy", None) is None:
             raise TypeError(
                 f"encoder must be a fitted local transformer, got {name_of_kind(encoder)}"
             )

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.evaluation.attacks._attacker import check_declared
 from skdp.evaluation.attacks._ranking import best_of_report
-from skdp.local import SAMPLED, OracleProtocol
+from skdp.local import SAMPLED, ReportProtocol
 from skdp.oracles import FrequencyOracle
 
 
@@ -152,8 +152,8 @@ def bound_of_reports(
     names = _names_of(protected, protocol)
     whole = [
         index
-        for index, columns in enumerate(protocol.attributes)
-        if set(columns) == set(names)
+        for index, field in enumerate(protocol.fields)
+        if set(field.columns) == set(names)
     ]
     if not whole or not _is_alone(protocol, whole[0], reports):
         # Columns may be correlated, so every report of a record may reveal the protected ones.
@@ -173,17 +173,18 @@ def bound_of_reports(
     return guessing_bound(shares, own), f"the best protocol of epsilon = {own:g}"
 
 
-def _is_alone(protocol: OracleProtocol, place: int, reports: list[Any]) -> bool:
+def _is_alone(protocol: ReportProtocol, place: int, reports: list[Any]) -> bool:
     """Whether no report of another attribute is visible; a renamed report may be one."""
     return len(protocol.oracles) == 1 or set(reports) <= {
-        *protocol.columns_of(place),
+        *protocol.fields[place].names(),
         SAMPLED,
     }
 
 
-def _names_of(protected: pd.DataFrame, protocol: OracleProtocol) -> list[Any]:
+def _names_of(protected: pd.DataFrame, protocol: ReportProtocol) -> list[Any]:
     """Find the protected columns among those of the encoder; a single one needs no name."""
     names, domain = list(protected.columns), protocol.domain
+    assert domain is not None
     if len(names) == len(domain.columns) == 1:
         return list(domain.columns)
     absent = [name for name in names if name not in domain.columns]
@@ -195,7 +196,7 @@ def _names_of(protected: pd.DataFrame, protocol: OracleProtocol) -> list[Any]:
 
 
 def _exact_bound(
-    protected: pd.DataFrame, protocol: OracleProtocol, place: int
+    protected: pd.DataFrame, protocol: ReportProtocol, place: int
 ) -> float | None:
     prior, _ = _prior_of(protected, protocol, place)
     exact = bayes_accuracy(protocol.oracles[place], prior)
@@ -207,10 +208,11 @@ def _exact_bound(
 
 
 def _prior_of(
-    protected: pd.DataFrame, protocol: OracleProtocol, place: int
+    protected: pd.DataFrame, protocol: ReportProtocol, place: int
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return the shares of the values of an attribute, and the values of the rows."""
-    domain = protocol.domains[place]
+    field: Any = protocol.fields[place]
+    domain = field.domain
     codes = domain.encode([protected[name] for name in domain.columns])
     check_declared(domain, codes, " of sensitive")
     cells = domain.join(codes).astype(np.intp)
@@ -228,8 +230,8 @@ def best_guess(
     names = _names_of(protected, protocol)
     whole = [
         index
-        for index, columns in enumerate(protocol.attributes)
-        if set(columns) == set(names)
+        for index, field in enumerate(protocol.fields)
+        if set(field.columns) == set(names)
     ]
     if not whole:
         return None, unknown

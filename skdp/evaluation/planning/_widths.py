@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
-from itertools import chain
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,7 +15,14 @@ from sklearn.isotonic import IsotonicRegression
 from skdp.central import DPHistogram, planned_half_width
 from skdp.domain import Domain
 from skdp.evaluation.curves import compare_to_baseline
-from skdp.local import LocalTableEncoder, OracleEncoder, OracleProtocol
+from skdp.local import (
+    LocalTableEncoder,
+    OracleEncoder,
+    OracleField,
+    ReportProtocol,
+    ReportTally,
+    estimate_counts,
+)
 from skdp.metrics.private_groups import parity_half_width
 from skdp.privacy import WeakGuaranteeWarning
 
@@ -164,62 +170,51 @@ def _expected(
 ) -> Iterator[pd.DataFrame]:
     """Yield the estimates of the expected reports, where the first value has a share."""
     options: dict[str, Any] = {"confidence_level": question.level, "what": question.of}
-    if isinstance(protocol, OracleProtocol):
-        rate = 1 / len(protocol.oracles) if protocol.strategy == "sample" else 1.0
-        whole = protocol.strategy == "joint" and question.columns is None
-        names = (
-            protocol.domain.columns if question.columns is None else question.columns
-        )
-        for columns in [list(names)] if whole else [[name] for name in names]:
-            tally = _expected_tally(protocol, n_rows, rate, share, columns)
-            yield protocol.estimate(tally, columns=columns, **options)
-        return
-    values = [
-        part.columns if isinstance(part, OracleProtocol) else ()
-        for part in protocol.parts
-    ]
-    rates = (
-        [1.0] * len(values)
-        if protocol.sampling is None
-        else map(float, protocol.sampling.inclusions)
-    )
-    pairs = list(zip(protocol.parts, rates, strict=True))
-    for name in (
-        dict.fromkeys(chain(*values)) if question.columns is None else question.columns
-    ):
-        parts = tuple(
-            _expected_tally(part, n_rows * rate, 1.0, share, [name])
-            if name in own
-            else part.empty_tally()
-            for (part, rate), own in zip(pairs, values, strict=True)
-        )
-        tally = replace(protocol.empty_tally(), parts=parts, n_reports=n_rows)
-        yield protocol.estimate_margin(tally, name, **options)
+    for columns in _counted_groups(protocol, question.columns):
+        tally = _expected_tally(protocol, n_rows, share, columns)
+        yield estimate_counts(protocol, tally, columns, **options)
+
+
+def _counted_groups(
+    protocol: ReportProtocol, columns: Sequence[Any] | None
+) -> list[list[Any]]:
+    """Return the columns whose values are counted together."""
+    assert protocol.domain is not None
+    if columns is None and protocol.strategy == "joint":
+        return [list(protocol.columns)]
+    return [[name] for name in (columns or protocol.domain.columns)]
 
 
 def _expected_tally(
-    protocol: Any, n_rows: float, rate: float, share: float, columns: list[Any]
-) -> Any:
+    protocol: ReportProtocol, n_rows: int, share: float, columns: Sequence[Any]
+) -> ReportTally:
     """Return the sums of reports on average: the first combination of the columns has a share, the others are alike."""
-    size, support = n_rows * rate, []
-    for oracle, domain in zip(protocol.oracles, protocol.domains, strict=True):
-        axes = np.indices(domain.sizes).reshape(len(domain.columns), -1)
-        first = (axes[[name in columns for name in domain.columns]] == 0).all(axis=0)
-        counts = (
-            np.where(first, share / first.sum(), (1 - share) / max((~first).sum(), 1))
-            * size
-        )
-        zero, one = (
-            oracle.estimate(np.zeros(oracle.k), size),
-            oracle.estimate(np.ones(oracle.k), size),
-        )
-        support.append(
-            (counts - zero) / (one - zero)
-        )  # of which the estimate is the counts
-    sizes = (size,) * len(support)
-    return replace(
-        protocol.empty_tally(), support=tuple(support), sizes=sizes, n_reports=n_rows
-    )
+    rates = [1.0] * len(protocol.fields)
+    if protocol.sampling is not None:
+        rates = [float(rate) for rate in protocol.sampling.inclusions]
+    empty = protocol.empty_tally()
+    counts: list[Any] = list(empty.counts)
+    sizes: list[Any] = list(empty.sizes)
+    for place, (field, rate) in enumerate(zip(protocol.fields, rates, strict=True)):
+        if isinstance(field, OracleField):
+            sizes[place] = size = n_rows * rate
+            counts[place] = _expected_sums(field, size, share, columns)
+    return replace(empty, counts=tuple(counts), sizes=tuple(sizes), n_reports=n_rows)
+
+
+def _expected_sums(
+    field: OracleField, size: float, share: float, columns: Sequence[Any]
+) -> Any:
+    domain = field.domain
+    oracle: Any = field.oracle
+    axes = np.indices(domain.sizes).reshape(len(domain.columns), -1)
+    is_asked = [name in columns for name in domain.columns]
+    first = (axes[is_asked] == 0).all(axis=0)
+    shares = np.where(first, share / first.sum(), (1 - share) / max((~first).sum(), 1))
+    # The estimate of these sums is the counts.
+    zero = oracle.estimate(np.zeros(oracle.k), size)
+    one = oracle.estimate(np.ones(oracle.k), size)
+    return (shares * size - zero) / (one - zero)
 
 
 def losses_of(curve: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:

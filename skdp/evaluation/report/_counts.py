@@ -144,11 +144,11 @@ def count_study(
             if repeat == 0:
                 estimate = encoder.estimate_counts(tally, postprocess=postprocess[0])
                 releases.append(pd.concat([truth, estimate], axis=1))
-            unbiased = oracle.estimate(tally.support[0], len(cells))
+            unbiased = oracle.estimate(tally.counts[0], len(cells))
             reach = two_sided(0.95) * np.sqrt(oracle.variance(unbiased, len(cells)))
             covered = (np.abs(unbiased - true) <= reach).mean()
             for name in postprocess:
-                count = POSTPROCESSORS[name](oracle, tally.support[0], len(cells), None)
+                count = POSTPROCESSORS[name](oracle, tally.counts[0], len(cells), None)
                 errors.append(
                     (
                         epsilon,

@@ -14,4 +14,4 @@ from skdp.local.memo._keys import to_bytes as to_bytes
 from skdp.local.memo._keys import written_name as written_name
 from skdp.local.memo._memo import Memo as Memo
 from skdp.local.memo._memo import MemoisedReports as MemoisedReports
-from skdp.local.memo._memo import NumericMemo as NumericMemo
+from skdp.local.memo._memo import PermanentDraws as PermanentDraws

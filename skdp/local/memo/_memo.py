@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,23 +13,19 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_flag
-from skdp.coding import ColumnError
-from skdp.domain import Codes, Domain, Interval
 from skdp.exact import round_up
 from skdp.local.memo._keys import (
     Digests,
     SecretKey,
-    canonical,
     check_key,
     digest_blocks,
     framed,
     keyed_digests,
-    written_name,
 )
-from skdp.oracles import FrequencyOracle, NumericMechanism, check_size
+from skdp.oracles import NumericMechanism, check_size
 from skdp.oracles.numeric import round_at_random
 from skdp.privacy import PrivacyGuarantee
-from skdp.randomness import MOST_ROWS, DigestSource, RowStreams, uniform_integers
+from skdp.randomness import MOST_ROWS, DigestSource, RowStreams
 
 FORMAT = b"skdp permanent report 7"
 """To be raised whenever an oracle uses its random bits differently: old and new reports must not share any."""
@@ -117,195 +111,82 @@ class MemoisedReports:
 class Memo:
     """What the permanent reports of a fitted transformer are a function of."""
 
-    # **Privacy.** The random bits are those of a CBC-MAC with AES-256, and of SHAKE-256: as good as uniform without the
-    # key. Columns, domains and parameters of the oracles enter too, so that reports under other ones share none.
+    # **Privacy.** The random bits are those of a CBC-MAC with AES-256, and of SHAKE-256:
+    # as good as uniform without the key. The columns, their declared values and the
+    # parameters of the mechanism enter too, so that reports under other ones share none.
 
-    def __init__(
-        self,
-        key: bytes,
-        owner: str,
-        domain: Domain,
-        attributes: list[tuple[Any, ...]],
-        oracles: tuple[FrequencyOracle, ...],
-        *,
-        sample: bool,
-        unknown: bool,
-    ) -> None:
+    def __init__(self, key: bytes, owner: str, fields: Sequence[Any]) -> None:
         self.key = SecretKey(key)
-        self._domains = [domain.select(columns) for columns in attributes]
-        self._oracles, self._sample, self._unknown = oracles, sample, unknown
         self._contexts = [
-            context_of(owner, *_written(part, oracle))
-            for part, oracle in zip(self._domains, oracles, strict=True)
-        ]
-        self.n_states = [
-            oracle.n_states(math.prod(size + unknown for size in part.sizes))
-            for part, oracle in zip(self._domains, oracles, strict=True)
+            hashlib.sha256(
+                framed(FORMAT, owner.encode(), *field.permanent_parts())
+            ).digest()
+            for field in fields
         ]
 
-    def report(
-        self, codes: list[Codes], records: Sequence[bytes]
-    ) -> tuple[list[NDArray[Any]], NDArray[np.integer] | None]:
-        """Compute the permanent reports."""
-        marks, chosen = mark_records(self.key, records), None
-        if self._sample:
-            # Permanent too: fresh draws would report all columns in the end. The values have no part in it.
-            number = len(self._oracles)
-            sources = self._sources(framed(*self._contexts), "sample", marks)
-            drawn = [uniform_integers(source, number, 1)[0] for source in sources]
-            chosen = np.array(drawn, np.min_scalar_type(number - 1))
-        reports, columns = [], iter(codes)
-        for index, domain in enumerate(self._domains):
-            own = np.stack(
-                [next(columns).astype(np.int64) for _ in domain.columns], axis=1
-            )
-            if chosen is None:
-                reports.append(self._report(index, own, marks))
-                continue
-            rows = np.flatnonzero(chosen == index)
-            some = self._report(index, own[rows], marks[rows])
-            reports.append(np.zeros((len(records), *some.shape[1:]), some.dtype))
-            reports[-1][rows] = some
-        return reports, chosen
+    def marks(self, records: Sequence[bytes]) -> NDArray[np.uint8]:
+        """Return a keyed mark of each record, of one length, for all that is drawn for it."""
+        return keyed_digests(self.key, (FORMAT, "record"), records)[:, :_HEAD]
 
-    def _report(
-        self, index: int, codes: NDArray[np.int64], marks: NDArray[np.uint8]
-    ) -> NDArray[Any]:
-        """Compute the reports of one attribute."""
-        context, domain, oracle = (
-            self._contexts[index],
-            self._domains[index],
-            self._oracles[index],
-        )
-        values = (
-            codes.astype(">i8")
-            .view(np.uint8)
-            .reshape(len(codes), 8 * len(domain.columns))
-        )
-        columns = list(codes.T)
-        if self._unknown:
-            # Undeclared values are a value of their own, with random bits of their own for what replaces it.
-            for row, source in enumerate(
-                self._sources(context, "unknown", marks, values)
-            ):
-                for column, size in zip(columns, domain.sizes, strict=True):
-                    drawn = uniform_integers(source, size, 1)[0]
-                    column[row] = drawn if column[row] == size else column[row]
-        joint = domain.join(columns)
-        return oracle.report_keyed(
-            joint,
-            values,
-            lambda purpose, *of: self._digests(context, purpose, marks, *of),
-        )
+    def sample(self, sampling: Any, marks: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Draw which fields each record reports. The values have no part in it."""
+        written = repr((sampling.weights, sampling.size)).encode()
+        digests = self._digests(framed(*self._contexts, written), "sample", marks)
+        blocks = []
+        # At least one block: engines rehearse on no rows.
+        for start in range(0, max(1, len(digests)), MOST_ROWS):
+            block = digests[start : start + MOST_ROWS]
+            source = RowStreams(block, head=_HEAD)
+            blocks.append(sampling.draw(source, len(block)))
+        return np.concatenate(blocks)
 
-    def _digests(self, context: bytes, purpose: str, *of: NDArray[np.uint8]) -> Digests:
-        return digest_blocks(self.key, (context, purpose), *of)
+    def draws(self, place: int, marks: NDArray[np.uint8]) -> PermanentDraws:
+        """Return the random bits of a field for the records with these marks."""
+        return PermanentDraws(self, self._contexts[place], marks)
 
-    def _sources(
-        self, context: bytes, purpose: str, *of: NDArray[np.uint8]
+    def _digests(
+        self, context: bytes, purpose: str | bytes, *parts: NDArray[np.uint8]
+    ) -> Digests:
+        return digest_blocks(self.key, (context, purpose), *parts)
+
+
+@dataclass(frozen=True)
+class PermanentDraws:
+    """The permanent random bits of a field, for each record: of a purpose and of its values."""
+
+    memo: Memo
+    context: bytes
+    marks: NDArray[np.uint8]
+
+    def digests(self, purpose: str | bytes, *parts: NDArray[np.uint8]) -> Digests:
+        """Return 32 pseudo-random bytes for each record, which depend on its rows of some bytes."""
+        return self.memo._digests(self.context, purpose, self.marks, *parts)
+
+    def sources(
+        self, purpose: str | bytes, *parts: NDArray[np.uint8]
     ) -> Iterator[DigestSource]:
-        return map(DigestSource, self._digests(context, purpose, *of))
+        """Yield a source of random bits for each record."""
+        return map(DigestSource, self.digests(purpose, *parts))
 
+    def written(self, values: Sequence[bytes]) -> NDArray[np.uint8]:
+        """Return values of any length as keyed bytes of one length."""
+        purpose = (self.context, "value")
+        return keyed_digests(self.memo.key, purpose, values)[:, :_HEAD]
 
-def mark_records(key: bytes, records: Sequence[bytes]) -> NDArray[np.uint8]:
-    """Return a keyed mark of each record, of one length, for all that is drawn for it."""
-    return keyed_digests(key, (FORMAT, "record"), records)[:, :_HEAD]
-
-
-def context_of(owner: str, *parts: bytes) -> bytes:
-    """Write what permanent reports belong to: reports in different contexts share no random bits."""
-    return hashlib.sha256(framed(FORMAT, owner.encode(), *parts)).digest()
-
-
-def _written(domain: Domain, oracle: FrequencyOracle) -> list[bytes]:
-    parts = [repr(sorted(oracle.parameters().items())).encode()]
-    for name in domain.columns:
-        attribute = domain[name]
-        values: tuple[Any, ...] = attribute.values
-        if isinstance(attribute, Interval):
-            values = (*attribute.edges, None) if attribute.missing else attribute.edges
-        kind = type(attribute).__name__.encode()
-        try:
-            parts += [
-                canonical(name),
-                kind,
-                framed(
-                    *(b"" if value is None else canonical(value) for value in values)
-                ),
-            ]
-        except ColumnError:
-            raise ValueError(
-                f"memoize=True needs column names and categories of text, numbers, booleans or times; column {name!r} "
-                "has others"
-            ) from None
-    return parts
-
-
-class NumericMemo:
-    """What the permanent reports of a fitted `NumericPerturber` are a function of."""
-
-    # **Privacy.** The random bits are those of a CBC-MAC with AES-256, and of SHAKE-256: as good as uniform without the
-    # key. A record rounds all values of a column by the same random bits, which are drawn without looking at a value:
-    # fresh ones would report both neighbours of an unchanged number in the end, and cost twice as much. So the range
-    # falls into `steps` + 1 parts, and the values of each part share a report ([1]_).
-    # .. [1] B. Ding, J. Kulkarni, S. Yekhanin (2017). Collecting telemetry data privately. NeurIPS, section 4.
-
-    def __init__(
-        self,
-        key: bytes,
-        owner: str,
-        names: tuple[Any, ...],
-        bounds: NDArray[np.float64],
-        mechanism: NumericMechanism,
-        epsilon: Fraction,
-    ) -> None:
-        self.key, self._mechanism = SecretKey(key), mechanism
-        parts = [str(epsilon), json.dumps(mechanism.parameters(), sort_keys=True)]
-        self._contexts = [
-            context_of(
-                owner,
-                *map(str.encode, parts),
-                written,
-                (ends + 0.0).astype(">f8").tobytes(),
-            )
-            for written, ends in zip(
-                [written_name(name, "memoize=True") for name in names],
-                bounds,
-                strict=True,
-            )
-        ]
-
-    def draw(self, sampling: Any, records: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Draw which columns a record reports: permanent too, as fresh draws would report all of them in the end."""
-        context = framed(
-            *self._contexts, repr((sampling.weights, sampling.size)).encode()
-        )
-        digests = digest_blocks(
-            self.key, (context, "sample"), mark_records(self.key, records)
-        )
-        starts = range(
-            0, max(1, len(digests)), MOST_ROWS
-        )  # engines rehearse on no rows
-        blocks = [digests[start : start + MOST_ROWS] for start in starts]
-        return np.concatenate(
-            [
-                sampling.draw(RowStreams(block, head=_HEAD), len(block))
-                for block in blocks
-            ]
-        )
-
-    def report(
-        self, scaled: list[NDArray[np.int64]], records: Sequence[bytes]
-    ) -> list[NDArray[np.int64]]:
-        """Compute the permanent reports."""
-        marks, reports = mark_records(self.key, records), []
-        for context, places in zip(self._contexts, scaled, strict=True):
-            drawn = digest_blocks(self.key, (context, "rounding"), marks)
-            positions = round_at_random(places, _Given(drawn[:, :2].tobytes()))
-            written = positions.astype(">i8").view(np.uint8).reshape(-1, 8)
-            digests = digest_blocks(self.key, (context, "report"), marks, written)
-            reports.append(keyed_numbers(self._mechanism, positions, digests))
-        return reports
+    def numbers(
+        self, mechanism: NumericMechanism, scaled: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the permanent reports of numbers."""
+        # A record rounds all values of a column by the same random bits, which are drawn
+        # without looking at a value: fresh ones would report both neighbours of an
+        # unchanged number in the end, and cost twice as much. So the range falls into
+        # `steps` + 1 parts, and the values of each part share a report ([1]_).
+        # .. [1] B. Ding, J. Kulkarni, S. Yekhanin (2017). Collecting telemetry data
+        #    privately. NeurIPS, section 4.
+        drawn = self.digests("rounding")
+        positions = round_at_random(scaled, _Given(drawn[:, :2].tobytes()))
+        written = positions.astype(">i8").view(np.uint8).reshape(-1, 8)
+        return keyed_numbers(mechanism, positions, self.digests("report", written))
 
 
 def keyed_numbers(

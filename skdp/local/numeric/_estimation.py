@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from statistics import NormalDist
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from skdp.base import check_confidence_level, one_thread
 from skdp.domain import Interval
-from skdp.local._tallies import NumericTally
 from skdp.local.numeric._share_bounds import (
     Z_95,
     Fold,
@@ -27,7 +26,7 @@ from skdp.local.numeric._share_bounds import (
 from skdp.oracles import NumericMechanism, check_size
 from skdp.oracles.numeric import bin_positions, estimate_frequencies
 
-# The protocol is a NumericProtocol, which imports this module.
+# A field is a NumberField, whose module imports this one.
 
 _BINS = 32
 _CELLS = 512
@@ -42,36 +41,30 @@ def _reach(confidence_level: float) -> float:
     return -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
 
 
-def estimate_means(
-    protocol: Any, tally: NumericTally, confidence_level: float
+def estimate_mean(
+    field: Any, counts: NDArray[np.int64], confidence_level: float
 ) -> pd.DataFrame:
-    """Estimate the mean of each column from the records that report it."""
-    reach, steps = _reach(confidence_level), protocol.mechanism.steps
-    variances = protocol.mechanism.variances(np.arange(steps + 1))
-    rows = []
-    for counts, values, (low, high) in zip(
-        tally.counts, protocol.values_of, protocol.bounds, strict=True
-    ):
-        n = int(counts.sum())
-        if n == 0:  # a column that no record reports
-            rows.append((np.nan, np.inf, -np.inf, np.inf))
-            continue
-        mean = counts @ values / n
-        least, most = (
-            np.array([variances.min(), variances.max()]) * ((high - low) / steps) ** 2
-        )
-        # Of few reports, the mechanism bounds the variance: from below, and that of a single one from above.
-        variance = (
-            max(least, counts @ (values - mean) ** 2 / (n - 1)) if n > 1 else most
-        )
+    """Estimate the mean of a column from the records that report it."""
+    reach, steps = _reach(confidence_level), field.mechanism.steps
+    low, high = field.bounds
+    n = int(counts.sum())
+    mean, std_error, lower, upper = np.nan, np.inf, -np.inf, np.inf
+    if n > 0:
+        mean = counts @ field.numbers / n
+        variances = field.mechanism.variances(np.arange(steps + 1))
+        scale = ((high - low) / steps) ** 2
+        # Of few reports, the mechanism bounds the variance: from below, and that of a
+        # single one from above.
+        variance = variances.max() * scale
+        if n > 1:
+            spread = counts @ (field.numbers - mean) ** 2 / (n - 1)
+            variance = max(variances.min() * scale, spread)
         std_error = np.sqrt(variance / n)
-        rows.append(
-            (mean, std_error, mean - reach * std_error, mean + reach * std_error)
-        )
-    index = pd.Index(protocol.columns, name="column", tupleize_cols=False)
-    return pd.DataFrame(
-        rows, columns=["mean", "std_error", "lower", "upper"], index=index
-    )
+        lower = mean - reach * std_error
+        upper = mean + reach * std_error
+    index = pd.Index(field.columns, name="column", tupleize_cols=False)
+    row = {"mean": mean, "std_error": std_error, "lower": lower, "upper": upper}
+    return pd.DataFrame(row, index=index)
 
 
 @dataclass(frozen=True)
@@ -85,10 +78,13 @@ class DistributionOptions:
 
 
 def estimate_distributions(
-    protocol: Any, tally: NumericTally, options: DistributionOptions
+    fields: Sequence[Any],
+    counts_of: Sequence[NDArray[np.int64]],
+    options: DistributionOptions,
 ) -> pd.DataFrame:
     """Estimate the distribution of each column over bins of equal width."""
-    mechanism, steps = protocol.mechanism, protocol.mechanism.steps
+    mechanism = fields[0].mechanism
+    steps = mechanism.steps
     reach = _reach(options.confidence_level)
     default = min(_BINS, steps)
     bins = check_size(
@@ -97,21 +93,21 @@ def estimate_distributions(
         most=steps,
         name="n_bins",
     )
-    lattices = _lattice_sizes(options.spacing, protocol.columns, protocol.bounds, steps)
+    names = tuple(field.name for field in fields)
+    lattices = _lattice_sizes(
+        options.spacing, names, [field.bounds for field in fields], steps
+    )
     tables = []
-    for place, name in enumerate(protocol.columns):
-        interval = Interval(*protocol.bounds[place], bins=bins)
+    for field, counts, lattice in zip(fields, counts_of, lattices, strict=True):
+        interval = Interval(*field.bounds, bins=bins)
         table = pd.DataFrame(
             {"left": interval.edges[:-1], "right": interval.edges[1:]},
-            index=pd.Index(interval.labels, name=name),
+            index=pd.Index(interval.labels, name=field.name),
         )
-        counts = tally.counts[place]
         if counts.any():
-            column = _Column.of(mechanism, bins, lattices[place])
+            column = _Column.of(mechanism, bins, lattice)
             with one_thread():
-                shares, ends = column.estimate(
-                    counts, protocol.places_of[place], options.smooth
-                )
+                shares, ends = column.estimate(counts, field.places, options.smooth)
         else:  # no record reports it
             shares = np.full(bins, np.nan)
             ends = np.tile([0.0, np.inf, 1.0, np.inf], (bins, 1))
@@ -125,7 +121,7 @@ def estimate_distributions(
     return (
         tables[0]
         if len(tables) == 1
-        else pd.concat(tables, keys=protocol.columns, names=["column", "bin"])
+        else pd.concat(tables, keys=names, names=["column", "bin"])
     )
 
 
@@ -236,7 +232,10 @@ class _Column:
 
 
 def _lattice_sizes(
-    spacing: Any, names: tuple[Any, ...], bounds: NDArray[np.float64], steps: int
+    spacing: Any,
+    names: tuple[Any, ...],
+    bounds: Sequence[tuple[float, float]],
+    steps: int,
 ) -> list[int | None]:
     """Return for each column the number of values that are multiples of the spacing; None where none is declared."""
     spacings = (

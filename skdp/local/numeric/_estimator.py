@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import read_input
-from skdp.local._tallies import NumericTally
+from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.numeric._estimation import DistributionOptions
-from skdp.local.numeric._protocol import NumericProtocol
+from skdp.local.numeric._estimation import (
+    DistributionOptions,
+    estimate_distributions,
+)
+from skdp.local.numeric._field import NumberField
 from skdp.local.protocol import refuse_impossible
 
 
 class MeanEstimator(ReportTransformer):
     """The server's methods of a transformer of numbers."""
 
-    protocol_: NumericProtocol
-
-    def tally(self, reports: Any) -> NumericTally:
+    def tally(self, reports: Any) -> ReportTally:
         check_is_fitted(self)
         read_input(self, reports, reset=False)  # they have the form of the input
         return super().tally(reports)
@@ -58,9 +61,12 @@ class MeanEstimator(ReportTransformer):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         tally = self._tally_of(reports)
-        means = self.protocol_.estimate(tally, confidence_level=confidence_level)
+        means = [
+            field.estimate(counts, size, size, confidence_level=confidence_level)
+            for field, counts, size in self._numbers(tally)
+        ]
         refuse_impossible(self.protocol_, tally)
-        return means
+        return pd.concat(means)
 
     def estimate_distribution(
         self,
@@ -137,13 +143,26 @@ class MeanEstimator(ReportTransformer):
         """
         tally = self._tally_of(reports)
         options = DistributionOptions(n_bins, spacing, smooth, confidence_level)
-        shares = self.protocol_.estimate_distribution(tally, options)
+        fields, counts, _ = zip(*self._numbers(tally), strict=True)
+        shares = estimate_distributions(fields, counts, options)
         refuse_impossible(self.protocol_, tally)
         return shares
 
-    def _tally_of(self, reports: Any) -> NumericTally:
+    def _tally_of(self, reports: Any) -> ReportTally:
         check_is_fitted(self)
-        return reports if isinstance(reports, NumericTally) else self.tally(reports)
+        return reports if isinstance(reports, ReportTally) else self.tally(reports)
+
+    def _numbers(
+        self, tally: ReportTally
+    ) -> list[tuple[NumberField, NDArray[np.int64], int]]:
+        """Return each field, its sums, and the number of records that report it."""
+        check_tally(tally, self.protocol_.meaning)
+        if tally.n_reports == 0:
+            raise ValueError(
+                "Found a tally of 0 sample(s) (rows); at least 1 is required"
+            )
+        fields = cast(tuple[NumberField, ...], self.protocol_.fields)
+        return list(zip(fields, tally.counts, tally.sizes, strict=True))
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports, given the position on the grid.
@@ -156,4 +175,5 @@ class MeanEstimator(ReportTransformer):
             for small grids.
         """
         check_is_fitted(self)
-        return self.protocol_.channel()
+        fields = cast(tuple[NumberField, ...], self.protocol_.fields)
+        return [field.channel() for field in fields]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,10 @@ from skdp.base import as_asked, read_bounds, read_numbers
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.frames import Table
-from skdp.local.memo import MemoisedReports, NumericMemo
+from skdp.local.memo import Memo, MemoisedReports
 from skdp.local.numeric._estimator import MeanEstimator
-from skdp.local.numeric._protocol import NumericProtocol
-from skdp.local.protocol import Sampling, drawn_parts, shuffled_parts, whole_weights
+from skdp.local.numeric._field import NumberField
+from skdp.local.protocol import ReportProtocol, Sampling, drawn_pair, whole_weights
 from skdp.oracles import ClampedLaplace, NumericMechanism, Optimal, Windows, check_size
 from skdp.oracles.numeric import check_steps, mean_error
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
@@ -129,7 +129,6 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
        local differential privacy. ICDE.
     """
 
-    protocol_: NumericProtocol
     bounds_: NDArray[np.float64]
     mechanism_: NumericMechanism
     report_values_: list[NDArray[np.float64]]
@@ -161,7 +160,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _make_protocol(self, table: Table) -> NumericProtocol:
+    def _make_protocol(self, table: Table) -> ReportProtocol:
         self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
         weights = whole_weights(self.weights, table.names)
@@ -177,16 +176,14 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
             sampling = Sampling(weights, size)
             description += f" of {size} of {len(weights)} columns, drawn at random"
         self._mechanism = description
+        fields = tuple(
+            NumberField(name, (float(low), float(high)), mechanism, share)
+            for name, (low, high) in zip(table.names, bounds, strict=True)
+        )
         memo = None
         if self.memoize:
-            memo = NumericMemo(
-                self.secret_key,
-                type(self).__name__,
-                table.names,
-                bounds,
-                mechanism,
-                share,
-            )
+            assert self.secret_key is not None
+            memo = Memo(self.secret_key, type(self).__name__, fields)
             description += (
                 f", memoised: epsilon per distinct position of a column on the grid, at most {mechanism.steps + 1} of "
                 "them"
@@ -199,14 +196,20 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
             secure=self.random_state is None or memo is not None,
             losses=(mechanism.loss,) * size,
         )
-        protocol = NumericProtocol(
-            bounds,
-            mechanism,
-            share,
+        chosen: dict[str, Any] = {}
+        outcomes = mechanism.parameters().get("outcomes")
+        if outcomes is not None:
+            chosen["mechanism"] = outcomes
+        if self.strategy == "sample":
+            chosen["n_sampled"] = size
+        protocol = ReportProtocol(
+            "NumericPerturber",
+            fields,
             guarantee,
-            memo,
             sampling,
-            self.strategy == "sample",
+            states_sample=False,  # the other columns are missing
+            memo=memo,
+            chosen=chosen,
         )
         read_numbers(table, truth=False)
         return protocol
@@ -268,11 +271,10 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
             )  # one part, whatever the size
         share = Fraction(epsilon) / size
         pair = self._make(share).shuffle_pair() if known else any_pair(share)
-        return (
-            shuffled_parts([pair] * size, "split", released)
-            if size == len(weights)
-            else drawn_parts(pair, size)
-        )
+        sampling = None if size == len(weights) else Sampling(weights, size)
+        parts = drawn_pair([pair] * len(weights), sampling, released)
+        assert parts is not None  # as all are alike
+        return parts
 
     def shuffle_pairs_at(
         self, epsilon: float, released: Released
@@ -282,14 +284,15 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
             epsilon, released, whole_weights(self.weights, self.protocol_.columns)
         )
 
-    def _set_fitted(self, protocol: NumericProtocol) -> None:
-        self.bounds_, self.mechanism_ = protocol.bounds, protocol.mechanism
-        self.report_values_ = protocol.values_of
-        self.n_sampled_ = protocol.n_reported
-        sampling, d = protocol.sampling, len(protocol.columns)
-        self.inclusion_ = (
-            np.ones(d) if sampling is None else np.array(sampling.inclusions, float)
-        )
+    def _set_fitted(self, protocol: ReportProtocol) -> None:
+        fields = cast(tuple[NumberField, ...], protocol.fields)
+        self.bounds_ = np.array([field.bounds for field in fields])
+        self.mechanism_ = fields[0].mechanism
+        self.report_values_ = [field.numbers for field in fields]
+        self.n_sampled_ = protocol.n_sampled or len(fields)
+        self.inclusion_ = np.ones(len(fields))
+        if protocol.sampling is not None:
+            self.inclusion_ = np.array(protocol.sampling.inclusions, float)
 
     def _check_parameters(self) -> None:
         check_epsilon(
@@ -359,7 +362,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
         **Privacy.** None: the output is the truth. Nothing is charged.
         """
         table = self._read(X)
-        return as_asked(self, self.protocol_.encode(table))
+        return as_asked(self, self.protocol_.encode(table, self.randomness(0)))
 
     @property
     def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01

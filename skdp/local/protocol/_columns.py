@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.base import read_array
 from skdp.coding import kind_of
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain
 from skdp.frames import Table, is_frame, read_table
 
 SAMPLED = "sampled"
@@ -97,14 +97,6 @@ def spread(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
     whole = np.zeros((len(rows), *part.shape[1:]), part.dtype)
     whole[rows] = part
     return whole
-
-
-def plain_values(values: Any) -> Any:
-    return (
-        (values.edges, values.missing)
-        if isinstance(values, Interval)
-        else values.values
-    )
 
 
 def read_whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:

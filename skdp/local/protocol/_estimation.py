@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -11,140 +12,158 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import check_choice, check_confidence_level
-from skdp.local._tallies import CountTally
+from skdp.local._tally import ReportTally, check_tally
 from skdp.local.protocol._columns import column_index
 from skdp.local.protocol._sampling import SampledCounts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
 
-# The protocol is an OracleProtocol, which imports this module.
+# A field is here an OracleField, and a protocol one of such fields, whose modules import
+# this one.
 
 _CHUNK = 1 << 22
 
 
+@dataclass(frozen=True)
+class CountOptions:
+    """How counts are estimated and shown."""
+
+    postprocess: str = "none"
+    confidence_level: float = 0.95
+    simultaneous: bool = False
+    what: str = "count"
+
+    def __post_init__(self) -> None:
+        check_choice("postprocess", self.postprocess, tuple(POSTPROCESSORS))
+        check_confidence_level(self.confidence_level)
+
+
 def estimate_counts(
     protocol: Any,
-    tally: CountTally,
-    reports: Sequence[NDArray[Any]] | None,
-    postprocess: str,
-    confidence_level: float,
-    simultaneous: bool,
-    what: str,
+    tally: ReportTally,
     columns: Sequence[Any] | None = None,
+    *,
+    reports: Sequence[NDArray[Any]] | None = None,
+    **options: Any,
 ) -> pd.DataFrame:
-    """Estimate the count, or the frequency, of each value of each attribute, or of the columns asked for."""
-    asked = None if columns is None else check_columns(protocol.domain.columns, columns)
-    check_choice("postprocess", postprocess, tuple(POSTPROCESSORS))
-    level = check_confidence_level(confidence_level)
-    if tally.domain != protocol.domain or tally.protocol != protocol.meaning:
-        raise ValueError(
-            "the tally comes from an encoder with different parameters or another domain"
-        )
-    parts = [None] * len(protocol.oracles) if reports is None else reports
-    n = tally.n_reports
-    triples = list(zip(protocol.oracles, tally.support, tally.sizes, strict=True))
-    found, index = unbiased_counts(protocol, tally), _cells(protocol)
-    # Of a sampled attribute, n_j of n records were reported.
-    shown = np.concatenate(
-        [
-            POSTPROCESSORS[postprocess](oracle, support, size, part)
-            * (n / size if size else np.nan)
-            for (oracle, support, size), part in zip(triples, parts, strict=True)
-        ]
-    )
-    if asked is not None and protocol.strategy == "joint":
-        kept = protocol.domain.select(asked)
-        found, group, index = (
-            margin_counts(protocol, tally, asked, parts[0]),
-            _group(protocol, asked),
-            kept.cells(),
-        )
-        shown = np.bincount(group, shown).astype(float)
-    elif asked is not None:
-        owners = np.repeat(
-            np.arange(len(protocol.oracles)), [oracle.k for oracle in protocol.oracles]
-        )
-        rows = np.concatenate(
-            [
-                np.flatnonzero(owners == protocol.domain.columns.index(name))
-                for name in asked
-            ]
-        )
-        found, shown = found[rows], shown[rows]
-        index = (
-            protocol.domain.select(asked).cells() if len(asked) == 1 else index[rows]
-        )
-    cells = len(shown) if simultaneous else 1
+    """Estimate the count, or the frequency, of each value of each field, or of some columns."""
+    chosen = CountOptions(**options)
+    check_tally(tally, protocol.meaning)
+    parts = None if reports is None else protocol.parts(reports)
+    groups = _groups(protocol, columns)
+    pairs = [_group_counts(protocol, tally, group, parts, chosen) for group in groups]
+    found = SampledCounts.joined([counts for counts, _ in pairs])
+    shown = np.concatenate([part for _, part in pairs])
+    if len(groups) == 1:
+        index = protocol.domain.select(groups[0]).cells()
+    else:
+        index = _cell_index(protocol.domain, [name for (name,) in groups])
     return found.table(
-        level,
+        chosen.confidence_level,
         shown=shown,
-        clipped=postprocess != "none",
-        n_cells=cells,
-        what=what,
+        clipped=chosen.postprocess != "none",
+        n_cells=len(shown) if chosen.simultaneous else 1,
+        what=chosen.what,
         index=index,
     )
 
 
-def unbiased_counts(protocol: Any, tally: CountTally) -> SampledCounts:
-    """Estimate the counts of each value of each attribute."""
-    parts = []
-    for oracle, support, size in zip(
-        protocol.oracles, tally.support, tally.sizes, strict=True
-    ):
-        counts = oracle.estimate(support, size)
-        parts.append(
-            SampledCounts.of(
-                counts,
-                oracle.variance(counts, size) if size else counts,
-                size,
-                tally.n_reports,
-            )
-        )
-    return SampledCounts.joined(parts)
+def _cell_index(domain: Any, names: Sequence[Any]) -> pd.MultiIndex:
+    """Index the values of some columns by column and value."""
+    # As where all columns are counted: what one value is written as depends on the others.
+    cells = [(name, label) for name in domain.columns for label in domain[name].labels]
+    index = column_index(cells)
+    ends = np.cumsum(domain.sizes)
+    places = []
+    for name in names:
+        column = domain.columns.index(name)
+        places.append(np.arange(ends[column] - domain.sizes[column], ends[column]))
+    return index[np.concatenate(places)]
 
 
-def margin_counts(
-    protocol: Any, tally: CountTally, columns: Sequence[Any], reports: Any = None
-) -> SampledCounts:
-    """Estimate the counts of the values of some columns of a joint attribute."""
-    (oracle,), (support,), (size,), group = (
-        protocol.oracles,
-        tally.support,
-        tally.sizes,
-        _group(protocol, columns),
-    )
-    counts = np.bincount(group, oracle.estimate(support, size)).astype(float)
-    noise = _margin_variances(oracle, group, counts, size, reports) if size else counts
-    return SampledCounts.of(counts, noise, size, tally.n_reports)
+def _groups(protocol: Any, columns: Sequence[Any] | None) -> list[tuple[Any, ...]]:
+    """Return the columns that are counted together: those asked for, if a field has all of them."""
+    if columns is None:
+        return [field.columns for field in protocol.fields]
+    chosen = check_columns(protocol.domain.columns, columns)
+    if fields_with(protocol, *chosen):
+        return [tuple(chosen)]
+    return [(name,) for name in chosen]
 
 
-def combine_samples(
-    groups: Sequence[tuple[Any, CountTally]],
-    column: Any,
-    *,
-    postprocess: str = "none",
-    confidence_level: float = 0.95,
-    what: str = "count",
-) -> pd.DataFrame:
-    """Estimate the count, or the frequency, of each value of a column that each record reports in one group at most."""
-    tables = [
-        protocol.estimate(tally, postprocess=postprocess, columns=[column])
-        for protocol, tally in groups
+def fields_with(protocol: Any, *columns: Any) -> list[int]:
+    """Return the places of the fields that have all of some columns."""
+    return [
+        place
+        for place, field in enumerate(protocol.fields)
+        if {*columns} <= {*field.columns}
     ]
-    parts = [margin_counts(protocol, tally, [column]) for protocol, tally in groups]
-    samples = [(protocol.oracles[0], tally.sizes[0]) for protocol, tally in groups]
-    weights = sample_weights(samples, len(parts[0].counts))
-    shown = weights @ np.array([table["count"] for table in tables])
-    found = SampledCounts.combined(parts, weights)
-    return found.table(
-        confidence_level,
-        shown=shown,
-        clipped=postprocess != "none",
-        what=what,
-        index=tables[0].index,
-    )
 
 
-def sample_weights(
+def _group_counts(
+    protocol: Any,
+    tally: ReportTally,
+    columns: Sequence[Any],
+    parts: Sequence[NDArray[Any]] | None,
+    options: CountOptions,
+) -> tuple[SampledCounts, NDArray[np.float64]]:
+    """Return the unbiased counts of the values of some columns, and those that are shown."""
+    places = fields_with(protocol, *columns)
+    # Of columns in several fields, each record reports one at most.
+    reported = [place for place in places if tally.sizes[place]]
+    places = places if len(places) == 1 else reported or places[:1]
+    pairs = []
+    for place in places:
+        part = None if parts is None else parts[place]
+        field, sums = protocol.fields[place], tally.counts[place]
+        size = tally.sizes[place]
+        pairs.append(
+            field_counts(field, sums, size, tally.n_reports, columns, options, part)
+        )
+    if len(pairs) == 1:
+        return pairs[0]
+    samples = [(protocol.fields[place].oracle, tally.sizes[place]) for place in places]
+    weights = _sample_weights(samples, len(pairs[0][1]))
+    shown = weights @ np.array([part for _, part in pairs])
+    return SampledCounts.combined([found for found, _ in pairs], weights), shown
+
+
+def field_counts(
+    field: Any,
+    sums: NDArray[np.int64],
+    size: int,
+    n: int,
+    columns: Sequence[Any],
+    options: CountOptions,
+    reports: NDArray[Any] | None = None,
+) -> tuple[SampledCounts, NDArray[np.float64]]:
+    """Return the unbiased counts of the values of some columns of a field, and those that are shown."""
+    oracle = field.oracle
+    # Of a sampled field, `size` of n records were reported.
+    scale = n / size if size else np.nan
+    processed = POSTPROCESSORS[options.postprocess](oracle, sums, size, reports)
+    shown = processed * scale
+    counts = oracle.estimate(sums, size)
+    if tuple(columns) == tuple(field.columns):
+        noise = oracle.variance(counts, size) if size else counts
+        return SampledCounts.of(counts, noise, size, n), shown
+    group = cell_groups(field.domain, columns)
+    counts = np.bincount(group, counts).astype(float)
+    noise = counts
+    if size:
+        noise = _margin_variances(oracle, group, counts, size, reports)
+    found = SampledCounts.of(counts, noise, size, n)
+    return found, np.bincount(group, shown).astype(float)
+
+
+def cell_groups(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
+    """Return, for each combination of values, that of some of the columns which it belongs to."""
+    selected = domain.select(columns)
+    codes = np.indices(domain.sizes).reshape(len(domain.sizes), -1)
+    places = [domain.columns.index(name) for name in selected.columns]
+    return np.ravel_multi_index([codes[place] for place in places], selected.sizes)
+
+
+def _sample_weights(
     samples: Sequence[tuple[FrequencyOracle, int]], n_cells: int
 ) -> NDArray[np.float64]:
     """Weigh samples without a record in common by the variances of their estimates of uniform values."""
@@ -166,15 +185,6 @@ def check_columns(known: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
             f"columns must be distinct ones of {list(known)}, got {chosen}"
         )
     return chosen
-
-
-def _group(protocol: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
-    """Return, for each cell of a joint attribute, the cell of some of its columns that it belongs to."""
-    domain, kept = protocol.domain, protocol.domain.select(columns)
-    codes = np.indices(domain.sizes).reshape(len(domain.sizes), -1)
-    return np.ravel_multi_index(
-        [codes[domain.columns.index(name)] for name in kept.columns], kept.sizes
-    )
 
 
 def _margin_variances(
@@ -237,150 +247,115 @@ def _sampled_variances(
     return np.clip(squares - np.clip(counts, 0, None), 0, None)
 
 
-def _cells(protocol: Any) -> pd.Index:
-    if protocol.strategy == "joint" or len(protocol.domain.columns) == 1:
-        return protocol.domain.cells()
-    pairs = [
-        (name, label)
-        for name in protocol.domain.columns
-        for label in protocol.domain[name].labels
-    ]
-    return column_index(pairs)
-
-
-def split_counts(
-    protocol: Any, counts: NDArray[np.float64]
-) -> list[NDArray[np.float64]]:
-    return np.split(counts, np.cumsum([oracle.k for oracle in protocol.oracles])[:-1])
-
-
 def count_variances(protocol: Any, counts: ArrayLike) -> NDArray[np.float64]:
     """Return the variances of the unbiased counts for given true counts."""
-    given = np.asarray(counts, float)
-    n_cells = sum(oracle.k for oracle in protocol.oracles)
-    if given.shape != (n_cells,):
-        raise ValueError(f"counts must have shape ({n_cells},), got {given.shape}")
-    totals = [part.sum() for part in split_counts(protocol, given)]
-    if (given < 0).any() or not np.allclose(totals, totals[0]):
+    oracles = [field.oracle for field in protocol.fields]
+    sizes = [oracle.k for oracle in oracles]
+    cells = np.asarray(counts, float)
+    if cells.shape != (sum(sizes),):
+        raise ValueError(f"counts must have shape ({sum(sizes)},), got {cells.shape}")
+    parts = np.split(cells, np.cumsum(sizes)[:-1])
+    totals = [part.sum() for part in parts]
+    if (cells < 0).any() or not np.allclose(totals, totals[0]):
         raise ValueError(
             "counts must be at least 0 and add up to the same number in each column"
         )
     n = totals[0]
-    size = n / (len(protocol.oracles) if protocol.strategy == "sample" else 1)
-    parts = [
-        SampledCounts.of(
-            part * size / n, oracle.variance(part * size / n, size), size, n
-        )
-        for oracle, part in zip(
-            protocol.oracles, split_counts(protocol, given), strict=True
-        )
-    ]
-    return SampledCounts.joined(parts).variances
+    size = n if protocol.sampling is None else n / len(oracles)
+    found = []
+    for oracle, part in zip(oracles, parts, strict=True):
+        reported = part * size / n
+        noise = oracle.variance(reported, size)
+        found.append(SampledCounts.of(reported, noise, size, n))
+    return SampledCounts.joined(found).variances
 
 
-def estimate_joint_counts(
+def joint_counts(
     protocol: Any,
     reports: Sequence[NDArray[Any]],
-    columns: Sequence[Any] | None,
+    columns: Sequence[Any],
     confidence_level: float,
 ) -> pd.DataFrame:
-    """Estimate the count of each combination of values of columns that are attributes of their own."""
-    if protocol.strategy != "split":
-        raise ValueError(
-            f"joint counts are estimated from strategy='split', not {protocol.strategy!r}"
-        )
+    """Estimate the count of each combination of values of columns that are in several fields."""
     level = check_confidence_level(confidence_level)
-    chosen = check_columns(
-        protocol.domain.columns, protocol.domain.columns if columns is None else columns
-    )
-    places = [protocol.domain.columns.index(name) for name in chosen]
-    oracles, parts = (
-        [protocol.oracles[place] for place in places],
-        [reports[place] for place in places],
-    )
-    counts = _outer_sums(oracles, parts)
-    moments = [oracle.second_moments() for oracle in oracles]
-    n = len(parts[0])
-    plug_in = _possible(counts, n)
-    noise = np.clip(_along_each_axis(moments, plug_in) - plug_in, 0, None).ravel()
-    return SampledCounts.of(counts.ravel(), noise, n, n).table(
-        level, index=protocol.domain.select(chosen).cells()
-    )
+    places = fields_with(protocol, *columns)
+    if not places:
+        of_each = [fields_with(protocol, name) for name in columns]
+        places = sorted({place for places_of in of_each for place in places_of})
+    drawn = protocol.rows(reports)
+    rows = drawn[:, places].all(axis=1)
+    parts = []
+    order: list[Any] = []
+    for place in places:
+        field = protocol.fields[place]
+        inside = [name for name in field.columns if name in columns]
+        report = reports[place] if rows.all() else reports[place][rows]
+        parts.append(_Part(field.oracle, report, cell_groups(field.domain, inside)))
+        order += inside
+    table = _outer_counts(parts, int(rows.sum()), len(rows)).table(level)
+    # Cells are in the order of the fields: put them into that of the columns.
+    sizes = [len(protocol.domain[name]) for name in order]
+    axes = [order.index(name) for name in columns]
+    table = table.iloc[np.arange(len(table)).reshape(sizes).transpose(axes).ravel()]
+    table.index = protocol.domain.select(columns).cells()
+    return table
 
 
-def estimate_together(
-    pairs: Sequence[tuple[FrequencyOracle, NDArray[Any], NDArray[np.intp]]],
-    n: int,
-    confidence_level: float,
-) -> pd.DataFrame:
-    """Estimate the counts, among n records, of what groups of cells of several oracles say together."""
-    # Each oracle has the reports of the records that make all of them, and the group of each of its cells.
-    level, size = check_confidence_level(confidence_level), len(pairs[0][1])
-    shape = [int(group.max()) + 1 for _, _, group in pairs]
-    moments = [_group_moments(oracle, group) for oracle, _, group in pairs]
-    sums = np.zeros(int(np.prod(shape)))
-    step = max(1, _CHUNK // max(sums.size, *(oracle.k for oracle, _, _ in pairs)))
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The reports of one field, and for each of its cells the group that is counted."""
+
+    oracle: FrequencyOracle
+    reports: NDArray[Any]
+    group: NDArray[np.intp]
+
+    @property
+    def n_groups(self) -> int:
+        return int(self.group.max()) + 1
+
+    def vectors(self, rows: slice) -> NDArray[np.float64]:
+        """Return the unbiased one-hot vectors of the groups: (n_rows, n_groups)."""
+        vectors = self.oracle.unbiased(self.reports[rows])
+        if self.n_groups == self.oracle.k:
+            return vectors
+        return vectors @ np.eye(self.n_groups)[self.group]
+
+    def moments(self) -> NDArray[np.float64]:
+        """Return the mean square of what a report adds to each group, given the true group."""
+        if self.n_groups == self.oracle.k:
+            return self.oracle.second_moments()
+        inside, outside = _support_variances(
+            self.oracle, self.oracle.k // self.n_groups
+        )
+        gain = float(self.oracle.p - self.oracle.q) ** 2
+        same = np.eye(self.n_groups, dtype=bool)
+        return np.where(same, inside / gain + 1, outside / gain)
+
+
+def _outer_counts(parts: Sequence[_Part], size: int, n: int) -> SampledCounts:
+    """Sum up the outer products of the unbiased vectors of each record."""
+    shape = [part.n_groups for part in parts]
+    n_left = int(np.prod(shape[:-1]))
+    total = np.zeros((n_left, shape[-1]))
+    step = max(1, _CHUNK // max(n_left, *(part.oracle.k for part in parts)))
     for start in range(0, size, step):
-        vectors = [
-            oracle.unbiased(part[start : start + step])
-            @ np.eye(int(group.max()) + 1)[group]
-            for oracle, part, group in pairs
-        ]
-        joint = reduce(
-            lambda left, right: (
-                left[:, :, np.newaxis] * right[:, np.newaxis, :]
-            ).reshape(len(left), -1),
-            vectors,
-        )
-        sums += joint.sum(axis=0)
-    plug_in = _possible(sums.reshape(shape), size)
-    noise = np.clip(_along_each_axis(moments, plug_in) - plug_in, 0, None).ravel()
-    return SampledCounts.of(sums, noise, size, n).table(level)
-
-
-def _possible(counts: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """Return the nearest counts of n records: where noise prevails, those that are not negative add up to many more."""
-    return project_to_simplex(counts.ravel(), n).reshape(counts.shape)
-
-
-def _group_moments(
-    oracle: FrequencyOracle, group: NDArray[np.intp]
-) -> NDArray[np.float64]:
-    """Return the mean square of what a report adds to the unbiased count of each group, given the true group."""
-    n_groups = int(group.max()) + 1
-    if n_groups == oracle.k:
-        return oracle.second_moments()
-    inside, outside = _support_variances(oracle, oracle.k // n_groups)
-    gain = float(oracle.p - oracle.q) ** 2
-    return np.where(np.eye(n_groups, dtype=bool), inside / gain + 1, outside / gain)
-
-
-def _outer_sums(
-    oracles: Sequence[FrequencyOracle], parts: Sequence[NDArray[Any]]
-) -> NDArray[np.float64]:
-    """Sum up the outer products of the unbiased one-hot vectors of each record."""
-    shape = [oracle.k for oracle in oracles]
-    total = np.zeros((int(np.prod(shape[:-1])), shape[-1]))
-    step = max(1, _CHUNK // max(total.size // shape[-1], shape[-1]))
-    for start in range(0, len(parts[0]), step):
-        vectors = [
-            oracle.unbiased(part[start : start + step])
-            for oracle, part in zip(oracles, parts, strict=True)
-        ]
-        left = reduce(
-            lambda left, right: (
-                left[:, :, np.newaxis] * right[:, np.newaxis, :]
-            ).reshape(len(left), -1),
-            vectors[:-1],
-            np.ones((len(vectors[0]), 1)),
-        )
+        vectors = [part.vectors(slice(start, start + step)) for part in parts]
+        left = reduce(_row_products, vectors[:-1], np.ones((len(vectors[0]), 1)))
         total += left.T @ vectors[-1]
-    return total.reshape(shape)
+    # The nearest counts that records can have: where noise prevails, those that are not
+    # negative add up to many more.
+    plug_in = project_to_simplex(total.ravel(), size).reshape(shape)
+    squares = plug_in
+    for axis, part in enumerate(parts):
+        product = np.tensordot(part.moments(), squares, axes=(1, axis))
+        squares = np.moveaxis(product, 0, axis)
+    noise = np.clip(squares - plug_in, 0, None).ravel()
+    return SampledCounts.of(total.ravel(), noise, size, n)
 
 
-def _along_each_axis(
-    matrices: Sequence[NDArray[np.float64]], cells: NDArray[np.float64]
+def _row_products(
+    left: NDArray[np.float64], right: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    for axis, matrix in enumerate(matrices):
-        cells = np.moveaxis(np.tensordot(matrix, cells, axes=(1, axis)), 0, axis)
-    return cells
+    """Return the outer product of each two rows, flat."""
+    products = left[:, :, np.newaxis] * right[:, np.newaxis, :]
+    return products.reshape(len(left), -1)

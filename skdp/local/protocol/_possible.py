@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from skdp.base import level_of_the_caller
 from skdp.frames import Releases, joined_releases
 from skdp.local.protocol._counts import ReleasedCounts
+from skdp.local.protocol._field import Tail
 
 RATE = 1e-6
 """How often at most, of all tallies of honest reports, one is called unlikely: about five standard errors."""
@@ -42,10 +43,6 @@ class UnverifiedReportsWarning(UserWarning):
     >>> [warning.category is UnverifiedReportsWarning for warning in caught]
     [True]
     """
-
-
-Tail = tuple[float, float, str]
-"""The logarithm of the probability of a sum, that of the number of sums it was chosen from, and of what it is a sum."""
 
 
 def refuse_impossible(

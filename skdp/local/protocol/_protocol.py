@@ -2,65 +2,73 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.domain import Domain
-from skdp.frames import Table
-from skdp.local.memo import are_distinct, read_record_ids
-from skdp.local.protocol._columns import read_report_table
+from skdp.domain import Categories, Domain
+from skdp.frames import Table, missing_for_nan, read_table
+from skdp.local._tally import ReportTally, check_tally, plain_field
+from skdp.local.memo import Memo, are_distinct, read_record_ids
+from skdp.local.protocol._columns import (
+    SAMPLED,
+    concat_columns,
+    read_report_table,
+    read_sampled,
+    spread,
+)
+from skdp.local.protocol._counts import joined_counts
+from skdp.local.protocol._field import (
+    Channel,
+    Codes,
+    Field,
+    Randomness,
+    Reports,
+    Tail,
+)
+from skdp.local.protocol._oracle_fields import CategoryField, OracleField
+from skdp.local.protocol._sampling import Sampling, drawn_pair, one_of
 from skdp.privacy import PrivacyGuarantee
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
-from skdp.randomness import ByteSource
-
-Codes = list[NDArray[Any]]
-"""What reports depend on, and nothing else: arrays of numbers, or of bytes (as objects), a row a record."""
-
-Reports = list[NDArray[Any]]
-"""Reports as arrays, a row a record."""
-
-Channel = Sequence[Sequence[Fraction]]
-"""The exact probability of each report (a column) given each true value (a row)."""
-
-Randomness = Callable[..., ByteSource]
-"""``randomness(purpose, *columns)`` returns the random bits of one purpose and columns in one call."""
 
 
-class Tally(Protocol):
-    """Sums over reports. They add, and are made of arrays of whole numbers that can be added elsewhere."""
-
-    @property
-    def n_reports(self) -> int: ...
-
-    def __add__(self, other: Any) -> Any: ...
-
-    def sums(self) -> list[NDArray[np.int64]]:
-        """Return the arrays that add up when tallies do."""
-
-    def with_sums(self, sums: Sequence[NDArray[np.int64]]) -> Any:
-        """Return a tally like this one, of other sums."""
-
-
-class ReportProtocol(ABC):
+@dataclass(frozen=True, eq=False, repr=False)
+class ReportProtocol:
     """How a local transformer reports a row, and what a server makes of the reports.
 
-    Every fitted local transformer has one as ``protocol_``. It holds what was declared and nothing of the data, does
-    not change, and can be pickled. The engines, attacks, audits and metrics use it and nothing else of a transformer,
-    except `ReportTransformer.charge`, `~ReportTransformer.check_budget` and `~ReportTransformer.randomness`.
+    Every fitted local transformer has one as ``protocol_``. It holds what was declared and
+    nothing of the data, does not change, and can be pickled. The engines, attacks, audits
+    and metrics use it and nothing else of a transformer, except
+    `ReportTransformer.charge`, `~ReportTransformer.check_budget` and
+    `~ReportTransformer.randomness`.
 
-    A release is ``write(randomise(prepare(table), records, randomness), table)``: all that can be refused is refused by
-    `prepare`, then the ledger is charged, then randomness is drawn. The reports of a row depend on this row only.
+    A release is ``write(randomise(prepare(table), records, randomness), table)``: all that
+    can be refused is refused by `prepare`, then the ledger is charged, then randomness is
+    drawn. The reports of a row depend on this row only.
 
-    Notes
-    -----
-    **For authors.** Derive from it, implement the abstract methods, and return it from
-    `ReportTransformer._make_protocol`. Errors must not show a value. Which random bits a row gets may depend on its
-    place only: draw for every row, independently of its values. `check_privatizer` tests all this.
+    Parameters
+    ----------
+    encoder : str
+        What reports, such as the name of the class: reports of two encoders never add.
+    fields : tuple of Field
+        What the columns of a record report.
+    guarantee : PrivacyGuarantee
+        What one call promises; with permanent reports, what all calls together promise for
+        unchanged values. Its ``scope`` are the columns, in their order.
+    sampling : Sampling, optional
+        Which fields a record reports, drawn without looking at its values; by default all.
+    states_sample : bool, default=True
+        Whether columns of their own say which fields a record reports; if not, the columns
+        of the fields that it does not report are missing.
+    memo : Memo, optional
+        What permanent reports are a function of.
+    chosen : mapping, optional
+        Parameters of the transformer that `fit` chose, besides what is declared.
 
     Examples
     --------
@@ -74,11 +82,48 @@ class ReportProtocol(ABC):
     3
     """
 
+    encoder: str
+    fields: tuple[Field, ...]
     guarantee: PrivacyGuarantee
-    """What one call promises; with permanent reports, what all calls together promise for unchanged values."""
+    sampling: Sampling | None = None
+    states_sample: bool = True
+    memo: Memo | None = None
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
-    values: Domain | None = None
-    """The domain whose values the columns of the reports hold, if they do."""
+    domain: Domain | None = field(init=False)
+    """The declared values of the columns that have such."""
+    values: Domain | None = field(init=False)
+    """Those of the columns whose reports are values."""
+    report_columns: list[Any] = field(init=False)
+    """The names of the columns of the reports."""
+    _names: list[list[Any]] = field(init=False)
+    """Those of each field."""
+
+    def __post_init__(self) -> None:
+        declared: dict[Any, Any] = {}
+        written: dict[Any, Any] = {}
+        for part in self.fields:
+            of_part = part.declared().get("categories", {})
+            declared |= of_part
+            if part.reports_values:
+                written |= of_part
+        ordered = {name: declared[name] for name in self.columns if name in declared}
+        names = [part.names() for part in self.fields]
+        layout = self._ordered([name for own in names for name in own], self.columns)
+        layout += self._sampled_names
+        if len(set(layout)) < len(layout):
+            raise ValueError(
+                "two columns of the output would have the same name; rename columns or "
+                "categories"
+            )
+        fitted = {
+            "domain": Domain(ordered) if ordered else None,
+            "values": Domain(written) if written else None,
+            "report_columns": layout,
+            "_names": names,
+        }
+        for name, value in fitted.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.guarantee!r})"
@@ -89,31 +134,101 @@ class ReportProtocol(ABC):
         return self.guarantee.scope
 
     @property
-    @abstractmethod
-    def report_columns(self) -> list[Any]:  # numpydoc ignore=RT01
-        """The names of the columns of the reports."""
+    def n_sampled(self) -> int | None:  # numpydoc ignore=RT01
+        """How many fields a record reports, drawn without looking at its values; None for all."""
+        return None if self.sampling is None else self.sampling.size
+
+    @property
+    def strategy(self) -> str | None:  # numpydoc ignore=RT01
+        """How columns of categories share epsilon, such as ``"split"``; None if other fields or groups are reported."""
+        if not all(isinstance(part, CategoryField) for part in self.fields):
+            return None
+        if len(self.fields) == 1 < len(self.columns) and self.sampling is None:
+            return "joint"
+        if [part.columns for part in self.fields] != [(name,) for name in self.columns]:
+            return None
+        if self.sampling is None:
+            return "split"
+        is_uniform = self.sampling.size == 1 and len({*self.sampling.weights}) == 1
+        return "sample" if is_uniform else None
+
+    @property
+    def oracles(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
+        """The oracles of the fields of categories and of sets."""
+        return tuple(
+            part.oracle for part in self.fields if isinstance(part, OracleField)
+        )
 
     @property
     def permanent_key(self) -> bytes | None:  # numpydoc ignore=RT01
         """The secret key of permanent reports, or None."""
-        return None
+        return None if self.memo is None else self.memo.key
 
     @property
     def declared(self) -> dict[str, Any]:  # numpydoc ignore=RT01
         """Parameters of the transformer that say by column name what it was fitted on, such as ``categories``."""
-        return {}
-
-    @property
-    def n_sampled(self) -> int | None:  # numpydoc ignore=RT01
-        """How many attributes a record reports, drawn without looking at its values; None for all."""
-        return None
+        declared: dict[str, Any] = {}
+        for part in self.fields:
+            for parameter, values in part.declared().items():
+                known = {
+                    name: list(own.values) if isinstance(own, Categories) else own
+                    for name, own in values.items()
+                }
+                declared[parameter] = declared.get(parameter, {}) | known
+        return declared | dict(self.chosen)
 
     @property
     def counted_columns(self) -> list[list[Any]]:  # numpydoc ignore=RT01
         """Sets of report columns whose distinct rows an engine may count; none if reports come in batches only."""
+        if self.sampling is None and all(part.is_countable for part in self.fields):
+            return self._names
         return []
 
-    @abstractmethod
+    @property
+    def _sampled_names(self) -> list[str]:
+        """Of the columns that say which fields a record reports."""
+        if self.sampling is None or not self.states_sample:
+            return []
+        if self.sampling.size == 1:
+            return [SAMPLED]
+        return [f"{SAMPLED}_{place}" for place in range(self.sampling.size)]
+
+    def _ordered(self, names: list[Any], order: Sequence[Any]) -> list[Any]:
+        """Return names in an order, if they are the same; all names in theirs if not."""
+        return (
+            list(order) if len(names) == len(order) and {*names} == {*order} else names
+        )
+
+    def names(self, inputs: Sequence[str]) -> list[Any]:
+        """Name the report columns after the columns of the input.
+
+        Parameters
+        ----------
+        inputs : sequence of str
+            The names of `columns` in the input.
+
+        Returns
+        -------
+        list of str
+            As `report_columns`.
+
+        Raises
+        ------
+        ValueError
+            If two would have the same name.
+        """
+        known = dict(zip(self.columns, inputs, strict=True))
+        names = []
+        for part in self.fields:
+            names += part.names([known[name] for name in part.columns])
+        names = [*self._ordered(names, inputs), *self._sampled_names]
+        if len(set(names)) < len(names):
+            raise ValueError(
+                "two columns of the output would have the same name; rename columns or "
+                "categories"
+            )
+        return names
+
     def prepare(self, table: Table) -> Codes:
         """Code the rows of a table; all that may be refused is refused here.
 
@@ -132,8 +247,16 @@ class ReportProtocol(ABC):
         TypeError, ValueError
             If a value cannot be reported, or the reports cannot be written into a table of this kind.
         """
+        codes: Codes = []
+        for part in self.fields:
+            codes += part.prepare(self._of_field(part, table.columns))
+        return codes
 
-    @abstractmethod
+    def _of_field(self, part: Field, values: Sequence[Any]) -> list[Any]:
+        """Return those of the values of all columns that a field is of."""
+        known = dict(zip(self.columns, values, strict=True))
+        return [known[name] for name in part.columns]
+
     def randomise(
         self, codes: Codes, records: list[bytes], randomness: Randomness
     ) -> Reports:
@@ -153,8 +276,52 @@ class ReportProtocol(ABC):
         list of ndarray
             The reports, a row a record.
         """
+        if self.memo is not None:
+            return self._permanent_reports(codes, records, randomness)
+        reports = []
+        for part, own in zip(self.fields, self._split(codes), strict=True):
+            reports.append(part.report(own, randomness))
+        if self.sampling is None:
+            return reports
+        # Drawn without looking at the data, so it may be public.
+        drawn = self.sampling.draw(randomness("sample"), len(codes[0]))
+        return self._sampled(reports, drawn)
 
-    @abstractmethod
+    def _permanent_reports(
+        self, codes: Codes, records: list[bytes], randomness: Randomness
+    ) -> Reports:
+        assert self.memo is not None
+        marks = self.memo.marks(records)
+        drawn = None
+        if self.sampling is not None:
+            # Permanent too: fresh draws would report all fields in the end.
+            drawn = self.memo.sample(self.sampling, marks)
+        reports = []
+        for place, own in enumerate(self._split(codes)):
+            part = self.fields[place]
+            if drawn is None:
+                report = part.report_permanent(own, self.memo.draws(place, marks))
+            else:
+                rows = drawn[:, place]
+                draws = self.memo.draws(place, marks[rows])
+                some = part.report_permanent([column[rows] for column in own], draws)
+                report = spread(some, rows)
+            reports.append(part.report_again(report, randomness))
+        return reports if drawn is None else self._sampled(reports, drawn)
+
+    def _split(self, codes: Codes) -> Iterator[Codes]:
+        """Yield the codes of each field."""
+        start = 0
+        for part in self.fields:
+            end = start + len(part.columns)
+            yield codes[start:end]
+            start = end
+
+    def _sampled(self, reports: Reports, drawn: NDArray[np.bool_]) -> Reports:
+        for report, rows in zip(reports, drawn.T, strict=True):
+            report[~rows] = 0
+        return [*reports, drawn]
+
     def write(self, reports: Reports, table: Table) -> Any:
         """Write reports as a frame or array.
 
@@ -170,8 +337,69 @@ class ReportProtocol(ABC):
         same kind as the table
             The reports in `report_columns`.
         """
+        drawn = None if self.sampling is None else reports[-1]
+        blocks = []
+        for place, part in enumerate(self.fields):
+            like = self._of_field(part, table.columns)
+            rows = None if drawn is None else drawn[:, place]
+            blocks += part.write(reports[place], like, rows)
+        written = self._laid_out(blocks, drawn, table)
+        return written if drawn is None else missing_for_nan(written)
 
-    @abstractmethod
+    def _laid_out(self, blocks: list[Any], drawn: Any, table: Table) -> Any:
+        """Put the columns of the fields into their order, and add those of the sample."""
+        names = [name for own in self._names for name in own]
+        n_written = len(names)
+        if names != self.report_columns[:n_written]:
+            columns = dict(zip(names, blocks, strict=True))
+            blocks = [columns[name] for name in self.report_columns[:n_written]]
+        if self._sampled_names:
+            dtype = np.min_scalar_type(len(self.fields) - 1)
+            blocks = [*blocks, _places(drawn, self.n_sampled or 0, dtype)]
+        return table.rebuild(blocks, self.report_columns)
+
+    def encode(self, table: Table, randomness: Randomness) -> Any:
+        """Write true values in the form of reports, without noise: not private.
+
+        Parameters
+        ----------
+        table : Table
+            As for `prepare`.
+        randomness : callable
+            As for `randomise`.
+
+        Returns
+        -------
+        same kind as the table
+            The columns of the fields.
+
+        Raises
+        ------
+        ValueError
+            If there is no encoding without noise.
+        """
+        blocks = []
+        for part in self.fields:
+            blocks += part.encode(self._of_field(part, table.columns), randomness)
+        names = [name for own in self._names for name in own]
+        return table.rebuild(blocks, names)
+
+    def check_encodable(self) -> None:
+        """Check that there are reports of all fields without noise.
+
+        Raises
+        ------
+        ValueError
+            If there are none.
+        """
+        if self.sampling is not None:
+            raise ValueError(
+                "strategy='sample' reports one column of each record: there is no "
+                "encoding of all of them"
+            )
+        for part in self.fields:
+            part.check_encodable()
+
     def read(self, reports: Any) -> Reports:
         """Read a frame or array of reports, and check them.
 
@@ -190,6 +418,40 @@ class ReportProtocol(ABC):
         ValueError
             If these are not reports of this protocol.
         """
+        table = self.report_table(reports)
+        columns = dict(zip(self.report_columns, table.columns, strict=True))
+        owned = [[columns[name] for name in names] for names in self._names]
+        pairs = list(zip(self.fields, owned, strict=True))
+        if self.sampling is None:
+            return [part.read(own, slice(None)) for part, own in pairs]
+        if self.states_sample:
+            drawn = self._read_sample([columns[name] for name in self._sampled_names])
+        else:
+            drawn = np.array([part.are_reported(own) for part, own in pairs]).T
+            if (drawn.sum(axis=1) != self.sampling.size).any():
+                raise ValueError(
+                    f"a report of this transformer holds {self.sampling.size} of its "
+                    f"{len(self.fields)} fields"
+                )
+        arrays = []
+        for (part, own), rows in zip(pairs, drawn.T, strict=True):
+            arrays.append(spread(part.read(own, rows), rows))
+        return [*arrays, drawn]
+
+    def _read_sample(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
+        """Read which fields each row reports."""
+        n_fields = len(self.fields)
+        if len(columns) == 1:
+            return one_of(read_sampled(columns[0], n_fields), n_fields)
+        chosen = np.column_stack([read_sampled(column, n_fields) for column in columns])
+        if (np.diff(chosen, axis=1) <= 0).any():
+            raise ValueError(
+                f"the columns {self._sampled_names} must ascend: a record makes each "
+                "report once"
+            )
+        drawn = np.zeros((len(chosen), n_fields), bool, order="F")
+        np.put_along_axis(drawn, chosen, True, axis=1)
+        return drawn
 
     def report_table(self, reports: Any) -> Table:
         """Take a frame or array of reports apart into columns, for `read`.
@@ -211,8 +473,67 @@ class ReportProtocol(ABC):
         """
         return read_report_table(reports, self.report_columns)
 
-    @abstractmethod
-    def tally(self, reports: Reports) -> Any:
+    def rows(self, reports: Reports) -> NDArray[np.bool_]:
+        """Return which row reports which field.
+
+        Parameters
+        ----------
+        reports : list of ndarray
+            What `read` or `randomise` returned.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_records, n_fields)
+            True for all without a sample.
+        """
+        if self.sampling is not None:
+            return reports[-1]
+        return np.ones((len(reports[0]), len(self.fields)), bool)
+
+    def parts(self, reports: Reports) -> list[NDArray[Any]]:
+        """Return for each field the reports of those rows that report it.
+
+        Parameters
+        ----------
+        reports : list of ndarray
+            What `read` or `randomise` returned.
+
+        Returns
+        -------
+        list of ndarray
+            The reports of each field.
+        """
+        if self.sampling is None:
+            return reports
+        *reports, drawn = reports
+        pairs = zip(reports, drawn.T, strict=True)
+        return [own[np.flatnonzero(rows)] for own, rows in pairs]
+
+    @property
+    def meaning(self) -> dict[str, Any]:  # numpydoc ignore=RT01
+        """What a tally says that its sums are of."""
+        fields = []
+        for part in self.fields:
+            values = part.declared().get("categories")
+            known = {"domain": Domain(values)} if values else {}
+            fields.append(
+                {
+                    "columns": list(part.columns),
+                    **known,
+                    **part.parameters(),
+                    "shape": list(part.shape),
+                    "possible": part.possible,
+                }
+            )
+        weights = None if self.sampling is None else list(self.sampling.weights)
+        return {
+            "encoder": self.encoder,
+            "fields": fields,
+            "n_sampled": self.n_sampled,
+            "weights": weights,
+        }
+
+    def tally(self, reports: Reports) -> ReportTally:
         """Sum up reports.
 
         Parameters
@@ -222,9 +543,59 @@ class ReportProtocol(ABC):
 
         Returns
         -------
-        tally
-            Has ``n_reports``, adds to other tallies, and has ``sums()`` and ``with_sums(sums)``.
+        ReportTally
+            The sums.
         """
+        parts = self.parts(reports)
+        pairs = zip(self.fields, parts, strict=True)
+        sums = tuple(part.sums(own) for part, own in pairs)
+        return ReportTally(self.meaning, sums, tuple(map(len, parts)), len(reports[0]))
+
+    def empty_tally(self) -> ReportTally:
+        """Return the tally of no reports.
+
+        Returns
+        -------
+        ReportTally
+            Zeros.
+        """
+        sums = tuple(np.zeros(part.shape, np.int64) for part in self.fields)
+        return ReportTally(self.meaning, sums, (0,) * len(sums), 0)
+
+    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
+        """Sum up the distinct rows of some report columns.
+
+        Parameters
+        ----------
+        rows : dataframe
+            Distinct rows of one or more sets of `counted_columns`.
+        counts : ndarray of int64
+            How often each row occurs.
+
+        Returns
+        -------
+        ReportTally
+            Those of all sets of columns add up to the tally of the reports.
+
+        Raises
+        ------
+        ValueError
+            If these are not reports of this protocol.
+        """
+        table = read_table(rows)
+        columns = dict(zip(table.names, table.columns, strict=True))
+        total = int(counts.sum())
+        sums, sizes = [], []
+        for part, names in zip(self.fields, self._names, strict=True):
+            if {*names} <= {*columns}:
+                own = part.read([columns[name] for name in names], slice(None))
+                sums.append(part.distinct_sums(own, counts))
+                sizes.append(total)
+            else:
+                sums.append(np.zeros(part.shape, np.int64))
+                sizes.append(0)
+        # The records are counted with the first field, as with each of the others.
+        return ReportTally(self.meaning, tuple(sums), tuple(sizes), sizes[0])
 
     def report_counts(self, reports: Reports) -> NDArray[np.int64] | None:
         """Count reports and parts of them, to recognise them in any order where they carry the counts as a note.
@@ -237,24 +608,28 @@ class ReportProtocol(ABC):
         Returns
         -------
         ndarray of int64, or None
-            Counts that add up over sets of reports, the number of reports first; None (the default) for no such note.
+            Counts that add up over sets of reports, the number of reports first; None for no such note.
         """
-        return None
+        pairs = zip(self.fields, self.parts(reports), strict=True)
+        counts = [part.part_counts(own) for part, own in pairs]
+        return _joined(len(reports[0]), counts)
 
-    def tallied_counts(self, tally: Any) -> NDArray[np.int64] | None:
+    def tallied_counts(self, tally: ReportTally) -> NDArray[np.int64] | None:
         """Return `report_counts` of the reports in a tally, where they follow from it.
 
         Parameters
         ----------
-        tally : tally
+        tally : ReportTally
             Of this protocol.
 
         Returns
         -------
         ndarray of int64, or None
-            The counts; None (the default) if they need the reports.
+            The counts; None if they need the reports.
         """
-        return None
+        triples = zip(self.fields, tally.counts, tally.sizes, strict=True)
+        counts = [part.summed_parts(sums, size) for part, sums, size in triples]
+        return _joined(tally.n_reports, counts)
 
     def empty_counts(self) -> NDArray[np.int64] | None:
         """Return `report_counts` of no reports.
@@ -264,65 +639,47 @@ class ReportProtocol(ABC):
         ndarray of int64, or None
             Zeros; None if there are no such counts.
         """
-        return self.tallied_counts(self.empty_tally())
+        return _joined(0, [part.no_parts() for part in self.fields])
 
-    @abstractmethod
-    def empty_tally(self) -> Any:
-        """Return the tally of no reports.
-
-        Returns
-        -------
-        tally
-            As of `tally`.
-        """
-
-    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> Any:
-        """Sum up the distinct rows of some report columns.
-
-        Parameters
-        ----------
-        rows : dataframe
-            Distinct rows of one or more sets of `counted_columns`.
-        counts : ndarray of int64
-            How often each row occurs.
-
-        Returns
-        -------
-        tally
-            Those of all sets of columns add up to the tally of the reports.
-
-        Raises
-        ------
-        ValueError
-            If these are not reports of this protocol.
-        """
-        raise NotImplementedError
-
-    @abstractmethod
-    def estimate(self, tally: Any, **parameters: Any) -> Any:
+    def estimate(self, tally: ReportTally, **options: Any) -> pd.DataFrame:
         """Estimate what the reports were made for.
 
         Parameters
         ----------
-        tally : tally
+        tally : ReportTally
             What `tally` returned.
-        **parameters : dict
-            Those of the protocol.
+        **options : dict
+            Those of `Field.estimate`.
 
         Returns
         -------
         pandas.DataFrame
-            The estimates.
+            The estimates of the only field, or those of all by column and value.
+
+        Raises
+        ------
+        ValueError
+            If the tally is of another protocol.
         """
+        check_tally(tally, self.meaning)
+        tables = {}
+        for part, sums, size in zip(
+            self.fields, tally.counts, tally.sizes, strict=True
+        ):
+            label = part.columns[0] if len(part.columns) == 1 else part.columns
+            tables[label] = part.estimate(sums, size, tally.n_reports, **options)
+        if len(self.fields) == 1:
+            return next(iter(tables.values()))
+        return concat_columns(tables)
 
     def tails(
-        self, tally: Any, columns: Sequence[Any] | None = None
-    ) -> list[tuple[float, float, str]]:
+        self, tally: ReportTally, columns: Sequence[Any] | None = None
+    ) -> list[Tail]:
         """Bound how probable sums as extreme as these are, whatever the true values.
 
         Parameters
         ----------
-        tally : tally
+        tally : ReportTally
             Of this protocol.
         columns : sequence of column names, optional
             The columns whose sums are examined; by default all.
@@ -330,10 +687,16 @@ class ReportProtocol(ABC):
         Returns
         -------
         list of (float, float, str)
-            For each sum that is examined the logarithm of a bound of its probability, that of the number of sums that
-            it was chosen from as the most extreme one, and the columns; by default none.
+            As of `Field.tails`, of all fields.
         """
-        return []
+        tails = []
+        for part, sums, size in zip(
+            self.fields, tally.counts, tally.sizes, strict=True
+        ):
+            is_asked = columns is None or not {*columns}.isdisjoint(part.columns)
+            if size and is_asked:
+                tails += part.tails(sums, size)
+        return tails
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         """Return the exact channel of each attribute of a record, for audits.
@@ -349,7 +712,13 @@ class ReportProtocol(ABC):
             For each attribute its channel, or several of which the public part of a report chooses one; None if they
             are too large, or not known.
         """
-        return None
+        channels = []
+        for part in self.fields:
+            of_field = part.channels(most_entries)
+            if of_field is None:
+                return None
+            channels += of_field
+        return channels
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
         """Return what `shuffled_guarantee` needs to know of a record's report.
@@ -362,34 +731,62 @@ class ReportProtocol(ABC):
         Returns
         -------
         tuple of ReportPair
-            A pair for each part of the report that is shuffled by itself; by default one, of the worst randomiser with
-            the epsilon of `guarantee`.
+            A pair for each part of the report that is shuffled by itself; where more is not known, one, of the worst
+            randomiser with the epsilon of `guarantee`.
         """
+        pairs = [part.shuffle_pair() for part in self.fields]
+        known = [pair for pair in pairs if pair is not None]
+        if len(known) == len(pairs):
+            found = drawn_pair(known, self.sampling, released)
+            if found is not None:
+                return found
         return (any_pair(self.guarantee.epsilon),)
 
-    @abstractmethod
+    def cost_of_changes(self, n_values: int) -> Fraction:
+        """Add up the epsilons of a record's permanent reports.
+
+        Parameters
+        ----------
+        n_values : int
+            Of how many values of each field.
+
+        Returns
+        -------
+        Fraction
+            The sum for the fields that a record reports; of a sample, the largest one.
+        """
+        costs = []
+        for part in self.fields:
+            assert part.n_states is not None
+            costs.append(Fraction(part.epsilon) * min(n_values, part.n_states))
+        return sum(sorted(costs, reverse=True)[: self.n_sampled], Fraction(0))
+
     def parameters(self) -> dict[str, Any]:
         """Return what decides the reports of a row.
 
         Returns
         -------
         dict
-            Plain text, numbers and lists; ``"columns"`` is what is declared of each column. No key and no seed.
+            Plain text, numbers and lists; ``"reports"`` is what a tally says. No key and no seed.
         """
+        meaning = self.meaning
+        fields = list(map(plain_field, meaning["fields"]))
+        return {
+            "columns": list(self.columns),
+            "reports": meaning | {"fields": fields},
+            "output": [part.output for part in self.fields],
+            "unknown": [part.unknown for part in self.fields],
+        }
 
     def without_secrets(self) -> Self:
-        """Return what prepares, writes, reads and tallies, to be sent to workers.
+        """Return the same protocol without the key of permanent reports.
 
         Returns
         -------
-        ReportProtocol
-            A copy without the key of permanent reports; the protocol itself if there is none.
+        protocol
+            Enough to read, sum up and estimate.
         """
-        if self.permanent_key is not None:
-            raise NotImplementedError(
-                f"{type(self).__name__} has a key, and must say how it is left out"
-            )
-        return self
+        return replace(self, memo=None)
 
     def read_records(self, record_id: Any, n_rows: int) -> list[bytes]:
         """Write the ids of the records as bytes.
@@ -429,3 +826,22 @@ class ReportProtocol(ABC):
                 "record_id has repeated entries; a record reports once in a call"
             )
         return ids
+
+
+def _places(
+    drawn: NDArray[np.bool_], size: int, dtype: np.dtype[Any]
+) -> NDArray[np.integer]:
+    """Return the places of the `size` fields that each row reports, ascending."""
+    if size == 1:
+        numbers = np.arange(drawn.shape[1], dtype=dtype)
+        places: NDArray[np.integer] = numbers @ drawn.T
+        return places.reshape(-1, 1)
+    return np.nonzero(drawn)[1].reshape(len(drawn), size).astype(dtype)
+
+
+def _joined(
+    n_reports: int, counts: Sequence[NDArray[np.int64] | None]
+) -> NDArray[np.int64] | None:
+    """Join the counts of all fields; None if one has none."""
+    known = [part for part in counts if part is not None]
+    return joined_counts(n_reports, known) if len(known) == len(counts) else None

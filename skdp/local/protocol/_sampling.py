@@ -39,18 +39,30 @@ class Sampling:
         # Systematic sampling: the weights, times `size`, are laid end to end in a random order, and those are taken
         # that hold one of `size` points, a whole sum of weights apart, whose start is uniform. No weight holds two.
         total, n = sum(self.weights), len(self.weights)
-        start = uniform_integers(source, total, n_rows).astype(np.int64)[:, np.newaxis]
-        order = np.broadcast_to(np.arange(n), (n_rows, n))
-        if self.size > 1:
-            words = np.column_stack(
-                [source.bytes(8 * n_rows).view("<u8") for _ in range(n)]
-            )
-            order = np.argsort(words, axis=1, kind="stable")
+        start = uniform_integers(source, total, n_rows)
+        if self.size == 1:
+            # The one that holds the start, in any order.
+            ends = np.cumsum(self.weights)
+            chosen = start if total == n else np.searchsorted(ends, start, "right")
+            return one_of(chosen, n)
+        start = start.astype(np.int64)
+        words = np.column_stack(
+            [source.bytes(8 * n_rows).view("<u8") for _ in range(n)]
+        )
+        order = np.argsort(words, axis=1, kind="stable")
         ends = np.cumsum(np.array(self.weights)[order] * self.size, axis=1)
-        passed = np.pad((ends - start - 1) // total + 1, ((0, 0), (1, 0)))
-        drawn = np.empty((n_rows, n), bool)
+        passed = (ends - start[:, np.newaxis] - 1) // total + 1
+        passed = np.pad(passed, ((0, 0), (1, 0)))
+        drawn = np.empty((n_rows, n), bool, order="F")
         np.put_along_axis(drawn, order, np.diff(passed, axis=1) > 0, axis=1)
         return drawn
+
+
+def one_of(chosen: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
+    """Return in which column each row has its number: (n_rows, n), where columns are contiguous."""
+    numbers = np.arange(n, dtype=chosen.dtype)
+    drawn: NDArray[np.bool_] = (chosen == numbers[:, np.newaxis]).T
+    return drawn
 
 
 def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
@@ -73,24 +85,30 @@ def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
     return tuple(max(1, round(_UNITS * weight / total)) for weight in given)
 
 
-def shuffled_parts(
-    pairs: Sequence[ReportPair], strategy: str, released: Released
-) -> tuple[ReportPair, ...]:
-    """Return the pair of each part of a report that is shuffled by itself, from those of the attributes."""
-    # One pair stands for all pairs of records: that of the attributes, whose values differ in each. With the ratios
-    # (a, b) = (P(y | x0) / m(y), P(y | x1) / m(y)) of one attribute and (A, B) of the others, convex f and t > 0, the
+def drawn_pair(
+    pairs: Sequence[ReportPair], sampling: Sampling | None, released: Released
+) -> tuple[ReportPair, ...] | None:
+    """Return the pair of each part of a report that is shuffled by itself, from those of the fields.
+
+    None if these do not tell it.
+    """
+    is_alike = all(pair == pairs[0] for pair in pairs)
+    if not is_alike and not all(pair.is_symmetric for pair in pairs):
+        return None
+    # One pair stands for all pairs of records: that of the fields, whose values differ in each. With the ratios
+    # (a, b) = (P(y | x0) / m(y), P(y | x1) / m(y)) of one field and (A, B) of the others, convex f and t > 0, the
     # function f(A a - t B b) is convex and has decreasing differences in (a, b). So its mean over (u, v) and (v, u) is
     # at least that over (u, u) and (v, v), as where the values agree, and that over any (u', v') and (v', u') between.
-    if strategy == "sample":
-        return (ReportPair.mixed((Fraction(1, len(pairs)), pair) for pair in pairs),)
-    return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
-
-
-def drawn_parts(pair: ReportPair, size: int) -> tuple[ReportPair, ...]:
-    """Return the pair of a report of some columns that are drawn at random and named, from that of each column."""
-    # The chance of a set of columns cancels in all ratios, so the classes of all sets are those of one. But there are
-    # two reports for each column: others who agree with x0 in one column and with x1 in another one are not between.
-    return (replace(ReportPair.product([pair] * size), two_valued=False),)
+    if sampling is None:
+        return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
+    if sampling.size == 1:
+        return (ReportPair.mixed(zip(sampling.inclusions, pairs, strict=True)),)
+    if not is_alike:
+        return None
+    # The chance of a set of fields cancels in all ratios, so the classes of all sets are those of one. But there are
+    # two reports for each field: others who agree with x0 in one field and with x1 in another one are not between.
+    product = ReportPair.product(pairs[: sampling.size])
+    return (replace(product, two_valued=False),)
 
 
 Vector = NDArray[np.float64]

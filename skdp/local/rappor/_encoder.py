@@ -14,11 +14,11 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from skdp.base import check_flag
 from skdp.exact import log_upper
 from skdp.frames import Table
-from skdp.local._tallies import RapporTally
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import SecretKey, check_key, written_name
-from skdp.local.protocol import refuse_impossible
-from skdp.local.rappor._protocol import Method, RapporProtocol, read_values
+from skdp.local.memo import Memo, check_key, written_name
+from skdp.local.protocol import ReportProtocol, refuse_impossible
+from skdp.local.rappor._field import BloomField, Method, read_values
 from skdp.oracles import BloomRandomizer
 from skdp.privacy import (
     PrivacyGuarantee,
@@ -113,8 +113,6 @@ class RapporEncoder(ReportTransformer):
        privacy-preserving ordinal response. CCS.
     """
 
-    protocol_: RapporProtocol
-
     without_instantaneous: ClassVar[Mapping[str, float]] = {"p": 0.0, "q": 1.0}
     """The parameters that leave the instantaneous round out."""
 
@@ -155,10 +153,10 @@ class RapporEncoder(ReportTransformer):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _make_protocol(self, table: Table) -> RapporProtocol:
+    def _make_protocol(self, table: Table) -> ReportProtocol:
         self._check_parameters()
-        key = None if self.secret_key is None else SecretKey(self.secret_key)
-        if key is not None:
+        is_permanent = self.secret_key is not None
+        if is_permanent:
             for name in table.names:
                 written_name(name, "a secret_key")  # refused if it cannot be written
         wanted = None
@@ -170,8 +168,14 @@ class RapporEncoder(ReportTransformer):
         missing = self.handle_missing == "value"
         for name, column in zip(table.names, table.columns, strict=True):
             read_values(name, column, missing)
-        guarantee = self._promise(rappor, table.names, permanent=key is not None)
-        return RapporProtocol(rappor, guarantee, missing, key)
+        guarantee = self._promise(rappor, table.names, permanent=is_permanent)
+        field = BloomField(
+            table.names, rappor, guarantee.epsilon, missing, is_permanent
+        )
+        memo = None
+        if self.secret_key is not None:
+            memo = Memo(self.secret_key, "RapporEncoder", [field])
+        return ReportProtocol("RapporEncoder", (field,), guarantee, memo=memo)
 
     def _randomizer(
         self, epsilon: float | Fraction | None, n_columns: int, f: float | None = None
@@ -212,10 +216,11 @@ class RapporEncoder(ReportTransformer):
             losses=rappor.losses(permanent=permanent) * len(names),
         )
 
-    def _set_fitted(self, protocol: RapporProtocol) -> None:
-        self.randomizer_ = protocol.randomizer
+    def _set_fitted(self, protocol: ReportProtocol) -> None:
+        field: Any = protocol.fields[0]
+        self.randomizer_ = field.randomizer
         self.permanent_guarantee_, self.instantaneous_guarantee_ = (
-            self._promise(protocol.randomizer, protocol.columns, permanent=permanent)
+            self._promise(field.randomizer, protocol.columns, permanent=permanent)
             for permanent in (True, False)
         )
         self._once, self._charged = (
@@ -249,7 +254,7 @@ class RapporEncoder(ReportTransformer):
 
     def decode(
         self,
-        reports: TableLike | RapporTally,
+        reports: TableLike | ReportTally,
         candidates: Sequence[Hashable] | Mapping[Any, Sequence[Hashable]],
         *,
         method: Method = "nnls",
@@ -294,8 +299,8 @@ class RapporEncoder(ReportTransformer):
         permanent bits are the same.
         """
         check_is_fitted(self)
-        tally = reports if isinstance(reports, RapporTally) else self.tally(reports)
-        counts = self.protocol_.estimate(tally, candidates, method=method)
+        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
+        counts = self.protocol_.estimate(tally, candidates=candidates, method=method)
         refuse_impossible(self.protocol_, tally)
         return counts
 

@@ -17,9 +17,9 @@ from skdp.domain import Domain, DomainLike
 from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._oracle_encoder import input_names
-from skdp.local.protocol import named_characters
+from skdp.local.protocol import ReportProtocol, named_characters
 from skdp.local.sets._estimator import SetEstimator
-from skdp.local.sets._protocol import SetProtocol
+from skdp.local.sets._field import SetField
 from skdp.oracles import (
     SET_ORACLES,
     SetOracle,
@@ -121,7 +121,6 @@ class SetValuedEncoder(SetEstimator):
        itemset mining. IEEE S&P.
     """
 
-    protocol_: SetProtocol
     domain_: Domain
     oracles_: tuple[SetOracle, ...]
     _most_cells: float = 1 << 32
@@ -159,7 +158,7 @@ class SetValuedEncoder(SetEstimator):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _make_protocol(self, table: Table) -> SetProtocol:
+    def _make_protocol(self, table: Table) -> ReportProtocol:
         if self.max_report_bytes is not None:
             check_size(self.max_report_bytes, least=1, name="max_report_bytes")
         check_choice("oracle", self.oracle, ("auto", *SET_ORACLES))
@@ -179,7 +178,11 @@ class SetValuedEncoder(SetEstimator):
         oracles = tuple(self._make_oracle(k, max_size, share) for k, max_size in pairs)
         check_limits(self, oracles, domain)
         guarantee = guarantee_of(oracles, domain, secure=self.random_state is None)
-        return SetProtocol(domain, oracles, guarantee, self.handle_unknown)
+        fields = tuple(
+            SetField(domain.select([name]), oracle, self.handle_unknown)
+            for name, oracle in zip(domain.columns, oracles, strict=True)
+        )
+        return ReportProtocol("SetValuedEncoder", fields, guarantee)
 
     def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle:
         if self.oracle != "auto":
@@ -190,7 +193,6 @@ class SetValuedEncoder(SetEstimator):
 
     def _set_fitted(self, protocol: Any) -> None:
         self.domain_, self.oracles_ = protocol.domain, protocol.oracles
-        _ = protocol.report_columns  # refuses two of one name
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None

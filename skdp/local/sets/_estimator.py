@@ -9,16 +9,14 @@ from typing import Any
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.local._tallies import CountTally
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol import refuse_impossible
-from skdp.local.sets._protocol import SetPostprocess, SetProtocol
+from skdp.local.protocol import estimate_counts, refuse_impossible
+from skdp.local.sets._field import SetPostprocess, check_postprocess
 
 
 class SetEstimator(ReportTransformer):
     """The server's methods of a transformer of sets."""
-
-    protocol_: SetProtocol
 
     def estimate_counts(
         self,
@@ -116,8 +114,9 @@ class SetEstimator(ReportTransformer):
 
     def _estimate(self, reports: Any, **options: Any) -> pd.DataFrame:
         check_is_fitted(self)
-        tally = reports if isinstance(reports, CountTally) else self.tally(reports)
-        estimates = self.protocol_.estimate(tally, **options)
+        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
+        check_postprocess(options["postprocess"])
+        estimates = estimate_counts(self.protocol_, tally, **options)
         refuse_impossible(self.protocol_, tally, options["columns"])
         return estimates
 

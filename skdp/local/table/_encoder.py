@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -19,11 +20,10 @@ from skdp.local._frequency_oracle import FrequencyOracleEncoder
 from skdp.local._oracle_encoder import Categories, input_names
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local.numeric import NumericPerturber
-from skdp.local.protocol import Sampling
+from skdp.local.protocol import Field, ReportProtocol, Sampling, ValueField
 from skdp.local.table._costs import Group, Purpose, is_overlapping
 from skdp.local.table._estimator import TableEstimator
 from skdp.local.table._plan import TablePlan
-from skdp.local.table._protocol import TableProtocol
 from skdp.local.table._recommend import (
     Importance,
     Strategy,
@@ -123,7 +123,6 @@ class LocalTableEncoder(TableEstimator):
        data under local differential privacy. arXiv:2205.15648
     """
 
-    protocol_: TableProtocol
     plan_: TablePlan
     _most_cells: float
     _most_columns: float
@@ -169,7 +168,7 @@ class LocalTableEncoder(TableEstimator):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _make_protocol(self, table: Table) -> TableProtocol:
+    def _make_protocol(self, table: Table) -> ReportProtocol:
         bounds = check_bounds(self.bounds)
         if absent := [name for name in bounds if name not in table.names]:
             raise ValueError(
@@ -199,7 +198,7 @@ class LocalTableEncoder(TableEstimator):
                     "is needed to read categories from the data); drop the column or declare its other categories"
                 )
 
-        def made(plan: TablePlan, epsilon: Fraction) -> TableProtocol:
+        def made(plan: TablePlan, epsilon: Fraction) -> ReportProtocol:
             return self._protocol_of(plan, epsilon, table, domain, bounds)
 
         def planned(epsilon: Fraction) -> TablePlan:
@@ -230,7 +229,7 @@ class LocalTableEncoder(TableEstimator):
         wanted: Shuffled,
         least: Fraction,
         planned: Callable[[Fraction], TablePlan],
-        made: Callable[[TablePlan, Fraction], TableProtocol],
+        made: Callable[[TablePlan, Fraction], ReportProtocol],
     ) -> Fraction:
         """Return about the largest local epsilon whose plan reaches a guarantee, at least one that does by itself."""
         epsilon = least
@@ -256,36 +255,35 @@ class LocalTableEncoder(TableEstimator):
         table: Table,
         domain: Domain | None,
         bounds: Mapping[Any, Any],
-    ) -> TableProtocol:
+    ) -> ReportProtocol:
         share = epsilon / plan.n_reported
-        parts, columns = [], dict(zip(table.names, table.columns, strict=True))
+        columns = dict(zip(table.names, table.columns, strict=True))
         alone = not is_overlapping(plan.groups)
+        of_all = plan.n_reported == len(plan.groups)
+        fields: list[Field] = []
+        losses: list[Any] = []
         for group, kind in zip(plan.groups, plan.kinds, strict=True):
             part = self._part(group, kind, share, domain, bounds, alone=alone)
-            parts.append(
-                part._make_protocol(
-                    Table(group, tuple(columns[name] for name in group), table.native)
-                )
-            )
-        losses = sorted(
-            (Fraction(part.guarantee.epsilon) for part in parts), reverse=True
-        )
-        achieved = min(
-            round_up(sum(losses[: plan.n_reported], Fraction(0))), round_up(epsilon)
-        )
-        of_all = plan.n_reported == len(parts)
+            own = Table(group, tuple(columns[name] for name in group), table.native)
+            protocol = part._make_protocol(own)
+            (field,) = protocol.fields
+            if isinstance(field, ValueField) and not of_all:
+                field = replace(field, is_sampled=True)
+            fields.append(field)
+            losses += protocol.guarantee.losses
+        epsilons = sorted((Fraction(field.epsilon) for field in fields), reverse=True)
+        together = sum(epsilons[: plan.n_reported], Fraction(0))
+        achieved = min(round_up(together), round_up(epsilon))
         guarantee = PrivacyGuarantee(
             achieved,
             scope=table.names,
-            mechanism=f"{plan.n_reported} of {len(parts)} reports of columns"
+            mechanism=f"{plan.n_reported} of {len(fields)} reports of columns"
             + ("" if of_all else ", drawn at random"),
             secure=self.random_state is None,
-            losses=tuple(loss for part in parts for loss in part.guarantee.losses)
-            if of_all
-            else (),
+            losses=tuple(losses) if of_all else (),
         )
         sampling = None if of_all else Sampling(plan.weights, plan.n_reported)
-        return TableProtocol(tuple(parts), table.names, sampling, guarantee)
+        return ReportProtocol("LocalTableEncoder", tuple(fields), guarantee, sampling)
 
     def _part(
         self,
@@ -326,7 +324,7 @@ class LocalTableEncoder(TableEstimator):
                 setattr(part, limit, vars(self)[limit])
         return part.set_params(random_state=self.random_state)
 
-    def _set_fitted(self, protocol: TableProtocol) -> None:
+    def _set_fitted(self, protocol: ReportProtocol) -> None:
         self.plan_ = self._plan
         del self._plan
 
@@ -334,19 +332,23 @@ class LocalTableEncoder(TableEstimator):
         self, input_features: ArrayLike | None = None
     ) -> NDArray[np.object_]:
         check_is_fitted(self)
-        given = input_names(self, self.protocol_.names, input_features)
-        return np.array(self.protocol_.names_after(given), dtype=object)
+        given = input_names(self, self.protocol_.columns, input_features)
+        return np.array(self.protocol_.names(given), dtype=object)
 
     @property
     def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
         """The declared values and bounds of the columns, before or after `fit`."""
         declared = self.protocol_.declared if hasattr(self, "protocol_") else None
-        bounds = check_bounds(self.bounds) if declared is None else declared["bounds"]
+        bounds = check_bounds(self.bounds)
+        if declared is not None:
+            bounds = declared.get("bounds", {})
         if declared is None and not isinstance(self.categories, Mapping | Domain):
             raise ValueError(
                 "the columns of a CSV file are declared by name: categories must be a mapping or a Domain"
             )
-        given: Any = self.categories if declared is None else declared["categories"]
+        given: Any = self.categories
+        if declared is not None:
+            given = declared.get("categories", {})
         numbers = {name: Interval(*pair, bins=1) for name, pair in bounds.items()}
         values = {
             name: given[name]

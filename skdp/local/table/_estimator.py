@@ -5,29 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.domain import Domain
 from skdp.local._protocol_file import read_carried
+from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.numeric import NumericProtocol
+from skdp.local.numeric import NumberField
 from skdp.local.protocol import (
-    OracleProtocol,
     check_columns,
-    estimate_together,
+    concat_columns,
+    estimate_counts,
+    fields_with,
+    joint_counts,
     refuse_impossible,
 )
-from skdp.local.table._protocol import TableProtocol
-from skdp.local.table._tally import TableTally
 from skdp.oracles import Postprocess
 
 
 class TableEstimator(ReportTransformer):
     """The server's methods of an encoder of tables."""
-
-    protocol_: TableProtocol
 
     def estimate_counts(
         self,
@@ -106,10 +103,17 @@ class TableEstimator(ReportTransformer):
         )
 
     def _margins(self, reports: Any, **options: Any) -> pd.DataFrame:
-        tally = self._tally_of(reports)
-        estimates = self.protocol_.estimate(tally, **options)
-        refuse_impossible(self.protocol_, tally)
-        return estimates
+        protocol, tally = self.protocol_, self._tally_of(reports)
+        if protocol.domain is None:
+            index = pd.MultiIndex.from_arrays([[], []], names=["column", "category"])
+            names = [options["what"], "std_error", "lower", "upper"]
+            return pd.DataFrame(columns=names, index=index, dtype=float)
+        tables = {
+            name: estimate_counts(protocol, tally, [name], **options)
+            for name in protocol.domain.columns
+        }
+        refuse_impossible(protocol, tally)
+        return concat_columns(tables)
 
     def estimate_joint_counts(
         self, reports: Any, columns: Sequence[Any], *, confidence_level: float = 0.95
@@ -119,7 +123,7 @@ class TableEstimator(ReportTransformer):
         Parameters
         ----------
         reports : what `transform` returns
-            Privatised rows. Of columns that are reported as one group, a TableTally is enough.
+            Privatised rows. Of columns that are reported as one group, a ReportTally is enough.
         columns : sequence of column names
             Which columns to combine, mostly two.
         confidence_level : float, default=0.95
@@ -144,70 +148,33 @@ class TableEstimator(ReportTransformer):
         """
         check_is_fitted(self)
         protocol = self.protocol_
-        values = [
-            name
-            for part in protocol.parts
-            if isinstance(part, OracleProtocol)
-            for name in part.columns
-        ]
-        asked = check_columns(
-            [name for name in protocol.names if name in values], columns
-        )
-        together = protocol.places_of(*asked)
-        if len(asked) == 1 < len(together):
+        known = () if protocol.domain is None else protocol.domain.columns
+        asked = check_columns(known, columns)
+        together = fields_with(protocol, *asked)
+        is_margin = len(asked) == 1 < len(together)
+        if is_margin or (isinstance(reports, ReportTally) and together):
             tally = self._tally_of(reports)
-            margin = protocol.estimate_margin(
-                tally, asked[0], confidence_level=confidence_level
+            counts = estimate_counts(
+                protocol, tally, asked, confidence_level=confidence_level
             )
-            refuse_impossible(protocol, tally, asked)
-            return margin
-        places = together or sorted(
-            {place for name in asked for place in protocol.places_of(name)}
-        )
-        if isinstance(reports, TableTally):
-            if len(places) > 1:
-                raise ValueError(
-                    "columns of several groups are combined from the reports: a tally has lost what goes together"
-                )
-            part: Any = protocol.parts[places[0]]
-            own = protocol.tally_of(reports, places[0])
-            found: pd.DataFrame = part.estimate(
-                own, columns=asked, confidence_level=confidence_level
-            )
-            refuse_impossible(protocol, reports, asked)
-            return found
-        size = protocol.n_sampled
-        if size is not None and size < len(
-            places
-        ):  # as also if a column is in several groups
+        elif isinstance(reports, ReportTally):
             raise ValueError(
-                f"no record reports the columns {asked} together: plan_ has {size} report(s) a record"
+                "columns of several groups are combined from the reports: a tally has "
+                "lost what goes together"
             )
-        arrays, tally = read_carried(reports, self)
-        drawn = protocol.rows(arrays)
-        rows = drawn[:, places].all(axis=1)
-        pairs, order = [], []
-        for place in places:
-            part = protocol.parts[place]
-            assert isinstance(part, OracleProtocol)
-            inside = [name for name in part.columns if name in asked]
-            codes = np.indices(part.domain.sizes).reshape(len(part.columns), -1)
-            kept = part.domain.select(inside)
-            group = np.ravel_multi_index(
-                [codes[part.columns.index(name)] for name in inside], kept.sizes
-            )
-            pairs.append((part.oracles[0], arrays[place][rows], group))
-            order += [(name, kept[name]) for name in inside]
-        found = estimate_together(pairs, len(drawn), confidence_level)
-        sizes = [len(own) for _, own in order]
-        # Cells are in the order of the groups: put them into that of the columns.
-        axes = [[name for name, _ in order].index(name) for name in asked]
-        moved = np.arange(len(found)).reshape(sizes).transpose(axes).ravel()
-        found = found.iloc[moved]
-        known = dict(order)
-        found.index = Domain({name: known[name] for name in asked}).cells()
+        else:
+            places = {place for name in asked for place in fields_with(protocol, name)}
+            n_needed = 1 if together else len(places)
+            # As also if a column is in several groups.
+            if protocol.n_sampled is not None and protocol.n_sampled < n_needed:
+                raise ValueError(
+                    f"no record reports the columns {asked} together: plan_ has "
+                    f"{protocol.n_sampled} report(s) a record"
+                )
+            arrays, tally = read_carried(reports, self)
+            counts = joint_counts(protocol, arrays, asked, confidence_level)
         refuse_impossible(protocol, tally, asked)
-        return found
+        return counts
 
     def estimate_mean(
         self, reports: Any, *, confidence_level: float = 0.95
@@ -237,41 +204,28 @@ class TableEstimator(ReportTransformer):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         tally, protocol = self._tally_of(reports), self.protocol_
-        places = [
-            place
-            for place, part in enumerate(protocol.parts)
-            if isinstance(part, NumericProtocol)
-        ]
-        if not places:
+        means = {}
+        for field, counts, size in zip(
+            protocol.fields, tally.counts, tally.sizes, strict=True
+        ):
+            if isinstance(field, NumberField):
+                means[field.name] = field.estimate(
+                    counts, size, tally.n_reports, confidence_level=confidence_level
+                )
+        if not means:
             names = ["mean", "std_error", "lower", "upper"]
             return pd.DataFrame(
                 columns=names, index=pd.Index([], name="column"), dtype=float
             )
-        parts = []
-        for place in places:
-            part, own = protocol.parts[place], protocol.tally_of(tally, place)
-            parts.append(
-                part.estimate(own, confidence_level=confidence_level)
-                if own.n_reports
-                else _unknown_mean(part)
-            )
-        refuse_impossible(
-            protocol,
-            tally,
-            [name for place in places for name in protocol.parts[place].columns],
-        )
-        means = pd.concat(parts)
-        return means.loc[[name for name in protocol.names if name in means.index]]
+        refuse_impossible(protocol, tally, list(means))
+        return pd.concat([means[name] for name in protocol.columns if name in means])
 
-    def _tally_of(self, reports: Any) -> TableTally:
+    def _tally_of(self, reports: Any) -> ReportTally:
         check_is_fitted(self)
-        return reports if isinstance(reports, TableTally) else self.tally(reports)
-
-
-def _unknown_mean(part: Any) -> pd.DataFrame:
-    """Return the estimate of a number that no record reports."""
-    index = pd.Index(part.columns, name="column", tupleize_cols=False)
-    return pd.DataFrame(
-        {"mean": np.nan, "std_error": np.inf, "lower": -np.inf, "upper": np.inf},
-        index=index,
-    )
+        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
+        check_tally(tally, self.protocol_.meaning)
+        if tally.n_reports == 0:
+            raise ValueError(
+                "Found a tally of 0 sample(s) (rows); at least 1 is required"
+            )
+        return tally

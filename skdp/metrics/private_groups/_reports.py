@@ -18,7 +18,6 @@ from skdp.coding import is_missing
 from skdp.domain import Domain
 from skdp.frames import is_frame
 from skdp.local import (
-    OracleProtocol,
     ReportTransformer,
     read_carried,
     refuse_impossible,
@@ -96,7 +95,7 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
     domain, oracles = protocol.domain, protocol.oracles
     arrays, tally = read_carried(reports, encoder)
     refuse_impossible(protocol, tally, chosen)
-    parts = [part for part, _ in protocol.parts(arrays)]
+    parts = protocol.parts(arrays)
     if len(oracles) == 1:
         return GroupReports(domain.select(chosen), domain, oracles, tuple(parts))
     of_group, places = (
@@ -139,8 +138,8 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
     """Refuse an encoder whose reports say nothing of the group of each row."""
     if isinstance(encoder, ReportTransformer):
         check_is_fitted(encoder)
-    protocol = getattr(encoder, "protocol_", None)
-    if isinstance(encoder, type) or not isinstance(protocol, OracleProtocol):
+    protocol: Any = getattr(encoder, "protocol_", None)
+    if isinstance(encoder, type) or getattr(protocol, "strategy", None) is None:
         name = encoder.__name__ if isinstance(encoder, type) else type(encoder).__name__
         raise TypeError(
             f"encoder must be a fitted local transformer, as RandomizedResponseEncoder is; got {name}"

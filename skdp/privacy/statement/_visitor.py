@@ -151,10 +151,9 @@ class Walk:
             return not has_own_methods(estimator)
         # A wrapper of a privatiser takes its guarantee and its rows from it; a local transformer releases rows by its
         # protocol.
-        kept = [
-            estimator,
-            *([estimator.protocol_] if hasattr(estimator, "protocol_") else []),
-        ]
+        kept = [estimator]
+        if hasattr(estimator, "protocol_"):
+            kept += [estimator.protocol_, *estimator.protocol_.fields]
         known = all(library_of(part) == "skdp" for part in kept)
         return known and all(map(self._is_private, parts_of(estimator)))
 

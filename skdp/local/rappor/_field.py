@@ -1,10 +1,10 @@
-"""The protocol of RAPPOR: Bloom filters whose bits are randomised twice, and the candidates that explain them."""
+"""RAPPOR: Bloom filters whose bits are randomised twice, and the candidates that explain them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -16,25 +16,15 @@ from sklearn.linear_model import Lasso
 
 from skdp.base import check_choice
 from skdp.coding import ColumnError
-from skdp.frames import Table
-from skdp.local._tallies import RapporTally
 from skdp.local.memo import (
-    SecretKey,
+    PermanentDraws,
     canonical,
     framed,
     keyed_coins,
-    keyed_digests,
     keyed_integers,
     to_bytes,
 )
-from skdp.local.protocol import (
-    Channel,
-    Codes,
-    Randomness,
-    ReportProtocol,
-    Reports,
-    joined_counts,
-)
+from skdp.local.protocol import Channel, Codes, Field, Randomness, Rows, Tail
 from skdp.oracles import (
     MAX_REPORT_BYTES,
     BloomRandomizer,
@@ -42,7 +32,6 @@ from skdp.oracles import (
     lower_tail,
     upper_tail,
 )
-from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import bernoulli, uniform_integers
 
 Method: TypeAlias = Literal["nnls", "lasso", "least_squares"]
@@ -50,188 +39,200 @@ METHODS = get_args(Method)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RapporProtocol(ReportProtocol):
-    """A cohort, and for each column the bits of a filter."""
+class BloomField(Field):
+    """Columns of text: the cohort of a record, and for each column the bits of a filter."""
 
+    # A report is an array of the cohort, and then the bits of all columns. The sums have
+    # a row for each cohort: its records, and the ones of each bit.
+
+    columns: tuple[Any, ...]
     randomizer: BloomRandomizer
-    guarantee: PrivacyGuarantee
-    missing: bool
-    key: SecretKey | None = None
+    epsilon: float
+    takes_missing: bool = False
+    """Whether a missing value is reported as a value."""
+    is_permanent: bool = False
 
     @property
-    def report_columns(self) -> list[str]:
-        return self.names(self.columns)
+    def possible(self) -> str:  # type: ignore[override]
+        return "cohorts"
 
     @property
-    def permanent_key(self) -> bytes | None:
-        return self.key
+    def unknown(self) -> bool:
+        return self.takes_missing
 
-    def names(self, inputs: Any) -> list[str]:
-        """Name the report columns after the columns of the input."""
-        return [
-            "cohort",
-            *(
-                f"{name}_bit_{bit}"
-                for name in inputs
-                for bit in range(self.randomizer.n_bits)
-            ),
+    @property
+    def shape(self) -> tuple[int, ...]:
+        rappor = self.randomizer
+        return rappor.n_cohorts, 1 + len(self.columns) * rappor.n_bits
+
+    def names(self, inputs: Sequence[str] | None = None) -> list[str]:
+        names = ["cohort"]
+        for name in self.columns if inputs is None else inputs:
+            names += [f"{name}_bit_{bit}" for bit in range(self.randomizer.n_bits)]
+        return names
+
+    def prepare(self, columns: Sequence[Any]) -> Codes:
+        # The values themselves, as bytes: numbers of those that occur would be the same
+        # in batches of other values.
+        codes: Codes = [
+            np.array(read_values(name, column, self.takes_missing), object)
+            for name, column in zip(self.columns, columns, strict=True)
         ]
+        self.randomizer.check_size(len(codes[0]) * len(codes))
+        return codes
 
-    def prepare(self, table: Table) -> Codes:
-        # The values themselves, as bytes: numbers of those that occur would be the same in batches of other values.
-        pairs = zip(self.columns, table.columns, strict=True)
-        values: Codes = [
-            np.array(read_values(name, column, self.missing), object)
-            for name, column in pairs
-        ]
-        self.randomizer.check_size(len(values[0]) * len(values))
-        return values
-
-    def randomise(
-        self, codes: Codes, records: list[bytes], randomness: Randomness
-    ) -> Reports:
-        cohorts = self._cohorts(records, len(codes[0]), randomness)
-        reports: Reports = [cohorts]
+    def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+        rappor = self.randomizer
+        n_reports = len(codes[0])
+        cohorts = uniform_integers(randomness("cohort"), rappor.n_cohorts, n_reports)
+        bits = []
         for name, values in zip(self.columns, codes, strict=True):
-            bits = self._permanent(name, values.tolist(), cohorts, records, randomness)
-            reports.append(
-                self.randomizer.instantaneous(bits, randomness("report", name))
-            )
+            filters = rappor.filters(cohorts, values.tolist())
+            source = randomness("permanent", name)
+            flips = bernoulli(source, rappor.flip, filters.size)
+            bits.append(filters ^ flips.reshape(filters.shape))
+        return self.report_again(self._together(cohorts, bits), randomness)
+
+    def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
+        rappor = self.randomizer
+        cohorts = keyed_integers(draws.digests("cohort"), rappor.n_cohorts)
+        bits = []
+        for name, values in zip(self.columns, codes, strict=True):
+            filters = rappor.filters(cohorts, values.tolist())
+            purpose = framed(b"permanent", canonical(name))
+            digests = draws.digests(purpose, draws.written(values.tolist()))
+            bits.append(filters ^ keyed_coins(digests, rappor.flip, rappor.n_bits))
+        return self._together(cohorts, bits)
+
+    def _together(
+        self, cohorts: NDArray[Any], bits: Sequence[NDArray[np.bool_]]
+    ) -> NDArray[Any]:
+        dtype = np.min_scalar_type(self.randomizer.n_cohorts - 1)
+        reports = np.empty((len(cohorts), self.shape[1]), dtype)
+        reports[:, 0] = cohorts
+        for place, own in enumerate(bits):
+            reports[:, self._bits_of(place)] = own
         return reports
 
-    def _cohorts(
-        self, records: list[bytes], rows: int, randomness: Randomness
-    ) -> NDArray[np.unsignedinteger]:
-        count = self.randomizer.n_cohorts
-        if self.key is None:
-            return uniform_integers(randomness("cohort"), count, rows)
-        digests = keyed_digests(self.key, ("cohort", *self._purpose), records)
-        return keyed_integers(digests, count).astype(np.min_scalar_type(count - 1))
+    def _bits_of(self, place: int) -> slice:
+        """Return the places of the bits of a column in a report."""
+        start = 1 + place * self.randomizer.n_bits
+        return slice(start, start + self.randomizer.n_bits)
 
-    def _permanent(
-        self,
-        name: Any,
-        values: list[bytes],
-        cohorts: NDArray[Any],
-        records: list[bytes],
-        randomness: Randomness,
-    ) -> NDArray[np.bool_]:
+    def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
+        for place, name in enumerate(self.columns):
+            own = self._bits_of(place)
+            bits = reports[:, own].astype(bool)
+            source = randomness("report", name)
+            reports[:, own] = self.randomizer.instantaneous(bits, source)
+        return reports
+
+    def permanent_parts(self) -> list[bytes]:
         rappor = self.randomizer
-        bits = rappor.filters(cohorts, values)
-        if self.key is None:
-            bits ^= bernoulli(
-                randomness("permanent", name), rappor.flip, bits.size
-            ).reshape(bits.shape)
-        else:
-            purpose: tuple[str | bytes, ...] = (
-                "permanent",
-                *self._purpose,
-                canonical(name),
-            )
-            digests = keyed_digests(
-                self.key, purpose, list(map(framed, records, values))
-            )
-            bits ^= keyed_coins(digests, rappor.flip, rappor.n_bits)
-        return bits
-
-    @property
-    def _purpose(self) -> tuple[str, ...]:
-        """Which permanent random bits are meant: the same ones must never flip the bits of two different filters."""
-        rappor = self.randomizer
-        return tuple(
-            map(str, (rappor.n_bits, rappor.n_hashes, rappor.n_cohorts, rappor.flip))
-        )
-
-    def write(self, reports: Reports, table: Table) -> Any:
-        return table.rebuild(reports, self.report_columns)
-
-    def read(self, reports: Any) -> Reports:
-        table = self.report_table(reports)
-        rappor, columns = (
-            self.randomizer,
-            [np.asarray(column) for column in table.columns],
-        )
-        cohorts = columns[0]
-        fitting = cohorts.dtype.kind in "iuf" and bool(
-            ((cohorts >= 0) & (cohorts < rappor.n_cohorts)).all()
-        )
-        if not fitting or (cohorts.dtype.kind == "f" and bool((cohorts % 1).any())):
-            raise ValueError(
-                f"the cohorts of the reports must be integers from 0 to {rappor.n_cohorts - 1}"
-            )
-        starts = range(1, len(columns), rappor.n_bits)
-        blocks = (
-            np.column_stack(columns[start : start + rappor.n_bits]) for start in starts
-        )
         return [
-            cohorts.astype(np.intp),
-            *(check_bits(block, rappor.n_bits) for block in blocks),
+            str(number).encode()
+            for number in (
+                rappor.n_bits,
+                rappor.n_hashes,
+                rappor.n_cohorts,
+                rappor.flip,
+            )
         ]
 
-    def tally(self, reports: Reports) -> RapporTally:
-        (cohorts, *columns), count = reports, self.randomizer.n_cohorts
-        ones = np.array([count_ones(cohorts, bits, count) for bits in columns])
-        return RapporTally(ones, np.bincount(cohorts, minlength=count), self.meaning)
+    def write(
+        self,
+        reports: NDArray[Any],
+        like: Sequence[Any],
+        drawn: NDArray[np.bool_] | None,
+    ) -> list[Any]:
+        return [reports[:, 0], reports[:, 1:].astype(np.uint8, copy=False)]
 
-    def report_counts(self, reports: Reports) -> NDArray[np.int64]:
-        return self.tallied_counts(self.tally(reports))
+    def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+        arrays = [np.asarray(column)[rows] for column in columns]
+        cohorts = arrays[0]
+        n_cohorts, width = self.shape
+        is_number = cohorts.dtype.kind in "iuf"
+        if (
+            not is_number
+            or not ((cohorts >= 0) & (cohorts < n_cohorts) & (cohorts % 1 == 0)).all()
+        ):
+            raise ValueError(
+                f"the cohorts of the reports must be integers from 0 to {n_cohorts - 1}"
+            )
+        bits = check_bits(np.column_stack(arrays[1:]), width - 1)
+        return self._together_read(cohorts, bits)
 
-    def tallied_counts(self, tally: RapporTally) -> NDArray[np.int64]:
-        ones, n_reports = tally.ones.sum(axis=1), tally.n_reports
-        return joined_counts(
-            n_reports, [tally.cohort_sizes, ones.ravel(), (n_reports - ones).ravel()]
-        )
+    def _together_read(
+        self, cohorts: NDArray[Any], bits: NDArray[np.bool_]
+    ) -> NDArray[Any]:
+        dtype = np.min_scalar_type(self.randomizer.n_cohorts - 1)
+        return np.column_stack([cohorts.astype(dtype), bits.astype(dtype)])
 
-    def empty_tally(self) -> RapporTally:
+    def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        n_cohorts, width = self.shape
+        cohorts = reports[:, 0]
+        sizes = np.bincount(cohorts, minlength=n_cohorts)
+        order = np.argsort(cohorts, kind="stable")
+        sums = np.empty((n_cohorts, width), np.int64)
+        for cohort, rows in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
+            sums[cohort] = reports[rows].sum(axis=0, dtype=np.int64)
+        sums[:, 0] = sizes
+        return sums
+
+    def summed_parts(
+        self, sums: NDArray[np.int64], size: int
+    ) -> NDArray[np.int64] | None:
+        ones = sums[:, 1:].sum(axis=0)
+        return np.concatenate([sums[:, 0], ones, size - ones])
+
+    def parameters(self) -> dict[str, Any]:
         rappor = self.randomizer
-        ones = np.zeros((len(self.columns), rappor.n_cohorts, rappor.n_bits), np.int64)
-        return RapporTally(ones, np.zeros(rappor.n_cohorts, np.int64), self.meaning)
+        return {
+            "n_bits": rappor.n_bits,
+            "n_hashes": rappor.n_hashes,
+            "n_cohorts": rappor.n_cohorts,
+            "flip": rappor.flip,
+            "heads": list(rappor.heads),
+        }
 
     def estimate(  # type: ignore[override]
-        self, tally: RapporTally, candidates: Any, *, method: Method = "nnls"
+        self,
+        sums: NDArray[np.int64],
+        size: int,
+        n_reports: int,
+        *,
+        candidates: Any,
+        method: Method = "nnls",
     ) -> pd.DataFrame:
         """Estimate the count of each candidate value."""
         check_choice("method", method, METHODS)
-        lists = (
-            candidates
-            if isinstance(candidates, Mapping)
-            else {self.columns[0]: candidates}
-        )
-        if set(lists) - set(self.columns) or (
-            len(self.columns) > 1 and not isinstance(candidates, Mapping)
-        ):
+        several = len(self.columns) > 1
+        is_mapping = isinstance(candidates, Mapping)
+        lists = candidates if is_mapping else {self.columns[0]: candidates}
+        if set(lists) - set(self.columns) or (several and not is_mapping):
             raise ValueError(
-                f"candidates must be a mapping of columns to lists; the columns are {list(self.columns)}"
+                "candidates must be a mapping of columns to lists; the columns are "
+                f"{list(self.columns)}"
             )
         written = {
             name: self._candidates(name, values) for name, values in lists.items()
         }
-        if tally.protocol != self.meaning:
-            raise ValueError(
-                "the tally comes from an encoder with different parameters or columns"
+        tables, labels = [], []
+        for name, values in written.items():
+            own = self._bits_of(self.columns.index(name))
+            counts, errors = _decode_counts(
+                self.randomizer, sums[:, own], sums[:, 0], values, method
             )
-        found = [
-            _decode_counts(
-                self.randomizer,
-                tally.ones[self.columns.index(name)],
-                tally.cohort_sizes,
-                values,
-                method,
-            )
-            for name, values in written.items()
-        ]
-        index = pd.Index(
-            [value for values in lists.values() for value in values],
-            dtype=object,
-            name="candidate",
-        )
-        if len(self.columns) > 1:
-            pairs = [
-                (name, value) for name, values in lists.items() for value in values
-            ]
-            index = pd.MultiIndex.from_tuples(pairs, names=["column", "candidate"])
-        counts, errors = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return pd.DataFrame({"count": counts, "std_error": errors}, index=index)
+            tables.append(pd.DataFrame({"count": counts, "std_error": errors}))
+            labels += [(name, value) for value in lists[name]]
+        table = pd.concat(tables, ignore_index=True)
+        if several:
+            names = ["column", "candidate"]
+            table.index = pd.MultiIndex.from_tuples(labels, names=names)
+        else:
+            values = [value for _, value in labels]
+            table.index = pd.Index(values, dtype=object, name="candidate")
+        return table
 
     def _candidates(self, name: Any, values: Any) -> list[bytes]:
         if isinstance(values, str) or not np.iterable(values):
@@ -239,7 +240,7 @@ class RapporProtocol(ReportProtocol):
                 f"candidates of column {name!r} must be a list, got {type(values).__name__}"
             )
         try:
-            written = to_bytes(list(values), missing=self.missing)
+            written = to_bytes(list(values), missing=self.takes_missing)
         except ColumnError as error:
             raise ValueError(
                 f"the list of candidates of column {name!r} {error}"
@@ -250,48 +251,21 @@ class RapporProtocol(ReportProtocol):
             )
         return written
 
-    def tails(
-        self, tally: RapporTally, columns: Sequence[Any] | None = None
-    ) -> list[tuple[float, float, str]]:
+    def tails(self, sums: NDArray[np.int64], size: int) -> list[Tail]:
         # A bit is 1 with the probability `on` or `off`, of each record of a cohort.
         on, off = float(self.randomizer.on), float(self.randomizer.off)
-        known = np.flatnonzero(tally.cohort_sizes)
-        found = []
-        for name, ones in zip(self.columns, tally.ones, strict=True):
-            if columns is not None and name not in columns:
-                continue
-            choices, least, most = (
-                math.log(ones.size),
-                ones.min(axis=1),
-                ones.max(axis=1),
-            )
-            sizes = [
-                (cohort, float(tally.cohort_sizes[cohort])) for cohort in known.tolist()
-            ]
-            low = min(
-                (lower_tail(float(least[cohort]), size, off) for cohort, size in sizes),
-                default=0.0,
-            )
-            high = min(
-                (upper_tail(float(most[cohort]), size, on) for cohort, size in sizes),
-                default=0.0,
-            )
-            found += [(low, choices, repr(name)), (high, choices, repr(name))]
-        return found
-
-    @property
-    def meaning(self) -> dict[str, Any]:
-        """What a server must know to read the reports."""
-        rappor = self.randomizer
-        return {
-            "encoder": "RapporEncoder",
-            "columns": list(self.columns),
-            "n_bits": rappor.n_bits,
-            "n_hashes": rappor.n_hashes,
-            "n_cohorts": rappor.n_cohorts,
-            "flip": rappor.flip,
-            "heads": list(rappor.heads),
-        }
+        tails = []
+        for place, name in enumerate(self.columns):
+            ones = sums[:, self._bits_of(place)]
+            choices = math.log(ones.size)
+            low = high = 0.0
+            for cohort_size, bits in zip(sums[:, 0].tolist(), ones, strict=True):
+                if cohort_size:
+                    n_records = float(cohort_size)
+                    low = min(low, lower_tail(float(bits.min()), n_records, off))
+                    high = min(high, upper_tail(float(bits.max()), n_records, on))
+            tails += [(low, choices, repr(name)), (high, choices, repr(name))]
+        return tails
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         # Of two filters that differ in as many bits as any two can.
@@ -302,25 +276,8 @@ class RapporProtocol(ReportProtocol):
             [int(bit < hashes) for bit in range(bits)],
             [int(bit >= bits - hashes) for bit in range(bits)],
         ]
-        channel = self.randomizer.channel(filters, permanent=self.key is not None)
+        channel = self.randomizer.channel(filters, permanent=self.is_permanent)
         return [iter([channel]) for _ in self.columns]
-
-    def parameters(self) -> dict[str, Any]:
-        return {**self.meaning, "missing": self.missing}
-
-    def without_secrets(self) -> RapporProtocol:
-        return replace(self, key=None)
-
-
-def count_ones(
-    cohorts: NDArray[Any], bits: NDArray[np.bool_], n_cohorts: int
-) -> NDArray[np.int64]:
-    """Count the ones of each bit in each cohort."""
-    rows = np.split(
-        np.argsort(cohorts, kind="stable"),
-        np.cumsum(np.bincount(cohorts, minlength=n_cohorts))[:-1],
-    )
-    return np.array([bits[part].sum(axis=0, dtype=np.int64) for part in rows])
 
 
 def read_values(name: Any, column: Any, missing: bool) -> list[bytes]:

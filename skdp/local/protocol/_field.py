@@ -1,0 +1,482 @@
+"""What one column of a record, or a group of its columns, reports: the part of a protocol that authors write."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.local.memo import PermanentDraws
+from skdp.privacy.shuffle import ReportPair
+from skdp.randomness import ByteSource
+
+Codes = list[NDArray[Any]]
+"""What reports depend on, and nothing else: arrays of numbers, or of bytes (as objects)."""
+
+Reports = list[NDArray[Any]]
+"""Reports as arrays, a row a record: one for each field, and, where records report some of
+the fields only, a last one of booleans that says which (n_records, n_fields)."""
+
+Channel = Sequence[Sequence[Fraction]]
+"""The exact probability of each report (a column) given each true value (a row)."""
+
+Randomness = Callable[..., ByteSource]
+"""``randomness(purpose, *columns)`` returns the random bits of one purpose in one call."""
+
+Rows = NDArray[np.bool_] | slice
+"""Some of the rows."""
+
+Tail = tuple[float, float, str]
+"""The logarithm of the probability of a sum, that of the number of sums it was chosen from,
+and of what it is a sum."""
+
+
+class Field(ABC):
+    """What one column of a record, or a group of its columns, reports.
+
+    A `ReportProtocol` is made of fields. It lays out their columns, draws which of them a
+    record reports, adds up their sums, and calls them in the order `prepare`, `report`,
+    `write`, and on the server `read`, `sums`, `estimate`.
+
+    Attributes
+    ----------
+    columns : tuple
+        The names of the columns of the record.
+    epsilon : float
+        The privacy loss of one report, or of all permanent reports of a value.
+    possible : {"any", "one", "signed", "cohorts"}
+        Which sums n reports can have, so that others are refused: a report adds 0 or 1 to
+        each of them, or 1 to exactly one, or -1 to 1 to each. (Of "cohorts", see
+        `RapporEncoder`.)
+    is_countable : bool
+        Whether the distinct reports are so few that an engine may count them, and hand
+        over these counts (`distinct_sums`) in place of all rows.
+    reports_values : bool
+        Whether the columns of the reports hold declared values of those of the record.
+    unknown, output : object
+        How true values that are not declared are read, and in which form reports are
+        written, as plain text, numbers and lists.
+    n_states : int or None
+        The number of distinct permanent reports of a record; None if there are none.
+
+    See Also
+    --------
+    ReportProtocol : What fields are put together to.
+
+    Notes
+    -----
+    **For authors.** Derive a frozen dataclass from it that can be pickled and holds
+    nothing of the data. Errors must not show a value. Which random bits a row gets may
+    depend on its place only: draw for every row, independently of its values, by the exact
+    samplers of `skdp.randomness`, with probabilities that are rounded toward more noise.
+    `check_privatizer` tests all this.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.local import Field
+    >>> people = pd.DataFrame({"sex": ["f", "m", "m"]})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
+    >>> (field,) = encoder.fit(people).protocol_.fields
+    >>> isinstance(field, Field), field.columns, field.shape
+    (True, ('sex',), (2,))
+    """
+
+    columns: tuple[Any, ...]
+    epsilon: float
+    possible: str = "any"
+    is_countable: bool = False
+    reports_values: ClassVar[bool] = False
+    unknown: Any = "error"
+    output: Any = None
+    n_states: int | None = None
+
+    def names(self, inputs: Sequence[str] | None = None) -> list[Any]:
+        """Name the columns of the reports.
+
+        Parameters
+        ----------
+        inputs : sequence of str, optional
+            The names of the columns of the record in the input, if they are others than
+            `columns`.
+
+        Returns
+        -------
+        list
+            A name for each column; by default those of the record.
+        """
+        return list(self.columns if inputs is None else inputs)
+
+    @abstractmethod
+    def prepare(self, columns: Sequence[Any]) -> Codes:
+        """Code true values; all that may be refused is refused here.
+
+        Parameters
+        ----------
+        columns : sequence of 1-D arrays or series
+            True values, a column for each of `columns`, of any library.
+
+        Returns
+        -------
+        list of ndarray
+            An array for each column, of numbers, or of bytes (as objects).
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a value cannot be reported, or reports cannot be written into such columns.
+        """
+
+    @abstractmethod
+    def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+        """Draw the reports of coded rows.
+
+        Parameters
+        ----------
+        codes : list of ndarray
+            What `prepare` returned.
+        randomness : callable
+            ``randomness(purpose, *columns)`` returns a source of random bits.
+
+        Returns
+        -------
+        ndarray of shape (n, …)
+            A report for each row; 0 where a record does not report the field.
+        """
+
+    def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
+        """Compute permanent reports, which repeat as long as the values of a record do.
+
+        Parameters
+        ----------
+        codes : list of ndarray
+            What `prepare` returned.
+        draws : PermanentDraws
+            The random bits of each record, by purpose and values.
+
+        Returns
+        -------
+        ndarray of shape (n, …)
+            A report for each row.
+
+        Raises
+        ------
+        NotImplementedError
+            If there are none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no permanent reports")
+
+    def permanent_parts(self) -> list[bytes]:
+        """Write what permanent reports are a function of, besides key, record and values.
+
+        Returns
+        -------
+        list of bytes
+            Reports of fields that differ in it share no random bits.
+        """
+        return [repr(sorted(self.parameters().items())).encode()]
+
+    def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
+        """Add the noise of a second round to permanent reports; by default there is none.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `report_permanent` returned.
+        randomness : callable
+            As for `report`.
+
+        Returns
+        -------
+        ndarray of shape (n, …)
+            The reports.
+        """
+        return reports
+
+    @abstractmethod
+    def write(
+        self,
+        reports: NDArray[Any],
+        like: Sequence[Any],
+        drawn: NDArray[np.bool_] | None,
+    ) -> list[Any]:
+        """Write reports as columns.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `report` returned.
+        like : sequence of 1-D arrays or series
+            The columns that were prepared: only their libraries and dtypes count.
+        drawn : ndarray of bool, shape (n,), or None
+            Which rows report the field; None for all.
+
+        Returns
+        -------
+        list
+            Columns, or arrays of shape (n, n_columns), for all of `names`. Where a row does
+            not report the field, they hold 0, or nan (which becomes a missing value).
+        """
+
+    @abstractmethod
+    def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+        """Read some rows of the columns of reports, and check them.
+
+        Parameters
+        ----------
+        columns : sequence of 1-D arrays or series
+            What `write` returned, perhaps stored and loaded since.
+        rows : ndarray of bool or slice
+            The rows that report the field.
+
+        Returns
+        -------
+        ndarray of shape (n, …)
+            Their reports.
+
+        Raises
+        ------
+        ValueError
+            If these are not reports of this field.
+        """
+
+    def are_reported(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
+        """Return which rows report the field, where only the columns of reports say it.
+
+        Parameters
+        ----------
+        columns : sequence of 1-D arrays or series
+            The columns of the reports.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            False where they are missing.
+
+        Raises
+        ------
+        NotImplementedError
+            If a protocol has to say it in a column of its own.
+        """
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:  # numpydoc ignore=RT01
+        """The shape of the sums."""
+
+    @abstractmethod
+    def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Sum up reports.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `report` or `read` returned.
+
+        Returns
+        -------
+        ndarray of int64
+            Of the shape `shape`; those of several batches add up.
+        """
+
+    def distinct_sums(
+        self, reports: NDArray[Any], counts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Sum up distinct reports; needed if `is_countable`.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `read` returned.
+        counts : ndarray of int64, shape (n,)
+            How often each report occurs.
+
+        Returns
+        -------
+        ndarray of int64
+            As of `sums`.
+
+        Raises
+        ------
+        NotImplementedError
+            If the reports are not countable.
+        """
+        raise NotImplementedError
+
+    def part_counts(self, reports: NDArray[Any]) -> NDArray[np.int64] | None:
+        """Count parts of reports, to recognise the reports in any order.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `report` or `read` returned.
+
+        Returns
+        -------
+        ndarray of int64, or None
+            Counts that add up over reports, none of them negative; by default they follow
+            from the sums. None if there are none.
+        """
+        return self.summed_parts(self.sums(reports), len(reports))
+
+    def summed_parts(
+        self, sums: NDArray[np.int64], size: int
+    ) -> NDArray[np.int64] | None:
+        """Return `part_counts` of reports with these sums.
+
+        Parameters
+        ----------
+        sums : ndarray of int64
+            What `sums` returned.
+        size : int
+            The number of reports.
+
+        Returns
+        -------
+        ndarray of int64, or None
+            The counts; None if they need the reports.
+        """
+        if self.possible == "one":
+            return sums.ravel()
+        if self.possible == "any":
+            return np.concatenate([sums.ravel(), size - sums.ravel()])
+        return None
+
+    def no_parts(self) -> NDArray[np.int64] | None:
+        """Return `part_counts` of no reports.
+
+        Returns
+        -------
+        ndarray of int64, or None
+            Zeros; None if there are no such counts.
+        """
+        return self.summed_parts(np.zeros(self.shape, np.int64), 0)
+
+    @abstractmethod
+    def estimate(
+        self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
+    ) -> pd.DataFrame:
+        """Estimate what the reports were made for.
+
+        Parameters
+        ----------
+        sums : ndarray of int64
+            What `sums` returned.
+        size : int
+            The number of records that report the field.
+        n_reports : int
+            The number of all records.
+        **options : dict
+            Options of the field.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The estimates, such as ``count, std_error`` by value.
+        """
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return what decides the meaning of a report, besides the columns and their values.
+
+        Returns
+        -------
+        dict
+            Plain text, numbers and lists. No key and no seed.
+        """
+
+    def declared(self) -> Mapping[str, Mapping[Any, Any]]:
+        """Return what is declared of the columns, by the parameter that declares it.
+
+        Returns
+        -------
+        dict
+            By default empty. Under ``"categories"`` it has the values of the columns as a
+            Domain has them: ``{"categories": {name: domain[name]}}``.
+        """
+        return {}
+
+    def tails(self, sums: NDArray[np.int64], size: int) -> list[Tail]:
+        """Bound how probable sums as extreme as these are, whatever the true values.
+
+        Parameters
+        ----------
+        sums : ndarray of int64
+            What `sums` returned.
+        size : int
+            The number of reports, at least 1.
+
+        Returns
+        -------
+        list of (float, float, str)
+            For each sum that is examined the logarithm of a bound of its probability, that
+            of the number of sums that it was chosen from as the most extreme one, and the
+            columns; by default none.
+        """
+        return []
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        """Return the exact channel of each column that is reported by itself, for audits.
+
+        Parameters
+        ----------
+        most_entries : int
+            How large a channel may be.
+
+        Returns
+        -------
+        list of iterators, or None
+            Mostly one iterator: over the channel, or several of which the public part of a
+            report chooses one. None if they are too large, or not known.
+        """
+        return None
+
+    def shuffle_pair(self) -> ReportPair | None:
+        """Return what `shuffled_guarantee` needs to know of the report.
+
+        Returns
+        -------
+        ReportPair or None
+            None for the worst randomiser with the epsilon of the protocol.
+        """
+        return None
+
+    def encode(self, columns: Sequence[Any], randomness: Randomness) -> list[Any]:
+        """Write true values as columns of reports without noise. Not private.
+
+        Parameters
+        ----------
+        columns : sequence of 1-D arrays or series
+            As for `prepare`.
+        randomness : callable
+            As for `report`; for what replaces undeclared values.
+
+        Returns
+        -------
+        list
+            As of `write`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such encoding.
+        """
+        self.check_encodable()
+        raise NotImplementedError
+
+    def check_encodable(self) -> None:
+        """Check that there are reports without noise.
+
+        Raises
+        ------
+        ValueError
+            If reports draw random bits by nature.
+        """
+        raise ValueError(f"{type(self).__name__} has no encoding without noise")

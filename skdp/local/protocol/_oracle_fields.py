@@ -1,0 +1,386 @@
+"""Fields that are reported by an oracle: columns of categories, each by itself or several as one attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.base import UNIFORM, undeclared_error
+from skdp.coding import ColumnError
+from skdp.domain import Domain, Interval
+from skdp.local.memo import PermanentDraws, canonical, framed
+from skdp.local.protocol._columns import read_floats, read_whole_numbers, value_labels
+from skdp.local.protocol._counts import fold
+from skdp.local.protocol._estimation import CountOptions, field_counts
+from skdp.local.protocol._field import (
+    Channel,
+    Codes,
+    Field,
+    Randomness,
+    Rows,
+    Tail,
+)
+from skdp.oracles import FrequencyOracle, RandomizedResponse, SetOracle
+from skdp.privacy.shuffle import ReportPair
+from skdp.randomness import uniform_integers
+
+_MOST_BITS = 6
+"""The distinct reports of a few bits are few: an engine counts them in less time than it
+hands over all rows."""
+
+
+class OracleField(Field):
+    """Reports of an oracle: bits of the declared values, or whole numbers."""
+
+    domain: Domain
+    oracle: FrequencyOracle | SetOracle
+
+    @property
+    def columns(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return self.domain.columns
+
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]
+        return self.oracle.epsilon
+
+    @property
+    def possible(self) -> str:  # type: ignore[override]
+        if isinstance(self.oracle, RandomizedResponse):  # a report supports one value
+            return "one"
+        return "signed" if self.oracle.is_signed else "any"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.oracle.k,)
+
+    @property
+    def labels(self) -> list[str]:
+        """Of the values, for the names of columns."""
+        return value_labels(self.domain)
+
+    def prefix(self, inputs: Sequence[str] | None = None) -> str:
+        """Return the beginning of the names of the columns."""
+        return "_".join(map(str, self.columns if inputs is None else inputs))
+
+    def names(self, inputs: Sequence[str] | None = None) -> list[Any]:
+        prefix = self.prefix(inputs)
+        suffixes = self.oracle.fields(self.labels if self.oracle.has_bits else ())
+        return [f"{prefix}_{suffix}" if suffix else prefix for suffix in suffixes]
+
+    def write(
+        self,
+        reports: NDArray[Any],
+        like: Sequence[Any],
+        drawn: NDArray[np.bool_] | None,
+    ) -> list[Any]:
+        return [reports if reports.ndim == 2 else reports.reshape(-1, 1)]
+
+    def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+        block = np.column_stack([np.asarray(column) for column in columns])[rows]
+        return self._read_block(block)
+
+    def _read_block(self, block: NDArray[Any]) -> NDArray[Any]:
+        is_whole = block.dtype.kind in "iub"
+        return self.oracle.read(block if is_whole else read_whole_numbers(block))
+
+    def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        return self.oracle.tally(reports)
+
+    def part_counts(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        return self.oracle.part_counts(reports)
+
+    def summed_parts(
+        self, sums: NDArray[np.int64], size: int
+    ) -> NDArray[np.int64] | None:
+        if self.oracle.has_bits:
+            return np.concatenate([sums, size - sums])
+        if isinstance(self.oracle, RandomizedResponse):
+            return fold(sums)
+        return None
+
+    def no_parts(self) -> NDArray[np.int64]:
+        return np.zeros(self.oracle.n_part_counts, np.int64)
+
+    def tails(self, sums: NDArray[np.int64], size: int) -> list[Tail]:
+        names = ", ".join(map(repr, self.columns))
+        return [
+            (tail, choices, names) for tail, choices in self.oracle.tails(sums, size)
+        ]
+
+    def parameters(self) -> dict[str, Any]:
+        return self.oracle.parameters()
+
+    def declared(self) -> Mapping[str, Mapping[Any, Any]]:
+        return {"categories": {name: self.domain[name] for name in self.columns}}
+
+    def estimate(
+        self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
+    ) -> pd.DataFrame:
+        chosen = CountOptions(**options)
+        found, shown = field_counts(self, sums, size, n_reports, self.columns, chosen)
+        index = self.domain.cells()
+        return found.table(
+            chosen.confidence_level,
+            shown=shown,
+            clipped=chosen.postprocess != "none",
+            n_cells=len(index) if chosen.simultaneous else 1,
+            what=chosen.what,
+            index=index,
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CategoryField(OracleField):
+    """Columns of categories, as one attribute with a value for each combination of theirs."""
+
+    domain: Domain
+    oracle: FrequencyOracle
+    unknown: str | dict[Any, int] = "error"
+    output: str = "bits"
+    permanent: FrequencyOracle | None = None
+    """The oracle of the permanent reports, if `oracle` randomises these once more."""
+
+    @property
+    def first_round(self) -> FrequencyOracle:
+        """The oracle of what all reports of a value together show."""
+        return self.oracle if self.permanent is None else self.permanent
+
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]
+        return self.first_round.epsilon
+
+    @property
+    def n_states(self) -> int:  # type: ignore[override]
+        # Undeclared values that become uniform ones are a value of their own.
+        more = int(self.unknown == "uniform")
+        sizes = [size + more for size in self.domain.sizes]
+        return self.first_round.n_states(prod(sizes))
+
+    @property
+    def is_countable(self) -> bool:  # type: ignore[override]
+        few = self.oracle.has_bits and self.oracle.k <= _MOST_BITS
+        return few and self.output == "bits"
+
+    def prepare(self, columns: Sequence[Any]) -> Codes:
+        codes: Codes = self.domain.encode(columns)
+        if self.unknown == "error":
+            for name in _undeclared(self.domain, codes):
+                raise undeclared_error(name, self.domain[name], advice=UNIFORM)
+        self.oracle._check_size(len(codes[0]))
+        return codes
+
+    def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+        joined = self._joined(self._fill_unknown(codes, randomness))
+        return self.oracle.report(joined, randomness("report", *self.columns))
+
+    def _joined(self, codes: Codes) -> NDArray[Any]:
+        return codes[0] if len(codes) == 1 else self.domain.join(codes)
+
+    def _fill_unknown(self, codes: Codes, randomness: Randomness) -> Codes:
+        """Replace the codes of undeclared values."""
+        if self.unknown == "error":
+            return codes
+        filled = []
+        sizes = zip(self.columns, self.domain.sizes, codes, strict=True)
+        for name, size, column in sizes:
+            if isinstance(self.unknown, dict):
+                drawn: Any = self.unknown[name]
+            else:
+                # Drawn for every row, so that the time does not show how many were
+                # unforeseen.
+                drawn = uniform_integers(randomness("unknown", name), size, column.size)
+            known = column.copy()
+            np.copyto(known, drawn, where=column == size, casting="unsafe")
+            filled.append(known)
+        return filled
+
+    def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
+        if isinstance(self.unknown, dict):
+            codes = self._fill_unknown(codes, _no_randomness)
+        values = np.stack([column.astype(np.int64) for column in codes], axis=1)
+        width = 8 * len(codes)
+        written = values.astype(">i8").view(np.uint8).reshape(len(values), width)
+        if self.unknown == "uniform":
+            # Undeclared values are a value of their own, with random bits of their own
+            # for what replaces it.
+            for row, source in enumerate(draws.sources("unknown", written)):
+                for place, size in enumerate(self.domain.sizes):
+                    drawn = uniform_integers(source, size, 1)[0]
+                    if values[row, place] == size:
+                        values[row, place] = drawn
+        joined = self.domain.join(list(values.T))
+        return self.first_round.report_keyed(joined, written, draws.digests)
+
+    def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
+        if self.permanent is None:
+            return reports
+        two_rounds: Any = self.oracle
+        return two_rounds.report_again(reports, randomness("report", *self.columns))
+
+    def permanent_parts(self) -> list[bytes]:
+        parts = [repr(sorted(self.first_round.parameters().items())).encode()]
+        for name in self.columns:
+            attribute = self.domain[name]
+            values: tuple[Any, ...] = attribute.values
+            if isinstance(attribute, Interval):
+                more = (None,) if attribute.missing else ()
+                values = (*attribute.edges, *more)
+            kind = type(attribute).__name__.encode()
+            try:
+                written = [
+                    b"" if value is None else canonical(value) for value in values
+                ]
+                parts += [canonical(name), kind, framed(*written)]
+            except ColumnError:
+                raise ValueError(
+                    "memoize=True needs column names and categories of text, numbers, "
+                    f"booleans or times; column {name!r} has others"
+                ) from None
+        return parts
+
+    def write(
+        self,
+        reports: NDArray[Any],
+        like: Sequence[Any],
+        drawn: NDArray[np.bool_] | None,
+    ) -> list[Any]:
+        if self.output == "unbiased" and reports.dtype == np.uint8:
+            reports = self.oracle.unbiased(reports)
+            if drawn is not None:
+                reports[~drawn] = 0
+        return super().write(reports, like, drawn)
+
+    def _read_block(self, block: NDArray[Any]) -> NDArray[Any]:
+        if self.output != "unbiased":
+            return super()._read_block(block)
+        numbers = read_floats(block)
+        bits = (numbers > 0).view(np.uint8)
+        if not np.allclose(self.oracle.unbiased(bits), numbers):
+            raise ValueError(
+                "the reports hold numbers that are not ones of this encoder"
+            )
+        return bits
+
+    def distinct_sums(
+        self, reports: NDArray[Any], counts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        sums: NDArray[np.int64] = counts @ self.oracle.supports(reports)
+        return sums
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        oracle = self.first_round
+        if oracle.k * max(oracle.k, oracle.n_reports) > most_entries:
+            return None
+        return [oracle.channels()]
+
+    def shuffle_pair(self) -> ReportPair:
+        return self.oracle.shuffle_pair()
+
+    def encode(self, columns: Sequence[Any], randomness: Randomness) -> list[Any]:
+        self.check_encodable()
+        codes = self._fill_unknown(self.prepare(columns), randomness)
+        plain = self.oracle.encode(self._joined(codes))
+        if self.output == "unbiased":
+            # Without noise, the unbiased form of a bit is the bit itself.
+            plain = plain.astype(float)
+        return self.write(plain, columns, None)
+
+    def check_encodable(self) -> None:
+        if not self.oracle.is_encodable:
+            raise ValueError(
+                f"{type(self.oracle).__name__} draws random bits by nature: it has no "
+                "encoding without noise"
+            )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ValueField(CategoryField):
+    """Columns of categories whose reports are values, in columns of the dtypes of the input."""
+
+    is_sampled: bool = False
+    """Whether some records do not report it: their values are missing."""
+
+    _written_domain: Domain = field(init=False)
+
+    reports_values: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        written = self.domain
+        if self.is_sampled:
+            # Missing, whether or not missing is declared.
+            values_of = {name: self.domain[name].values for name in self.columns}
+            written = Domain(
+                {
+                    name: values if None in values else (*values, None)
+                    for name, values in values_of.items()
+                }
+            )
+        object.__setattr__(self, "_written_domain", written)
+
+    @property
+    def is_countable(self) -> bool:  # type: ignore[override]
+        # The second round of an oracle has other reports than values.
+        return type(self.oracle) is RandomizedResponse
+
+    def names(self, inputs: Sequence[str] | None = None) -> list[Any]:
+        return list(self.columns if inputs is None else inputs)
+
+    def prepare(self, columns: Sequence[Any]) -> Codes:
+        codes = super().prepare(columns)
+        # Refuses a dtype that cannot hold the values.
+        self._written_domain.decoders(columns)
+        return codes
+
+    def write(
+        self,
+        reports: NDArray[Any],
+        like: Sequence[Any],
+        drawn: NDArray[np.bool_] | None,
+    ) -> list[Any]:
+        codes = [reports] if len(like) == 1 else self.domain.split(reports)
+        if drawn is not None:
+            codes = [
+                self._with_missing(name, column, drawn)
+                for name, column in zip(self.columns, codes, strict=True)
+            ]
+        decoders = self._written_domain.decoders(like)
+        return [decode(column) for decode, column in zip(decoders, codes, strict=True)]
+
+    def _with_missing(
+        self, name: Any, codes: NDArray[Any], drawn: NDArray[np.bool_]
+    ) -> NDArray[Any]:
+        values = self._written_domain[name].values
+        dtype = np.min_scalar_type(len(values))
+        return np.where(drawn, codes, values.index(None)).astype(dtype)
+
+    def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+        codes = [column[rows] for column in self.domain.encode(columns)]
+        for name in _undeclared(self.domain, codes):
+            raise ValueError(
+                f"column {name!r} holds a value, or a NaN or inf, outside the declared "
+                "categories. These are not reports of this encoder."
+            )
+        return self._joined(codes)
+
+    def distinct_sums(
+        self, reports: NDArray[Any], counts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        sums = np.zeros(self.shape, np.int64)
+        np.add.at(sums, reports.astype(np.intp), counts)
+        return sums
+
+
+def _undeclared(domain: Domain, codes: Codes) -> list[Any]:
+    """List the columns with codes of values that are not declared."""
+    triples = zip(domain.columns, domain.sizes, codes, strict=True)
+    return [name for name, size, column in triples if column.max(initial=0) == size]
+
+
+def _no_randomness(*purpose: Any) -> Any:
+    raise AssertionError("nothing is drawn here")
