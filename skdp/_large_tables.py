@@ -12,5 +12,4 @@ openers: list[Callable[[Any], Any]] = []
 
 def register_large_tables(opener: Callable[[Any], Any]) -> None:
     """Register a function that opens large tables."""
-    if opener not in openers:
-        openers.append(opener)
+    openers.append(opener)

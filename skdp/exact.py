@@ -14,15 +14,15 @@ _PRECISION = 320
 """Fractional bits: the bounds of e^700 agree in their first 290 bits."""
 
 
-@lru_cache(
-    maxsize=128
-)  # every fit of an estimator asks for those of the same public epsilon
+@lru_cache(maxsize=128)
 def exp_bounds(
     exponent: Fraction | float, *, precision: int = _PRECISION
 ) -> tuple[Fraction, Fraction]:
     """Return a lower and an upper bound of ``e**exponent`` as fractions."""
-    # The exponent is halved until it is below 1/2, the Taylor series is summed in fixed point, and the result is
-    # squared back. Each step rounds outwards; no floating point is involved.
+    # The exponent is halved until it is below 1/2, the Taylor series is summed in fixed
+    # point, and the result is squared back. Each step rounds outwards; no floating
+    # point is involved. The cache is for every fit of an estimator, which asks for the
+    # bounds of the same public epsilon.
     lower, upper = _fixed_point_exp(Fraction(exponent), precision)
     return Fraction(lower, 1 << precision), Fraction(upper, 1 << precision)
 
@@ -33,7 +33,8 @@ def exp_minus_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
         return 1 << bits, 1 << bits
     if exponent > bits:
         return 0, 1  # e**-bits < 2**-bits
-    # The squarings increase the relative error, of some dozen units, by less than 4 bits.
+    # The squarings increase the relative error, of some dozen units, by less than 4
+    # bits.
     precision = bits + 16 + bits.bit_length()
     lower, upper = _fixed_point_exp(exponent, precision)
     one = 1 << bits + precision
@@ -56,7 +57,8 @@ def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
         lower += low_term
         upper += high_term
         index += 1
-    # Each later term is below 2**-index of the last one, which is 1 unit, so their sum is below 1 unit.
+    # Each later term is below 2**-index of the last one, which is 1 unit, so their sum
+    # is below 1 unit.
     upper += 1
     for _ in range(halvings):
         lower = lower * lower >> precision
@@ -70,9 +72,8 @@ def log_upper(ratio: Fraction) -> float:
         raise ValueError("ratio must be at least 1")
     excess = ratio - 1
     if excess < Fraction(1, 2**200):
-        return round_up(
-            excess
-        )  # log(1 + x) <= x, and exp_bounds cannot distinguish such a ratio from 1
+        # log(1 + x) <= x, and `exp_bounds` cannot distinguish such a ratio from 1.
+        return round_up(excess)
     if ratio < 2:
         guess = math.log1p(float(excess))
     elif ratio < 2**1000:

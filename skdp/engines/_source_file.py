@@ -18,11 +18,8 @@ _LIMIT, _MOST_SECONDS = "retry_limit_seconds", 20
 _LONGEST_REASON = 200
 
 
-def open_filesystem(place: str | os.PathLike[str]) -> tuple[Any, str]:
-    """Open the file system of a path of this machine or of a URL; also return the path on it."""
-    text = os.fspath(place)
-    if "://" not in text:
-        return fs.LocalFileSystem(), str(Path(text).absolute())
+def open_filesystem(text: str) -> tuple[Any, str]:
+    """Open the file system of a URL; also return the path on it."""
     scheme = text.partition("://")[0]
     try:
         return fs.FileSystem.from_uri(_with_limit(text))

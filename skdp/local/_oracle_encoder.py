@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from math import prod
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
@@ -25,7 +24,6 @@ from skdp.base import (
 )
 from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._count_estimator import CountEstimator
 from skdp.local.memo import Memo, MemoisedReports
@@ -35,11 +33,13 @@ from skdp.local.protocol import (
     Sampling,
     ValueField,
     attributes_of,
+    check_limits,
     drawn_pair,
-    named_characters,
+    guarantee_of_all,
+    guarantee_of_one,
 )
 from skdp.oracles import FrequencyOracle, two_rounds
-from skdp.privacy import PrivacyGuarantee, PureLoss, Shuffled, check_epsilon
+from skdp.privacy import PrivacyGuarantee, Shuffled, check_epsilon
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import ReportStrategy, TableLike
 
@@ -57,7 +57,8 @@ Output: TypeAlias = Literal["bits", "unbiased"]
 STRATEGIES, OUTPUTS = get_args(ReportStrategy), get_args(Output)
 
 _CHANGING = (
-    "memoize=True draws the permanent reports of all records again, at their full cost, when the categories change, as "
+    "memoize=True draws the permanent reports of all records again, at their full "
+    "cost, when the categories change, as "
     "those of the data do"
 )
 
@@ -135,7 +136,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             return check_epsilon(self.epsilon)
         if self.instantaneous_epsilon is not None:
             raise ValueError(
-                "instantaneous_epsilon needs a number as epsilon, got epsilon=Shuffled(...)"
+                "instantaneous_epsilon needs a number as epsilon, got "
+                "epsilon=Shuffled(...)"
             )
         return check_epsilon(self.epsilon.epsilon)
 
@@ -147,31 +149,27 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         for name, size in zip(domain.columns, domain.sizes, strict=True):
             if size < 2:
                 raise ValueError(
-                    f"column {name!r} has one category, so there is nothing to hide or to learn (more than one sample "
-                    "is needed to read categories from the data); drop the column or declare its other categories"
+                    f"column {name!r} has one category, so there is nothing to hide "
+                    "or to learn (more than one sample "
+                    "is needed to read categories from the data); drop the column or "
+                    "declare its other categories"
                 )
-        unknown = self._unknown_codes(domain)
+        unknown = unknown_codes(self.handle_unknown, domain)
         attributes = attributes_of(domain, self.strategy)
         sizes = [domain.select(columns).size for columns in attributes]
         if max(sizes) >= self._most_cells:
             raise ValueError(
-                f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns"
+                f"{max(sizes):,} joint cells are too many; use strategy='split', or "
+                "fewer columns"
             )
         if epsilon is not None:
             epsilon = self._local_epsilon(
                 lambda local, released: self._pairs(local, released, attributes, sizes)
             )
         oracles, again = self._make_oracles(epsilon, attributes, sizes)
-        if (width := sum(oracle.width for oracle in oracles)) > self._most_columns:
-            raise ValueError(f"reports of {width:,} columns are too many")
-        if (
-            length := _characters(
-                oracles, [domain.select(columns) for columns in attributes]
-            )
-        ) > self._most_characters:
-            raise ValueError(f"names of {length:,} characters are too long")
         secret_key = self.secret_key if self.memoize else None
         fields = self._fields(domain, attributes, oracles, again, unknown)
+        check_limits(fields, self)
         memo, owner = None, type(self).__name__
         if secret_key is not None:
             memo = Memo(secret_key, owner, fields)
@@ -261,7 +259,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         whole = guarantee.epsilon if self.epsilon is None else self.epsilon
         if check_epsilon(self.instantaneous_epsilon) >= whole:
             raise ValueError(
-                f"instantaneous_epsilon must be smaller than epsilon, got {self.instantaneous_epsilon} and {whole}"
+                "instantaneous_epsilon must be smaller than epsilon, got "
+                f"{self.instantaneous_epsilon} and {whole}"
             )
 
     def _promise(
@@ -271,12 +270,6 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         permanent: Sequence[CategoryField],
     ) -> PrivacyGuarantee:
         """State what a report of these oracles promises, or all permanent reports of fields for an unchanged value."""
-        ratios = [oracle.worst_ratio for oracle in oracles]
-        worst = (
-            max(ratios)
-            if self.strategy == "sample"
-            else prod(ratios, start=Fraction(1))
-        )
         mechanism, secure = self._mechanism, self.random_state is None
         if permanent:
             most = max(field.n_states for field in permanent)
@@ -284,44 +277,14 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             unit = "the columns together" if self.strategy == "joint" else "a column"
             mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {most} of them"
             secure = True  # the random bits come from the key
-        losses = [
-            PureLoss(log_upper(ratio), round_up(_share(one, ratio)))
-            for ratio, one in zip(ratios, oracles, strict=True)
-        ]
-        if self.strategy == "sample" and oracles:
-            # Each call reports a uniform column, which is shown: the mean of all. Permanent reports are of one column.
-            shares = [_share(one, worst) for one in oracles]
-            share = max(shares) if permanent else sum(shares, Fraction(0)) / len(shares)
-            losses = [PureLoss(log_upper(worst), round_up(share))]
-        return PrivacyGuarantee(
-            log_upper(worst),
-            scope=domain.columns,
-            mechanism=mechanism,
-            secure=secure,
-            losses=tuple(losses),
-        )
-
-    def _unknown_codes(self, domain: Domain) -> str | dict[Any, int]:
-        """Return "error", "uniform", or for each column the code that stands in for an undeclared value."""
-        if isinstance(self.handle_unknown, str) and self.handle_unknown in (
-            "error",
-            "uniform",
-        ):
-            return self.handle_unknown
-        if not np.isscalar(self.handle_unknown) and not is_missing(self.handle_unknown):
-            raise TypeError(
-                f"handle_unknown must be a single value, got {type(self.handle_unknown).__name__}"
-            )
-        value = np.empty(1, object)
-        value[0] = self.handle_unknown
-        codes = {name: int(domain[name].encode(value)[0]) for name in domain.columns}
-        for name, code in codes.items():
-            if code == len(domain[name]):
-                raise ValueError(
-                    "handle_unknown must be 'error', 'uniform' or a value that every column declares; column "
-                    f"{name!r} does not declare {self.handle_unknown!r}"
-                )
-        return codes
+        statement: dict[str, Any] = {
+            "scope": domain.columns,
+            "mechanism": mechanism,
+            "secure": secure,
+        }
+        if self.strategy == "sample":
+            return guarantee_of_one(oracles, is_permanent=bool(permanent), **statement)
+        return guarantee_of_all(oracles, **statement)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         assert protocol.domain is not None
@@ -331,14 +294,17 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             for name in self.domain_.columns
         ]
         fields = cast(tuple[CategoryField, ...], protocol.fields)
-        self.__dict__.pop("permanent_oracles_", None)
-        self.__dict__.pop("instantaneous_guarantee_", None)
+        # What an earlier fit has set is replaced in its place, so that nothing tells of it.
         if protocol.memo is not None:
             self.permanent_oracles_ = tuple(field.first_round for field in fields)
+        else:
+            self.__dict__.pop("permanent_oracles_", None)
         if any(field.permanent for field in fields):
             self.instantaneous_guarantee_ = self._promise(
                 protocol.oracles, protocol.domain, ()
             )
+        else:
+            self.__dict__.pop("instantaneous_guarantee_", None)
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         """Show `categories_` in scikit-learn's HTML as in `domain_`: without values that were read from the data."""
@@ -407,7 +373,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         if isinstance(self.categories, Domain):
             return self.categories
         raise ValueError(
-            "the columns of a CSV file are declared by name: categories must be a mapping or a Domain"
+            "the columns of a CSV file are declared by name: categories must be a "
+            "mapping or a Domain"
         )
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
@@ -425,7 +392,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             )
         if not isinstance(given, str):
             raise ValueError(
-                "which columns a list of categories is for is not known from a large table: declare them by name, as a "
+                "which columns a list of categories is for is not known from a large "
+                "table: declare them by name, as a "
                 "mapping or Domain, or fit the transformer before"
             )
         declared, observed = domains_of_dtypes(sample)
@@ -434,8 +402,10 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         undeclared = [name for name in names if not declared.get(name)]
         if undeclared:
             raise ValueError(
-                f"the values of the columns {undeclared} are not declared, and are not read from a large table, as "
-                "which of them occur is private; declare them with categories=, or by an Enum"
+                f"the values of the columns {undeclared} are not declared, and are "
+                "not read from a large table, as "
+                "which of them occur is private; declare them with categories=, or by "
+                "an Enum"
             )
         if read := [name for name in names if name in observed]:
             warn_of_observed(read, "categories")
@@ -448,22 +418,26 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         )
 
 
-def _share(oracle: FrequencyOracle, ratio: Fraction) -> Fraction:
-    """Return the share of `PureLoss`, of a bound of the total variation of reports and of their ratio."""
-    return (
-        Fraction(1)
-        if ratio == 1
-        else min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
-    )
-
-
-def _characters(oracles: Sequence[FrequencyOracle], domains: Sequence[Domain]) -> int:
-    """Count the characters of the names of all bits."""
-    return sum(
-        named_characters(domain)
-        for oracle, domain in zip(oracles, domains, strict=True)
-        if oracle.has_bits
-    )
+def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
+    """Return "error", "uniform", or for each column the code that stands in for an undeclared value."""
+    if isinstance(handle_unknown, str) and handle_unknown in ("error", "uniform"):
+        return handle_unknown
+    if not np.isscalar(handle_unknown) and not is_missing(handle_unknown):
+        raise TypeError(
+            "handle_unknown must be a single value, got "
+            f"{type(handle_unknown).__name__}"
+        )
+    value = np.empty(1, object)
+    value[0] = handle_unknown
+    codes = {name: int(domain[name].encode(value)[0]) for name in domain.columns}
+    for name, code in codes.items():
+        if code == len(domain[name]):
+            raise ValueError(
+                "handle_unknown must be 'error', 'uniform' or a value that every "
+                "column declares; column "
+                f"{name!r} does not declare {handle_unknown!r}"
+            )
+    return codes
 
 
 def attribute_epsilons(
@@ -477,7 +451,8 @@ def attribute_epsilons(
     uniform = isinstance(shares, str) and shares == "uniform"
     if strategy != "split" and not uniform:
         raise ValueError(
-            f"shares divide epsilon under strategy='split'; with {strategy!r} leave them 'uniform'"
+            f"shares divide epsilon under strategy='split'; with {strategy!r} leave "
+            "them 'uniform'"
         )
     weights = _weights([columns[0] for columns in attributes], sizes, shares)
     if epsilon is None and not uniform:
@@ -497,7 +472,8 @@ def _weights(names: list[Any], sizes: Sequence[int], shares: Any) -> list[Fracti
         return [Fraction(size) for size in sizes]
     if not isinstance(shares, Mapping):
         raise ValueError(
-            f"shares must be 'uniform', 'proportional' or a mapping of column to number, got {shares!r}"
+            "shares must be 'uniform', 'proportional' or a mapping of column to "
+            f"number, got {shares!r}"
         )
     if set(shares) != set(names):
         raise ValueError(f"shares must name the columns {names}, got {list(shares)}")
@@ -519,6 +495,7 @@ def input_names(
         raise ValueError("input_features is not equal to feature_names_in_")
     if len(given) != estimator.n_features_in_:
         raise ValueError(
-            f"input_features should have length equal to {estimator.n_features_in_}, got {len(given)}"
+            f"input_features should have length equal to {estimator.n_features_in_}, "
+            f"got {len(given)}"
         )
     return given

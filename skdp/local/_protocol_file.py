@@ -164,11 +164,13 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
         forget_names(transformer)
     if not same:
         raise ValueError(
-            f"this version of skdp makes another protocol of the parameters of {name}: reports would be misread"
+            "this version of skdp makes another protocol of the parameters of "
+            f"{name}: reports would be misread"
         )
     if not _promises(content, transformer.protocol_):
         raise ValueError(
-            f"the protocol states another guarantee, or another client, than follow from the parameters of {name}"
+            "the protocol states another guarantee, or another client, than follow "
+            f"from the parameters of {name}"
         )
     if content.get("seeded") is True:
         transformer = as_seeded_again(transformer)
@@ -188,7 +190,8 @@ def parse_protocol(text: str) -> dict[str, Any]:
         not isinstance(content.get(key), kind) for key, kind in keys.items()
     ):
         raise ValueError(
-            f"the text is no protocol of a local transformer (format {FORMAT!r}, version {_VERSION})"
+            f"the text is no protocol of a local transformer (format {FORMAT!r}, "
+            f"version {_VERSION})"
         )
     return content
 
@@ -423,6 +426,8 @@ def _no_client(protocol: ReportProtocol) -> str | None:
     domain = protocol.domain
     if protocol.strategy is None or domain is None:
         return "it makes reports of declared values, by frequency oracles"
+    if len({field.reports_values for field in protocol.fields}) > 1:
+        return "it makes reports of declared values, either all as values or none"
     output = protocol.fields[0].output
     if output != "bits":
         return f"it reports bits, not output={output!r}"

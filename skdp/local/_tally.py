@@ -54,8 +54,8 @@ class ReportTally:
 
     Notes
     -----
-    **Privacy.** A tally is computed from privatised reports only: post-processing, at no
-    further cost.
+    **Privacy.** A tally is computed from privatised reports only: post-processing, at
+    no further cost.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class ReportTally:
             )
         # Each has at most `_MOST_REPORTS` of them, so that nothing overflows here.
         pairs = zip(self.sums(), other.sums(), strict=True)
-        total = self.with_sums([own + theirs for own, theirs in pairs])
+        total = self.with_sums([sums + other_sums for sums, other_sums in pairs])
         if total.n_reports > _MOST_REPORTS:
             raise ValueError(
                 f"a tally has at most 2**56 reports, got {total.n_reports:,}"
@@ -268,7 +268,7 @@ class ReportTally:
             if not fit or len(arrays) != len(fields):
                 raise ValueError(_MISFIT)
             triples = zip(fields, arrays, sizes, strict=True)
-            read = tuple(_read_counts(*triple) for triple in triples)
+            counts_of_fields = tuple(_read_counts(*triple) for triple in triples)
         except (LookupError, TypeError, AttributeError):
             raise ValueError("the tally is incomplete") from None
         except ValueError as error:
@@ -276,7 +276,9 @@ class ReportTally:
             if str(error) == _MISFIT or type(error) is not ValueError:
                 raise ValueError(_MISFIT) from None
             raise ValueError("the sums of the tally do not fit its protocol") from None
-        return cls({**protocol, "fields": fields}, read, tuple(sizes), n_reports)
+        return cls(
+            {**protocol, "fields": fields}, counts_of_fields, tuple(sizes), n_reports
+        )
 
 
 def check_tally(tally: Any, protocol: Mapping[str, Any]) -> None:

@@ -679,8 +679,9 @@ def warn_of_reports(
             warnings.warn(
                 f"{', '.join(names)}: {note} says that these are reports, and they are "
                 "randomised a second time. What is estimated from the result are "
-                "counts of the first reports, noise included, and not of the true values, "
-                "which the intervals do not cover. Estimate from the first reports, or "
+                "counts of the first reports, noise included, and not of the true "
+                "values, which the intervals do not cover. Estimate from the first "
+                "reports, or "
                 "privatise the true table; if these are true values with an old note, "
                 f"{removal}",
                 UserWarning,

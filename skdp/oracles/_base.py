@@ -1,30 +1,486 @@
-"""Frequency oracles: their reports, the form, size and channel of a report, and what it supports."""
+"""The protocol of an oracle: reports and what they support, tallies, estimates and their errors."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdp.exact import exp_bounds, log_upper
 from skdp.oracles._likelihood import likeliest_frequencies
-from skdp.oracles._support import MAX_REPORT_BYTES, SupportCounts, pure_error
-from skdp.privacy import ReportPair
-from skdp.randomness import ByteSource, DigestSource
+from skdp.oracles._sums import check_bits as check_bits
+from skdp.oracles._sums import column_sums as column_sums
+from skdp.oracles._sums import count_bytes as count_bytes
+from skdp.oracles._sums import lower_tail, upper_tail
+from skdp.privacy import ReportPair, check_epsilon
+from skdp.randomness import ONE, ByteSource, DigestSource
+
+MAX_REPORT_BYTES = 1 << 31
+"""The size of the largest array of reports that an oracle makes; larger calls are refused."""
+
+MOST_EPSILON = Fraction(1000)
+"""Larger requests are treated as this one: 2**-64 achieves at most 100."""
 
 _MOST_ENTRIES = 1 << 16
+"""Of a channel that is computed for the best guess."""
+
+_CHUNK = 1 << 22
+"""Supports computed at a time: they stay in the cache."""
+
+
+class SupportCounts(ABC):
+    """Counts of what reports support: what is true with probability p, anything else with q."""
+
+    k: int
+    p: Fraction
+    q: Fraction
+    has_bits: ClassVar[bool] = False
+    is_signed: ClassVar[bool] = False
+    field_names: ClassVar[tuple[str, ...]] = ("",)
+    shows_hash: ClassVar[bool] = False
+    _advice: ClassVar[str] = ""
+    """What else helps if reports are too large."""
+
+    @property
+    @abstractmethod
+    def worst_ratio(self) -> Fraction: ...  # numpydoc ignore=GL08
+
+    @abstractmethod
+    def channel(self) -> list[list[Fraction]]: ...  # numpydoc ignore=GL08
+
+    def channels(self) -> Iterator[list[list[Fraction]]]:
+        """Yield the exact channel, for some of the public hash functions if the protocol has any.
+
+        Yields
+        ------
+        list of list of Fraction
+            The channel, as returned by `channel`.
+        """
+        yield self.channel()
+
+    @property
+    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+        """A bound of the largest total variation distance of the reports of two inputs."""
+        return (self.worst_ratio - 1) / (self.worst_ratio + 1)
+
+    @cached_property
+    def epsilon(self) -> float:  # numpydoc ignore=RT01
+        """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
+        return log_upper(self.worst_ratio)
+
+    @abstractmethod
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which values each report supports.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            Reports, as returned by `report`.
+
+        Returns
+        -------
+        ndarray of shape (n, k), dtype bool
+            True where the report supports the value.
+        """
+
+    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Count how many reports support each value; less those that do not, if `is_signed`.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            Reports, as returned by `report`.
+
+        Returns
+        -------
+        ndarray of shape (k,), dtype int64
+            Sums over the reports; the sums of two sets of reports can be added.
+        """
+        support = np.zeros(self.k, np.int64)
+        for chunk in self.chunks(reports):
+            support += column_sums(self.supports(chunk))
+        return support
+
+    def part_counts(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Count the parts of reports, to recognise these whatever their order: in less time than `tally`.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            Reports, as returned by `report`.
+
+        Returns
+        -------
+        ndarray of int64
+            Of bits the ones and then the zeros of each; of whole numbers how often each
+            occurs, modulo 256.
+        """
+        if self.has_bits:
+            ones = column_sums(np.ascontiguousarray(reports, np.uint8).view(np.bool_))
+            return np.concatenate([ones, len(reports) - ones])
+        if reports.ndim == 1:
+            return count_bytes(reports, self.n_part_counts)
+        return np.concatenate([count_bytes(field) for field in reports.T])
+
+    @property
+    def n_part_counts(self) -> int:  # numpydoc ignore=RT01
+        """The number of counts that `part_counts` returns."""
+        if self.has_bits:
+            return 2 * self.width
+        return min(256, self.n_reports) if self.width == 1 else 256 * self.width
+
+    def chunks(self, reports: NDArray[Any]) -> list[NDArray[Any]]:
+        """Split reports into parts whose supports approximately fit in the cache.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            Reports, as returned by `report`.
+
+        Returns
+        -------
+        list of ndarray
+            Views of consecutive reports.
+        """
+        step = max(1, _CHUNK // self.k)
+        return [reports[start : start + step] for start in range(0, len(reports), step)]
+
+    def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
+        """Compute unbiased estimates of how many inputs are, or hold, each value.
+
+        Parameters
+        ----------
+        support : array-like of shape (k,)
+            The tally, as returned by `tally`.
+        n : int
+            The number of reports.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            ``(support - n q) / (p - q)``, which may be negative; nan if p = q.
+        """
+        sums = np.asarray(support, float)
+        if self.p == self.q:
+            return np.full(sums.shape, np.nan)
+        # A single rounding: n q is subtracted before the division.
+        return (sums - float(n * self.q)) / float(self.p - self.q)
+
+    def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
+        """Return the variance of the estimated counts for given true counts.
+
+        Parameters
+        ----------
+        counts : array-like of shape (k,)
+            True counts, or estimates of them; they are clipped to ``[0, n]``.
+        n : int
+            The number of reports.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q.
+        """
+        return support_variance(self.p, self.q, counts, n)
+
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        """Bound how probable sums as extreme as these are, whatever the true values of the n records.
+
+        Parameters
+        ----------
+        support : ndarray of shape (k,), dtype int64
+            The tally, as returned by `tally`.
+        n : int
+            The number of reports, independent of each other; at least 1.
+
+        Returns
+        -------
+        list of (float, float)
+            For each sum that is examined the logarithm of a bound of its probability,
+            and that of the number of sums that it was chosen from as the most extreme
+            one. Which sums are examined does not depend on the reports.
+        """
+        # A report supports any value with a probability between q and p.
+        if self.p < self.q or self.is_signed:
+            return []
+        choices = math.log(self.k)
+        low = lower_tail(float(support.min()), n, float(self.q))
+        high = upper_tail(float(support.max()), n, float(self.p))
+        return [(low, choices), (high, choices)]
+
+    @property
+    def report_bytes(self) -> int:  # numpydoc ignore=RT01
+        """The size of one report in bytes, without compression: a bit per value, or a whole number."""
+        n_bits = self.k if self.has_bits else (self.n_reports - 1).bit_length()
+        return -(-n_bits // 8)
+
+    @property
+    def width(self) -> int:  # numpydoc ignore=RT01
+        """The number of columns of a report; 1 for reports of shape (n,)."""
+        return self.k if self.has_bits else len(self.field_names)
+
+    @property
+    def n_reports(self) -> int:  # numpydoc ignore=RT01
+        """The number of distinct reports, the columns of `channel`."""
+        return 1 << self.k if self.has_bits else self.k
+
+    def fields(self, labels: Sequence[str]) -> list[str]:
+        """Name the columns of a report.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            The labels of the k values.
+
+        Returns
+        -------
+        list of str
+            A suffix for each of the `width` columns: the labels for bits, otherwise
+            `field_names`.
+        """
+        return list(labels if self.has_bits else self.field_names)
+
+    def read(self, block: NDArray[Any]) -> NDArray[Any]:
+        """Check columns of whole numbers and return them as reports.
+
+        Parameters
+        ----------
+        block : ndarray of shape (n, width), of integers or booleans
+            The columns of the reports.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, width)
+            Reports, as `tally` takes them.
+
+        Raises
+        ------
+        ValueError
+            If the shape is wrong, or a number is not one that `report` can return.
+        """
+        block = np.asarray(block)
+        width = self.width
+        if block.ndim != 2 or block.shape[1] != width or block.dtype.kind not in "iub":
+            raise ValueError(
+                f"reports must be whole numbers of shape (n, {width}), "
+                f"got {block.dtype} {block.shape}"
+            )
+        if block.dtype.kind == "b":
+            block = block.view(np.uint8)
+        return self._read(block if width > 1 else block[:, 0])
+
+    def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
+        if self.has_bits:
+            return check_bits(columns, self.k).view(np.uint8)
+        if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.n_reports:
+            raise ValueError(
+                "the reports hold numbers that are not ones of this encoder"
+            )
+        return columns.astype(np.min_scalar_type(self.n_reports))
+
+    def _check_codes(self, codes: NDArray[Any]) -> None:
+        is_valid = codes.ndim == 1 and codes.dtype.kind in "iu"
+        if not is_valid or np.iinfo(codes.dtype).max < self.k - 1:
+            raise ValueError(
+                f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}"
+            )
+        if codes.size and (codes.max() >= self.k or codes.min() < 0):
+            raise ValueError(f"codes must be between 0 and {self.k - 1}")
+
+    def _check_size(self, n: int, itemsize: int = 1) -> None:
+        check_bytes(n, self.width, itemsize, self._advice if self.width > 2 else "")
+
+
+def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None:
+    """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
+    size = n * width * itemsize
+    if size > MAX_REPORT_BYTES:
+        raise ValueError(
+            f"{n:,} reports of {width:,} cells would need {size:,} bytes "
+            f"(the limit is {MAX_REPORT_BYTES:,}); report in batches{advice}"
+        )
+
+
+def check_size(
+    k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str = "k"
+) -> int:
+    """Check a number of values.
+
+    Parameters
+    ----------
+    k : int
+        The number.
+    least, most : int
+        Its range.
+    name : str, default="k"
+        The name of the parameter in errors.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not an integer, or out of range.
+
+    Examples
+    --------
+    >>> from skdp.oracles import check_size
+    >>> check_size(3)
+    3
+    >>> check_size(1)
+    Traceback (most recent call last):
+    ...
+    ValueError: k must be between 2 and 4294967295, got 1
+    """
+    if isinstance(k, bool) or not isinstance(k, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {type(k).__name__}")
+    if not least <= k <= most:
+        raise ValueError(f"{name} must be between {least} and {most}, got {k}")
+    return int(k)
+
+
+@lru_cache(maxsize=512, typed=True)
+def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
+    """Return the threshold of a coin that shows a lie as rarely as epsilon allows.
+
+    With the probability l of a lie, a protocol reports uniformly from all of its
+    reports, otherwise uniformly from those that support the true value, a share 1 / w
+    of all. One of these is ``1 + w (1 - l) / l`` times likelier than any other report,
+    which is at most e^epsilon for ``l >= w / (e^epsilon - 1 + w)``.
+
+    Parameters
+    ----------
+    epsilon : float or Fraction
+        The requested privacy loss, finite and > 0.
+    weight : int or Fraction
+        The number w, at least 1: the number of reports, over the number of those that
+        support a value.
+
+    Returns
+    -------
+    int
+        For `skdp.randomness.bernoulli`: the probability of a lie times 2**64, from 1 to
+        2**64. It is rounded up, from a proven lower bound of e^epsilon.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is not a number, or out of range.
+
+    Notes
+    -----
+    **Privacy.** A protocol that lies at least as often as the threshold says has at
+    most the requested epsilon, in the local model; compute
+    `FrequencyOracle.worst_ratio` from the threshold, not from epsilon.
+
+    Examples
+    --------
+    Randomised response among 4 values, where a lie is any of the 4:
+
+    >>> from fractions import Fraction
+    >>> threshold = lie_threshold(1.0, 4)
+    >>> lie = Fraction(threshold, 2**64)
+    >>> p, q = 1 - lie + lie / 4, lie / 4
+    >>> round(float(lie), 4), round(float(p / q), 4)
+    (0.6995, 2.7183)
+
+    A bit that is flipped, as in unary encoding, is randomised response among 2 values:
+
+    >>> round(float(Fraction(lie_threshold(1.0, 2), 2) / 2**64), 4)
+    0.2689
+    """
+    power = exp_bounds(capped_epsilon(epsilon))[0]
+    return min(ONE, math.ceil(ONE * weight / (power - 1 + weight)))
+
+
+def capped_epsilon(epsilon: Any) -> Fraction:
+    """Check a privacy loss, and cap it at `MOST_EPSILON`."""
+    if isinstance(epsilon, int | Fraction) and epsilon > MOST_EPSILON:
+        return MOST_EPSILON  # may exceed the largest float
+    return min(check_epsilon(epsilon), MOST_EPSILON)
+
+
+def check_share(value: Any, name: str) -> Fraction:
+    """Check a probability."""
+    if isinstance(value, bool) or not isinstance(
+        value, float | int | Fraction | np.number
+    ):
+        raise TypeError(
+            f"{name} must be a number between 0 and 1, got {type(value).__name__}"
+        )
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {value}")
+    return value if isinstance(value, Fraction) else Fraction(float(value))
+
+
+def support_variance(
+    p: Fraction, q: Fraction, counts: ArrayLike, n: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the variance of the estimates of true counts."""
+    n = np.asarray(n, float)
+    gain = p - q
+    clipped = np.clip(np.asarray(counts, float), 0, n)
+    if gain == 0:
+        return np.full(clipped.shape, np.inf)
+    true_variance = float(p * (1 - p) / gain**2)
+    false_variance = float(q * (1 - q) / gain**2)
+    return clipped * true_variance + (n - clipped) * false_variance
+
+
+def hashed_support(inner: SupportCounts, family: Any) -> tuple[Fraction, Fraction]:
+    """Return p and q of an oracle on buckets for the values that a family of functions hashes into these."""
+    return inner.p, family.collision * inner.p + (1 - family.collision) * inner.q
+
+
+def pure_error(k: int, p: Fraction, q: Fraction) -> float:
+    """Return the mean over the values of n times the variance of a frequency."""
+    if p <= q:
+        return math.inf
+    return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
+
+
+def channel_of_bits(
+    rows: Iterable[Iterable[int]], k: int, heads: tuple[Fraction, Fraction]
+) -> list[list[Fraction]]:
+    """Return the probability of each vector of k bits, given bits and the probabilities of a 1 for a 0 and for a 1."""
+    if k > 16:
+        raise ValueError(
+            f"the channel has 2**{k} reports; it is available up to 16 bits"
+        )
+    table = []
+    for bits in rows:
+        # One bit at a time, the last one lowest: each doubles the number of vectors.
+        row = [Fraction(1)]
+        for bit in bits:
+            share = heads[bit]
+            pairs = [(mass * (1 - share), mass * share) for mass in row]
+            row = list(chain.from_iterable(pairs))
+        table.append(row)
+    return table
 
 
 class FrequencyOracle(SupportCounts):
     """A local protocol for one attribute with k values, on integer codes ``0, ..., k - 1``.
 
-    A subclass defines how a code becomes a report and which values a report supports. All estimates follow from two
-    probabilities (Wang et al. 2017, definition 1): a report supports the true value with probability p, and any other
-    value with probability q.
+    >>> from skdp.oracles import FrequencyOracle, RandomizedResponse
+    >>> oracle = RandomizedResponse(4, 1.0)
+    >>> isinstance(oracle, FrequencyOracle), round(float(oracle.p / oracle.q), 3)
+    (True, 2.718)
+
+    A subclass defines how a code becomes a report and which values a report supports.
+    All estimates follow from two probabilities (Wang et al. 2017, definition 1): a
+    report supports the true value with probability p, and any other value with
+    probability q.
 
     Attributes
     ----------
@@ -33,31 +489,28 @@ class FrequencyOracle(SupportCounts):
     p, q : Fraction
         The support probabilities, exact.
     has_bits : bool
-        Whether a report is one bit per value; otherwise it is one whole number per name of `field_names`.
+        Whether a report is one bit per value; otherwise it is one whole number per name
+        of `field_names`.
     field_names : tuple of str
-        The names of the parts of a report without bits; an empty name if there is one part only.
+        The names of the parts of a report without bits; an empty name if there is one
+        part only.
     is_encodable : bool
         Whether there is a report without noise, which `encode` returns.
     state : {"value", "bucket"}
         What the permanent report of a record depends on.
     shows_hash : bool
-        Whether a report contains a public hash function; given this, it is one of the columns of `channel`.
+        Whether a report contains a public hash function; given this, it is one of the
+        columns of `channel`.
     is_signed : bool
-        Whether `tally` subtracts the reports that do not support a value, instead of not counting them.
+        Whether `tally` subtracts the reports that do not support a value, instead of
+        not counting them.
     has_second_round : bool
         Whether a second round of noise can be added.
 
     References
     ----------
-    T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols for frequency estimation. USENIX
-    Security.
-
-    Examples
-    --------
-    >>> from skdp.oracles import FrequencyOracle, RandomizedResponse
-    >>> oracle = RandomizedResponse(4, 1.0)
-    >>> isinstance(oracle, FrequencyOracle), round(float(oracle.p / oracle.q), 3)
-    (True, 2.718)
+    T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols
+    for frequency estimation. USENIX Security.
     """
 
     is_encodable: ClassVar[bool] = False
@@ -96,8 +549,9 @@ class FrequencyOracle(SupportCounts):
         Returns
         -------
         list of list of Fraction
-            One row per true value, one column per report; vectors of bits in the order of binary numbers, the first
-            value first, sets in that of `itertools.combinations`.
+            One row per true value, one column per report; vectors of bits in the order
+            of binary numbers, the first value first, sets in that of
+            `itertools.combinations`.
 
         Raises
         ------
@@ -113,12 +567,15 @@ class FrequencyOracle(SupportCounts):
     def shuffle_pair(self) -> ReportPair:
         """Return the reports of the two values that shuffling protects least, in classes, for `shuffled_guarantee`.
 
-        By default those of the worst randomiser with this `worst_ratio`. An oracle that knows more returns a blanket
-        m(y) and the classes of a pair that stands for all pairs. It does if ``V = (P(y | x0) - t P(y | x1)) / m(y)``,
-        y drawn with mass m(y), is more spread (in the convex order) than that of any other pair, for each t >= 1. So
-        it is if the ratios P(y | x) / m(y) have the same law for every x, and no pair has fewer reports, by mass, that
-        distinguish its values: since ``(a - t a) + (b - t b) = (a - t b) + (b - t a)``, a pair of reports of equal mass
-        with the ratios (a, a) and (b, b) is less spread than one with (a, b) and (b, a).
+        By default those of the worst randomiser with this `worst_ratio`. An oracle that
+        knows more returns a blanket m(y) and the classes of a pair that stands for all
+        pairs. It does if ``V = (P(y | x0) - t P(y | x1)) / m(y)``, y drawn with mass
+        m(y), is more spread (in the convex order) than that of any other pair, for each
+        t >= 1. So it is if the ratios P(y | x) / m(y) have the same law for every x,
+        and no pair has fewer reports, by mass, that distinguish its values: since ``(a
+        - t a) + (b - t b) = (a - t b) + (b - t a)``, a pair of reports of equal mass
+        with the ratios (a, a) and (b, b) is less spread than one with (a, b) and (b,
+        a).
 
         Returns
         -------
@@ -146,7 +603,8 @@ class FrequencyOracle(SupportCounts):
     def error_floor(self) -> float:  # numpydoc ignore=RT01
         """The part of the mean squared error of a frequency that does not fall with n, for the worst data.
 
-        It is 0 unless records share hash functions: then collisions of values do not average out.
+        It is 0 unless records share hash functions: then collisions of values do not
+        average out.
         """
         return 0.0
 
@@ -160,29 +618,26 @@ class FrequencyOracle(SupportCounts):
         prior : ndarray of shape (k,)
             The probability of each value.
         groups : ndarray of integers, shape (k,), optional
-            The group of each value, numbered from 0, if the group is guessed instead of the value.
+            The group of each value, numbered from 0, if the group is guessed instead of
+            the value.
 
         Returns
         -------
         float or None
-            ``sum_r max_v P(v) P(r | v)`` over all reports; None if there is no closed form, and more than 2**16 entries
-            in the channel or several channels.
+            ``sum_r max_v P(v) P(r | v)`` over all reports; None if there is no closed
+            form, and more than 2**16 entries in the channel or several channels.
         """
         exact = self._guess_accuracy(prior, groups)
-        if (
-            exact is not None
-            or self.shows_hash
-            or self.k * self.n_reports > _MOST_ENTRIES
-        ):
+        n_entries = self.k * self.n_reports
+        if exact is not None or self.shows_hash or n_entries > _MOST_ENTRIES:
             return exact
-        channel = (
-            np.array([[float(share) for share in row] for row in self.channel()])
-            * prior[:, np.newaxis]
-        )
+        channel = np.array([[float(share) for share in row] for row in self.channel()])
+        joint = channel * prior[:, np.newaxis]
         if groups is not None:
-            joint, channel = channel, np.zeros((groups.max() + 1, channel.shape[1]))
-            np.add.at(channel, groups, joint)
-        return float(channel.max(axis=0).sum())
+            by_value = joint
+            joint = np.zeros((groups.max() + 1, by_value.shape[1]))
+            np.add.at(joint, groups, by_value)
+        return float(joint.max(axis=0).sum())
 
     def _guess_accuracy(
         self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
@@ -210,8 +665,9 @@ class FrequencyOracle(SupportCounts):
         Returns
         -------
         dict
-            For `client_report`, and as JSON for clients in other languages. Numbers of 64 bits are text, since not all
-            languages read them exactly. Nothing in it is secret.
+            For `client_report`, and as JSON for clients in other languages. Numbers of
+            64 bits are text, since not all languages read them exactly. Nothing in it
+            is secret.
 
         Raises
         ------
@@ -231,9 +687,11 @@ class FrequencyOracle(SupportCounts):
         Returns
         -------
         ndarray of shape (n, k)
-            ``(support - q) / (p - q)``; the column means are the estimated frequencies; nan if p = q.
+            ``(support - q) / (p - q)``; the column means are the estimated frequencies;
+            nan if p = q.
         """
-        supports, gain = self.supports(reports), float(self.p - self.q)
+        supports = self.supports(reports)
+        gain = float(self.p - self.q)
         if gain == 0:
             return np.full(supports.shape, np.nan)
         values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
@@ -245,25 +703,27 @@ class FrequencyOracle(SupportCounts):
         Returns
         -------
         ndarray of shape (k, k)
-            Row v, column x: the mean of the square of entry v if the true value is x; infinite if p = q.
+            Row v, column x: the mean of the square of entry v if the true value is x;
+            infinite if p = q.
         """
         gain = self.p - self.q
         if gain == 0:
             return np.full((self.k, self.k), np.inf)
-        own, other = (
-            float((share * (1 - self.q) ** 2 + (1 - share) * self.q**2) / gain**2)
-            for share in (self.p, self.q)
-        )
-        return np.where(np.eye(self.k, dtype=bool), own, other)
+        moments = []
+        for share in (self.q, self.p):
+            square = share * (1 - self.q) ** 2 + (1 - share) * self.q**2
+            moments.append(float(square / gain**2))
+        return np.array(moments)[np.eye(self.k, dtype=int)]
 
     def maximum_likelihood(
         self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
         """Estimate the counts by maximum likelihood.
 
-        A report is `support_ratio` times likelier under the values that it supports than under the others, so its
-        supports determine its likelihood up to a factor ([1]_). The log-likelihood is at most 0.001 below its maximum:
-        it is concave, so its slopes bound the distance.
+        A report is `support_ratio` times likelier under the values that it supports
+        than under the others, so its supports determine its likelihood up to a factor
+        ([1]_). The log-likelihood is at most 0.001 below its maximum: it is concave, so
+        its slopes bound the distance.
 
         Parameters
         ----------
@@ -272,7 +732,8 @@ class FrequencyOracle(SupportCounts):
         n : int
             The number of reports.
         reports : ndarray of shape (n, …), optional
-            The reports themselves, as their sums determine the likelihood for `RandomizedResponse` only.
+            The reports themselves, as their sums determine the likelihood for
+            `RandomizedResponse` only.
 
         Returns
         -------
@@ -291,8 +752,8 @@ class FrequencyOracle(SupportCounts):
 
         References
         ----------
-        .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
-           algorithms. PODS.
+        .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of
+           privacy preserving data mining algorithms. PODS.
         """
         if reports is None:
             raise ValueError(
@@ -309,22 +770,21 @@ class FrequencyOracle(SupportCounts):
         self, reports: NDArray[Any]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the distinct sets of supported values, and the number of reports of each."""
-        rows = np.concatenate(
-            [
-                np.packbits(self.supports(chunk), axis=1)
-                for chunk in self.chunks(reports)
-            ]
-        )
-        keys, repeats = np.unique(
-            rows.view(np.dtype((np.void, rows.shape[1])))[:, 0], return_counts=True
-        )
-        if 8 * keys.size * self.k > MAX_REPORT_BYTES:
+        packed = [
+            np.packbits(self.supports(part), axis=1) for part in self.chunks(reports)
+        ]
+        rows = np.concatenate(packed)
+        # Whole rows as single keys: sorting by columns takes several times as long.
+        keys = rows.view(np.dtype((np.void, rows.shape[1])))[:, 0]
+        distinct, repeats = np.unique(keys, return_counts=True)
+        size = 8 * len(distinct) * self.k
+        if size > MAX_REPORT_BYTES:
             raise ValueError(
-                f"the likelihood of these reports needs {8 * keys.size * self.k:,} bytes (the limit is "
+                f"the likelihood of these reports needs {size:,} bytes (the limit is "
                 f"{MAX_REPORT_BYTES:,}); take fewer reports, or another postprocess"
             )
-        rows = keys.view(np.uint8).reshape(keys.size, -1)
-        return np.unpackbits(rows, axis=1, count=self.k).astype(float), repeats
+        bits = distinct.view(np.uint8).reshape(len(distinct), -1)
+        return np.unpackbits(bits, axis=1, count=self.k).astype(float), repeats
 
     def encode(self, codes: NDArray[np.unsignedinteger]) -> NDArray[Any]:
         """Return the reports of codes without noise. Not private.
@@ -342,18 +802,18 @@ class FrequencyOracle(SupportCounts):
         Raises
         ------
         ValueError
-            If a report cannot be without noise, because it draws a hash function or an index.
+            If a report cannot be without noise, because it draws a hash function or an
+            index.
         """
         if not self.is_encodable:
             raise ValueError(
-                f"{type(self).__name__} has no encoding without noise: its reports are random by design"
+                f"{type(self).__name__} has no encoding without noise: "
+                "its reports are random by design"
             )
         self._check_codes(codes)
-        return (
-            (codes[:, np.newaxis] == np.arange(self.k)).view(np.uint8)
-            if self.has_bits
-            else codes
-        )
+        if self.has_bits:
+            return (codes[:, np.newaxis] == np.arange(self.k)).view(np.uint8)
+        return codes
 
     def report_keyed(
         self,
@@ -370,8 +830,9 @@ class FrequencyOracle(SupportCounts):
         values : ndarray of uint8, shape (n, width)
             The value of each record, as bytes.
         digests : callable
-            ``digests(purpose)`` or ``digests(purpose, values)`` returns a keyed digest for each record (an array of
-            uint8, of shape (n, 32)), which depends on the record, the purpose (str) and its row of the values.
+            ``digests(purpose)`` or ``digests(purpose, values)`` returns a keyed digest
+            for each record (an array of uint8, of shape (n, 32)), which depends on the
+            record, the purpose (str) and its row of the values.
 
         Returns
         -------
@@ -383,13 +844,10 @@ class FrequencyOracle(SupportCounts):
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[Any]:
-        empty = self.report(codes[:0], DigestSource(b""))
-        reports = np.empty((codes.size, *empty.shape[1:]), empty.dtype)
+        reports = [self.report(codes[:0], DigestSource(b""))]
         for row, digest in enumerate(digests):
-            reports[row : row + 1] = self.report(
-                codes[row : row + 1], DigestSource(digest)
-            )
-        return reports
+            reports.append(self.report(codes[row : row + 1], DigestSource(digest)))
+        return np.concatenate(reports)
 
     def n_states(self, n_values: int) -> int:
         """Return the number of distinct permanent reports that a record can have.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds, log_upper, round_up
-from skdp.oracles._support import (
+from skdp.oracles._base import (
     capped_epsilon,
     channel_of_bits,
     check_bytes,
@@ -26,18 +26,21 @@ from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli
 class BloomRandomizer:
     """RAPPOR on values given as bytes: Bloom filters whose bits are randomised twice."""
 
-    # A value sets the bits given by h public hash functions, which depend on the public cohort of the record. In the
-    # permanent round every bit is flipped with probability f/2. In the instantaneous round a bit that is now 1 is
-    # reported as 1 with probability q, and a bit that is 0 with probability p ([1]_). **Privacy.** Local model,
-    # replacement of the value; the cohort does not depend on it. The bits are independent given the value, so only
-    # those in which two filters differ count. Let a of them be set for the first value only, and b for the second only.
-    # No filter has more than h ones, so ``a <= h``, ``b <= h`` and ``a + b <= m``: up to 2 h bits differ, not h. After
-    # the permanent round each of them changes the likelihood by at most the factor ``(1 - f/2) / (f/2)``, in both
-    # directions: epsilon = min(2 h, m) ln((1 - f/2) / (f/2)). In one report each of the a bits counts on / off, if it
-    # is 1, and each of the b bits (1 - off) / (1 - on), if it is 0. Where 2 h > m, the larger factor applies to as many
-    # bits as possible.
-    # .. [1] Ú. Erlingsson, V. Pihur, A. Korolova (2014). RAPPOR: randomized aggregatable privacy-preserving ordinal
-    #    response. CCS, sections 3 and 4.
+    # A value sets the bits given by h public hash functions, which depend on the public
+    # cohort of the record. In the permanent round every bit is flipped with probability
+    # f/2. In the instantaneous round a bit that is now 1 is reported as 1 with
+    # probability q, and a bit that is 0 with probability p ([1]_). **Privacy.** Local
+    # model, replacement of the value; the cohort does not depend on it. The bits are
+    # independent given the value, so only those in which two filters differ count. Let
+    # a of them be set for the first value only, and b for the second only. No filter
+    # has more than h ones, so ``a <= h``, ``b <= h`` and ``a + b <= m``: up to 2 h bits
+    # differ, not h. After the permanent round each of them changes the likelihood by at
+    # most the factor ``(1 - f/2) / (f/2)``, in both directions: epsilon = min(2 h, m)
+    # ln((1 - f/2) / (f/2)). In one report each of the a bits counts on / off, if it is
+    # 1, and each of the b bits (1 - off) / (1 - on), if it is 0. Where 2 h > m, the
+    # larger factor applies to as many bits as possible.
+    # .. [1] Ú. Erlingsson, V. Pihur, A. Korolova (2014). RAPPOR: randomized
+    #    aggregatable privacy-preserving ordinal response. CCS, sections 3 and 4.
 
     def __init__(
         self,
@@ -63,22 +66,18 @@ class BloomRandomizer:
             if not 0 < share < 1:
                 raise ValueError(f"f must be a number between 0 and 1, got {f}")
             self.flip = math.ceil(ONE * share / 2)
-        self.heads = (
-            math.ceil(ONE * check_share(p, "p")),
-            math.floor(ONE * check_share(q, "q")),
-        )
-        if not 0 <= self.heads[0] < self.heads[1] <= ONE:
+        low = math.ceil(ONE * check_share(p, "p"))
+        high = math.floor(ONE * check_share(q, "q"))
+        if not low < high:
             raise ValueError(
-                f"p and q must satisfy 0 <= p < q <= 1 (by at least 2**-64), got p={p}, q={q}"
+                "p and q must satisfy 0 <= p < q <= 1 (by at least 2**-64), "
+                f"got p={p}, q={q}"
             )
-        flip, (low, high) = (
-            Fraction(self.flip, ONE),
-            (Fraction(heads, ONE) for heads in self.heads),
-        )
-        self.on, self.off = (
-            (1 - flip) * high + flip * low,
-            flip * high + (1 - flip) * low,
-        )
+        self.heads = (low, high)
+        # The probabilities of a reported 1 for a bit of the filter that is 1, and 0.
+        flip = Fraction(self.flip, ONE)
+        self.on = ((1 - flip) * high + flip * low) / ONE
+        self.off = (flip * high + (1 - flip) * low) / ONE
 
     @property
     def differing_bits(self) -> int:
@@ -93,21 +92,22 @@ class BloomRandomizer:
     @property
     def report_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of one report under two values, exact."""
-        larger, smaller = sorted(
-            [self.on / self.off, (1 - self.off) / (1 - self.on)], reverse=True
-        )
-        most = min(
-            self.n_hashes, self.n_bits - 1
-        )  # every value sets a bit, so no filter has all m bits alone
-        return larger**most * smaller ** min(self.n_hashes, self.n_bits - most)
+        ones = self.on / self.off
+        zeros = (1 - self.off) / (1 - self.on)
+        # Every value sets a bit, so no filter has all m bits alone.
+        n_larger = min(self.n_hashes, self.n_bits - 1)
+        n_smaller = min(self.n_hashes, self.n_bits - n_larger)
+        return max(ones, zeros) ** n_larger * min(ones, zeros) ** n_smaller
 
     def losses(self, *, permanent: bool) -> tuple[PureLoss, ...]:
         """Return the losses of the permanent bits, or of one report, which dominate those of all pairs of values."""
-        # A bit that is set for the first value only and one that is set for the second only are, together, a report
-        # whose two informative outcomes have the ratio of both, and as total variation the difference of their
-        # probabilities. A bit without a counterpart is a part of such a report.
+        # A bit that is set for the first value only and one that is set for the second
+        # only are, together, a report whose two informative outcomes have the ratio of
+        # both, and as total variation the difference of their probabilities. A bit
+        # without a counterpart is a part of such a report.
         flip = Fraction(self.flip, ONE)
-        on, off = (1 - flip, flip) if permanent else (self.on, self.off)
+        on = 1 - flip if permanent else self.on
+        off = flip if permanent else self.off
         if on == off or 2 * self.n_hashes > self.n_bits or on == 1 or off == 0:
             return ()
         ratio = on * (1 - off) / ((1 - on) * off)
@@ -116,13 +116,11 @@ class BloomRandomizer:
 
     def places(self, cohort: int, value: bytes) -> NDArray[np.intp]:
         """Return the bits that a value sets: by SHA-256, so the same everywhere and in every version."""
-        prefix = f"skdp bloom filter {cohort} ".encode()
-        blocks = range(-(-self.n_hashes // 4))
-        digest = b"".join(
-            hashlib.sha256(prefix + f"{block} ".encode() + value).digest()
-            for block in blocks
-        )
-        words = np.frombuffer(digest, ">u8")[: self.n_hashes]
+        digests = []
+        for block in range(-(-self.n_hashes // 4)):
+            prefix = f"skdp bloom filter {cohort} {block} ".encode()
+            digests.append(hashlib.sha256(prefix + value).digest())
+        words = np.frombuffer(b"".join(digests), ">u8")[: self.n_hashes]
         return (words % np.uint64(self.n_bits)).astype(np.intp)
 
     def filters(
@@ -130,16 +128,16 @@ class BloomRandomizer:
     ) -> NDArray[np.bool_]:
         """Return the Bloom filters of values."""
         self.check_size(len(values))
-        known: dict[tuple[int, bytes], int] = {}
-        pairs = zip(cohorts.tolist(), values, strict=True)
-        numbers = np.fromiter(
-            (known.setdefault(pair, len(known)) for pair in pairs), np.intp, len(values)
-        )
-        places = np.array([self.places(*pair) for pair in known], np.intp).reshape(
-            len(known), self.n_hashes
-        )
+        # Each pair of a cohort and a value is hashed once.
+        numbers: dict[tuple[int, bytes], int] = {}
+        pair_of_row = np.empty(len(values), np.intp)
+        for row, pair in enumerate(zip(cohorts.tolist(), values, strict=True)):
+            pair_of_row[row] = numbers.setdefault(pair, len(numbers))
+        places = np.empty((len(numbers), self.n_hashes), np.intp)
+        for (cohort, value), number in numbers.items():
+            places[number] = self.places(cohort, value)
         bits = np.zeros((len(values), self.n_bits), bool)
-        bits[np.arange(len(values))[:, None], places[numbers]] = True
+        np.put_along_axis(bits, places[pair_of_row], True, axis=1)
         return bits
 
     def check_size(self, n: int) -> None:
@@ -153,9 +151,10 @@ class BloomRandomizer:
         flat = bits.reshape(-1)
         for start in range(0, flat.size, BLOCK):
             block = flat[start : start + BLOCK]
-            low, high = (bernoulli(source, heads, block.size) for heads in self.heads)
-            np.copyto(low, high, where=block)
-            block[:] = low
+            reported = bernoulli(source, self.heads[0], block.size)
+            high = bernoulli(source, self.heads[1], block.size)
+            np.copyto(reported, high, where=block)
+            block[:] = reported
         return bits.view(np.uint8)
 
     def channel(
@@ -163,6 +162,5 @@ class BloomRandomizer:
     ) -> list[list[Fraction]]:
         """Return the exact probability of each vector of bits given filters."""
         flip = Fraction(self.flip, ONE)
-        return channel_of_bits(
-            filters, self.n_bits, (flip, 1 - flip) if permanent else (self.off, self.on)
-        )
+        heads = (flip, 1 - flip) if permanent else (self.off, self.on)
+        return channel_of_bits(filters, self.n_bits, heads)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._count_mean_sketch import CountMeanSketch
+from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size
 from skdp.oracles._hadamard_response import HadamardResponse
-from skdp.oracles._local_hashing import LocalHashing
+from skdp.oracles._hashing import CountMeanSketch, LocalHashing
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._subset_selection import SubsetSelection
-from skdp.oracles._support import capped_epsilon, check_size
 from skdp.oracles._two_rounds import hashing_for_two_rounds, two_rounds
 from skdp.oracles._unary_encoding import UnaryEncoding
 
@@ -33,19 +32,23 @@ ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
 
 def names_with(ability: str) -> tuple[str, ...]:
     """Return the names of the oracles with a property, such as "has_bits" or "has_second_round"."""
-    return tuple(
-        name
-        for name, make in ORACLES.items()
-        if getattr(getattr(make, "func", make), ability)
-    )
+    names = []
+    for name, make in ORACLES.items():
+        oracle_class = make.func if isinstance(make, partial) else make
+        if getattr(oracle_class, ability):
+            names.append(name)
+    return tuple(names)
 
 
 def make_first_round(
-    name: str, k: int, epsilon: float | Fraction, again: float | Fraction | None
+    name: str,
+    k: int,
+    epsilon: float | Fraction,
+    report_epsilon: float | Fraction | None,
 ) -> FrequencyOracle:
     """Return the oracle of a name, for reports to which a second round of noise may be added."""
-    if again is not None and name == "local_hashing":
-        return hashing_for_two_rounds(k, epsilon, again)
+    if report_epsilon is not None and name == "local_hashing":
+        return hashing_for_two_rounds(k, epsilon, report_epsilon)
     return ORACLES[name](k, epsilon)
 
 
@@ -59,8 +62,14 @@ def choose_oracle(
 ) -> tuple[str, FrequencyOracle]:
     """Return the oracle with the least mean squared error among those whose report fits.
 
-    An oracle whose error has a floor (`CountMeanSketch`) is chosen only if no other one fits: the number of reports is
-    not known here, and with many of them the floor dominates the error.
+    >>> choose_oracle(4, 1.0)[0], choose_oracle(100, 1.0)[0], choose_oracle(100, 1.0, max_report_bytes=8)[0]
+    ('randomized_response', 'subset_selection', 'local_hashing')
+    >>> choose_oracle(100, 4.0, again=1.0, among=["local_hashing", "optimized_unary_encoding"])[0]
+    'optimized_unary_encoding'
+
+    An oracle whose error has a floor (`CountMeanSketch`) is chosen only if no other one
+    fits: the number of reports is not known here, and with many of them the floor
+    dominates the error.
 
     Parameters
     ----------
@@ -69,11 +78,13 @@ def choose_oracle(
     epsilon : float or Fraction
         The requested privacy loss.
     again : float or Fraction, optional
-        The requested privacy loss of one report after a second round of noise; the error is that of both rounds.
+        The requested privacy loss of one report after a second round of noise; the
+        error is that of both rounds.
     max_report_bytes : int, optional
         The largest size of a report; None for no limit.
     among : collection of str
-        The names to choose from; with `again`, those of oracles that have a second round.
+        The names to choose from; with `again`, those of oracles that have a second
+        round.
 
     Returns
     -------
@@ -84,59 +95,61 @@ def choose_oracle(
     ------
     TypeError, ValueError
         If a number is of another type or out of range, or no report fits.
-
-    Examples
-    --------
-    >>> choose_oracle(4, 1.0)[0], choose_oracle(100, 1.0)[0], choose_oracle(100, 1.0, max_report_bytes=8)[0]
-    ('randomized_response', 'subset_selection', 'local_hashing')
-    >>> choose_oracle(100, 4.0, again=1.0, among=["local_hashing", "optimized_unary_encoding"])[0]
-    'optimized_unary_encoding'
     """
-    size, exact, second = (
+    candidates = _candidates(
         check_size(k),
         capped_epsilon(epsilon),
         None if again is None else capped_epsilon(again),
+        tuple((name, ORACLES[name]) for name in among),
     )
-    candidates = _compared(
-        size, exact, second, tuple((name, ORACLES[name]) for name in among)
-    )
-    fitting = [
-        one
-        for one in candidates
-        if max_report_bytes is None or one.report_bytes <= max_report_bytes
-    ]
-    if not fitting:
-        least = min(one.report_bytes for one in candidates)
-        raise ValueError(
-            f"none of {', '.join(among)} for {k} values has reports of {max_report_bytes} bytes; the smallest has "
-            f"{least}"
-        )
-    name = min(fitting, key=lambda one: one.error).name
+    name = least_error_name(candidates, max_report_bytes, f"{k} values")
     return name, make_first_round(name, k, epsilon, again)
 
 
-class _Candidate(NamedTuple):
+class Candidate(NamedTuple):
+    """What a choice of a protocol compares; an error that never falls comes first."""
+
     name: str
     report_bytes: int
     error: tuple[float, float]
 
 
-@lru_cache(maxsize=512)  # else half of the time of a fit on few rows
-def _compared(
+def least_error_name(
+    candidates: Sequence[Candidate], max_report_bytes: int | None, inputs: str
+) -> str:
+    """Return the name of the candidate with the least error of those that fit."""
+    fitting = list(candidates)
+    if max_report_bytes is not None:
+        fitting = [
+            candidate
+            for candidate in candidates
+            if candidate.report_bytes <= max_report_bytes
+        ]
+    if not fitting:
+        names = ", ".join(candidate.name for candidate in candidates)
+        least = min(candidate.report_bytes for candidate in candidates)
+        raise ValueError(
+            f"none of {names} for {inputs} has reports of {max_report_bytes} bytes; "
+            f"the smallest has {least}"
+        )
+    return min(fitting, key=attrgetter("error")).name
+
+
+# Without the cache, half of the time of a fit on few rows. The classes are a part of
+# the key, as a name may be registered again.
+@lru_cache(maxsize=512)
+def _candidates(
     k: int,
     epsilon: Fraction,
-    again: Fraction | None,
-    among: tuple[
-        tuple[str, Any], ...
-    ],  # with the classes, as a name may be registered again
-) -> tuple[_Candidate, ...]:
-    found = []
+    report_epsilon: Fraction | None,
+    among: tuple[tuple[str, Any], ...],
+) -> tuple[Candidate, ...]:
+    candidates = []
     for name, _ in among:
-        oracle = make_first_round(name, k, epsilon, again)
-        sent = oracle if again is None else two_rounds(oracle, again)
-        found.append(
-            _Candidate(
-                name, oracle.report_bytes, (oracle.error_floor, sent.mean_squared_error)
-            )
+        oracle = make_first_round(name, k, epsilon, report_epsilon)
+        reported = (
+            oracle if report_epsilon is None else two_rounds(oracle, report_epsilon)
         )
-    return tuple(found)
+        error = (oracle.error_floor, reported.mean_squared_error)
+        candidates.append(Candidate(name, oracle.report_bytes, error))
+    return tuple(candidates)

@@ -1,8 +1,8 @@
 """The client's side of an oracle in plain integers: one report at a time, in any language.
 
-`Sampler` is the specification of ``docs/client.md``: each draw is a coin or a uniform integer, read from a stream of
-bytes in a fixed order. `FrequencyOracle.report` draws many reports at a time from the same distributions, in an order
-that suits NumPy.
+`Sampler` is the specification of ``docs/client.md``: each draw is a coin or a uniform
+integer, read from a stream of bytes in a fixed order. `FrequencyOracle.report` draws
+many reports at a time from the same distributions, in an order that suits NumPy.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from skdp.randomness import ByteSource
 
 _LARGE_PRIME = (1 << 31) - 1
+"""The prime of the public hash functions of a sketch."""
 
 
 class Draws:
@@ -30,11 +31,12 @@ class Draws:
 
     def uniform(self, high: int) -> int:
         """Draw an integer, uniform below `high`."""
-        # As many bits as `high` - 1 has, the highest ones of the fewest bytes, again until the number is below `high`.
-        bits = (high - 1).bit_length()
-        n_bytes = -(-bits // 8)
+        # As many bits as `high` - 1 has, the highest ones of the fewest bytes, again
+        # until the number is below `high`.
+        n_bits = (high - 1).bit_length()
+        n_bytes = -(-n_bits // 8)
         while True:
-            drawn = self._number(n_bytes) >> 8 * n_bytes - bits
+            drawn = self._number(n_bytes) >> 8 * n_bytes - n_bits
             if drawn < high:
                 return drawn
 
@@ -43,6 +45,12 @@ def client_report(
     sampler: Mapping[str, Any], code: int, source: ByteSource
 ) -> list[int]:
     """Randomise one code as a client does.
+
+    >>> from skdp.oracles import RandomizedResponse, client_report
+    >>> from skdp.randomness import SecureSource
+    >>> report = client_report(RandomizedResponse(4, 1.0).sampler(), 2, SecureSource())
+    >>> len(report), report[0] in range(4)
+    (1, True)
 
     Parameters
     ----------
@@ -56,7 +64,8 @@ def client_report(
     Returns
     -------
     list of int
-        The report: one number, one bit per value, or the numbers of `FrequencyOracle.field_names`.
+        The report: one number, one bit per value, or the numbers of
+        `FrequencyOracle.field_names`.
 
     Raises
     ------
@@ -65,87 +74,88 @@ def client_report(
 
     Notes
     -----
-    **Privacy.** The same channel as that of the oracle, exactly; the tests enumerate it. How many bytes are read
-    depends on the random bytes only, not on the code, nor on whether the report is the truth. A sampler is taken as it
-    is: of a protocol of others, take that of ``ReportTransformer.from_json(text).protocol_.oracles``, which follows
-    from the same parameters as the guarantee, or check it as ``examples/client/check.mjs`` does.
-
-    Examples
-    --------
-    >>> from skdp.oracles import RandomizedResponse, client_report
-    >>> from skdp.randomness import SecureSource
-    >>> report = client_report(RandomizedResponse(4, 1.0).sampler(), 2, SecureSource())
-    >>> len(report), report[0] in range(4)
-    (1, True)
+    **Privacy.** The same channel as that of the oracle, exactly; the tests enumerate
+    it. How many bytes are read depends on the random bytes only, not on the code, nor
+    on whether the report is the truth. A sampler is taken as it is: of a protocol of
+    others, take that of ``ReportTransformer.from_json(text).protocol_.oracles``, which
+    follows from the same parameters as the guarantee, or check it as
+    ``examples/client/check.mjs`` does.
     """
     if isinstance(code, bool) or not isinstance(code, int):
         raise TypeError(f"code must be an int, got {type(code).__name__}")
-    if sampler["kind"] not in _KINDS:
-        raise ValueError(
-            f"kind must be one of {sorted(_KINDS)}, got {sampler['kind']!r}"
-        )
+    kind = sampler["kind"]
+    if kind not in _KINDS:
+        raise ValueError(f"kind must be one of {sorted(_KINDS)}, got {kind!r}")
     if not 0 <= code < sampler["k"]:
         raise ValueError(f"code must be between 0 and {sampler['k'] - 1}")
-    return _KINDS[sampler["kind"]](sampler, code, Draws(source))
+    return _KINDS[kind](sampler, code, Draws(source))
 
 
 def _response(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
-    quotient, other = divmod(draws.uniform(1 << sampler["word_bits"]), sampler["k"])
-    # A coin and a uniform value are drawn always: time must not tell whether they decide.
-    undecided, lie = draws.coin(int(sampler["threshold"])), draws.uniform(sampler["k"])
-    if quotient == sampler["bound"]:
-        return [lie if undecided else code]
-    return [other if quotient < sampler["bound"] else code]
+    word = draws.uniform(1 << sampler["word_bits"])
+    quotient, remainder = divmod(word, sampler["k"])
+    # A coin and a uniform value are drawn always: time must not tell whether they
+    # decide.
+    is_lie = draws.coin(int(sampler["threshold"]))
+    lie = draws.uniform(sampler["k"])
+    if quotient < sampler["bound"]:
+        return [remainder]
+    if quotient == sampler["bound"] and is_lie:
+        return [lie]
+    return [code]
 
 
 def _bits(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
-    p, q = int(sampler["p"]), int(sampler["q"])
-    return [int(draws.coin(p if value == code else q)) for value in range(sampler["k"])]
+    p = int(sampler["p"])
+    q = int(sampler["q"])
+    heads = [p if value == code else q for value in range(sampler["k"])]
+    return [int(draws.coin(threshold)) for threshold in heads]
 
 
 def _subset(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
-    k, size = sampler["k"], sampler["size"]
-    lie = draws.coin(int(sampler["lie"]))
-    # The first places of a shuffle; without a lie, the first draw gives way to the true value.
+    k = sampler["k"]
+    is_lie = draws.coin(int(sampler["lie"]))
+    # The first places of a shuffle; without a lie, the first draw gives way to the true
+    # value.
     order = list(range(k))
-    for place in range(size):
-        other = place + draws.uniform(k - place)
-        other = code if place == 0 and not lie else other
-        order[place], order[other] = order[other], order[place]
-    chosen = set(order[:size])
-    return [int(value in chosen) for value in range(k)]
+    for place in range(sampler["size"]):
+        chosen = place + draws.uniform(k - place)
+        if place == 0 and not is_lie:
+            chosen = code
+        order[place], order[chosen] = order[chosen], order[place]
+    bits = [0] * k
+    for value in order[: sampler["size"]]:
+        bits[value] = 1
+    return bits
 
 
 def _hadamard(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     size = sampler["block_size"]
-    drawn, lie = (
-        draws.uniform(sampler["n_blocks"] * size),
-        draws.coin(int(sampler["lie"])),
-    )
+    drawn = draws.uniform(sampler["n_blocks"] * size)
+    is_lie = draws.coin(int(sampler["lie"]))
     block, row = divmod(code, size - 1)
-    row, inside = row + 1, drawn % size
-    if (inside & row).bit_count() % 2:
-        inside ^= (
-            row & -row
-        )  # flips the lowest bit of the row: now the index supports the value
-    return [drawn if lie else block * size + inside]
+    row += 1
+    index = drawn % size
+    if (index & row).bit_count() % 2:
+        # Flips the lowest bit of the row: now the index supports the value.
+        index ^= row & -row
+    return [drawn if is_lie else block * size + index]
 
 
 def _hashing(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
-    prime, bits = sampler["prime"], sampler["prime"].bit_length()
-    factor, summand = draws.uniform(prime), draws.uniform(prime)
+    prime = sampler["prime"]
+    factor = draws.uniform(prime)
+    summand = draws.uniform(prime)
     bucket = (factor * code + summand) % prime % sampler["n_buckets"]
-    return [factor << bits | summand, *_response(sampler["inner"], bucket, draws)]
+    seed = factor << prime.bit_length() | summand
+    return [seed, *_response(sampler["inner"], bucket, draws)]
 
 
 def _sketch(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     function = draws.uniform(len(sampler["coefficients"]))
     square, linear, constant = sampler["coefficients"][function]
-    bucket = (
-        ((square * code + linear) * code + constant)
-        % _LARGE_PRIME
-        % sampler["n_buckets"]
-    )
+    residue = ((square * code + linear) * code + constant) % _LARGE_PRIME
+    bucket = residue % sampler["n_buckets"]
     return [function, *_hadamard(sampler["inner"], bucket, draws)]
 
 

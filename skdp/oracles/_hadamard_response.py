@@ -9,20 +9,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._support import capped_epsilon, check_size, lie_threshold
-from skdp.oracles.sums import signed_tail
+from skdp.oracles._base import (
+    FrequencyOracle,
+    capped_epsilon,
+    check_size,
+    lie_threshold,
+)
+from skdp.oracles._sums import count_numbers, signed_tail
 from skdp.privacy import ReportPair
-from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
+from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 
 
 class HadamardResponse(FrequencyOracle):
     """Hadamard response on codes: report one of K indices.
 
-    The K indices (a power of two) form B blocks of b. A value belongs to a block and to a row j ≥ 1 of the Hadamard
-    matrix of order b; an index y of the block supports it if j and y have an even number of ones in common. With
-    probability l = 2 B / (e^eps - 1 + 2 B) a uniform index is reported, otherwise a uniform one of the b / 2 indices
-    that support the value ([1]_). Two values of a block share half of their indices, so the signed sums are unbiased.
+    >>> oracle = HadamardResponse(1_000, 1.0)
+    >>> oracle.n_blocks, oracle.block_size, oracle.report_bytes
+    (1, 1024, 2)
+
+    The K indices (a power of two) form B blocks of b. A value belongs to a block and to
+    a row j ≥ 1 of the Hadamard matrix of order b; an index y of the block supports it
+    if j and y have an even number of ones in common. With probability l = 2 B / (e^eps
+    - 1 + 2 B) a uniform index is reported, otherwise a uniform one of the b / 2 indices
+    that support the value ([1]_). Two values of a block share half of their indices, so
+    the signed sums are unbiased.
 
     Parameters
     ----------
@@ -31,7 +41,8 @@ class HadamardResponse(FrequencyOracle):
     epsilon : float or Fraction
         The requested privacy loss, finite and > 0.
     n_blocks : int, optional
-        The number B of blocks, a power of two; by default the one with the least mean squared error.
+        The number B of blocks, a power of two; by default the one with the least mean
+        squared error.
 
     Attributes
     ----------
@@ -42,21 +53,17 @@ class HadamardResponse(FrequencyOracle):
 
     Notes
     -----
-    **Privacy.** Local model, replacement of the value. Counts of n reports are estimated in O(n + K log b).
+    **Privacy.** Local model, replacement of the value. Counts of n reports are
+    estimated in O(n + K log b).
 
-    A report adds c (1 for support, -1 for another index of the block, else 0) to a count, c = 1 / (1 - l). The squares
-    of these have mean ``c² (1 - l + l / B)`` for values of the true value's block, and ``c² l / B`` for others.
+    A report adds c (1 for support, -1 for another index of the block, else 0) to a
+    count, c = 1 / (1 - l). The squares of these have mean ``c² (1 - l + l / B)`` for
+    values of the true value's block, and ``c² l / B`` for others.
 
     References
     ----------
-    .. [1] J. Acharya, Z. Sun, H. Zhang (2019). Hadamard response: estimating distributions privately, efficiently, and
-       with little communication. AISTATS.
-
-    Examples
-    --------
-    >>> oracle = HadamardResponse(1_000, 1.0)
-    >>> oracle.n_blocks, oracle.block_size, oracle.report_bytes
-    (1, 1024, 2)
+    .. [1] J. Acharya, Z. Sun, H. Zhang (2019). Hadamard response: estimating
+       distributions privately, efficiently, and with little communication. AISTATS.
     """
 
     is_signed = True
@@ -71,16 +78,25 @@ class HadamardResponse(FrequencyOracle):
             choices = [check_size(n_blocks, least=1, most=1 << 30, name="n_blocks")]
             if choices[0] & (choices[0] - 1):
                 raise ValueError(f"n_blocks must be a power of two, got {n_blocks}")
-        wanted = capped_epsilon(epsilon)
-        self.n_blocks, self._lie = min(
-            ((blocks, lie_threshold(wanted, 2 * blocks)) for blocks in choices),
-            key=lambda choice: _error(self.k, choice[0], Fraction(choice[1], ONE)),
-        )
+        capped = capped_epsilon(epsilon)
+        errors = []
+        for choice in choices:
+            self._set_blocks(choice, capped)
+            errors.append(self.mean_squared_error)
+        self._set_blocks(choices[errors.index(min(errors))], capped)
+        # Support probabilities of values of the true value's block; `estimate` is the signed
+        # form, for all blocks.
+        any_block = self.lie / (2 * self.n_blocks)
+        self.p = 1 - self.lie + any_block
+        self.q = (1 - self.lie) / 2 + any_block
+
+    def _set_blocks(self, n_blocks: int, epsilon: Fraction) -> None:
+        """Set the number of blocks, and what follows from it."""
+        self.n_blocks = n_blocks
+        # The least power of two with enough rows, without the first, for a block's values.
+        self.block_size = 1 << (-(-self.k // n_blocks)).bit_length()
+        self._lie = lie_threshold(epsilon, 2 * n_blocks)
         self.lie = Fraction(self._lie, ONE)
-        self.block_size = _block_size(self.k, self.n_blocks)
-        # Support probabilities of values of the true value's block; `estimate` is the signed form, for all blocks.
-        self.p = 1 - self.lie + self.lie / (2 * self.n_blocks)
-        self.q = (1 - self.lie) / 2 + self.lie / (2 * self.n_blocks)
 
     @property
     def n_indices(self) -> int:  # numpydoc ignore=RT01
@@ -95,41 +111,58 @@ class HadamardResponse(FrequencyOracle):
 
     def shuffle_pair(self) -> ReportPair:
         # Values of two blocks share no index, those of a block half of theirs.
-        half, low = self.block_size // 2, self.lie / self.n_indices
+        half = self.block_size // 2
+        low = self.lie / self.n_indices
         high = low + (1 - self.lie) / half
-        own, both = (half, 0) if self.k >= self.block_size else (half // 2, half // 2)
-        return ReportPair.of_support(
-            high, low, (own, own, both, self.n_indices - 2 * own - both)
-        )
+        n_both = 0 if self.k >= self.block_size else half // 2
+        n_one = half - n_both
+        counts = (n_one, n_one, n_both, self.n_indices - 2 * n_one - n_both)
+        return ReportPair.of_support(high, low, counts)
 
     @property
     def variation(self) -> Fraction:
-        # The indices that support two values overlap by half in one block, and not at all in two.
+        # The indices that support two values overlap by half in one block, and not at
+        # all in two.
         return 1 - self.lie if self.n_blocks > 1 else (1 - self.lie) / 2
 
     @property
     def mean_squared_error(self) -> float:
         # For uniform data, if B > 1.
-        return _error(self.k, self.n_blocks, self.lie)
+        if self.lie == 1:
+            return math.inf
+        same_block, other_block = self.square_means
+        together = self._share_with_equals
+        return same_block * together + other_block * (1 - together) - 1 / self.k
 
     @property
     def square_means(self) -> tuple[float, float]:  # numpydoc ignore=RT01
         """The mean square of an entry of `unbiased` in the true value's block, and in another block."""
-        return _squares(self.n_blocks, self.lie)
+        if self.lie == 1:
+            return math.inf, math.inf
+        gain = (1 - self.lie) ** 2
+        any_block = self.lie / self.n_blocks
+        return float((1 - self.lie + any_block) / gain), float(any_block / gain)
+
+    @property
+    def _share_with_equals(self) -> float:
+        """The share of pairs of values, equal ones included, that are in the same block."""
+        n_rows = self.block_size - 1
+        n_full, n_last = divmod(self.k, n_rows)
+        return (n_full * n_rows**2 + n_last**2) / self.k**2
 
     @property
     def share_together(self) -> float:  # numpydoc ignore=RT01
         """The share of pairs of distinct values that are in the same block."""
-        return (self.k * _share_together(self.k, self.n_blocks) - 1) / (self.k - 1)
+        return (self.k * self._share_with_equals - 1) / (self.k - 1)
 
     def sampler(self) -> dict[str, Any]:
-        numbers = {
+        return {
+            "kind": "hadamard",
             "k": self.k,
             "n_blocks": self.n_blocks,
             "block_size": self.block_size,
             "lie": str(self._lie),
         }
-        return {"kind": "hadamard"} | numbers
 
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"n_blocks": self.n_blocks}
@@ -139,8 +172,9 @@ class HadamardResponse(FrequencyOracle):
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
         """Return the first index of each code's block, and its row of the matrix."""
         codes = codes.astype(np.uint32)
-        block = codes // np.uint32(self.block_size - 1)
-        row = codes - block * np.uint32(self.block_size - 1)
+        n_rows = np.uint32(self.block_size - 1)
+        block = codes // n_rows
+        row = codes - block * n_rows
         return block * np.uint32(self.block_size), row + np.uint32(1)
 
     def report(
@@ -150,16 +184,18 @@ class HadamardResponse(FrequencyOracle):
         drawn = uniform_integers(source, self.n_indices, codes.size).astype(np.uint32)
         lies = bernoulli(source, self._lie, codes.size)
         first, row = self._rows(codes)
-        inside = drawn & np.uint32(self.block_size - 1)
-        # Flipping a bit that is set in the row turns an index that does not support the value into one that does.
-        odd = np.bitwise_count(inside & row) & 1
-        inside ^= (row & (np.uint32(0) - row)) * odd
-        return np.where(lies, drawn, first + inside)
+        index = drawn & np.uint32(self.block_size - 1)
+        # Flipping a bit that is set in the row turns an index that does not support the
+        # value into one that does.
+        odd = np.bitwise_count(index & row) & 1
+        index ^= (row & (np.uint32(0) - row)) * odd
+        return np.where(lies, drawn, first + index)
 
     def _check_reports(self, reports: NDArray[Any]) -> None:
         if reports.ndim != 1 or reports.dtype.kind not in "iu":
             raise ValueError(
-                f"reports must be a 1-D array of integers, got {reports.dtype} {reports.shape}"
+                "reports must be a 1-D array of integers, "
+                f"got {reports.dtype} {reports.shape}"
             )
         if reports.size and (reports.max() >= self.n_indices or reports.min() < 0):
             raise ValueError(f"reports must be between 0 and {self.n_indices - 1}")
@@ -169,21 +205,15 @@ class HadamardResponse(FrequencyOracle):
         first, row = self._rows(np.arange(self.k))
         index = reports.astype(np.uint32)[:, np.newaxis]
         same_block = (index ^ first) < np.uint32(self.block_size)
-        return (
-            1 - 2 * (np.bitwise_count(index & row) & 1).astype(np.int8)
-        ) * same_block
+        is_odd = (np.bitwise_count(index & row) & 1).astype(np.int8)
+        return (1 - 2 * is_odd) * same_block
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return self._signs(reports) > 0
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         self._check_reports(reports)
-        counts = np.zeros(self.n_indices, np.int64)
-        step = max(BLOCK, self.n_indices)
-        for start in range(0, reports.size, step):
-            part = reports[start : start + step].astype(np.intp, copy=False)
-            counts += np.bincount(part, minlength=self.n_indices)
-        return self.signed_sums(counts)
+        return self.signed_sums(count_numbers(reports, self.n_indices))
 
     def signed_sums(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Convert the counts of all indices to the sums of the signs for each value.
@@ -203,40 +233,43 @@ class HadamardResponse(FrequencyOracle):
 
     def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
         signs = self._signs(reports)
-        return (
-            np.full(signs.shape, np.nan)
-            if self.lie == 1
-            else signs / float(1 - self.lie)
-        )
+        if self.lie == 1:
+            return np.full(signs.shape, np.nan)
+        return signs / float(1 - self.lie)
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
         if self.lie == 1:
             return np.full(self.k, np.nan)
         return np.asarray(support, float) / float(1 - self.lie)
 
+    def _blocks(self) -> NDArray[np.intp]:
+        """Return the block of each value."""
+        return np.arange(self.k) // (self.block_size - 1)
+
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
         if self.lie == 1:
             return np.full(self.k, np.inf)
-        inside = np.clip(np.asarray(counts, float), 0, n)
-        same, other = self.square_means
-        block = np.arange(self.k) // (self.block_size - 1)
-        # Sum first, then clip: the errors of estimates cancel.
-        together = np.clip(
-            np.bincount(block, weights=np.asarray(counts, float))[block], inside, n
-        )
-        return same * together + other * (n - together) - inside
+        counts = np.asarray(counts, float)
+        clipped = np.clip(counts, 0, n)
+        # Sum over a block first, then clip: the errors of estimates cancel.
+        block = self._blocks()
+        together = np.clip(np.bincount(block, weights=counts)[block], clipped, n)
+        same_block, other_block = self.square_means
+        return same_block * together + other_block * (n - together) - clipped
 
     def second_moments(self) -> NDArray[np.float64]:
-        block = np.arange(self.k) // (self.block_size - 1)
-        same, other = self.square_means
-        return np.where(block[:, np.newaxis] == block, same, other)
+        block = self._blocks()
+        same_block, other_block = self.square_means
+        return np.where(block[:, np.newaxis] == block, same_block, other_block)
 
     def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
-        # A report adds 1, -1 or 0 to a value. For the true one, -1 has the probability l / (2 B). For another one of
-        # its block 1 and -1 are equally likely, and less so for those of other blocks.
-        lie, blocks = float(self.lie), self.n_blocks
-        minus = lie / (2 * blocks)
-        either, choices = (1 - lie + 2 * minus) / 2, math.log(self.k)
+        # A report adds 1, -1 or 0 to a value. For the true one, -1 has the probability
+        # l / (2 B). For another one of its block 1 and -1 are equally likely, and less
+        # so for those of other blocks.
+        lie = float(self.lie)
+        minus = lie / (2 * self.n_blocks)
+        either = (1 - lie + 2 * minus) / 2
+        choices = math.log(self.k)
         low = signed_tail(-float(support.min()), n, either, either)
         high = signed_tail(float(support.max()), n, 1 - lie + minus, minus)
         return [(low, choices), (high, choices)]
@@ -245,44 +278,21 @@ class HadamardResponse(FrequencyOracle):
         return self._channel(np.arange(self.k))
 
     def _channel(self, codes: NDArray[np.integer]) -> list[list[Fraction]]:
-        other = self.lie / self.n_indices
-        own = other + (1 - self.lie) * 2 / self.block_size
+        low = self.lie / self.n_indices
+        high = low + (1 - self.lie) * 2 / self.block_size
         supported = self.supports(np.arange(self.n_indices)).T[codes]
-        return [[own if mark else other for mark in row] for row in supported]
+        return [[high if mark else low for mark in row] for row in supported]
 
 
 def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Multiply each row by the Hadamard matrix in Sylvester's order, in O(b log b)."""
-    out, other = rows.astype(np.int64), np.empty(rows.shape, np.int64)
+    out = rows.astype(np.int64)
+    spare = np.empty_like(out)
     half = rows.shape[1] // 2
     for _ in range(half.bit_length()):
-        np.add(out[:, ::2], out[:, 1::2], out=other[:, :half])
-        np.subtract(out[:, ::2], out[:, 1::2], out=other[:, half:])
-        out, other = other, out
+        even = out[:, ::2]
+        odd = out[:, 1::2]
+        np.add(even, odd, out=spare[:, :half])
+        np.subtract(even, odd, out=spare[:, half:])
+        out, spare = spare, out
     return out
-
-
-def _block_size(k: int, n_blocks: int) -> int:
-    """Return the least power of two with enough rows, without the first, for the values of a block."""
-    return 1 << (-(-k // n_blocks)).bit_length()
-
-
-def _share_together(k: int, n_blocks: int) -> float:
-    """Return the share of pairs of values, equal ones included, that are in the same block."""
-    full, rest = divmod(k, _block_size(k, n_blocks) - 1)
-    return (full * (_block_size(k, n_blocks) - 1) ** 2 + rest**2) / k**2
-
-
-def _squares(n_blocks: int, lie: Fraction) -> tuple[float, float]:
-    if lie == 1:
-        return math.inf, math.inf
-    gain = (1 - lie) ** 2
-    return float((1 - lie + lie / n_blocks) / gain), float(lie / n_blocks / gain)
-
-
-def _error(k: int, n_blocks: int, lie: Fraction) -> float:
-    if lie == 1:
-        return math.inf
-    same, other = _squares(n_blocks, lie)
-    together = _share_together(k, n_blocks)
-    return same * together + other * (1 - together) - 1 / k

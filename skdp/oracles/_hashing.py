@@ -1,21 +1,47 @@
-"""Hash families with a proven collision probability, independent of any hash library."""
+"""Oracles that hash values into buckets, by families of functions with a proven collision probability."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from skdp.oracles._hadamard_response import walsh_hadamard
-from skdp.oracles._support import check_size
-from skdp.randomness import BLOCK, ByteSource, uniform_integers
+from skdp.oracles._base import (
+    MAX_REPORT_BYTES,
+    FrequencyOracle,
+    capped_epsilon,
+    check_size,
+    hashed_support,
+    pure_error,
+)
+from skdp.oracles._hadamard_response import HadamardResponse, walsh_hadamard
+from skdp.oracles._randomized_response import RandomizedResponse
+from skdp.oracles._sums import count_numbers
+from skdp.privacy import ReportPair
+from skdp.randomness import (
+    BLOCK,
+    ByteSource,
+    DigestSource,
+    SeededSource,
+    uniform_integers,
+)
 
-_SMALL_PRIME = 65_521  # the largest below 2**16
+_SMALL_PRIME = 65_521
+"""The largest prime below 2**16, so that residues are words of 16 bits."""
+
 _LARGE_PRIME = (1 << 31) - 1
-# Of a sum at a time, so that they stay in the cache.
+"""A prime modulo which remainders need no division, as 2**31 is 1."""
+
+MOST_BUCKETS = _SMALL_PRIME
+"""Of local hashing: enough for an epsilon of 11, where the best number is e^epsilon."""
+
 _TERMS = 1 << 16
+"""Of a sum at a time, so that they stay in the cache."""
 
 
 def collision_probability(prime: int, g: int) -> Fraction:
@@ -27,10 +53,17 @@ def collision_probability(prime: int, g: int) -> Fraction:
 class AffineHash:
     """Affine maps modulo a prime P, folded into g buckets: ``h(x) = ((a x + b) mod P) mod g``.
 
-    For a and b uniform over the residues modulo P and x ≠ y, the pair (a x + b, a y + b) takes each of its P² values
-    for exactly one (a, b): the matrix of the two equations has the determinant x - y ≠ 0 modulo the prime. The two are
-    therefore independent and uniform. With P = m g + s, s buckets have m + 1 residues and the others m, and the values
-    collide with probability exactly ``c = (s (m + 1)² + (g - s) m²) / P²``, the same for every pair.
+    >>> from skdp.oracles import AffineHash
+    >>> family = AffineHash(1000, 4)
+    >>> family.prime, round(float(family.collision), 4)
+    (65521, 0.25)
+
+    For a and b uniform over the residues modulo P and x ≠ y, the pair (a x + b, a y +
+    b) takes each of its P² values for exactly one (a, b): the matrix of the two
+    equations has the determinant x - y ≠ 0 modulo the prime. The two are therefore
+    independent and uniform. With P = m g + s, s buckets have m + 1 residues and the
+    others m, and the values collide with probability exactly ``c = (s (m + 1)² + (g -
+    s) m²) / P²``, the same for every pair.
 
     Parameters
     ----------
@@ -47,17 +80,11 @@ class AffineHash:
         The width of a seed, which contains a and b: 32 or 62 bits.
     collision : Fraction
         The probability c.
-
-    Examples
-    --------
-    >>> from skdp.oracles import AffineHash
-    >>> family = AffineHash(1000, 4)
-    >>> family.prime, round(float(family.collision), 4)
-    (65521, 0.25)
     """
 
     def __init__(self, k: int, g: int) -> None:
-        self.k, self.g = k, g
+        self.k = k
+        self.g = g
         self.prime = _SMALL_PRIME if max(k, g) <= _SMALL_PRIME else _LARGE_PRIME
         if max(k, g) > self.prime:
             raise ValueError(f"at most {_LARGE_PRIME} values and buckets can be hashed")
@@ -97,9 +124,8 @@ class AffineHash:
     def _parts(
         self, seeds: NDArray[np.uint64]
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        return seeds >> np.uint64(self._shift), seeds & np.uint64(
-            (1 << self._shift) - 1
-        )
+        shift = np.uint64(self._shift)
+        return seeds >> shift, seeds & np.uint64((1 << self._shift) - 1)
 
     def valid(self, seeds: NDArray[np.uint64]) -> bool:
         """Return whether `draw` can return all of the seeds.
@@ -131,27 +157,27 @@ class AffineHash:
         Returns
         -------
         ndarray of shape (k,), dtype int64
-            The counts. From one value to the next each residue increases by a: a hash costs one addition.
+            The counts. From one value to the next each residue increases by a: a hash
+            costs one addition.
         """
         counts = np.zeros(self.k, np.int64)
-        if (
-            seeds.size * (1_000 + self.k) < 1_000 * self.k
-        ):  # few reports of many values: report by report
+        if seeds.size * (1_000 + self.k) < 1_000 * self.k:
+            # Few reports of many values: report by report.
             for seed, bucket in zip(seeds, buckets, strict=True):
                 counts += self(seed, np.arange(self.k)) == bucket
             return counts
-        prime, g = self._word(self.prime), self._word(self.g)
+        prime = self._word(self.prime)
+        g = self._word(self.g)
         step = BLOCK // 2
         for start in range(0, seeds.size, step):
-            factor, residue = (
-                part.astype(self._word)
-                for part in self._parts(seeds[start : start + step])
-            )
-            wanted = buckets[start : start + step].astype(self._word)
+            factors, summands = self._parts(seeds[start : start + step])
+            factor = factors.astype(self._word)
+            residue = summands.astype(self._word)
+            reported = buckets[start : start + step].astype(self._word)
             for value in range(self.k):
                 quotient = residue // g
                 quotient *= g
-                counts[value] += np.count_nonzero(residue - quotient == wanted)
+                counts[value] += np.count_nonzero(residue - quotient == reported)
                 residue += factor
                 wrapped = residue >= prime
                 wrapped |= residue < factor  # the sum wrapped
@@ -162,9 +188,16 @@ class AffineHash:
 class QuadraticHash:
     """Polynomials of degree 2 modulo the prime P = 2**31 - 1, folded into g buckets.
 
-    Three values are hashed independently and uniformly over the residues (the Vandermonde determinant of three distinct
-    values is not 0 modulo P): collisions with one value are independent of each other, and two values collide with the
-    probability given in `AffineHash`.
+    >>> import numpy as np
+    >>> from skdp.oracles import QuadraticHash
+    >>> family = QuadraticHash(1000, 4, np.array([[1, 2, 3], [4, 5, 6]], dtype=np.uint64))
+    >>> round(float(family.collision), 4)
+    0.25
+
+    Three values are hashed independently and uniformly over the residues (the
+    Vandermonde determinant of three distinct values is not 0 modulo P): collisions with
+    one value are independent of each other, and two values collide with the probability
+    given in `AffineHash`.
 
     Parameters
     ----------
@@ -179,20 +212,14 @@ class QuadraticHash:
     ----------
     collision : Fraction
         The probability, over the coefficients, that two given values collide.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp.oracles import QuadraticHash
-    >>> family = QuadraticHash(1000, 4, np.array([[1, 2, 3], [4, 5, 6]], dtype=np.uint64))
-    >>> round(float(family.collision), 4)
-    0.25
     """
 
     def __init__(self, k: int, g: int, coefficients: NDArray[np.uint64]) -> None:
         if max(k, g) > _LARGE_PRIME:
             raise ValueError(f"at most {_LARGE_PRIME} values and buckets can be hashed")
-        self.k, self.g, self.coefficients = k, g, coefficients
+        self.k = k
+        self.g = g
+        self.coefficients = coefficients
         self.collision = collision_probability(_LARGE_PRIME, g)
 
     @staticmethod
@@ -211,31 +238,37 @@ class QuadraticHash:
         ndarray of shape (n, 3), dtype uint64
             Residues.
         """
-        return (
-            uniform_integers(source, _LARGE_PRIME, 3 * n)
-            .astype(np.uint64)
-            .reshape(n, 3)
-        )
+        drawn = uniform_integers(source, _LARGE_PRIME, 3 * n)
+        return drawn.astype(np.uint64).reshape(n, 3)
 
     def __call__(
         self, functions: NDArray[Any], codes: NDArray[Any]
     ) -> NDArray[np.unsignedinteger]:
         values = codes.astype(np.uint64)
-        square, linear, constant = (
-            self.coefficients[functions, place] for place in range(3)
-        )
+        square = self.coefficients[functions, 0]
+        linear = self.coefficients[functions, 1]
+        constant = self.coefficients[functions, 2]
         residues = _residues(_residues(square * values + linear) * values + constant)
-        # Compute the remainder from the quotient: NumPy vectorises division by a scalar, but not the remainder.
-        buckets = residues - residues // np.uint64(self.g) * np.uint64(self.g)
+        # Compute the remainder from the quotient: NumPy vectorises division by a scalar, but
+        # not the remainder.
+        g = np.uint64(self.g)
+        buckets = residues - residues // g * g
         return buckets.astype(np.min_scalar_type(self.g - 1))
 
 
 class LinearHash:
     """Parities of the bits of a number, as a bucket of r bits.
 
-    A seed is r words of n bits. Bit i of the bucket of x is the parity of the bits that x and word i have in common: a
-    linear map over GF(2). For x ≠ y, the parities of x XOR y are r independent fair coins, so that two values collide
-    with probability exactly ``2**-r``, the same for every pair.
+    >>> import numpy as np
+    >>> from skdp.oracles import LinearHash
+    >>> family = LinearHash(4, 2)
+    >>> family(np.array([[0b0001, 0b0110]]), np.array([0b0111]))
+    array([1])
+
+    A seed is r words of n bits. Bit i of the bucket of x is the parity of the bits that
+    x and word i have in common: a linear map over GF(2). For x ≠ y, the parities of x
+    XOR y are r independent fair coins, so that two values collide with probability
+    exactly ``2**-r``, the same for every pair.
 
     Parameters
     ----------
@@ -250,14 +283,6 @@ class LinearHash:
         The number of buckets.
     collision : Fraction
         The probability ``2**-r``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp.oracles import LinearHash
-    >>> family = LinearHash(4, 2)
-    >>> family(np.array([[0b0001, 0b0110]]), np.array([0b0111]))
-    array([1])
     """
 
     def __init__(self, n_bits: int, r: int) -> None:
@@ -281,9 +306,8 @@ class LinearHash:
         ndarray of shape (n, r), dtype int64
             Seeds, which may be public.
         """
-        words = source.bytes(8 * n * self.r).view("<u8") & np.uint64(
-            (1 << self.n_bits) - 1
-        )
+        mask = np.uint64((1 << self.n_bits) - 1)
+        words = source.bytes(8 * n * self.r).view("<u8") & mask
         return words.astype(np.int64).reshape(n, self.r)
 
     def __call__(
@@ -318,27 +342,29 @@ class LinearHash:
         Returns
         -------
         ndarray of shape (2**n_tail,), dtype int64
-            The count for the sum of the head and each tail, in O(n 2^r + n_tail 2^n_tail).
+            The count for the sum of the head and each tail, in O(n 2^r + n_tail
+            2^n_tail).
         """
-        # A report of bucket y supports x if the sum over all u of r bits of (-1)**(u · (h(x) + y)) is 2**r; otherwise
-        # the sum is 0. Of a tail, u · h(tail) is the parity of the bits that it and the sum of the words in u have in
-        # common: for all tails, the sum over the reports is a Walsh-Hadamard transform.
+        # A report of bucket y supports x if the sum over all u of r bits of (-1)**(u ·
+        # (h(x) + y)) is 2**r; otherwise the sum is 0. Of a tail, u · h(tail) is the
+        # parity of the bits that it and the sum of the words in u have in common: for
+        # all tails, the sum over the reports is a Walsh-Hadamard transform.
+        n_tails = 1 << n_tail
         characters = np.arange(self.g)
         signs = 1.0 - 2 * (np.bitwise_count(characters[:, np.newaxis] & characters) & 1)
         differences = buckets ^ self(seeds, head)
-        tail_words = seeds & ((1 << n_tail) - 1)
-        sums = np.zeros((1, 1 << n_tail), np.int64)
+        tail_words = seeds & (n_tails - 1)
+        sums = np.zeros((1, n_tails), np.int64)
         step = max(1, _TERMS >> self.r)
         for start in range(0, len(seeds), step):
             part = tail_words[start : start + step]
-            words = np.zeros(
-                (self.g, len(part)), np.int64
-            )  # the sum of the words in each u, for each report
+            # The sum of the words in each u, for each report: (g, n_reports).
+            words = np.zeros((self.g, len(part)), np.int64)
             for place, word in enumerate(part.T):
                 half = 1 << place
                 words[half : 2 * half] = words[:half] ^ word
             weights = np.take(signs, differences[start : start + step], axis=1)
-            total = np.bincount(words.ravel(), weights.ravel(), minlength=1 << n_tail)
+            total = np.bincount(words.ravel(), weights.ravel(), minlength=n_tails)
             sums += total.astype(np.int64)  # whole numbers: exact
         return walsh_hadamard(sums)[0] >> self.r
 
@@ -346,8 +372,498 @@ class LinearHash:
 def _residues(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Reduce words below 2**62 + 2**31 modulo 2**31 - 1, where 2**31 is 1."""
     prime = np.uint64(_LARGE_PRIME)
-    folded = (words & prime) + (words >> np.uint64(31))  # below 2**32 + 1
-    folded = (folded & prime) + (
-        folded >> np.uint64(31)
-    )  # at most 2**31, below twice the prime
+    bits = np.uint64(31)
+    folded = (words & prime) + (words >> bits)  # below 2**32 + 1
+    folded = (folded & prime) + (folded >> bits)  # at most 2**31, below twice the prime
     return folded - prime * (folded >= prime)
+
+
+def _best_buckets(k: int, epsilon: float) -> int:
+    """Return about the number of buckets with the least mean squared error."""
+    sizes = np.arange(2.0, min(max(2, k), MOST_BUCKETS) + 1)
+    excess = math.expm1(min(max(epsilon, 1e-9), 50))
+    gain = excess * (sizes - 1) / (sizes * (excess + sizes))
+    p = 1 / sizes + gain
+    q = 1 / sizes
+    errors = ((k - 1) * q * (1 - q) + p * (1 - p)) / gain**2
+    return int(np.argmin(errors)) + 2
+
+
+class LocalHashing(FrequencyOracle):
+    """Local hashing on codes: report a public seed and the randomised bucket of the value.
+
+    >>> oracle = LocalHashing(1_000, 1.0)
+    >>> oracle.n_buckets, oracle.report_bytes, round(oracle.mean_squared_error, 2)
+    (4, 5, 3.69)
+
+    Each report draws a hash function into g buckets, and randomises the bucket of its
+    value by randomised response over the g buckets. It supports all values of the
+    reported bucket ([1]_, section 4).
+
+    Parameters
+    ----------
+    k : int
+        The number of values, from 2 to 2**31 - 2.
+    epsilon : float or Fraction
+        The requested privacy loss, finite and > 0.
+    n_buckets : int, optional
+        The number g of buckets, from 2 to 65,521; 2 is binary local hashing (BLH). By
+        default the one with the least mean squared error, near e^eps + 1 (optimised
+        local hashing, OLH), but not more than k.
+
+    Attributes
+    ----------
+    n_buckets : int
+        The number of buckets.
+    hash_family : AffineHash
+        The family of hash functions, whose collision probability c is known exactly.
+    p, q : Fraction
+        The exact support probabilities: p of randomised response, ``q = c p + (1 - c)
+        (1 - p) / (g - 1)``.
+
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the value. The seed is drawn independently
+    of the value, so it may be public; given the seed, the bucket is a report of
+    randomised response.
+
+    References
+    ----------
+    .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
+       protocols for frequency estimation. USENIX Security.
+    """
+
+    field_names = ("seed", "bucket")
+    state = "bucket"
+    shows_hash = True
+    has_second_round = True
+
+    def __init__(
+        self, k: int, epsilon: float | Fraction, *, n_buckets: int | None = None
+    ) -> None:
+        self.k = check_size(k, most=(1 << 31) - 2)
+        capped = capped_epsilon(epsilon)
+        if n_buckets is None:
+            # The best number in floats, for equal buckets; exact errors decide between it and
+            # its neighbours.
+            best = _best_buckets(self.k, float(capped))
+            most = min(max(2, self.k), MOST_BUCKETS)
+            choices = sorted({min(max(2, g), most) for g in (best - 1, best, best + 1)})
+        else:
+            choices = [check_size(n_buckets, most=MOST_BUCKETS, name="n_buckets")]
+        candidates = []
+        for g in choices:
+            inner = RandomizedResponse(g, capped)
+            family = AffineHash(self.k, g)
+            error = pure_error(self.k, *hashed_support(inner, family))
+            candidates.append((error, inner, family))
+        _, inner, self.hash_family = min(candidates, key=itemgetter(0))
+        self._set_inner(inner)
+
+    def _set_inner(self, inner: RandomizedResponse) -> None:
+        self._inner = inner
+        self.n_buckets = inner.k
+        self.p, self.q = hashed_support(inner, self.hash_family)
+
+    @property
+    def worst_ratio(self) -> Fraction:
+        return self._inner.worst_ratio
+
+    def shuffle_pair(self) -> ReportPair:
+        # The values fall into two buckets, or with the same probability for every pair
+        # into one.
+        p = self._inner.p
+        q = self._inner.q
+        g = self.n_buckets
+        meet = Fraction(self.hash_family.collision)
+        apart = ReportPair.of_support(p, q, (1, 1, 0, g - 2))
+        together = ReportPair.of_support(p, q, (0, 0, 1, g - 1))
+        return ReportPair.mixed(((1 - meet, apart), (meet, together)))
+
+    @property
+    def variation(self) -> Fraction:
+        return self._inner.variation
+
+    @property
+    def n_reports(self) -> int:
+        return self.n_buckets
+
+    @property
+    def pair_supports(self) -> tuple[float, float]:
+        # As if three values were hashed independently: up to the rounding of the
+        # buckets.
+        p = float(self.p)
+        meet = float(self.hash_family.collision)
+        other_bucket = (1 - p) / (self.n_buckets - 1)
+        return p * meet, p * meet**2 + other_bucket * (meet - meet**2)
+
+    @property
+    def report_bytes(self) -> int:
+        return -(-self.hash_family.seed_bits // 8) + self._inner.report_bytes
+
+    def sampler(self) -> dict[str, Any]:
+        return {
+            "kind": "hashing",
+            "k": self.k,
+            "n_buckets": self.n_buckets,
+            "prime": self.hash_family.prime,
+            "inner": self._inner.sampler(),
+        }
+
+    def parameters(self) -> dict[str, Any]:
+        numbers = {"n_buckets": self.n_buckets, "prime": self.hash_family.prime}
+        return super().parameters() | numbers
+
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint64]:
+        self._check_codes(codes)
+        self._check_size(codes.size, np.dtype(np.uint64).itemsize)
+        seeds = self.hash_family.draw(source, codes.size)
+        buckets = self.hash_family(seeds, codes)
+        return np.column_stack([seeds, self._inner.report(buckets, source)])
+
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        self._check_reports(reports)
+        return self.hash_family(reports[:, :1], np.arange(self.k)) == reports[:, 1:]
+
+    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        self._check_reports(reports)
+        return self.hash_family.count_matches(reports[:, 0], reports[:, 1])
+
+    def report_keyed(
+        self,
+        codes: NDArray[np.unsignedinteger],
+        values: NDArray[np.uint8],
+        digests: Callable[..., NDArray[np.uint8]],
+    ) -> NDArray[np.uint64]:
+        # The seed depends on the record, the report on the record and the bucket of its
+        # value.
+        seeds = np.empty(codes.size, np.uint64)
+        for row, digest in enumerate(digests("seed")):
+            seeds[row] = self.hash_family.draw(DigestSource(digest), 1)[0]
+        buckets = self.hash_family(seeds, codes)
+        bucket_bytes = buckets.astype(">i8").view(np.uint8).reshape(-1, 8)
+        reports = self._inner._draw_keyed(buckets, digests("report", bucket_bytes))
+        return np.column_stack([seeds, reports])
+
+    def n_states(self, n_values: int) -> int:
+        return self.n_buckets
+
+    def _read(self, columns: NDArray[Any]) -> NDArray[np.uint64]:
+        reports = columns.astype(np.uint64, copy=False)
+        self._check_reports(reports)
+        return reports
+
+    def _check_reports(self, reports: NDArray[Any]) -> None:
+        if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype != np.uint64:
+            raise ValueError(
+                "reports must be unsigned integers of shape (n, 2), "
+                f"got {reports.dtype} {reports.shape}"
+            )
+        is_bucket = reports[:, 1].max(initial=0) < self.n_buckets
+        if not is_bucket or not self.hash_family.valid(reports[:, 0]):
+            raise ValueError("the seeds or buckets are not those of this oracle")
+
+    def channel(self, seed: int = 0) -> list[list[Fraction]]:
+        """Return the exact probability of each bucket given each value and the public seed.
+
+        Parameters
+        ----------
+        seed : int, default=0
+            The seed.
+
+        Returns
+        -------
+        list of list of Fraction
+            One row per true value, one column per bucket.
+        """
+        buckets = self.hash_family(np.full(self.k, seed, np.uint64), np.arange(self.k))
+        inner = self._inner.channel()
+        return [inner[bucket] for bucket in buckets]
+
+    def channels(self) -> Iterator[list[list[Fraction]]]:
+        # Seeds are public, so they need not be secret.
+        for seed in self.hash_family.draw(SeededSource(0), 16):
+            yield self.channel(int(seed))
+
+
+class CountMeanSketch(FrequencyOracle):
+    """Count-mean sketch on codes: hash the value by a public function, and report the bucket by Hadamard response.
+
+    >>> oracle = CountMeanSketch(1_000_000, 2.0)
+    >>> oracle.report_bytes
+    3
+
+    The server keeps d × m sums for any size of the domain, and estimates a value in
+    O(d) ([1]_, whose Hadamard variant reports a single bit; here the number of blocks
+    minimises the error).
+
+    Parameters
+    ----------
+    k : int
+        The number of values, from 2 to 2**31 - 2.
+    epsilon : float or Fraction
+        The requested privacy loss, finite and > 0.
+    n_functions : int, default=256
+        The number d of hash functions.
+    n_buckets : int, default=1024
+        The number m of buckets of each.
+    seed : int, default=0
+        Public seed of the hash functions, the same on client and server; independent of
+        the randomness of reports.
+
+    Attributes
+    ----------
+    inner : HadamardResponse
+        The oracle that reports a bucket.
+    hash_family : QuadraticHash
+        The functions; c is the probability, over the seed, that two values collide.
+    p, q : Fraction
+        The support probabilities over the seed; `variance` adds the error of the finite
+        number of functions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range, or the sums would take more than 2 GiB.
+
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the value. The function is drawn
+    independently of the value, so it may be public; given the function, the report is
+    one of Hadamard response.
+
+    The estimate of a count is unbiased over the seed; for given functions, its bias
+    comes from the values that collide. The variance over randomness and seed is that of
+    independent reports plus ``c / (d (1 - c))`` times the sum of ``n_u (n_u - 1)`` over
+    the other values u. Divided by n², this part does not fall with n: see
+    `error_floor`. The sketch is for small tables on the server, not for small errors.
+
+    References
+    ----------
+    .. [1] Apple Differential Privacy Team (2017). Learning with privacy at scale. Apple
+       Machine Learning Journal 1(8).
+    """
+
+    field_names = ("function", "index")
+    shows_hash = True
+    is_signed = True
+
+    def __init__(
+        self,
+        k: int,
+        epsilon: float | Fraction,
+        *,
+        n_functions: int = 256,
+        n_buckets: int = 1024,
+        seed: int = 0,
+    ) -> None:
+        self.k = check_size(k, most=(1 << 31) - 2)
+        self.n_functions = check_size(
+            n_functions, least=1, most=1 << 24, name="n_functions"
+        )
+        self.n_buckets = check_size(n_buckets, most=1 << 20, name="n_buckets")
+        self.seed = check_size(seed, least=0, most=(1 << 63) - 1, name="seed")
+        self.inner = HadamardResponse(self.n_buckets, epsilon)
+        size = 8 * self.n_functions * self.inner.n_indices
+        if size > MAX_REPORT_BYTES:
+            raise ValueError(
+                f"{self.n_functions:,} functions into {self.n_buckets:,} buckets need "
+                f"{size:,} bytes of sums (the limit is {MAX_REPORT_BYTES:,})"
+            )
+        source = SeededSource(self.seed, "CountMeanSketch")
+        coefficients = QuadraticHash.draw(source, self.n_functions)
+        self.hash_family = QuadraticHash(self.k, self.n_buckets, coefficients)
+        self.p, self.q = hashed_support(self.inner, self.hash_family)
+
+    @property
+    def worst_ratio(self) -> Fraction:
+        return self.inner.worst_ratio
+
+    def shuffle_pair(self) -> ReportPair:
+        # Two values whose buckets differ under every function: the most spread, whether
+        # or not there are such.
+        return self.inner.shuffle_pair()
+
+    @property
+    def variation(self) -> Fraction:
+        return self.inner.variation
+
+    @property
+    def n_reports(self) -> int:
+        return self.inner.n_indices
+
+    @property
+    def report_bytes(self) -> int:
+        return -(-(self.n_functions - 1).bit_length() // 8) + self.inner.report_bytes
+
+    @property
+    def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
+        """The mean over the values of n times the variance of a frequency, with a separate function for each report.
+
+        Shared functions add n times `error_floor`, which for many reports is by far the
+        larger part.
+        """
+        if self.inner.lie == 1:
+            return math.inf
+        true_square, false_square = self._squares()
+        return float(
+            true_square / self.k + false_square * (1 - 1 / self.k) - 1 / self.k
+        )
+
+    @property
+    def error_floor(self) -> float:  # numpydoc ignore=RT01
+        """The mean over the values of the variance from collisions, over the seed, if all records have one value."""
+        meet = float(self.hash_family.collision)
+        return (1 - 1 / self.k) * meet / (self.n_functions * (1 - meet))
+
+    def sampler(self) -> dict[str, Any]:
+        return {
+            "kind": "sketch",
+            "k": self.k,
+            "n_buckets": self.n_buckets,
+            "inner": self.inner.sampler(),
+            "coefficients": self.hash_family.coefficients.tolist(),
+        }
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            **super().parameters(),
+            **self.inner.parameters(),
+            "oracle": type(self).__name__,
+            "k": self.k,
+            "n_functions": self.n_functions,
+            "n_buckets": self.n_buckets,
+            "seed": self.seed,
+        }
+
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint32]:
+        self._check_codes(codes)
+        self._check_size(codes.size, np.dtype(np.uint32).itemsize)
+        functions = uniform_integers(source, self.n_functions, codes.size)
+        buckets = self.hash_family(functions, codes)
+        indices = self.inner.report(buckets, source)
+        return np.column_stack([functions.astype(np.uint32), indices])
+
+    def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
+        self._check_reports(columns)
+        return columns
+
+    def _check_reports(self, reports: NDArray[Any]) -> None:
+        if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype.kind not in "iu":
+            raise ValueError(
+                "reports must be integers of shape (n, 2), "
+                f"got {reports.dtype} {reports.shape}"
+            )
+        limits = np.array([self.n_functions, self.inner.n_indices])
+        if (reports >= limits).any() or (reports < 0).any():
+            raise ValueError("the functions or indices are not those of this oracle")
+
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        return self._inner(reports) > 0
+
+    def _inner(self, reports: NDArray[Any]) -> NDArray[np.float64]:
+        self._check_reports(reports)
+        buckets = self.hash_family(reports[:, :1], np.arange(self.k))
+        estimates = self.inner.unbiased(reports[:, 1])
+        return np.take_along_axis(estimates, buckets.astype(np.intp), axis=1)
+
+    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
+        meet = float(self.hash_family.collision)
+        return (self._inner(reports) - meet) / (1 - meet)
+
+    def table(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Sum reports into the sketch, which is all that a server needs to keep.
+
+        Parameters
+        ----------
+        reports : ndarray of integers, shape (n, 2)
+            Reports, as returned by `report`.
+
+        Returns
+        -------
+        ndarray of shape (n_functions, n_buckets), dtype int64
+            The tally of the buckets of each function.
+        """
+        self._check_reports(reports)
+        cells = reports[:, 0].astype(np.intp) * self.inner.n_indices
+        cells += reports[:, 1].astype(np.intp)
+        counts = count_numbers(cells, self.n_functions * self.inner.n_indices)
+        return self.inner.signed_sums(counts.reshape(self.n_functions, -1))
+
+    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        table = self.table(reports)
+        support = np.zeros(self.k, np.int64)
+        for start in range(0, self.k, BLOCK):  # parts that stay in the cache
+            part = support[start : start + BLOCK]
+            values = np.arange(start, start + part.size)
+            for function, row in enumerate(table):
+                part += row[self.hash_family(np.array(function), values)]
+        return support
+
+    def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
+        if self.inner.lie == 1:
+            return np.full(self.k, np.nan)
+        meet = float(self.hash_family.collision)
+        gain = float(1 - self.inner.lie)
+        return (np.asarray(support, float) / gain - n * meet) / (1 - meet)
+
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        # A value gets the sign of its bucket, which is the true one, of its block, or
+        # of another block.
+        (low, _), (high, _) = self.inner.tails(support, n)
+        return [(low, math.log(self.k)), (high, math.log(self.k))]
+
+    def _squares(self) -> tuple[float, float]:
+        """Return the mean square of an entry of `unbiased` for the true value, and for another one."""
+        meet = float(self.hash_family.collision)
+        same_block, other_block = self.inner.square_means
+        # The bucket of another value is any other bucket.
+        together = self.inner.share_together
+        other_bucket = together * same_block + (1 - together) * other_block
+        other_value = meet * same_block + (1 - meet) * other_bucket
+        # Before the correction, the mean is 1 for the true value and c for another one.
+        gain = (1 - meet) ** 2
+        return (same_block - 2 * meet + meet**2) / gain, (other_value - meet**2) / gain
+
+    def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
+        if self.inner.lie == 1:
+            return np.full(self.k, np.inf)
+        clipped = np.clip(np.asarray(counts, float), 0, n)
+        true_square, false_square = self._squares()
+        meet = float(self.hash_family.collision)
+        squares = clipped * np.maximum(clipped - 1, 0)
+        # Capped at that of a single value: the sum of squares of a million noisy
+        # estimates would be far larger.
+        pairs = np.minimum(squares.sum() - squares, n * (n - 1))
+        collisions = pairs * meet / (self.n_functions * (1 - meet))
+        return clipped * (true_square - 1) + (n - clipped) * false_square + collisions
+
+    def second_moments(self) -> NDArray[np.float64]:
+        if self.inner.lie == 1:
+            return np.full((self.k, self.k), np.inf)
+        true_square, false_square = self._squares()
+        return np.where(np.eye(self.k, dtype=bool), true_square, false_square)
+
+    def channel(self, function: int = 0) -> list[list[Fraction]]:
+        """Return the exact probability of each index given each value and the public function.
+
+        Parameters
+        ----------
+        function : int, default=0
+            The index of the hash function.
+
+        Returns
+        -------
+        list of list of Fraction
+            One row per true value, one column per index.
+        """
+        buckets = self.hash_family(np.array(function), np.arange(self.k))
+        return self.inner._channel(buckets)
+
+    def channels(self) -> Iterator[list[list[Fraction]]]:
+        for function in range(min(16, self.n_functions)):
+            yield self.channel(function)

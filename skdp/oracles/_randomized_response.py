@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._support import capped_epsilon, check_size, count_bytes
-from skdp.oracles.sums import group_tails
+from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size
+from skdp.oracles._sums import count_bytes, count_numbers, group_tails
 from skdp.privacy import ReportPair
 from skdp.randomness import (
     BLOCK,
+    MOST_ROWS,
     ONE,
     ByteSource,
-    DigestSource,
+    RowStreams,
     bernoulli,
+    rows_of,
     uniform_integers,
 )
 
@@ -27,13 +28,24 @@ from skdp.randomness import (
 class RandomizedResponse(FrequencyOracle):
     """Generalised (k-ary) randomised response, "GRR", on codes.
 
-    With probability l = k / (e^eps + k - 1) a code is replaced by a uniform draw from all k codes, otherwise it is
-    reported. The true value is reported with probability p = 1 - l (k - 1) / k and every other value with probability
-    q = l / k; p / q = e^eps ([1]_, [2]_ section 4). In integers, l is rounded up: more noise.
+    Warner's two coins: the true value if the first coin shows heads, else "yes" or "no"
+    by the second one.
 
-    A single random word x of w bits decides a report (w = 16 up to k = 256, else 32). Its remainder modulo k is uniform
-    over the codes, and independent of its quotient: a quotient below a bound m reports the remainder, one above m
-    reports the true value. The few words of quotient m are settled by a coin of 64 bits and a separate uniform draw.
+    >>> import math
+    >>> coins = RandomizedResponse(2, math.log(3))
+    >>> [[round(float(share), 6) for share in row] for row in coins.channel()]
+    [[0.75, 0.25], [0.25, 0.75]]
+
+    With probability l = k / (e^eps + k - 1) a code is replaced by a uniform draw from
+    all k codes, otherwise it is reported. The true value is reported with probability p
+    = 1 - l (k - 1) / k and every other value with probability q = l / k; p / q = e^eps
+    ([1]_, [2]_ section 4). In integers, l is rounded up: more noise.
+
+    A single random word x of w bits decides a report (w = 16 up to k = 256, else 32).
+    Its remainder modulo k is uniform over the codes, and independent of its quotient: a
+    quotient below a bound m reports the remainder, one above m reports the true value.
+    The few words of quotient m are settled by a coin of 64 bits and a separate uniform
+    draw.
 
     Parameters
     ----------
@@ -51,25 +63,18 @@ class RandomizedResponse(FrequencyOracle):
 
     Notes
     -----
-    **Privacy.** Local model, replacement of the value. `epsilon` is computed from the integers that are drawn and
-    rounded up; it never exceeds the request. As a lie always remains possible, it is finite for any request: at most
-    80 ln 2 = 55.5, or 96 ln 2 = 66.6 for more than 256 values. The number of bytes that are read does not depend on the
-    codes.
+    **Privacy.** Local model, replacement of the value. `epsilon` is computed from the
+    integers that are drawn and rounded up; it never exceeds the request. As a lie
+    always remains possible, it is finite for any request: at most 80 ln 2 = 55.5, or 96
+    ln 2 = 66.6 for more than 256 values. The number of bytes that are read does not
+    depend on the codes.
 
     References
     ----------
-    .. [1] P. Kairouz, S. Oh, P. Viswanath (2016). Extremal mechanisms for local differential privacy. JMLR 17.
-    .. [2] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols for frequency estimation.
-       USENIX Security.
-
-    Examples
-    --------
-    Warner's two coins: the true value if the first coin shows heads, else "yes" or "no" by the second one.
-
-    >>> import math
-    >>> coins = RandomizedResponse(2, math.log(3))
-    >>> [[round(float(share), 6) for share in row] for row in coins.channel()]
-    [[0.75, 0.25], [0.25, 0.75]]
+    .. [1] P. Kairouz, S. Oh, P. Viswanath (2016). Extremal mechanisms for local
+       differential privacy. JMLR 17.
+    .. [2] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
+       protocols for frequency estimation. USENIX Security.
     """
 
     is_encodable = True
@@ -79,12 +84,8 @@ class RandomizedResponse(FrequencyOracle):
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
         self.k = check_size(k)
         # The lower bound of e^eps makes a lie more likely: rounded toward more noise.
-        self._set_lie(
-            min(
-                Fraction(1),
-                self.k / (exp_bounds(capped_epsilon(epsilon))[0] + self.k - 1),
-            )
-        )
+        power = exp_bounds(capped_epsilon(epsilon))[0]
+        self._set_lie(min(Fraction(1), self.k / (power + self.k - 1)))
 
     @classmethod
     def from_lie(cls, k: int, lie: Fraction) -> Self:
@@ -95,7 +96,8 @@ class RandomizedResponse(FrequencyOracle):
         k : int
             The number of values.
         lie : Fraction
-            The least probability that a code is replaced by a uniform draw, in [0, 1]; 0 reports the true value.
+            The least probability that a code is replaced by a uniform draw, in [0, 1];
+            0 reports the true value.
 
         Returns
         -------
@@ -107,27 +109,28 @@ class RandomizedResponse(FrequencyOracle):
         oracle._set_lie(lie)
         return oracle
 
-    def _set_lie(self, wanted: Fraction) -> None:
+    def _set_lie(self, least: Fraction) -> None:
+        """Set the integers of the least probability of a lie that they can express."""
         self._bits = 16 if self.k <= 256 else 32
-        words = 1 << self._bits
-        self._bound = math.floor(wanted * words / self.k)
-        tied = min(self.k, words - self._bound * self.k)
-        rest = (wanted * words - self._bound * self.k) / tied if tied else Fraction(0)
-        self._threshold = math.ceil(rest * ONE)
-        self.lie = (
-            self._bound * self.k + tied * Fraction(self._threshold, ONE)
-        ) / words
+        n_words = 1 << self._bits
+        self._bound = math.floor(least * n_words / self.k)
+        # The words whose quotient is the bound, and the share of them that lie.
+        n_tied = min(self.k, n_words - self._bound * self.k)
+        n_lies = least * n_words - self._bound * self.k
+        self._threshold = math.ceil(n_lies / n_tied * ONE) if n_tied else 0
+        self.lie = self._bound * self.k + n_tied * Fraction(self._threshold, ONE)
+        self.lie /= n_words
         self.p = 1 - self.lie * (self.k - 1) / self.k
         self.q = self.lie / self.k
 
     def sampler(self) -> dict[str, Any]:
-        numbers = {
+        return {
+            "kind": "response",
             "k": self.k,
             "word_bits": self._bits,
             "bound": self._bound,
             "threshold": str(self._threshold),
         }
-        return {"kind": "response"} | numbers
 
     @property
     def worst_ratio(self) -> Fraction:
@@ -138,70 +141,46 @@ class RandomizedResponse(FrequencyOracle):
         return self.p - self.q
 
     def shuffle_pair(self) -> ReportPair:
-        return ReportPair.of_support(
-            self.p, self.q, (1, 1, 0, self.k - 2), two_valued=self.k == 2
-        )
+        counts = (1, 1, 0, self.k - 2)
+        return ReportPair.of_support(self.p, self.q, counts, two_valued=self.k == 2)
 
     def report(
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.unsignedinteger]:
         self._check_codes(codes)
+        word = np.dtype(f"<u{self._bits // 8}")
         reports = np.empty_like(codes)
-        step = BLOCK // self.word.itemsize
+        step = BLOCK // word.itemsize
         tied = []
         for start in range(0, codes.size, step):
             block = codes[start : start + step]
-            words = source.bytes(block.size * self.word.itemsize).view(self.word)
-            reports[start : start + step], undecided = self.respond(block, words)
-            tied.append(undecided + start)
-        places = np.concatenate(tied) if tied else np.empty(0, np.intp)
-        lies = places[bernoulli(source, self._threshold, places.size)]
-        reports[lies] = uniform_integers(source, self.k, lies.size)
+            words = source.bytes(block.size * word.itemsize).view(word)
+            quotient = words // word.type(self.k)
+            drawn = words - quotient * word.type(self.k)
+            # where(quotient < bound, drawn, codes), but by arithmetic: a branch on
+            # random bits is several times slower.
+            change = drawn.astype(codes.dtype, copy=False)
+            change ^= block
+            change *= quotient < self._bound
+            reports[start : start + step] = np.bitwise_xor(block, change)
+            tied.append(np.flatnonzero(quotient == self._bound) + start)
+        places = np.concatenate([*tied, np.empty(0, np.intp)])
+        is_lie = bernoulli(rows_of(source, places), self._threshold, places.size)
+        lies = places[is_lie]
+        reports[lies] = uniform_integers(rows_of(source, lies), self.k, lies.size)
         return reports
-
-    @property
-    def word(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
-        """The type of the random word that decides a report."""
-        return np.dtype(f"<u{self._bits // 8}")
-
-    def respond(
-        self, codes: NDArray[np.unsignedinteger], words: NDArray[Any]
-    ) -> tuple[NDArray[np.unsignedinteger], NDArray[np.intp]]:
-        """Return the reports that the random words determine.
-
-        Parameters
-        ----------
-        codes : ndarray of unsigned integers, shape (n,)
-            True values, ``0 .. k - 1``.
-        words : ndarray of shape (n,)
-            A random `word` for each code.
-
-        Returns
-        -------
-        reports : ndarray of shape (n,)
-            Reports of the dtype of the codes.
-        undecided : ndarray of intp
-            The positions of words of quotient m, whose report is still the true value; `report` draws again.
-        """
-        quotient = words // self.word.type(self.k)
-        drawn = words - quotient * self.word.type(self.k)
-        # where(quotient < bound, drawn, codes), but by arithmetic: a branch on random bits is several times slower.
-        change = drawn.astype(codes.dtype, copy=False)
-        change ^= codes
-        change *= quotient < self._bound
-        return np.bitwise_xor(codes, change), np.flatnonzero(quotient == self._bound)
 
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[Any]:
-        # Many records at a time, with the same reports as one by one. A word is the beginning of a digest: to hash the
-        # digest again would take as long as the digest did.
-        word = self.word
-        heads = np.ascontiguousarray(digests[:, : word.itemsize]).view(word).ravel()
-        reports, undecided = self.respond(codes, heads)
-        for row in undecided.tolist():
-            source = DigestSource(digests[row], head=word.itemsize)
-            reports[row : row + 1] = self.report(codes[row : row + 1], source)
+        # Many records at a time, with the same reports as one by one. A word is the
+        # beginning of a digest: to hash the digest again would take as long as the
+        # digest did.
+        reports = np.empty_like(codes)
+        for start in range(0, codes.size, MOST_ROWS):
+            rows = slice(start, start + MOST_ROWS)
+            source = RowStreams(digests[rows], head=self._bits // 8)
+            reports[rows] = self.report(codes[rows], source)
         return reports
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
@@ -212,59 +191,57 @@ class RandomizedResponse(FrequencyOracle):
         self._check_codes(reports)
         if self.k <= 256:
             return count_bytes(reports, self.k)
-        support = np.zeros(self.k, np.int64)
-        step = max(BLOCK, self.k)
-        for start in range(0, reports.size, step):
-            support += np.bincount(
-                reports[start : start + step].astype(np.intp, copy=False),
-                minlength=self.k,
-            )
-        return support
+        return count_numbers(reports, self.k)
 
     def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
         # The largest counts are what the smallest ones leave of n.
         return group_tails(support, n, self.q, exclusive=True)
 
     def channel(self) -> list[list[Fraction]]:
-        return [
-            [self.p if value == report else self.q for report in range(self.k)]
-            for value in range(self.k)
-        ]
+        table = [[self.q] * self.k for _ in range(self.k)]
+        for value, row in enumerate(table):
+            row[value] = self.p
+        return table
 
     def _guess_accuracy(
         self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
     ) -> float:
         """Guess the group of the reported value, or the most frequent one."""
-        groups = np.arange(self.k) if groups is None else groups
-        p, q, totals = float(self.p), float(self.q), np.bincount(groups, prior)
-        # A reported value supports its own group, and all other groups equally little.
-        first, second = (
-            np.sort(totals)[::-1][:2] if totals.size > 1 else (totals[0], 0.0)
-        )
-        other = np.where(groups == totals.argmax(), second, first)
-        return float(np.maximum(q * totals[groups] + (p - q) * prior, q * other).sum())
+        if groups is None:
+            groups = np.arange(self.k)
+        p = float(self.p)
+        q = float(self.q)
+        totals = np.bincount(groups, prior)
+        # A reported value supports its own group, and all other groups equally little:
+        # of these the most frequent one is guessed.
+        first, second = np.sort(np.append(totals, 0.0))[::-1][:2]
+        guess_another = np.where(groups == totals.argmax(), second, first)
+        guess_reported = q * totals[groups] + (p - q) * prior
+        return float(np.maximum(guess_reported, q * guess_another).sum())
 
     def maximum_likelihood(
         self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
-        # The tally determines the likelihood. This is largest, over the frequencies f of the simplex, where the s most
-        # reported values share what the others leave: with phi the share of a value among the reports of these s, and
-        # j = k - s values at 0, ``f = ((1 - j q) phi - q) / (p - q)``. Values are dropped, the least reported first,
-        # until no f is negative.
+        # The tally determines the likelihood. This is largest, over the frequencies f
+        # of the simplex, where the s most reported values share what the others leave:
+        # with phi the share of a value among the reports of these s, and j = k - s
+        # values at 0, ``f = ((1 - j q) phi - q) / (p - q)``. Values are dropped, the
+        # least reported first, until no f is negative.
         counts = np.asarray(support, float)
         if n == 0 or self.p == self.q:
             return np.full(self.k, np.nan)
-        q, gain = float(self.q), float(self.p - self.q)
+        q = float(self.q)
+        gain = float(self.p - self.q)
         descending = np.sort(counts)[::-1]
         totals = np.cumsum(descending)
-        # The f of the last of the s most reported values, up to a positive factor: it falls as s grows. Written with
-        # p - q = 1 - k q, to prevent cancellation where p and q are almost equal.
-        kept_values = np.arange(1, self.k + 1)
-        positive = gain * descending > q * (totals - kept_values * descending)
-        kept = int(np.flatnonzero(positive)[-1]) + 1
-        total = totals[kept - 1]
-        frequencies = (counts + (kept * counts - total) * (q / gain)) / total
-        frequencies = np.where(
-            counts >= descending[kept - 1], np.maximum(frequencies, 0), 0
-        )
+        # The f of the last of the s most reported values, up to a positive factor: it
+        # falls as s grows. Written with p - q = 1 - k q, to prevent cancellation where
+        # p and q are almost equal.
+        sizes = np.arange(1, self.k + 1)
+        is_positive = gain * descending > q * (totals - sizes * descending)
+        size = int(np.flatnonzero(is_positive)[-1]) + 1
+        total = totals[size - 1]
+        frequencies = (counts + (size * counts - total) * (q / gain)) / total
+        frequencies = np.maximum(frequencies, 0)
+        frequencies[counts < descending[size - 1]] = 0
         return n * frequencies / frequencies.sum()

@@ -1,8 +1,9 @@
 """Two rounds of noise: a permanent report that is drawn once, and fresh noise on it each time that it is sent.
 
-**Privacy.** `worst_ratio` and `epsilon` are those of a single report, given its public seed. Any number of reports that
-share their first round and seed have at most the epsilon of `permanent`; there is no better bound for a few: two may
-cost more than twice a single one (of 1,000 values, with 4 for the permanent round and 0.5 for both: 2.2).
+**Privacy.** `worst_ratio` and `epsilon` are those of a single report, given its public
+seed. Any number of reports that share their first round and seed have at most the
+epsilon of `permanent`; there is no better bound for a few: two may cost more than twice
+a single one (of 1,000 values, with 4 for the permanent round and 0.5 for both: 2.2).
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._local_hashing import LocalHashing
+from skdp.oracles._base import (
+    FrequencyOracle,
+    capped_epsilon,
+    check_bits,
+)
+from skdp.oracles._hashing import LocalHashing
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.oracles._support import capped_epsilon, check_bits, hashed_support
 from skdp.oracles._unary_encoding import UnaryEncoding
 from skdp.randomness import ONE, ByteSource, bernoulli
 
@@ -25,17 +29,19 @@ from skdp.randomness import ONE, ByteSource, bernoulli
 class TwoRoundResponse(RandomizedResponse):
     """Randomised response to the report of randomised response ("L-GRR")."""
 
-    # Two replacements by uniform draws, with probabilities l1 and l2, are one with probability
-    # ``l = 1 - (1 - l1) (1 - l2)``: both rounds together are randomised response again.
+    # Two replacements by uniform draws, with probabilities l1 and l2, are one with
+    # probability ``l = 1 - (1 - l1) (1 - l2)``: both rounds together are randomised
+    # response again.
 
     def __init__(
         self, permanent: RandomizedResponse, epsilon: float | Fraction
     ) -> None:
-        self.k = k = permanent.k
-        self.permanent = permanent
-        wanted = k / (exp_bounds(capped_epsilon(epsilon))[0] + k - 1)
+        k = permanent.k
         truth = 1 - permanent.lie
-        second = 1 - (1 - wanted) / truth if truth > 1 - wanted else Fraction(0)
+        lie = k / (exp_bounds(capped_epsilon(epsilon))[0] + k - 1)
+        second = 1 - (1 - lie) / truth if truth > 1 - lie else Fraction(0)
+        self.k = k
+        self.permanent = permanent
         self.instantaneous = RandomizedResponse.from_lie(k, second)
         self.lie = 1 - truth * (1 - self.instantaneous.lie)
         self.p = 1 - self.lie * (k - 1) / k
@@ -54,30 +60,33 @@ class TwoRoundResponse(RandomizedResponse):
 class TwoRoundUnaryEncoding(UnaryEncoding):
     """Unary encoding whose bits are randomised twice ("L-OSUE" after optimised bits, "L-SUE" after symmetric ones)."""
 
-    # The second round flips each bit with probability f. A bit that is 1 with probability s after the first round is 1
-    # with probability ``s (1 - f) + (1 - s) f`` after both. The ratio ``p (1 - q) / ((1 - p) q)`` of these falls as f
-    # grows to 1/2: with x either of p and q, the derivative of ln(x / (1 - x)) in f is (1/x - 1/(1 - x)) / (1 - 2 f),
-    # which is smaller for the larger x. Bisection finds the least f that achieves epsilon, among integers over 2**64.
+    # The second round flips each bit with probability f. A bit that is 1 with
+    # probability s after the first round is 1 with probability ``s (1 - f) + (1 - s)
+    # f`` after both. The ratio ``p (1 - q) / ((1 - p) q)`` of these falls as f grows to
+    # 1/2: with x either of p and q, the derivative of ln(x / (1 - x)) in f is (1/x -
+    # 1/(1 - x)) / (1 - 2 f), which is smaller for the larger x. Bisection finds the
+    # least f that achieves epsilon, among integers over 2**64.
 
     def __init__(self, permanent: UnaryEncoding, epsilon: float | Fraction) -> None:
         self.k = permanent.k
         self.permanent = permanent
         bound = exp_bounds(capped_epsilon(epsilon))[0]
-        low, high = 0, ONE // 2  # at 1/2 the bits are pure noise
+        low = 0
+        high = ONE // 2  # at 1/2 the bits are pure noise
         while low < high:
             middle = (low + high) // 2
             self._set_flip(middle)
-            low, high = (
-                (low, middle) if self.worst_ratio <= bound else (middle + 1, high)
-            )
+            if self.worst_ratio <= bound:
+                high = middle
+            else:
+                low = middle + 1
         self._set_flip(low)
 
     def _set_flip(self, heads: int) -> None:
-        self._flip, self.flip = heads, Fraction(heads, ONE)
-        self.p, self.q = (
-            share + self.flip * (1 - 2 * share)
-            for share in (self.permanent.p, self.permanent.q)
-        )
+        self._flip = heads
+        self.flip = Fraction(heads, ONE)
+        self.p = self.permanent.p + self.flip * (1 - 2 * self.permanent.p)
+        self.q = self.permanent.q + self.flip * (1 - 2 * self.permanent.q)
 
     def report(
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
@@ -89,46 +98,41 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
     ) -> NDArray[np.uint8]:
         """Add the noise of the second round."""
         bits = check_bits(reports, self.k)
-        return (
-            bits ^ bernoulli(source, self._flip, bits.size).reshape(bits.shape)
-        ).view(np.uint8)
+        flips = bernoulli(source, self._flip, bits.size).reshape(bits.shape)
+        return (bits ^ flips).view(np.uint8)
 
 
 class TwoRoundHashing(LocalHashing):
     """Local hashing whose bucket is randomised twice ("LOLOHA", [1]_)."""
 
-    # .. [1] H. Arcolezi, C. Pinzón, C. Palamidessi, S. Gambs (2023). Frequency estimation of evolving data under local
-    #    differential privacy. EDBT.
+    # .. [1] H. Arcolezi, C. Pinzón, C. Palamidessi, S. Gambs (2023). Frequency
+    #    estimation of evolving data under local differential privacy. EDBT.
 
     def __init__(self, permanent: LocalHashing, epsilon: float | Fraction) -> None:
-        self.k, self.n_buckets, self.hash_family = (
-            permanent.k,
-            permanent.n_buckets,
-            permanent.hash_family,
-        )
+        self.k = permanent.k
+        self.hash_family = permanent.hash_family
         self.permanent = permanent
         self._rounds = TwoRoundResponse(permanent._inner, epsilon)
-        self._inner = self._rounds
-        self.p, self.q = hashed_support(self._inner, self.hash_family)
+        self._set_inner(self._rounds)
 
     def report_again(
         self, reports: NDArray[Any], source: ByteSource
     ) -> NDArray[np.uint64]:
         """Add the noise of the second round."""
         self._check_reports(reports)
-        return np.column_stack(
-            [reports[:, 0], self._rounds.report_again(reports[:, 1], source)]
-        )
+        buckets = self._rounds.report_again(reports[:, 1], source)
+        return np.column_stack([reports[:, 0], buckets])
 
 
 def hashing_for_two_rounds(
-    k: int, epsilon: float | Fraction, again: float | Fraction
+    k: int, epsilon: float | Fraction, report_epsilon: float | Fraction
 ) -> LocalHashing:
     """Return the local hashing with the least error after a second round."""
-    # Both rounds together are randomised response over the buckets with the epsilon of a single report, for any first
-    # round. The number of buckets with the least error is that of one round with this epsilon: near e^again + 1, less
-    # than for one round with all of epsilon. Fewer buckets also give a record fewer permanent reports.
-    return LocalHashing(k, epsilon, n_buckets=LocalHashing(k, again).n_buckets)
+    # Both rounds together are randomised response over the buckets with the epsilon of
+    # a single report, for any first round. The number of buckets with the least error
+    # is that of one round with this epsilon: near e^again + 1, less than for one round
+    # with all of epsilon. Fewer buckets also give a record fewer permanent reports.
+    return LocalHashing(k, epsilon, n_buckets=LocalHashing(k, report_epsilon).n_buckets)
 
 
 TwoRounds = TwoRoundResponse | TwoRoundUnaryEncoding | TwoRoundHashing

@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._support import (
+from skdp.oracles._base import (
+    FrequencyOracle,
     capped_epsilon,
     channel_of_bits,
     check_bits,
     check_share,
     check_size,
 )
-from skdp.oracles.sums import group_tails, mixed_tail
+from skdp.oracles._sums import group_tails, mixed_tail
 from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
 
@@ -31,8 +30,12 @@ _WORDS, _MANY = (2, 4, 8), 1 << 12
 class UnaryEncoding(FrequencyOracle):
     """Unary encoding on codes: the one-hot bits of the value, randomised independently.
 
-    The bit of the true value is reported as 1 with probability p, every other bit with probability q. Two values differ
-    in two bits, so ``e^eps = p (1 - q) / ((1 - p) q)`` ([1]_ section 4).
+    >>> round(UnaryEncoding(14, p=0.75, q=0.25).epsilon, 4), round(math.log(9), 4)
+    (2.1972, 2.1972)
+
+    The bit of the true value is reported as 1 with probability p, every other bit with
+    probability q. Two values differ in two bits, so ``e^eps = p (1 - q) / ((1 - p) q)``
+    ([1]_ section 4).
 
     Parameters
     ----------
@@ -42,16 +45,18 @@ class UnaryEncoding(FrequencyOracle):
         The requested privacy loss, finite and > 0; None if p and q are given.
     variant : {"optimized", "symmetric", "threshold"}, default="optimized"
         ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
-        basic form of RAPPOR): q = 1 - p = 1 / (e^(eps/2) + 1). ``"threshold"`` (THE): each bit plus Laplace noise of
-        scale 2 / eps exceeds the best threshold t between 1/2 and 1; drawn as the equivalent coin:
-        p = 1 - e^(eps (t - 1) / 2) / 2 and q = e^(-eps t / 2) / 2.
+        basic form of RAPPOR): q = 1 - p = 1 / (e^(eps/2) + 1). ``"threshold"`` (THE):
+        each bit plus Laplace noise of scale 2 / eps exceeds the best threshold t
+        between 1/2 and 1; drawn as the equivalent coin: p = 1 - e^(eps (t - 1) / 2) / 2
+        and q = e^(-eps t / 2) / 2.
     p, q : float or Fraction, optional
         The two probabilities, 0 < q < p < 1, instead of epsilon.
 
     Attributes
     ----------
     p, q : Fraction
-        The exact probabilities: integers over 2**64, p rounded down and q up, toward more noise.
+        The exact probabilities: integers over 2**64, p rounded down and q up, toward
+        more noise.
 
     Raises
     ------
@@ -60,18 +65,13 @@ class UnaryEncoding(FrequencyOracle):
 
     Notes
     -----
-    **Privacy.** Local model, replacement of the value, for the whole vector of bits. The bit of the true value is drawn
-    once, with probability p, not q first.
+    **Privacy.** Local model, replacement of the value, for the whole vector of bits.
+    The bit of the true value is drawn once, with probability p, not q first.
 
     References
     ----------
-    .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols for frequency estimation.
-       USENIX Security.
-
-    Examples
-    --------
-    >>> round(UnaryEncoding(14, p=0.75, q=0.25).epsilon, 4), round(math.log(9), 4)
-    (2.1972, 2.1972)
+    .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
+       protocols for frequency estimation. USENIX Security.
     """
 
     has_bits = True
@@ -89,50 +89,50 @@ class UnaryEncoding(FrequencyOracle):
     ) -> None:
         self.k = check_size(k)
         if variant not in tuple(_HEADS):
-            raise ValueError(
-                f"variant must be one of {', '.join(map(repr, _HEADS))}, got {variant!r}"
-            )
+            names = ", ".join(map(repr, _HEADS))
+            raise ValueError(f"variant must be one of {names}, got {variant!r}")
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
             raise ValueError("give either epsilon, or p and q (and epsilon=None)")
         if epsilon is None:
-            self._heads = [
-                math.floor(check_share(p, "p") * ONE),
-                math.ceil(check_share(q, "q") * ONE),
-            ]
-            if not 0 < self._heads[1] < self._heads[0] < ONE:
+            p_heads = math.floor(check_share(p, "p") * ONE)
+            q_heads = math.ceil(check_share(q, "q") * ONE)
+            if not 0 < q_heads < p_heads < ONE:
                 raise ValueError(
-                    f"p and q must satisfy 0 < q < p < 1 (by at least 2**-64), got p={p}, q={q}"
+                    "p and q must satisfy 0 < q < p < 1 (by at least 2**-64), "
+                    f"got p={p}, q={q}"
                 )
+            self._heads = [p_heads, q_heads]
         else:
             self._heads = _HEADS[variant](capped_epsilon(epsilon))
-        self.p, self.q = (Fraction(heads, ONE) for heads in self._heads)
+        self.p = Fraction(self._heads[0], ONE)
+        self.q = Fraction(self._heads[1], ONE)
 
     def sampler(self) -> dict[str, Any]:
-        return {
-            "kind": "bits",
-            "k": self.k,
-            "p": str(self._heads[0]),
-            "q": str(self._heads[1]),
-        }
+        p, q = self._heads
+        return {"kind": "bits", "k": self.k, "p": str(p), "q": str(q)}
 
     @property
     def worst_ratio(self) -> Fraction:
         return self.p * (1 - self.q) / ((1 - self.p) * self.q)
 
     def shuffle_pair(self) -> ReportPair:
-        # By the bits of the two values. The least likely value is one whose bit is 0, unless all bits are 1.
-        p, q = self.p, self.q
-        ones = (
-            q ** (self.k - 2) if self.k < 64 else Fraction(0)
-        )  # the other bits; a blanket may be smaller
-        own, neither, both = (1 - p) * q, (1 - p) * (1 - q), p * q
-        rest = (1 - p) / (1 - q) * q * q * (1 - ones)
+        # By the bits of the two values. The least likely value is one whose bit is 0,
+        # unless all bits are 1.
+        p = self.p
+        q = self.q
+        # All other bits are 1; a blanket may be smaller.
+        ones = q ** (self.k - 2) if self.k < 64 else Fraction(0)
+        first_only = p * (1 - q)
+        second_only = (1 - p) * q
+        neither = (1 - p) * (1 - q)
+        both = p * q
+        blanket = (1 - p) / (1 - q) * q * q
         return ReportPair(
             (
-                (p * (1 - q), own, own),
-                (own, p * (1 - q), own),
+                (first_only, second_only, second_only),
+                (second_only, first_only, second_only),
                 (neither, neither, neither),
-                (both * (1 - ones), both * (1 - ones), rest),
+                (both * (1 - ones), both * (1 - ones), blanket * (1 - ones)),
                 (both * ones, both * ones, both * ones),
             )
         )
@@ -152,10 +152,11 @@ class UnaryEncoding(FrequencyOracle):
         self._check_size(codes.size)
         if self.k in _WORDS and codes.size >= _MANY:
             return self._turn(codes, source)
-        bits = bernoulli(source, self._heads[1], codes.size * self.k)
+        p_heads, q_heads = self._heads
+        bits = bernoulli(source, q_heads, codes.size * self.k)
         places = np.arange(0, bits.size, self.k)
         places += codes.astype(np.intp, copy=False)
-        bits[places] = bernoulli(source, self._heads[0], codes.size)
+        bits[places] = bernoulli(source, p_heads, codes.size)
         return bits.view(np.uint8).reshape(codes.size, self.k)
 
     def _turn(
@@ -163,49 +164,43 @@ class UnaryEncoding(FrequencyOracle):
     ) -> NDArray[np.uint8]:
         """Draw records of the first value, and rotate each so that its first bit is that of the true value."""
         # The order of the other coins does not matter: they have the same probability.
-        own, other = self._heads
-        together = 8 // self.k
-        drawn = eight_coins((own, *[other] * (self.k - 1)) * together).draw(
-            source, -(-codes.size // together)
-        )
-        padded = np.zeros(drawn.size * together, np.uint8)
+        p_heads, q_heads = self._heads
+        n_joined = 8 // self.k
+        n_bytes = -(-codes.size // n_joined)
+        coins = eight_coins((p_heads, *[q_heads] * (self.k - 1)) * n_joined)
+        drawn = coins.draw(source, n_bytes)
+        # The codes of the records of a byte become one number, the first one its lowest
+        # digit to the base k. The digits above are shifted out: there are at most 8
+        # bits.
+        padded = np.zeros(n_bytes * n_joined, np.uint8)
         padded[: codes.size] = codes
-        # The codes of the records of a byte become one number, the first one its lowest digit to the base k. The digits
-        # above are shifted out: there are at most 8 bits.
-        groups = padded.view(f"<u{together}")
+        groups = padded.view(f"<u{n_joined}")
         joined = groups
-        for place in range(1, together):
+        for place in range(1, n_joined):
             joined = joined | groups >> place * (8 - (self.k - 1).bit_length())
         turns = joined.astype(np.uint16) << 8
         turns |= drawn
-        return (
-            _turned(self.k)
-            .take(turns, axis=0, mode="wrap")
-            .reshape(-1, self.k)[: codes.size]
-        )
+        bits = _turned(self.k).take(turns, axis=0, mode="wrap")
+        return bits.reshape(-1, self.k)[: codes.size]
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return check_bits(reports, self.k)
 
     def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
-        # How many bits are 1 does not depend on the true values: one of each record is a coin of p, all others of q.
-        total, cells = float(support.sum()), n * self.k
-        ones = [(n, float(self.p)), (cells - n, float(self.q))]
-        zeros = [(number, 1 - share) for number, share in ones]
-        whole = [
-            (mixed_tail(total, ones), 0.0),
-            (mixed_tail(cells - total, zeros), 0.0),
-        ]
-        return [
-            *super().tails(support, n),
-            *group_tails(support, n, self.q, exclusive=False),
-            *whole,
-        ]
+        # How many bits are 1 does not depend on the true values: one of each record is
+        # a coin of p, all others of q.
+        total = float(support.sum())
+        n_cells = n * self.k
+        p = float(self.p)
+        q = float(self.q)
+        ones = mixed_tail(total, [(n, p), (n_cells - n, q)])
+        zeros = mixed_tail(n_cells - total, [(n, 1 - p), (n_cells - n, 1 - q)])
+        tails = super().tails(support, n)
+        tails += group_tails(support, n, self.q, exclusive=False)
+        return [*tails, (ones, 0.0), (zeros, 0.0)]
 
     def channel(self) -> list[list[Fraction]]:
-        one_hot = (
-            [int(place == value) for place in range(self.k)] for value in range(self.k)
-        )
+        one_hot = np.eye(self.k, dtype=int).tolist()
         return channel_of_bits(one_hot, self.k, (self.q, self.p))
 
     def _guess_accuracy(
@@ -214,55 +209,61 @@ class UnaryEncoding(FrequencyOracle):
         """Guess the most frequent value whose bit is 1, or the most frequent one."""
         if groups is not None:
             return None
-        shares, p, q, k = np.sort(prior)[::-1], float(self.p), float(self.q), self.k
-        # If its own bit is 1, the guess is the most frequent value. Otherwise, it is decided by the first 1 among the
-        # others: the probability of the bits if all of them lie, times how much likelier they are under either guess.
-        first = (1 - q) ** np.arange(1, k) * q
+        shares = np.sort(prior)[::-1]
+        p = float(self.p)
+        q = float(self.q)
+        # If its own bit is 1, the guess is the most frequent value. Otherwise, it is
+        # decided by the first 1 among the others: the probability of the bits if all of
+        # them lie, times how much likelier they are under either guess.
+        n_others = self.k - 1
+        first_one = (1 - q) ** np.arange(1, self.k) * q
         guess = np.maximum(shares[1:] * p / q, shares[0] * (1 - p) / (1 - q))
-        return float(
-            shares[0] * p
-            + (first * guess).sum()
-            + (1 - q) ** (k - 1) * (1 - p) * shares[0]
-        )
+        by_another = (first_one * guess).sum()
+        by_none = (1 - q) ** n_others * (1 - p) * shares[0]
+        return float(shares[0] * p + by_another + by_none)
 
 
 @lru_cache
 def _turned(k: int) -> NDArray[np.uint8]:
     """Return the bits of every byte, as records of k bits, rotated by every combination of codes."""
     records = np.unpackbits(np.arange(256, dtype=np.uint8)).reshape(256, -1, k)
-    codes = list(product(range(k), repeat=8 // k))
-    turned = [
-        [
-            np.roll(records[:, place], turn[-1 - place], axis=1)
-            for place in range(8 // k)
-        ]
-        for turn in codes
-    ]
-    return np.concatenate([np.concatenate(turn, axis=1) for turn in turned])
+    n_joined = 8 // k
+    turned = np.empty((k**n_joined, *records.shape), np.uint8)
+    for number, block in enumerate(turned):
+        for place in range(n_joined):
+            code = number // k**place % k
+            block[:, place] = np.roll(records[:, place], code, axis=1)
+    return turned.reshape(-1, 8)
+
+
+def _flip(epsilon: Fraction) -> int:
+    """Return the threshold of a coin of 1 / (e^epsilon + 1), rounded up."""
+    return math.ceil(ONE / (exp_bounds(epsilon)[0] + 1))
 
 
 def _optimized(epsilon: Fraction) -> list[int]:
-    return [ONE // 2, math.ceil(ONE / (exp_bounds(epsilon)[0] + 1))]
+    return [ONE // 2, _flip(epsilon)]
 
 
 def _symmetric(epsilon: Fraction) -> list[int]:
-    heads = math.ceil(ONE / (exp_bounds(epsilon / 2)[0] + 1))
-    return [ONE - heads, heads]
+    flip = _flip(epsilon / 2)
+    return [ONE - flip, flip]
 
 
 def _threshold(epsilon: Fraction) -> list[int]:
     # Any threshold achieves epsilon; the best one is found in floats, on a grid.
-    grid, scale = np.arange(512, 1025), max(float(epsilon) / 2, 1e-100)
+    grid = np.arange(512, 1025)
+    scale = max(float(epsilon) / 2, 1e-100)
     q = np.exp(-scale * grid / 1024) / 2
     gain = -(np.expm1(scale * (grid / 1024 - 1)) + np.expm1(-scale * grid / 1024)) / 2
-    threshold = Fraction(
-        int(grid[np.argmin(np.log(q) + np.log1p(-q) - 2 * np.log(gain))]), 1024
-    )
-    lower = (
-        exp_bounds(epsilon / 2 * (1 - threshold))[0],
-        exp_bounds(epsilon / 2 * threshold)[0],
-    )
-    return [ONE - math.ceil(ONE / (2 * lower[0])), math.ceil(ONE / (2 * lower[1]))]
+    log_errors = np.log(q) + np.log1p(-q) - 2 * np.log(gain)
+    threshold = Fraction(int(grid[np.argmin(log_errors)]), 1024)
+    power_above = exp_bounds(epsilon / 2 * (1 - threshold))[0]
+    power_below = exp_bounds(epsilon / 2 * threshold)[0]
+    return [
+        ONE - math.ceil(ONE / (2 * power_above)),
+        math.ceil(ONE / (2 * power_below)),
+    ]
 
 
 _HEADS = {"optimized": _optimized, "symmetric": _symmetric, "threshold": _threshold}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate, chain
 from numbers import Integral, Rational
 from typing import Any, TypeVar
 
@@ -14,9 +16,165 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.randomness._sources import BLOCK, ONE, ByteSource, rows_of
-from skdp.randomness._word_table import WordTable
 
-_MANY = 1 << 14  # from this number of coins on, eight are drawn at once
+
+class WordTable:
+    """Exact draws from a few distributions over the same outcomes, nearly always with one random word each.
+
+    >>> from skdp.randomness import SeededSource
+    >>> table = WordTable([[1, 2, 0], [0, 1, 4]], np.array([-1, 0, 1]))
+    >>> drawn = table.draw(SeededSource(0), 20_000, np.arange(20_000) % 2)
+    >>> drawn[::2].mean().round(2), drawn[1::2].mean().round(2)
+    (np.float64(-0.33), np.float64(0.8))
+
+    Of the 2**b words of b bits, each outcome has as many as the first digit of its
+    probability to the base 2**b. The remaining words, fewer than there are outcomes,
+    are distinguished by a second word of 16 bits: of the values of the pair, each
+    outcome has as many as the next digit of its probability, to the base 2**16, and so
+    on, as far as needed: no probability is rounded.
+
+    Parameters
+    ----------
+    weights : sequence of sequences of int, shape (n_distributions, n_outcomes)
+        One row per distribution: the probabilities are the weights, divided by their
+        sum.
+    values : ndarray of shape (n_outcomes, ...)
+        The values of the outcomes, of which there are at most 2**16.
+
+    Attributes
+    ----------
+    bits : int
+        The number b: 16 less the bits that number the distributions, but at least 12.
+    """
+
+    def __init__(self, weights: Sequence[Sequence[int]], values: NDArray[Any]) -> None:
+        self._weights = [list(row) for row in weights]
+        self._values = values
+        n_rows = len(self._weights)
+        self.bits = max(12, 16 - (n_rows - 1).bit_length())
+        n_words = self.digits(0)  # (n_distributions, n_outcomes)
+        # The same number of words is settled in each row, so that the run time does not
+        # distinguish the rows.
+        self._n_settled = int(n_words.sum(axis=1).min())
+        settled_ends = np.minimum(n_words.cumsum(axis=1), self._n_settled)
+        settled = np.diff(settled_ends, prepend=0)
+        table = np.zeros((n_rows, 1 << self.bits, *values.shape[1:]), values.dtype)
+        for row, counts in zip(table, settled, strict=True):
+            row[: self._n_settled] = np.repeat(values, counts, axis=0)
+        self._table = table.reshape(-1, *values.shape[1:])
+
+        # Beyond the settled words, pairs of words have a number of values for each
+        # outcome. The bounds of each row are above those of the row before, so that one
+        # search serves all rows.
+        n_pairs = self.digits(1) + ((n_words - settled) << 16)
+        bounds = n_pairs.cumsum(axis=1) + (self._n_settled << 16)
+        self._ends = bounds[:, -1]
+        self._bounds = (bounds + (np.arange(n_rows) << 32)[:, np.newaxis]).ravel()
+        self._index = np.uint16 if len(self._table) <= 1 << 16 else np.uint32
+        # Immutable from here on: tables are shared by all threads.
+        # Immutable from here on: tables are shared by all threads.
+
+    def digits(self, place: int) -> NDArray[np.int64]:
+        """Return a digit of the probability of each outcome.
+
+        Parameters
+        ----------
+        place : int
+            Index of the digit; the first one, 0, is to the base ``2**bits``, and can be
+            as large as that.
+
+        Returns
+        -------
+        ndarray of shape (n_distributions, n_outcomes), dtype int64
+            The digits.
+        """
+        shift = self.bits + 16 * place
+        digits = []
+        for row in self._weights:
+            total = sum(row)
+            digits.append([(weight << shift) // total for weight in row])
+            if place:
+                digits[-1] = [digit & 0xFFFF for digit in digits[-1]]
+        return np.array(digits, np.int64)
+
+    def draw(
+        self, source: ByteSource, size: int, rows: NDArray[np.integer] | None = None
+    ) -> NDArray[Any]:
+        """Draw outcomes.
+
+        Parameters
+        ----------
+        source : ByteSource
+            Source of the random bytes.
+        size : int
+            Number of draws.
+        rows : ndarray of shape (size,), optional
+            The distribution of each draw; not needed if there is only one.
+
+        Returns
+        -------
+        ndarray of shape (size, ...)
+            The values.
+        """
+        out = np.empty((size, *self._values.shape[1:]), self._values.dtype)
+        for start in range(0, size, BLOCK):
+            block = out[start : start + BLOCK]
+            words = source.bytes(2 * len(block)).view("<u2")
+            index = words
+            block_rows = None
+            if rows is not None:
+                block_rows = rows[start : start + BLOCK]
+                words = words & np.uint16((1 << self.bits) - 1)
+                index = block_rows.astype(self._index)
+                index <<= self.bits
+                index |= words
+            # No index is out of range; "wrap" is the fastest mode.
+            self._table.take(index, axis=0, out=block, mode="wrap")
+            tied = np.flatnonzero(words >= self._n_settled)
+            if tied.size:
+                tied_rows = None if block_rows is None else block_rows[tied]
+                block[tied] = self._values[self._settle(source, words[tied], tied_rows)]
+        return out
+
+    def _settle(
+        self, source: ByteSource, words: NDArray[Any], rows: NDArray[Any] | None
+    ) -> NDArray[np.int64]:
+        """Draw further words until they decide the outcomes; return their indices."""
+        pairs = words.astype(np.int64) << 16
+        pairs += source.bytes(2 * words.size).view("<u2")
+        if rows is None:
+            outcomes = self._bounds.searchsorted(pairs, side="right")
+            rows = np.broadcast_to(0, words.shape)
+            is_beyond = pairs >= self._ends[0]
+        else:
+            rows = rows.astype(np.int64)
+            outcomes = self._bounds.searchsorted(pairs + (rows << 32), side="right")
+            outcomes -= rows * len(self._values)
+            is_beyond = pairs >= self._ends[rows]
+        for place in np.flatnonzero(is_beyond).tolist():
+            row = int(rows[place])
+            excess = int(pairs[place] - self._ends[row])
+            outcomes[place] = self._follow(source, row, excess)
+        return outcomes
+
+    def _follow(self, source: ByteSource, row: int, excess: int) -> int:
+        """Draw further words of one draw until they decide the outcome."""
+        weights = self._weights[row]
+        total = sum(weights)
+        remainders = [(weight << self.bits + 16) % total for weight in weights]
+        while True:
+            excess = (excess << 16) + int(source.bytes(2).view("<u2")[0])
+            bounds = list(
+                accumulate((remainder << 16) // total for remainder in remainders)
+            )
+            if excess < bounds[-1]:
+                return bisect_right(bounds, excess)
+            excess -= bounds[-1]
+            remainders = [(remainder << 16) % total for remainder in remainders]
+
+
+_MANY = 1 << 14
+"""From this number of coins on, eight are drawn at once."""
 
 Drawn = TypeVar("Drawn")
 Watcher = Callable[[str, Any, dict[str, Any]], Any]
@@ -41,19 +199,25 @@ def seen(sampler: str, drawn: Drawn, **parameters: Any) -> Drawn:
     if watcher is None:
         return drawn
     # What takes time to compute is given as a function.
-    return watcher(
-        sampler,
-        drawn,
-        {name: one() if callable(one) else one for name, one in parameters.items()},
-    )
+    values = {
+        name: value() if callable(value) else value
+        for name, value in parameters.items()
+    }
+    return watcher(sampler, drawn, values)
 
 
 def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
     """Draw independent coins that are True with probability exactly ``threshold / 2**64``.
 
-    The bytes of a coin are compared with those of the threshold until they differ: 1.004 bytes on average. From 2**14
-    coins on, 16 random bits draw eight coins from a `WordTable`, with the same exact probabilities. The run time
-    depends on the random bytes only.
+    >>> from skdp.randomness import SeededSource
+    >>> coins = bernoulli(SeededSource(0), 3 * 2**62, 10_000)
+    >>> round(float(coins.mean()), 2)
+    0.75
+
+    The bytes of a coin are compared with those of the threshold until they differ:
+    1.004 bytes on average. From 2**14 coins on, 16 random bits draw eight coins from a
+    `WordTable`, with the same exact probabilities. The run time depends on the random
+    bytes only.
 
     Parameters
     ----------
@@ -68,30 +232,18 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     -------
     ndarray of shape (size,), dtype bool
         The coins.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli(SeededSource(0), 3 * 2**62, 10_000)
-    >>> round(float(coins.mean()), 2)
-    0.75
     """
     threshold = _check_between("threshold", threshold, 0, 64)
     if threshold == ONE:
         return np.ones(size, bool)
-    if size >= _MANY:
-        n_bytes = -(-size // 8)
-        fair = threshold == ONE // 2  # then the random bits are the coins
-        packed = (
-            source.bytes(n_bytes)
-            if fair
-            else eight_coins((threshold,) * 8).draw(source, n_bytes)
-        )
-        return np.unpackbits(packed, count=size).view(bool)
-    digits = threshold.to_bytes(8, "big")
-    return coins_of_digits(
-        source, lambda place: digits[place] if place < 8 else None, size
-    )
+    if size < _MANY:
+        digits = [*threshold.to_bytes(8, "big"), None]
+        return coins_of_digits(source, digits.__getitem__, size)
+    n_bytes = -(-size // 8)
+    if threshold == ONE // 2:  # the random bits are the coins
+        return np.unpackbits(source.bytes(n_bytes), count=size).view(bool)
+    packed = eight_coins((threshold,) * 8).draw(source, n_bytes)
+    return np.unpackbits(packed, count=size).view(bool)
 
 
 def bernoulli_ratio(
@@ -99,15 +251,22 @@ def bernoulli_ratio(
 ) -> NDArray[np.bool_]:
     """Draw independent coins that are True with probability exactly numerator / denominator.
 
-    The bytes of a coin are compared with the probability's digits to the base 256, of which as many are computed as
-    needed: the probability is never rounded. A coin costs 1.004 bytes on average.
+    >>> from skdp.randomness import SeededSource
+    >>> coins = bernoulli_ratio(SeededSource(0), 1, 3, 10_000)
+    >>> round(float(coins.mean()), 2)
+    0.33
+
+    The bytes of a coin are compared with the probability's digits to the base 256, of
+    which as many are computed as needed: the probability is never rounded. A coin costs
+    1.004 bytes on average.
 
     Parameters
     ----------
     source : ByteSource
         Source of the random bytes.
     numerator, denominator : int
-        ``0 <= numerator <= denominator`` and ``denominator > 0``; of any size, not necessarily coprime.
+        ``0 <= numerator <= denominator`` and ``denominator > 0``; of any size, not
+        necessarily coprime.
     size : int
         Number of coins.
 
@@ -120,42 +279,36 @@ def bernoulli_ratio(
     ------
     ValueError
         If the numbers are not the parts of a probability.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli_ratio(SeededSource(0), 1, 3, 10_000)
-    >>> round(float(coins.mean()), 2)
-    0.33
     """
-    numerator, denominator = (
-        _check_int("numerator", numerator),
-        _check_int("denominator", denominator),
-    )
+    numerator = _check_int("numerator", numerator)
+    denominator = _check_int("denominator", denominator)
     if not 0 <= numerator <= denominator or denominator == 0:
         raise ValueError(
             "a probability needs 0 <= numerator <= denominator and denominator > 0"
         )
     if numerator == denominator:
         return np.ones(size, bool)
-    digits: list[int] = []
-    remainder = numerator
+    digits = _RatioDigits(numerator, denominator)
+    coins = coins_of_digits(source, digits.digit, size)
+    return seen("bernoulli_ratio", coins, numerator=numerator, denominator=denominator)
 
-    def digit(place: int) -> int | None:
-        nonlocal remainder
-        if place == len(digits):
-            if place and remainder == 0:
-                return None  # all further digits are 0
-            found, remainder = divmod(256 * remainder, denominator)
-            digits.append(found)
-        return digits[place]
 
-    return seen(
-        "bernoulli_ratio",
-        coins_of_digits(source, digit, size),
-        numerator=numerator,
-        denominator=denominator,
-    )
+class _RatioDigits:
+    """The digits of a fraction below 1 to the base 256, computed as needed."""
+
+    def __init__(self, numerator: int, denominator: int) -> None:
+        self._digits: list[int] = []
+        self._remainder = numerator
+        self._denominator = denominator
+
+    def digit(self, place: int) -> int | None:
+        """Return a digit, None where this and all further ones are 0."""
+        if place == len(self._digits):
+            if place and self._remainder == 0:
+                return None
+            digit, self._remainder = divmod(256 * self._remainder, self._denominator)
+            self._digits.append(digit)
+        return self._digits[place]
 
 
 def coins_of_digits(
@@ -182,28 +335,26 @@ def coins_of_digits(
 def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
     """Build a table that draws eight independent coins as the bits of a byte.
 
+    >>> from skdp.randomness import ONE, SeededSource, eight_coins
+    >>> eight_coins((ONE, 0, 0, 0, 0, 0, ONE, ONE)).draw(SeededSource(0), 2)
+    array([131, 131], dtype=uint8)
+
     Parameters
     ----------
     thresholds : tuple of eight int
-        Each from 0 to 2**64; a coin is True with probability exactly ``threshold / 2**64``. The first coin is the
-        highest bit.
+        Each from 0 to 2**64; a coin is True with probability exactly ``threshold /
+        2**64``. The first coin is the highest bit.
 
     Returns
     -------
     WordTable
-        Its `draw` returns bytes, each with probability exactly the product of those of its bits.
-
-    Examples
-    --------
-    >>> from skdp.randomness import ONE, SeededSource, eight_coins
-    >>> eight_coins((ONE, 0, 0, 0, 0, 0, ONE, ONE)).draw(SeededSource(0), 2)
-    array([131, 131], dtype=uint8)
+        Its `draw` returns bytes, each with probability exactly the product of those of
+        its bits.
     """
     weights = [1]
     for threshold in thresholds:
-        weights = [
-            weight * side for weight in weights for side in (ONE - threshold, threshold)
-        ]
+        pairs = [(weight * (ONE - threshold), weight * threshold) for weight in weights]
+        weights = list(chain.from_iterable(pairs))
     return WordTable([weights], np.arange(256, dtype=np.uint8))
 
 
@@ -212,8 +363,14 @@ def uniform_integers(
 ) -> NDArray[np.unsignedinteger]:
     """Draw independent integers, each value of ``0, ..., high - 1`` with probability exactly ``1 / high``.
 
-    A word x of w bits gives the integer ``x * high >> w``; words whose low half falls into the ``2**w mod high``
-    surplus values are drawn again, so there is no modulo bias (Lemire 2019, algorithm 5).
+    >>> import numpy as np
+    >>> from skdp.randomness import SeededSource
+    >>> np.bincount(uniform_integers(SeededSource(0), 3, 9_000)).tolist()
+    [2959, 3062, 2979]
+
+    A word x of w bits gives the integer ``x * high >> w``; words whose low half falls
+    into the ``2**w mod high`` surplus values are drawn again, so there is no modulo
+    bias (Lemire 2019, algorithm 5).
 
     Parameters
     ----------
@@ -232,13 +389,6 @@ def uniform_integers(
     References
     ----------
     D. Lemire (2019). Fast random integer generation in an interval. ACM TOMACS 29(1).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp.randomness import SeededSource
-    >>> np.bincount(uniform_integers(SeededSource(0), 3, 9_000)).tolist()
-    [2959, 3062, 2979]
     """
     high = _check_between("high", high, 1, 32)
     out = np.empty(size, np.min_scalar_type(high - 1))
@@ -247,17 +397,22 @@ def uniform_integers(
             block = out[start : start + BLOCK]
             np.bitwise_and(source.bytes(block.size), np.uint8(high - 1), out=block)
         return seen("uniform_integers", out, high=high)
-    # Words twice as wide as the integers keep a second draw rare: below 2**-8 up to 256 values, 2**-16 up to 65,536.
+    # Words twice as wide as the integers keep a second draw rare: below 2**-8 up to 256
+    # values, 2**-16 up to 65,536.
     bits = 16 if high <= 256 else 32
     surplus = (1 << bits) % high
     for start in range(0, size, BLOCK):
         block = out[start : start + BLOCK]
-        again = np.flatnonzero(multiply_words(source, high, bits, block) < surplus)
-        while again.size:
-            redrawn = np.empty_like(block, shape=again.size)
-            low = multiply_words(rows_of(source, start + again), high, bits, redrawn)
-            block[again] = redrawn
-            again = again[low < surplus]
+        surplus_places = np.flatnonzero(
+            multiply_words(source, high, bits, block) < surplus
+        )
+        while surplus_places.size:
+            redrawn = np.empty_like(block, shape=surplus_places.size)
+            low = multiply_words(
+                rows_of(source, start + surplus_places), high, bits, redrawn
+            )
+            block[surplus_places] = redrawn
+            surplus_places = surplus_places[low < surplus]
     return seen("uniform_integers", out, high=high)
 
 
@@ -269,35 +424,35 @@ def multiply_words(
     words = source.bytes(out.size * (bits // 8)).view(f"<u{bits // 8}")
     product = np.multiply(words, wide(high), dtype=wide)
     np.right_shift(product, wide(bits), out=out, casting="unsafe")
-    low: NDArray[np.unsignedinteger] = product.astype(
-        np.uint16 if bits == 16 else np.uint32
-    )
+    low: NDArray[np.unsignedinteger] = product.astype(f"<u{bits // 8}")
     return low
 
 
 def uniform_below(source: ByteSource, bounds: NDArray) -> NDArray:
     """Draw independent integers, the i-th uniform in ``0 .. bounds[i] - 1``."""
-    # Draw the bits of the bound until the number is below it: less than twice on average.
+    # Draw the bits of the bound until the number is below it: less than twice on
+    # average.
     if bounds.dtype == object:
         return np.array([_below(source, int(bound)) for bound in bounds], object)
     mask = bounds - 1
     for shift in (1, 2, 4, 8, 16, 32):
         mask |= mask >> shift
     out = source.bytes(8 * bounds.size).view("<i8") & mask
-    again = np.flatnonzero(out >= bounds)
-    while again.size:
-        out[again] = source.bytes(8 * again.size).view("<i8") & mask[again]
-        again = again[out[again] >= bounds[again]]
+    surplus_places = np.flatnonzero(out >= bounds)
+    while surplus_places.size:
+        out[surplus_places] = (
+            source.bytes(8 * surplus_places.size).view("<i8") & mask[surplus_places]
+        )
+        surplus_places = surplus_places[out[surplus_places] >= bounds[surplus_places]]
     return out
 
 
 def _below(source: ByteSource, bound: int) -> int:
-    bits = (bound - 1).bit_length()
-    n_bytes = -(-bits // 8)
+    n_bits = (bound - 1).bit_length()
+    n_bytes = -(-n_bits // 8)
     while True:
-        drawn = int.from_bytes(source.bytes(n_bytes).tobytes(), "big") >> (
-            8 * n_bytes - bits
-        )
+        word = int.from_bytes(source.bytes(n_bytes).tobytes(), "big")
+        drawn = word >> 8 * n_bytes - n_bits
         if drawn < bound:
             return drawn
 
@@ -306,6 +461,11 @@ def categorical(
     source: ByteSource, weights: Sequence[int], size: int
 ) -> NDArray[np.intp]:
     """Draw independent categories, category i with probability exactly ``weights[i] / 2**64``.
+
+    >>> import numpy as np
+    >>> from skdp.randomness import SeededSource
+    >>> np.bincount(categorical(SeededSource(0), [2**62, 2**63, 2**62], 10_000)).tolist()
+    [2458, 5018, 2524]
 
     Parameters
     ----------
@@ -325,34 +485,25 @@ def categorical(
     ------
     ValueError
         If a weight is negative or the weights do not add up to 2**64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp.randomness import SeededSource
-    >>> np.bincount(categorical(SeededSource(0), [2**62, 2**63, 2**62], 10_000)).tolist()
-    [2458, 5018, 2524]
     """
     if any(weight < 0 for weight in weights) or sum(weights) != ONE:
         raise ValueError("weights must be at least 0 and add up to 2**64")
-    bounds = np.empty(len(weights) - 1, np.uint64)
-    total = 0
-    for index, weight in enumerate(weights[:-1]):
-        total += weight
-        # A bound of 2**64 is above every word, and the categories after it have weight 0: no word reaches them.
-        bounds[index] = min(total, ONE - 1)
+    # A bound of 2**64 is above every word, and the categories after it have weight 0:
+    # no word reaches them.
+    ends = accumulate(weights[:-1])
+    bounds = np.array([min(end, ONE - 1) for end in ends], np.uint64)
+    largest = max(index for index, weight in enumerate(weights) if weight)
     out = np.empty(size, np.intp)
-    last = max(index for index, weight in enumerate(weights) if weight)
     for start in range(0, size, BLOCK):
         block = out[start : start + BLOCK]
         words = source.bytes(8 * block.size).view("<u8")
-        np.minimum(np.searchsorted(bounds, words, side="right"), last, out=block)
+        np.minimum(np.searchsorted(bounds, words, side="right"), largest, out=block)
     return out
 
 
 def check_rational(name: str, value: Any, *, zero: bool = False) -> Fraction:
     """Check a rational parameter and return it as a fraction."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Rational):
+    if isinstance(value, bool) or not isinstance(value, Rational):
         raise TypeError(
             f"{name} must be a Fraction or an int, got {type(value).__name__}"
         )
@@ -365,25 +516,25 @@ def check_rational(name: str, value: Any, *, zero: bool = False) -> Fraction:
 
 def _check_int(name: str, value: Any) -> int:
     """Check and return an integer."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     return int(value)
 
 
 def _check_between(name: str, value: Any, least: int, bits: int) -> int:
     """Check and return an integer from `least` to 2**bits."""
-    whole = _check_int(name, value)
-    if not least <= whole <= 1 << bits:
-        raise ValueError(f"{name} must be between {least} and 2**{bits}, got {whole}")
-    return whole
+    integer = _check_int(name, value)
+    if not least <= integer <= 1 << bits:
+        raise ValueError(f"{name} must be between {least} and 2**{bits}, got {integer}")
+    return integer
 
 
 def check_positive_int(name: str, value: Any) -> int:
     """Check and return a positive integer."""
-    whole = _check_int(name, value)
-    if whole < 1:
-        raise ValueError(f"{name} must be at least 1, got {whole}")
-    return whole
+    integer = _check_int(name, value)
+    if integer < 1:
+        raise ValueError(f"{name} must be at least 1, got {integer}")
+    return integer
 
 
 def check_integers(name: str, values: ArrayLike) -> NDArray:
@@ -391,15 +542,14 @@ def check_integers(name: str, values: ArrayLike) -> NDArray:
     array = np.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
-    if array.dtype == object or array.size == 0:
+    if array.size == 0:
+        return np.empty(0, np.int64)
+    if array.dtype == object:
         if not all(
-            isinstance(value, Integral) and not isinstance(value, bool)
-            for value in array
+            type(value) is not bool and isinstance(value, Integral) for value in array
         ):
             raise TypeError(f"{name} must be integers")
-        return np.array(
-            [int(value) for value in array], object if array.size else np.int64
-        )
+        return np.array([int(value) for value in array], object)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got {array.dtype}")
     return array.astype(object if array.dtype == np.uint64 else np.int64, copy=False)

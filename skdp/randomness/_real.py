@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import count
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,20 +17,35 @@ from skdp.randomness._sources import ByteSource
 Bounds = Callable[[int], tuple[int, int]]
 """Function that returns, for a number of bits, two integers that enclose ``2**bits`` times a real number."""
 
-_PLACES = 8  # number of digits kept; after a tie of all of them, once in 2**64 coins, further ones are computed
-_BITS = 62  # length of the words that are looked up among the bounds of categories
-_BLOCK = 1 << 13  # floats that stay in the cache
+_PLACES = 8
+"""Digits of a coin that are computed ahead: a tie of all is one coin in 2**64."""
+
+_BITS = 62
+"""The length of the words that are looked up among the bounds of categories."""
+
+_BLOCK = 1 << 13
+"""Floats that stay in the cache."""
+
 _UNDECIDED = 2.0**-31
-_LARGE = Fraction(
-    1 << 10
-)  # larger exponents are rounded to this: the first 32 bits of a coin are the same
-_STEPS, _TABLED = 64, 32  # e^-x is tabled in steps of 1/64, up to x = 32
+"""How near to e^-x a word of 32 bits does not decide: 2**-32, and the errors of e^-x."""
+
+_LARGE = Fraction(1 << 10)
+"""Larger exponents are rounded to this: the first 32 bits of a coin are the same."""
+
+_STEPS = 64
+_TABLED = 32
+"""e^-x is tabled in steps of 1/64, up to x = 32."""
 
 
 def bernoulli_exp(
     source: ByteSource, exponents: ArrayLike, rate: Fraction | int = 1
 ) -> NDArray[np.bool_]:
     """Draw independent coins, the i-th True with probability exactly ``e**(-exponents[i] * rate)``.
+
+    >>> from skdp.randomness import SeededSource
+    >>> coins = bernoulli_exp(SeededSource(0), np.repeat([0, 1, 2], 10_000), Fraction(1, 2))
+    >>> coins.reshape(3, -1).mean(axis=1).round(2).tolist()
+    [1.0, 0.62, 0.38]
 
     Parameters
     ----------
@@ -50,14 +64,8 @@ def bernoulli_exp(
     Raises
     ------
     TypeError, ValueError
-        If the exponents are not integers, the rate is not rational, or a number is negative.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli_exp(SeededSource(0), np.repeat([0, 1, 2], 10_000), Fraction(1, 2))
-    >>> coins.reshape(3, -1).mean(axis=1).round(2).tolist()
-    [1.0, 0.62, 0.38]
+        If the exponents are not integers, the rate is not rational, or a number is
+        negative.
     """
     rate = check_rational("rate", rate, zero=True)
     exponents = check_integers("exponents", exponents)
@@ -86,44 +94,49 @@ def settled_coins(
     source: ByteSource, rounded: NDArray[np.float64], bounds: Callable[[int], Bounds]
 ) -> NDArray[np.bool_]:
     """Draw coins of probability ``e**-x`` for exponents, given rounded, and enclosed on demand."""
-    # The first 32 bits of a uniform number are compared with e^-x in floating point. One coin in 2**30 is undecided:
-    # more bits of its uniform number are compared with proven bounds of e^-x, in integers.
+    # The first 32 bits of a uniform number are compared with e^-x in floating point.
+    # One coin in 2**30 is undecided: more bits of its uniform number are compared with
+    # proven bounds of e^-x, in integers.
     out = np.empty(rounded.size, np.bool_)
     for start in range(0, rounded.size, _BLOCK):
-        words = source.bytes(4 * rounded[start : start + _BLOCK].size).view("<u4")
-        # The errors of the exponent and of its power are below 2**-34; a number is up to 2**-32 above its word.
-        gap = _exp_minus(rounded[start : start + _BLOCK]) - words * 2.0**-32
+        exponents = rounded[start : start + _BLOCK]
+        words = source.bytes(4 * exponents.size).view("<u4")
+        # The errors of the exponent and of its power are below 2**-34; a number is up
+        # to 2**-32 above its word.
+        gap = _exp_minus(exponents) - words * 2.0**-32
         block = out[start : start + _BLOCK]
         np.greater(gap, 0, out=block)
-        for index in np.flatnonzero(np.abs(gap) <= _UNDECIDED):
-            block[index] = Uniform(source, int(words[index]), 32).is_below(
-                bounds(start + int(index))
-            )
+        for index in np.flatnonzero(np.abs(gap) <= _UNDECIDED).tolist():
+            uniform = Uniform(source, int(words[index]), 32)
+            block[index] = uniform.is_below(bounds(start + index))
     return out
 
 
 def _exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``e**-x`` with a proven error below 2**-36: it uses sums and products only, no library's exp."""
-    # ``x = place / 64 + rest`` without rounding. The power of the first part is tabulated; the series of the second one
-    # ends with rest**4 / 4!: the remainder is below rest**5 / 5! < 2**-36.9. The rounding errors are of order 2**-53.
-    # Beyond x = 32, e^-x is replaced by e^-32 < 2**-46.
+    # ``x = place / 64 + rest`` without rounding. The power of the first part is
+    # tabulated; the series of the second one ends with rest**4 / 4!: the remainder is
+    # below rest**5 / 5! < 2**-36.9. The rounding errors are of order 2**-53. Beyond x =
+    # 32, e^-x is replaced by e^-32 < 2**-46.
     x = np.minimum(x, _TABLED)
     place = (x * _STEPS).astype(np.intp)
-    rest = x - place * (1 / _STEPS)
-    return _table()[place] * (
-        1 - rest * (1 - rest * (1 / 2) * (1 - rest * (1 / 3) * (1 - rest * (1 / 4))))
-    )
+    remainder = x - place * (1 / _STEPS)
+    series = 1 - remainder * (1 / 4)
+    for divisor in (3, 2):
+        series = 1 - remainder * (1 / divisor) * series
+    return _table()[place] * (1 - remainder * series)
 
 
 @lru_cache
 def _table() -> NDArray[np.float64]:
     factor = exp_minus_bounds(Fraction(1, _STEPS), 192)[0]
-    powers = [1 << 192]
-    for _ in range(_STEPS * _TABLED):
-        powers.append(
-            powers[-1] * factor >> 192
-        )  # errors of at most 2 units add up to less than 2**-180
-    return np.array([math.ldexp(power, -192) for power in powers])
+    power = 1 << 192
+    powers = []
+    for _ in range(_STEPS * _TABLED + 1):
+        powers.append(math.ldexp(power, -192))
+        # Errors of at most 2 units add up to less than 2**-180.
+        power = power * factor >> 192
+    return np.array(powers)
 
 
 class Uniform:
@@ -132,13 +145,14 @@ class Uniform:
     # The number is between ``value / 2**bits`` and ``(value + 1) / 2**bits``.
 
     def __init__(self, source: ByteSource, value: int = 0, bits: int = 0) -> None:
-        self._source, self.value, self.bits = source, value, bits
+        self._source = source
+        self.value = value
+        self.bits = bits
 
     def extend(self) -> None:
         """Draw 64 more bits."""
-        self.value = (self.value << 64) + int.from_bytes(
-            self._source.bytes(8).tobytes(), "big"
-        )
+        word = int.from_bytes(self._source.bytes(8).tobytes(), "big")
+        self.value = (self.value << 64) + word
         self.bits += 64
 
     def is_below(self, bounds: Bounds) -> bool:
@@ -155,8 +169,8 @@ class Uniform:
 class RealCoin:
     """Independent coins of an irrational probability, such as 1 / (1 + e)."""
 
-    # A digit is computed from bounds of the probability, which are tightened until both have the same digit: the
-    # probability is never rounded.
+    # A digit is computed from bounds of the probability, which are tightened until both
+    # have the same digit: the probability is never rounded.
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -175,7 +189,8 @@ class RealCoin:
         more = 16
         while True:
             lower, upper = self._bounds(8 * places + more)
-            # An irrational number is below its upper bound: half, less next to nothing, needs no further bits.
+            # An irrational number is below its upper bound: half, less next to nothing,
+            # needs no further bits.
             if lower >> more == upper - 1 >> more:
                 return lower >> more
             more *= 2
@@ -185,20 +200,25 @@ def real_categories(
     source: ByteSource, shares: Callable[[int], list[tuple[int, int]]], size: int
 ) -> NDArray[np.int64]:
     """Draw independent categories of real probabilities, exactly."""
-    # A word of 62 bits is looked up among bounds of the cumulated probabilities. Where it is between the lower and the
-    # upper bound of one, more bits are compared with tighter bounds.
-    lower, upper = np.array(shares(_BITS)[:-1], np.int64).reshape(-1, 2).T
-    words = source.bytes(8 * size).view("<i8") >> (64 - _BITS) & (1 << _BITS) - 1
-    out = np.searchsorted(upper, words, side="right")
-    for index in np.flatnonzero(words >= np.append(lower, 1 << _BITS)[out]):
-        out[index] = _settle(Uniform(source, int(words[index]), _BITS), shares)
-    return out
+    # A word of 62 bits is looked up among bounds of the cumulated probabilities. Where
+    # it is between the lower and the upper bound of one, more bits are compared with
+    # tighter bounds.
+    ends = np.array(shares(_BITS), np.int64)  # (n_categories, 2), the last 2**62 twice
+    words = source.bytes(8 * size).view("<u8") >> np.uint64(64 - _BITS)
+    categories = np.searchsorted(ends[:-1, 1], words.view(np.int64), side="right")
+    for index in np.flatnonzero(words >= ends[categories, 0].view(np.uint64)).tolist():
+        uniform = Uniform(source, int(words[index]), _BITS)
+        categories[index] = _settled_category(uniform, shares)
+    return categories
 
 
-def _settle(uniform: Uniform, shares: Callable[[int], list[tuple[int, int]]]) -> int:
+def _settled_category(
+    uniform: Uniform, shares: Callable[[int], list[tuple[int, int]]]
+) -> int:
     def bounds(category: int, bits: int) -> tuple[int, int]:
         return shares(bits)[category]
 
-    return next(
-        category for category in count() if uniform.is_below(partial(bounds, category))
-    )
+    category = 0
+    while not uniform.is_below(partial(bounds, category)):
+        category += 1
+    return category

@@ -8,9 +8,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.randomness._draws import multiply_words
+from skdp.randomness._draws import WordTable, multiply_words
 from skdp.randomness._sources import BLOCK, ByteSource
-from skdp.randomness._word_table import WordTable
 
 _MANY = 1 << 12
 """From this number of sets on, building tables pays off."""
@@ -27,6 +26,11 @@ def subsets(
 ) -> NDArray[np.uint8]:
     """Draw independent sets of cells, each uniform among all sets of its size.
 
+    >>> from skdp.randomness import SeededSource
+    >>> packed = subsets(SeededSource(0), 10, 3, np.array([False, True]))
+    >>> np.unpackbits(packed, axis=1, count=10).sum(axis=1)
+    array([3, 4], dtype=uint64)
+
     Parameters
     ----------
     source : ByteSource
@@ -41,19 +45,13 @@ def subsets(
     Returns
     -------
     ndarray of shape (n, n_bytes), dtype uint8
-        The sets as bits, packed as by `np.packbits`; after the last cell there is at least one zero.
+        The sets as bits, packed as by `np.packbits`; after the last cell there is at
+        least one zero.
 
     Raises
     ------
     ValueError
         If there can be no sets of these sizes.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> packed = subsets(SeededSource(0), 10, 3, np.array([False, True]))
-    >>> np.unpackbits(packed, axis=1, count=10).sum(axis=1)
-    array([3, 4], dtype=uint64)
     """
     if not 0 <= least < n_cells:
         raise ValueError(f"least must be between 0 and {n_cells - 1}, got {least}")
@@ -101,36 +99,35 @@ def _by_patterns(
 @lru_cache(maxsize=16)
 def _counts(n_cells: int, least: int) -> list[WordTable]:
     """Return the distributions of the number of members among the next 16 cells, by how many are still missing."""
-
-    def weights(cells: int, missing: int) -> list[int]:
-        most = min(missing, 16)
-        ways = [
-            math.comb(16, count) * math.comb(cells - 16, missing - count)
-            for count in range(most + 1)
-        ]
-        return ways + [0] * (16 - most)
-
-    def table(cells: int) -> WordTable:
-        rows = [weights(cells, missing) for missing in range(min(least + 1, cells) + 1)]
-        return WordTable(rows, np.arange(17, dtype=np.uint8))
-
-    return [table(cells) for cells in range(n_cells, 15, -16)]
+    tables = []
+    for n_remaining in range(n_cells, 15, -16):
+        weights = []
+        for missing in range(min(least + 1, n_remaining) + 1):
+            row = [0] * 17
+            for count in range(min(missing, 16) + 1):
+                n_others = math.comb(n_remaining - 16, missing - count)
+                row[count] = math.comb(16, count) * n_others
+            weights.append(row)
+        tables.append(WordTable(weights, np.arange(17, dtype=np.uint8)))
+    return tables
 
 
 def _draw_patterns(
     source: ByteSource, n_cells: int, members: NDArray[np.uint8]
 ) -> NDArray[np.uint16]:
     """Draw sets of up to 16 cells, uniform among those of the same number of members."""
-    table, patterns = _patterns(n_cells), np.empty(members.size, np.uint16)
+    table = _patterns(n_cells)
+    patterns = np.empty(members.size, np.uint16)
     for start in range(0, members.size, BLOCK):
-        block, row = patterns[start : start + BLOCK], members[start : start + BLOCK]
-        table.take(
-            _index(source, row), out=block, mode="wrap"
-        )  # none is out of range; "wrap" is the fastest
-        again = (np.bitwise_count(block) != row).nonzero()[0]
-        while again.size:
-            block[again] = table[_index(source, row[again])]
-            again = again[np.bitwise_count(block[again]) != row[again]]
+        block = patterns[start : start + BLOCK]
+        rows = members[start : start + BLOCK]
+        # No index is out of range; "wrap" is the fastest mode.
+        table.take(_index(source, rows), out=block, mode="wrap")
+        redrawn = np.flatnonzero(np.bitwise_count(block) != rows)
+        while redrawn.size:
+            drawn = table[_index(source, rows[redrawn])]
+            block[redrawn] = drawn
+            redrawn = redrawn[np.bitwise_count(drawn) != rows[redrawn]]
     return patterns
 
 
@@ -144,17 +141,15 @@ def _index(source: ByteSource, row: NDArray[np.uint8]) -> NDArray[np.uint32]:
 @lru_cache(maxsize=8)
 def _patterns(n_cells: int) -> NDArray[np.uint16]:
     """Return, for each number of members, the patterns of the 2**16 words: every pattern equally often."""
-    # The words left over get a pattern of another number of members, which marks them to be drawn again.
-    # The first cell is the highest bit of the first byte.
-    patterns = (
-        (np.arange(1 << n_cells, dtype=np.uint16) << 16 - n_cells)
-        .astype(">u2")
-        .view("<u2")
-    )
+    # The words left over get a pattern of another number of members, which marks them
+    # to be drawn again. The first cell is the highest bit of the first byte.
+    cells = np.arange(1 << n_cells, dtype=np.uint16) << 16 - n_cells
+    patterns = cells.astype(">u2").view("<u2")
     table = np.full((n_cells + 1, 1 << 16), (1 << 16) - 1, np.uint16)
-    for members, row in enumerate(table):
-        fitting = patterns[np.bitwise_count(patterns) == members]
-        row[: row.size - row.size % fitting.size].reshape(-1, fitting.size)[:] = fitting
+    for n_members, row in enumerate(table):
+        fitting = patterns[np.bitwise_count(patterns) == n_members]
+        n_words = row.size - row.size % fitting.size
+        row[:n_words].reshape(-1, fitting.size)[:] = fitting
     return table.ravel()
 
 
@@ -166,19 +161,19 @@ def _from_coins(
     words: NDArray[np.uint64],
 ) -> None:
     """Draw sets from coins."""
-    # Independent coins make all sets of the same size equally likely, also when too large sets are tossed again. Adding
-    # uniform cells that are not in the set, until the size is right, keeps them so.
-    sizes = np.full(
-        more.size, least, np.min_scalar_type(-n_cells - 1)
-    )  # the smallest integers are the fastest
+    # Independent coins make all sets of the same size equally likely, also when too
+    # large sets are tossed again. Adding uniform cells that are not in the set, until
+    # the size is right, keeps them so. The smallest integers are the fastest.
+    sizes = np.full(more.size, least, np.min_scalar_type(-n_cells - 1))
     sizes += more
     _toss(source, n_cells, least, words)
     missing = sizes - _count(words, sizes.dtype)
-    while (again := (missing < 0).nonzero()[0]).size:
-        words[again] = _toss(
-            source, n_cells, least, np.empty((again.size, words.shape[1]), np.uint64)
-        )
-        missing[again] = sizes[again] - _count(words[again], sizes.dtype)
+    too_large = np.flatnonzero(missing < 0)
+    while too_large.size:
+        tossed = np.empty((too_large.size, words.shape[1]), np.uint64)
+        words[too_large] = _toss(source, n_cells, least, tossed)
+        missing[too_large] = sizes[too_large] - _count(tossed, sizes.dtype)
+        too_large = np.flatnonzero(missing < 0)
     _add(source, n_cells, words, missing)
 
 
@@ -190,66 +185,72 @@ def _add(
 ) -> None:
     """Add the missing cells to each set, each uniform among those that are not in it."""
     cells = words.view(np.uint8).reshape(-1)
-    rows = np.arange(0, cells.size, 8 * words.shape[1])
+    first_bytes = np.arange(0, cells.size, 8 * words.shape[1])
     width = 16 if n_cells <= 1 << 12 else 32
+    surplus = (1 << width) % n_cells
     while missing.any():
-        # More turns at a time take fewer steps, but waste more draws on sets that are already complete.
-        turns = max(1, min(int(missing.max()), 8, 4 * _TOGETHER // rows.size))
-        drawn = np.empty((turns, rows.size), np.min_scalar_type(n_cells - 1))
-        fair = (
-            multiply_words(source, n_cells, width, drawn.reshape(-1))
-            >= (1 << width) % n_cells
-        )
-        # A cell that is rejected, or is in the set already, adds nothing: the set waits for its next turn.
-        bits = fair.view(np.uint8).reshape(drawn.shape) << (~drawn & 7).astype(np.uint8)
+        # More turns at a time take fewer steps, but waste more draws on sets that are
+        # already complete.
+        n_turns = max(1, min(int(missing.max()), 8, 4 * _TOGETHER // missing.size))
+        drawn = np.empty((n_turns, missing.size), np.min_scalar_type(n_cells - 1))
+        low_halves = multiply_words(source, n_cells, width, drawn.reshape(-1))
+        is_fair = (low_halves >= surplus).view(np.uint8).reshape(drawn.shape)
+        # A cell that is rejected, or is in the set already, adds nothing: the set waits
+        # for its next turn.
+        bits = is_fair << (~drawn & 7).astype(np.uint8)
         drawn >>= 3
         for byte, bit in zip(drawn, bits, strict=True):
-            places = rows + byte
+            places = first_bytes + byte
             before = cells.take(places, mode="wrap")
             bit *= missing > 0
             bit |= before
             cells[places] = bit
             missing -= bit != before
-        if (
-            np.count_nonzero(missing) < 0.85 * missing.size
-        ):  # drop complete sets, many at a time
-            left = missing.nonzero()[0]
-            rows, missing = rows[left], missing[left]
+        # Drop complete sets, many at a time.
+        incomplete = np.flatnonzero(missing)
+        if incomplete.size < 0.85 * missing.size:
+            first_bytes = first_bytes[incomplete]
+            missing = missing[incomplete]
 
 
 def _toss(
     source: ByteSource, n_cells: int, least: int, words: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
     """Toss a coin for each cell, and write the heads as ones."""
-    numerator, digits = _share(n_cells, least)
-    last = _all(n_cells % 64, 8).view(np.uint64)
+    numerator, n_digits = _share(n_cells, least)
+    last_cells = _all(n_cells % 64, 8).view(np.uint64)
     step = max(1, BLOCK // (8 * words.shape[1]))
     for start in range(0, len(words), step):
         block = words[start : start + step]
         block[:] = 0
-        for digit in range(digits):
+        for digit in range(n_digits):
             tossed = source.bytes(8 * block.size).view(np.uint64).reshape(block.shape)
-            # From the last digit of the share on: a 1 turns a probability q into (1 + q) / 2, a 0 into q / 2.
-            (np.bitwise_or if numerator >> digit & 1 else np.bitwise_and)(
-                block, tossed, out=block
-            )
-        block[:, -1] &= last
+            # From the last digit of the share on: a 1 turns a probability q into (1 +
+            # q) / 2, a 0 into q / 2.
+            if numerator >> digit & 1:
+                block |= tossed
+            else:
+                block &= tossed
+        block[:, -1] &= last_cells
     return words
 
 
 @lru_cache(maxsize=32)
 def _share(n_cells: int, least: int) -> tuple[int, int]:
     """Return the probability of a coin, as a numerator and a number of binary digits."""
-    # Low enough that there are seldom too many heads, and otherwise such that tossing and adding take the least time: a
-    # digit for 150 cells takes about as long as adding one.
+    # Low enough that there are seldom too many heads, and otherwise such that tossing
+    # and adding take the least time: a digit for 150 cells takes about as long as
+    # adding one.
     mean = least - math.sqrt(least * (n_cells - least) / n_cells)
-    choices = [(math.floor(mean / n_cells * 2**digits), digits) for digits in range(9)]
-    return min(
-        choices, key=lambda c: least - n_cells * c[0] / 2 ** c[1] + c[1] * n_cells / 150
-    )
+    costs = []
+    for n_digits in range(9):
+        numerator = math.floor(mean / n_cells * 2**n_digits)
+        n_added = least - n_cells * numerator / 2**n_digits
+        costs.append((n_added + n_digits * n_cells / 150, numerator, n_digits))
+    _, numerator, n_digits = min(costs)
+    return numerator, n_digits
 
 
 def _count(words: NDArray[np.uint64], dtype: np.dtype) -> NDArray[np.signedinteger]:
-    return np.einsum(
-        "ij->i", np.bitwise_count(words).astype(dtype)
-    )  # on short rows much faster than a sum
+    # On short rows much faster than a sum.
+    return np.einsum("ij->i", np.bitwise_count(words).astype(dtype))

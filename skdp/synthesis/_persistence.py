@@ -208,10 +208,10 @@ def restore_fit(
             ].observed = True
     with reading("template"):
         n_features = read_whole(
-            described["n_features"], len(domain.columns) - 1, len(domain.columns)
+            described["n_features"],
+            max(1, len(domain.columns) - 1),
+            len(domain.columns),
         )
-        if n_features == 0:
-            raise ValueError("there is no column")
         template = unpack_template(described["template"], domain.columns, n_features)
     with reading("parameters"):
         synthesizer._others = dict(unpack(described["others"]))

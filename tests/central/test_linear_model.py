@@ -127,9 +127,11 @@ POINTS = pd.DataFrame(np.clip(POINTS, -4, 4), columns=["a", "b", "c", "d"])
 LABELLED = {"bounds": (-4, 4), "classes": [0, 1]}
 
 
-def test_with_little_noise_it_is_logistic_regression():
-    model = DPLogisticRegression(Mu(300, delta=1e-6), **LABELLED, max_iter=2_000, random_state=0).fit(POINTS, LABELS)
-    wanted = LogisticRegression(C=1e6).fit(POINTS, LABELS)
+@each("options", [{}, {"fit_intercept": False}])
+def test_with_little_noise_it_is_logistic_regression(options):
+    model = DPLogisticRegression(Mu(300, delta=1e-6), **LABELLED, **options, max_iter=2_000, random_state=0)
+    wanted = LogisticRegression(C=1e6, **options).fit(POINTS, LABELS)
+    model.fit(POINTS, LABELS)
     assert np.allclose(model.coef_, wanted.coef_, atol=0.04)  # a few rows are shrunk
     assert np.allclose(model.intercept_, wanted.intercept_, atol=0.04)
     assert np.allclose(model.predict_proba(POINTS), wanted.predict_proba(POINTS), atol=0.02)

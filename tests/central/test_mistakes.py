@@ -95,6 +95,7 @@ def test_bounds(name, bounds, match):
         ("DPRobustScaler", {"quantile_range": (75.0, 25.0)}, "must be ascending"),
         ("DPRobustScaler", {"quantile_range": (0, 100)}, r"above 0 and below 100 \(per cent\), got \(0, 100\)"),
         ("DPRobustScaler", {"quantile_range": ("1", 2)}, "must be two numbers"),
+        ("DPRobustScaler", {"quantile_range": 0.5}, r"quantile_range must be a pair \(low, high\), got float"),
         ("DPRobustScaler", {"with_centering": False, "with_scaling": False}, "nothing to scale by"),
         *(
             ("DPQuantileBinarizer", {"quantile": x}, "quantile must be")
@@ -106,6 +107,7 @@ def test_bounds(name, bounds, match):
             ("DPQuantileBinarizer", {"candidates": x}, "candidates of column 'a' must be")
             for x in ("auto", [], [[1, 2]], [[1], [2, 3]], ["a"], [True], [0, math.nan], {"a": {3: 4}})
         ),
+        ("DPQuantileBinarizer", {"bounds": (0.2, 0.8), "candidates": "integers"}, "there must be 1 to .* whole num"),
         ("DPQuantileBinarizer", {"candidates": {"sex": 3}}, "candidates declares columns that X does not have"),
         ("DPQuantileBinarizer", {"bounds": "private", "candidates": "integers"}, "must be None or a number of steps"),
         *(("DPKBinsDiscretizer", {"n_bins": x}, "n_bins must be") for x in (1, 10_001, 2.0, "5", True, None, [3])),
@@ -152,6 +154,8 @@ def test_bounds(name, bounds, match):
         ("DPLogisticRegression", {"fit_intercept": 1}, "fit_intercept must be True or False, got int"),
         ("DPLogisticRegression", {"delta": 0}, "delta"),
         ("DPRidge", {"target_bounds": 3}, "target_bounds of column 'y' must be a pair"),
+        ("DPRidge", {"bounds": "private", "target_bounds": None}, "target_bounds must be declared"),
+        ("DPRidge", {"alpha": "1"}, "alpha must be a number, got str"),
         ("DPRidge", {"alpha": -1}, "alpha must be a finite number >= 0, got -1"),
         ("DPRidge", {"epsilon": RHO, "delta": 1e-6}, "delta must be 0"),
         ("DPSelectKBest", {"classes": None}, "either classes or target_bounds"),
@@ -222,6 +226,7 @@ def test_targets(name, y, match):
         ([1, 2], "groups has 2 entries; X has 60 rows"),
         ([None] * 60, "groups holds a missing value"),
         (np.zeros((60, 2)), "groups must be 1-dimensional"),
+        (pd.DataFrame(np.zeros((60, 2))), "groups must be one column, got 2"),
         ("who", "groups must hold the person of each row; .* got str"),
     ],
 )
@@ -259,6 +264,20 @@ def test_results_of_one_name():
         DPHistogram(domain={"count": [0, 1]}).fit(table)
     with pytest.raises(ValueError, match="two columns of the result would be called 'count'"):
         made("DPGroupBy", by="count", keys={"count": [0, 1]}, statistics="count", bounds=None).fit(table)
+
+
+def test_what_a_fitted_estimator_refuses():
+    hole, strange = NUMBERS.assign(b=math.nan), EVERY["DPCategoricalNB"][1].assign(a="hush")
+    both = DPHistogram(domain={"a": range(2), "b": range(2)}).fit(NUMBERS)
+    for model, method, table, match in [
+        (both, "range_count", (0, 1), "a range is one of a single column"),
+        (made("DPStandardScaler", missing="error").fit(NUMBERS), "transform", hole, "column 'b' holds a missing value"),
+        (made("DPCategoricalNB").fit(EVERY["DPCategoricalNB"][1], Y), "predict", strange, "column 'a' holds a value"),
+        (made("DPOneHotEncoder").fit(WORDS), "inverse_transform", np.ones((2, 9)), "X has 9 features; transform makes"),
+    ]:
+        with pytest.raises(ValueError, match=match) as caught:
+            getattr(model, method)(*table if method == "range_count" else [table])
+        assert "hush" not in str(caught.value)
 
 
 @each("level", [0, 1, math.nan, "x", None])

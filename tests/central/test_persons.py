@@ -45,7 +45,8 @@ class TestRows:
             histogram = DPHistogram(
                 1e6, domain={"x": [*map(float, range(6))]}, max_rows_per_person=rows, random_state=seed
             )
-            assert histogram.fit(X, groups=people).counts_.tolist() == [min(rows, n) for n in range(1, 7)]
+            for groups in (people, pl.Series(people), pd.DataFrame({"who": people})):
+                assert histogram.fit(X, groups=groups).counts_.tolist() == [min(rows, n) for n in range(1, 7)]
             assert histogram.fit(X).counts_.tolist() == [1, 2, 3, 4, 5, 6]
 
     @pytest.mark.parametrize("rows", [1, 3])

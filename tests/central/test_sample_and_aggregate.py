@@ -235,6 +235,9 @@ class TestSampleAndAggregate:
     [
         ({"statistic": "mean"}, "statistic must be callable"),
         ({"bounds": (1, 0)}, "bounds"),
+        ({"bounds": None}, "bounds of the statistic must be declared"),
+        ({"bounds": np.empty((0, 2))}, r"bounds must be a pair \(low, high\), or one for each output"),
+        ({"X": np.array(8.5123)}, "X must be a dataframe or an array of rows"),
         ({"n_chunks": 0}, "n_chunks"),
         ({"default": 101}, "default"),
         ({"y": [1]}, "as many rows"),

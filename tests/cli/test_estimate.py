@@ -13,8 +13,10 @@ import pytest
 from skdp import (
     Domain,
     HadamardResponseEncoder,
+    NumericPerturber,
     PrivacyLedger,
     RandomizedResponseEncoder,
+    RapporEncoder,
     UnaryEncodingTransformer,
 )
 from skdp.cli import main
@@ -39,6 +41,7 @@ OTHERS = {
     "as text.toml": TOML.replace("[1, 2, 3, 4]", '["1", "2", "3", "4"]'),
     "other bins.toml": TOML.replace("bins = 4", "bins = 6"),
     "without sex.toml": TOML[TOML.index("[columns.rooms]") :],
+    "closer.toml": TOML.replace("high = 120", "high = 60"),
     "domain.toml": TOML,
 }
 
@@ -52,9 +55,12 @@ REPORTS = {
     "joint": response(columns=["sex", "rooms"], strategy="joint"),
     "unary": UnaryEncodingTransformer(1.0, categories=DOMAIN),
     "hadamard": HadamardResponseEncoder(2.0, categories=DOMAIN.select(["rooms"])),
+    "numeric": NumericPerturber(1.0, bounds={"age": (0, 120)}, random_state=0),
 }
 WRONG = [
     ("split", ["--epsilon", 3], "--epsilon 3.0 contradicts the epsilon 1.0 of split"),
+    ("split", ["--mechanism", "laplace"], "--mechanism laplace goes with another --transformer than the randomized"),
+    ("numeric", ["--domain", "closer.toml"], "declares column 'age' within 0.0 60.0, which contradicts the bounds"),
     ("split", ["--strategy", "joint"], "--strategy joint contradicts the strategy split"),
     ("split", ["--transformer", "unary"], "--transformer unary contradicts the transformer randomized_response"),
     ("split", ["--columns", "sex"], "--columns sex contradicts the columns sex rooms age"),
@@ -75,7 +81,7 @@ def folder(tmp_path_factory):
     for name, text in OTHERS.items():
         (place / name).write_text(text)
     for place_of, (name, encoder) in enumerate(REPORTS.items()):
-        ending = ("csv", "parquet", "arrow", "parquet")[place_of]
+        ending = ("csv", "parquet", "arrow", "parquet", "parquet")[place_of]
         privatize_file(place / "people.parquet", place / f"{name}.{ending}", encoder)
         encoder.save(place / f"{name}.json")
     response(3.0).fit(PEOPLE).save(place / "epsilon.json")
@@ -114,6 +120,22 @@ def test_an_option_that_contradicts_the_file_is_refused(folder, capsys, name, op
     text = refuse(capsys, "estimate", file_of(folder, name), *options)
     assert expected in text
     assert name in text
+
+
+def test_means_have_no_postprocessing(capsys):
+    error = refuse(capsys, "estimate", "numeric.parquet", "--postprocess", "simplex")
+    assert "postprocess is for counts, not for means, got 'simplex'" in error
+
+
+def test_estimates_of_columns_of_several_kinds_are_written_as_text(folder):
+    main(["estimate", file_of(folder, "split"), "--out", "counts.csv"])
+    assert pd.read_csv("counts.csv").iloc[:6, 1].tolist() == ["f", "m", "1", "2", "3", "4"]
+
+
+def test_reports_of_words_have_estimates_of_their_own(capsys):
+    PEOPLE[["sex"]].to_parquet("sexes.parquet")
+    privatize_file("sexes.parquet", "words.parquet", RapporEncoder(1.0))
+    assert "counts declared values, got RapporEncoder" in refuse(capsys, "estimate", "words.parquet")
 
 
 def test_a_file_that_says_nothing_needs_the_options(capsys):

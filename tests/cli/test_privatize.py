@@ -148,6 +148,7 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
     call("privatize", "in.csv", "memo.csv", *BASE, "--columns", "sex", "--record-id", "id", "--new-key", "key",
         "--save", "m.json")  # fmt: skip
     (files / "nokey").write_text("SECRET")
+    (files / "gaps.toml").write_text(TOML + "missing = true\n")
     (files / "headless.csv").write_text("1,SECRET,20,x\n")
     before = sorted(path.name for path in files.iterdir())
     load, numeric, rappor = ["--load", "p.json"], ["--transformer", "numeric"], ["--transformer", "rappor"]
@@ -167,6 +168,8 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
         "--strategy goes with another --transformer": [*towns, *rappor, "--strategy", "split"],
         "numbers, and the domain declares other values of 'sex'": [*BASE, *numeric],
         "--columns is needed": ["--epsilon", 1, *rappor],
+        "expected a number from 0 to 1": [*towns, *rappor, "--p", 2],
+        "numeric reports no missing values": ["--domain", "gaps.toml", "--epsilon", 1, *numeric, *ages],
         "--record-id goes with --key": [*BASE, "--record-id", "id"],
         "and these with --record-id": [*BASE, "--key", "key"],
         "--seed is of no use": [*BASE, "--record-id", "id", "--key", "key", "--seed", 1],

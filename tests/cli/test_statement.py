@@ -20,6 +20,9 @@ people = pd.DataFrame({"sex": SEXES})
 encoder = RandomizedResponseEncoder(1.0, categories={"sex": SEXES}).fit(people)
 
 
+reports = encoder.transform(people)
+
+
 class models:
     both = [encoder, encoder]
 
@@ -77,6 +80,10 @@ def test_what_is_refused(folder, capsys):
     assert "No module named 'no_such_module'" in refuse(capsys, "no_such_module:encoder")
     assert "needs estimators, got DataFrame" in refuse(capsys, "code/model.py:people")
     assert "version must be 1" in refuse(capsys, "bad.json")
+    assert main(["statement", "code/model.py:reports"]) == 0
+    assert "epsilon = 1, local model, replacing one record's values of: sex" in capsys.readouterr().out
+    for place in ("none.csv", "none.py:pipeline", "memory://none.csv"):
+        assert "there is no file none." in refuse(capsys, place)
     assert not (folder / "a.txt").exists()
 
 

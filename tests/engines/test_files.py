@@ -76,6 +76,10 @@ def test_other_files_are_refused(source, target, tmp_path):
             privatize_file(tmp_path / f"bad.{form}", target, encoder())
     with pytest.raises(FileNotFoundError, match="there is no file"):
         privatize_file(tmp_path / "none.csv", target, encoder())
+    with pytest.raises(TypeError, match="target must be a str or a path, got NoneType"):
+        privatize_file(source, None, encoder())
+    with pytest.raises(ValueError, match=r"delimiter is for CSV files, and bad\.arrow is another one"):
+        privatize_file(tmp_path / "bad.arrow", target, encoder(), delimiter=";")
     target.touch()
     with pytest.raises(FileExistsError, match="never overwritten"):
         privatize_file(source, target, encoder())
@@ -85,6 +89,7 @@ def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people
     ledger, before = PrivacyLedger(epsilon=9), sorted(tmp_path.iterdir())
     for text, transformer, options in [
         ("resume must be True", encoder(ledger=ledger), {"resume": 1}),
+        ("delimiter must be a str, got int", encoder(ledger=ledger), {"delimiter": 3}),
         ("keep must name distinct", encoder(ledger=ledger), {"keep": ["number", "number"]}),
         ("keep must not name", encoder(ledger=ledger), {"keep": ["size"]}),
         ("OnFitOnly", OnFitOnly(encoder(ledger=ledger)), {}),

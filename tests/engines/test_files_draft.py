@@ -32,6 +32,7 @@ COLUMNS = {
     "many zones": pd.to_datetime(rows * 3600, unit="s", utc=True).astype("datetime64[us, UTC]"),
     "infinite": np.where(rows == 5, np.inf, rows / 7),
     "empty": [None] * N,
+    "never": np.full(N, "NaT", "M8[us]"),
 }
 FRAME = pd.DataFrame({name: pd.Series(values) for name, values in COLUMNS.items()})
 FRAME.loc[N - 2, "one missing"] = pd.NA

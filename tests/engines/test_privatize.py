@@ -322,9 +322,23 @@ def test_options_that_do_not_fit_are_refused_before_any_charge(engine, people):
         privatize(frame, encoder(ledger=ledger), keep="number")
     with pytest.raises(TypeError, match="persist"):
         privatize(frame, encoder(ledger=ledger), persist=1)
+    with pytest.raises(TypeError, match="path must be None, a str or a path, got int"):
+        privatize(frame, encoder(ledger=ledger), path=3)
+    if engine.name in ("pandas", "duckdb"):
+        with pytest.raises(ValueError, match=r"persist=False is for lazy frames|DuckDB has no lazy relation"):
+            privatize(frame, encoder(ledger=ledger), persist=False)
     with pytest.raises(ValueError, match="lacks the columns"):
         privatize(engine.frame(people.select(["color"])), encoder(ledger=ledger))
     assert ledger.spent.epsilon == 0
+
+
+def test_a_dataset_that_is_not_stored_is_read_once(people):
+    reader = privatize(ds.dataset(people), encoder(random_state=0), persist=False)
+    assert isinstance(reader, pa.RecordBatchReader)
+    assert reader.read_all().to_pydict() == privatize(people, encoder(random_state=0)).to_pydict()
+    fitted = encoder().fit(people.select(["color", "size"]))
+    with pytest.raises(ValueError, match=r"the reports of this encoder have the columns .*, got \['age'\]"):
+        tally(pa.table({"age": [1]}), fitted)
 
 
 def test_a_kept_column_does_not_take_the_name_of_a_report():

@@ -7,10 +7,11 @@ from datetime import date
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from scipy.stats import binom
-from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
@@ -228,6 +229,17 @@ def test_intervals_are_those_of_clopper_and_pearson(sex):
     "options, error, message",
     [
         ({"cv": N + 1}, ValueError, "cv must be at most the number of rows, 600"),
+        ({"cv": 2.0}, TypeError, "cv must be a number of folds, got float"),
+        ({"cv": 1}, ValueError, "cv must be at least 2, got 1"),
+        ({"estimator": LinearRegression()}, TypeError, "estimator must be a classifier, got .*LinearRegression"),
+        ({"estimator": LinearRegression}, TypeError, "got the class LinearRegression, not an instance"),
+        ({"encoder": LinearRegression()}, TypeError, "encoder must be a fitted local transformer, got .*LinearReg"),
+        ({"known": "a"}, TypeError, "known must be a list of column names, got str"),
+        ({"sensitive": "sex"}, TypeError, "sensitive must hold the true values of the protected column, got a str"),
+        ({"sensitive": ["F", "M"]}, ValueError, "X_released has 600 rows, sensitive has 2"),
+        ({"y": np.zeros((N, 2))}, ValueError, "y must be one column, got 2"),
+        ({"X_released": pl.DataFrame()}, ValueError, "X_released has no columns"),
+        ({"X_released": pd.DataFrame({"a": []})}, ValueError, "X_released has no rows"),
         ({"known": ["b"]}, ValueError, r"known names columns that X_released does not have: \['b'\]"),
         (
             {"sensitive": pa.table([[1], [2]], names=["a", "a"])},
@@ -348,7 +360,7 @@ class TestDisplay:
         assert display.data.loc[0, ["lower", "upper"]].tolist() == pytest.approx(result.interval(0.9))
 
     def test_values_are_drawn(self, attacked):
-        pytest.importorskip("matplotlib")
+        plt = pytest.importorskip("matplotlib.pyplot")
         result = attacked[-1]
         display = LeakageDisplay.from_results({"release": result}, measure="auc")
         lines = {line.get_label(): line.get_xdata() for line in display.ax_.lines}
@@ -363,5 +375,8 @@ class TestDisplay:
         assert rows == result.values.index.tolist()
         both = LeakageDisplay.from_results({1.0: result, 2.0: result}, measure="lift")
         assert [line.get_label() for line in both.ax_.lines] == ["nothing is learned", "epsilon 1", "epsilon 2"]
+        axes = plt.subplots()[1]
+        assert display.plot(measure="recall", ax=axes).ax_ is axes
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["release"]  # no line of what is no gain
         with pytest.raises(ValueError, match="measure must be one of"):
             display.plot(measure="f1")

@@ -6,9 +6,12 @@ import math
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.stats import beta, binom
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skdp import (
     Domain,
@@ -16,6 +19,8 @@ from skdp import (
     DPMarginalSynthesizer,
     DPMean,
     DPStandardScaler,
+    Interval,
+    NumericPerturber,
     PrivacyGuarantee,
     PrivacyLedger,
     RandomizedResponseEncoder,
@@ -104,8 +109,13 @@ def test_fit_transform_of_tables_of_several_rows_is_audited():
         def fit_transform(self, X, y=None):
             return self.fit(X) and X
 
+    class NoParameters:
+        transform, fit_transform = broken.Fitted().fit(None).transform, staticmethod(lambda X: X)
+
     tables = [pd.DataFrame({"value": [2, 0, last]}) for last in (0, 1)]
-    assert audit_epsilon(FitTransformRaw(), tables, n_draws=600, random_state=0).event.startswith("fit_transform: ")
+    for transformer in (FitTransformRaw(), NoParameters()):
+        result = audit_epsilon(transformer, tables, epsilon=1.0, n_draws=600, random_state=0)
+        assert result.event.startswith("fit_transform: ")
 
 
 def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
@@ -124,6 +134,40 @@ def test_a_known_seed_is_a_finding():
     secret = audit_epsilon(sound(), n_draws=200, random_state=3)
     assert secret.secure
     assert not secret.findings
+
+
+@pytest.mark.usefixtures("few_calls")
+@each("kind", [pl.from_pandas, np.asarray, lambda table: table.to_numpy().tolist()])
+def test_neighbours_of_every_kind_are_repeated(kind):
+    tables = [kind(table) for table in TWO]
+    result = audit_epsilon(sound(categories=[[0, 1]]), tables, n_draws=5_000, random_state=0)
+    assert 0.3 < result.epsilon_lower < result.epsilon_claimed == 1.0
+
+
+def test_a_leak_in_tables_of_two_rows_shows_in_lists():
+    class LeaksInPairs(RandomizedResponseEncoder):
+        def transform(self, X, record_id=None):
+            return X if len(X) == 2 else super().transform(X)
+
+    assert audit_epsilon(LeaksInPairs(categories=[[0, 1]]), [[[0]], [[1]]], n_draws=300).event.startswith("two rows: ")
+
+
+@pytest.mark.usefixtures("few_calls")
+@each(
+    "encoder",
+    [
+        RandomizedResponseEncoder(1.0, categories=[[0, 1], ["a", "b"]]),
+        RandomizedResponseEncoder(1.0, categories=Domain({"a": Interval(edges=[0, 1, 2])}), handle_unknown="uniform"),
+        FrozenEstimator(sound(ledger=PrivacyLedger(epsilon=1.0)).fit(TWO[0])),
+        PosteriorFeatures(FrozenEstimator(sound().fit(TWO[0]))),
+        NumericPerturber(1.0, bounds=(0, 1), grid_size=4),
+        NumericPerturber(1.0, bounds=[(0, 1), (-1, 1)], grid_size=4),
+    ],
+)
+def test_neighbours_are_made_from_what_is_declared(encoder):
+    """Records at both ends of what is declared show most of epsilon; one end would show nothing."""
+    result = audit_epsilon(encoder, n_draws=5_000, random_state=0)
+    assert 0.1 < result.epsilon_lower < result.epsilon_claimed == 1.0
 
 
 @pytest.mark.usefixtures("few_calls")
@@ -313,8 +357,10 @@ def test_a_seed_makes_the_audit_reproducible():
         lambda rows: rows,
         lambda rows: [rows, rows["word"].tolist()],
         lambda rows: pd.concat([rows, rows]),
+        lambda rows: rows["word"],
         lambda rows: rows.rename(columns={"word": rows["word"].iloc[0]}),
         lambda rows: {rows["word"].iloc[0]: 1},
+        lambda rows: pd.DataFrame({"nested": [[rows["word"].iloc[0]]]}),
     ],
 )
 def test_the_result_shows_no_value(release):
@@ -352,6 +398,12 @@ def test_the_table_has_a_row_for_each_transformer():
         ((len, TWO), {"random_state": 0}, ValueError, "random_state is for transformers"),
         ((len, TWO), {"n_draws": 99}, ValueError, "n_draws must be at least 100, got 99"),
         ((len, (TWO[0], one(0))), {}, ValueError, "same table twice"),
+        ((len, TWO), {"n_draws": "many"}, TypeError, "n_draws must be a whole number, got str"),
+        ((len, TWO), {"confidence": "high"}, TypeError, "confidence must be a number between 0 and 1, got str"),
+        ((len, TWO), {"confidence": 1.0}, ValueError, "confidence must be a number between 0 and 1, got 1.0"),
+        ((len, TWO), {"statistic": 3}, TypeError, "statistic must be a callable, or None, got int"),
+        ((len, "ab"), {}, TypeError, "neighbours must be a pair of tables, got str"),
+        ((FunctionTransformer(), TWO), {"epsilon": None}, ValueError, "there is no guarantee_ to read it from"),
         ((RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
         ((broken.Fitted(), ([[0], [0]], [[1], [1]])), {}, ValueError, "tables that differ in 2"),
         ((broken.Fitted(), ([[0]], [[0], [1]])), {}, ValueError, "equally many rows, got 1 and 2"),

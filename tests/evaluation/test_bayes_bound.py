@@ -82,6 +82,7 @@ def test_many_values_are_no_problem_and_hashing_has_no_table():
         ([0.5, 0.4], 1.0, ValueError, "prior must be probabilities"),
         ([math.nan, 1.0], 1.0, ValueError, "prior must be probabilities"),
         ([1.0], -1.0, ValueError, "epsilon must be at least 0"),
+        ([1.0], "1", TypeError, "epsilon must be a number, at least 0, got str"),
     ],
 )
 def test_mistakes_are_named(prior, epsilon, error, message):

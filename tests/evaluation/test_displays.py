@@ -17,6 +17,7 @@ from matplotlib import pyplot as plt
 from matplotlib import rc_context
 
 from skdp.evaluation import (
+    AttackResult,
     CountEstimateDisplay,
     FairnessDisplay,
     LeakageDisplay,
@@ -40,6 +41,7 @@ CURVE = {"epsilon": [1.0], "repeat": [0], "fold": [0], "metric": ["m"], "group":
 CURVE |= {"n_train": [80], "n_test": [20]}
 SHARES = pd.DataFrame({"real": [0.5, 0.5], "synthetic": [0.4, 0.6]}, index=pd.Index(["a", "b"], name="x"))
 FAIRNESS = {"metric": ["selection rate"], "value": [0.5], "group": ["a"]}
+RESULT = AttackResult(accuracy=0.5, baseline=0.4, bayes_bound=np.nan, std_error=0.05, n_rows=100)
 COUNT_TABLE = pd.DataFrame(COUNTS, index=pd.Index(["a"], name="x"))
 DISPLAYS = {
     LeakageDisplay: pd.DataFrame(LEAKAGE),
@@ -62,6 +64,12 @@ def test_what_fits_is_drawn_in_a_new_figure_or_in_given_panels(kind):
         with pytest.raises(ValueError, match=r"ax must have 1 panels.*, got 2"):
             display.plot(ax=plt.subplots(1, 2)[1])
     plt.close("all")
+
+
+def test_a_result_alone_is_a_release_without_a_second_attack():
+    display = LeakageDisplay.from_results(RESULT)
+    assert display.data[["release", "attack", "accuracy"]].to_numpy().tolist() == [["release", "with the report", 0.5]]
+    assert display.values.empty
 
 
 @each("kind", DISPLAYS)
@@ -91,11 +99,13 @@ def changed(kind, **columns):
         (LeakageDisplay, changed(LeakageDisplay, accuracy="secret"), TypeError, "numbers in the columns accuracy"),
         (LeakageDisplay, changed(LeakageDisplay, attack="secret"), ValueError, "the column attack of data"),
         (LeakageDisplay, pd.DataFrame(LEAKAGE)[:0], ValueError, "at least one row"),
+        (CountEstimateDisplay, COUNT_TABLE[:0], ValueError, "estimates must have at least one row"),
         (CountEstimateDisplay, changed(CountEstimateDisplay, lower="secret"), TypeError, "in the columns lower"),
         (CountEstimateDisplay, COUNT_TABLE[["count"]], TypeError, "columns count, lower and upper"),
         (PrivacyCurveDisplay, changed(PrivacyCurveDisplay, epsilon="secret"), TypeError, "in the columns epsilon"),
         (PrivacyCurveDisplay, changed(PrivacyCurveDisplay, epsilon=np.inf), ValueError, "rows of a finite epsilon"),
         (PrivacyCurveDisplay, pd.DataFrame(CURVE).drop(columns="value"), ValueError, "curve lacks the columns"),
+        (MarginalDisplay, {}, ValueError, "marginals must hold at least one table"),
         (MarginalDisplay, {"x": SHARES}, TypeError, "named by tuples of one or two"),
         (MarginalDisplay, {("x",): SHARES["real"]}, TypeError, "a DataFrame with the columns real and synthetic"),
         (MarginalDisplay, {("x", "y"): SHARES}, ValueError, "must be indexed by 2 columns"),
@@ -120,14 +130,24 @@ def test_what_does_not_fit_is_explained(kind, given, error, message):
     "make error message",
     [
         (lambda: MarginalDisplay({("x",): SHARES}).plot(max_values=1), ValueError, "max_values must be at least 2"),
+        (lambda: MarginalDisplay({("x",): SHARES}).plot(max_values=2.5), TypeError, "max_values must be an int"),
+        (lambda: MarginalDisplay({("x",): SHARES}, edges=[0, 1]), TypeError, "edges must be a mapping of column names"),
+        (lambda: MarginalDisplay({("x",): SHARES}, values=0.1), TypeError, "values must be a mapping of column names"),
         (lambda: CountEstimateDisplay(COUNT_TABLE).plot(max_values=0), ValueError, "max_values must be at least 1"),
         (lambda: with_true(["secret"], ["a"]), TypeError, "true_counts must hold numbers"),
+        (lambda: CountEstimateDisplay(COUNT_TABLE, true_counts=[1]), TypeError, "true_counts must be a Series, got l"),
         (lambda: with_true([1], ["secret"]), ValueError, "only labels that estimates has"),
         (lambda: with_true([1, 2], ["a", "a"]), ValueError, "each label once"),
         (lambda: with_true([1], [("a", "b")]), ValueError, "labels of 1 levels, got 2"),
         (lambda: PrivacyCurveDisplay.from_curve(pd.DataFrame(CURVE), band="95 %"), ValueError, "band must be 'auto'"),
+        (lambda: PrivacyCurveDisplay.from_curve(pd.DataFrame(CURVE), kind="line"), ValueError, "kind must be 'score'"),
+        (lambda: ParetoDisplay({}, x="m", y="m"), ValueError, "curves must hold at least one curve"),
         (lambda: ParetoDisplay(pd.DataFrame(CURVE), x="a", y="m"), ValueError, "no scores 'a' of the group 'all'; it"),
         (lambda: LeakageDisplay.from_results([]), TypeError, "results must be an AttackResult or a mapping"),
+        (lambda: LeakageDisplay.from_results({}), ValueError, "results are empty"),
+        (lambda: LeakageDisplay.from_results({True: RESULT}), TypeError, "named by epsilons or text, got bool"),
+        (lambda: LeakageDisplay.from_results({-1.0: RESULT}), ValueError, "an epsilon must be finite and > 0, got -1"),
+        (lambda: LeakageDisplay.from_results({1.0: RESULT, "b": RESULT}), TypeError, "epsilons alone, or by text"),
         (lambda: LeakageDisplay.from_results({"a": 0.5}), TypeError, "results must be AttackResults, got float"),
     ],
 )

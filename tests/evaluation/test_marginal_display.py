@@ -1,5 +1,7 @@
 """The display of marginals: every share that is drawn is that of the tables."""
 
+from datetime import date
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -50,6 +52,18 @@ def test_bins_are_drawn_as_steps_with_what_is_beyond_them_below(as_domain):
     assert left.values == pytest.approx([3 / 7, 3 / 7])
     assert right.values == pytest.approx([1 / 5, 1 / 5])
     assert axes.get_xlabel() == "missing: 14.3% | 40.0%\noutside the domain: 0.0% | 20.0%"
+
+
+@each(
+    "edges label",
+    [([date(2020, 1, 1), date(2021, 1, 1), date(2022, 1, 1)], "2021"), ([0, 20_000, 40_000], "20k")],
+)
+def test_edges_of_dates_and_of_large_numbers_are_short(edges, label):
+    frame = pd.DataFrame({"x": pd.Series([edges[0]] * 3)})
+    display = MarginalDisplay.from_tables(frame, frame, ["x"], domain={"x": Interval(edges=edges, real=label == "20k")})
+    (axes,) = display.axes_
+    display.figure_.canvas.draw()
+    assert label in ticks(axes.xaxis)
 
 
 def test_two_columns_are_two_heat_maps_of_one_scale():
@@ -106,6 +120,9 @@ def test_many_numbers_are_cut_into_bins(values, edges):
         ([("sex", "age", "smokes")], {}, "names or pairs of names, got a tuple of 3"),
         ([("sex", "sex")], {}, "names a column twice"),
         (["height"], {}, "real has no column 'height'"),
+        ("sex", {}, "columns must be a list of column names and pairs of them, got str"),
+        ([], {}, "columns must name at least one column"),
+        (["sex"], {"domain": ["F", "M"]}, "domain must be a Domain or a mapping of column name to values, got list"),
         (["sex"], {"domain": {"height": [1]}}, "do not have"),
         (None, {"synthetic": pd.DataFrame(REAL)[["sex"]]}, "same columns"),
     ],

@@ -165,6 +165,12 @@ def curve_of(losses, *, spread=0.002):
     return curve.assign(n_train=400, n_test=100)
 
 
+def test_the_parity_of_one_of_two_columns_takes_twice_the_epsilon():
+    options = {"within": 0.1, "n_rows": 9_000, "of": "parity", "privileged": "M", "share": 0.5, "columns": ["sex"]}
+    alone = plan_epsilon(RandomizedResponseEncoder(categories={"sex": SEX}), **options).epsilon
+    assert plan_epsilon(ENCODER, **options).epsilon == pytest.approx(2 * alone, rel=0.01)
+
+
 def test_the_epsilon_of_a_curve_is_between_its_neighbours():
     plan = plan_epsilon(curve_of([0.1, 0.05, 0.01]), within=0.03, of="roc_auc")
     assert plan.epsilon == pytest.approx(2 * 2**0.5)
@@ -200,6 +206,7 @@ def test_an_end_that_a_curve_does_not_reach_is_infinite():
         ),
         ([0.1, 0.04], "epsilon > 0", {"of": "accuracy"}, "of must be a metric of the curve, one of"),
         ([0.1, 0.04], "epsilon < 9", {}, "no baseline"),
+        ([0.1, math.nan], "epsilon > 0", {}, "curve must have finite scores of 'roc_auc' at two epsilons"),
         ([0.1, 0.04], "epsilon > 0", {"n_rows": 9}, "n_rows is not for a curve of scores"),
     ],
 )
@@ -229,6 +236,8 @@ def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
 
 
 ENCODER = RandomizedResponseEncoder(categories=VALUES)
+BOTH = {"of": "parity", "within": 0.1, "privileged": ("M", JOB[0]), "share": 0.5, "columns": ["sex", "job"]}
+FEW = {"n_rows": None, "epsilon": 1e-6, "of": "frequency", "within": 1e-6}
 
 
 @each(
@@ -239,10 +248,17 @@ ENCODER = RandomizedResponseEncoder(categories=VALUES)
         (DPHistogram(domain=VALUES), {"of": "parity"}, TypeError, "planned for an encoder of categories"),
         (ENCODER, {"n_rows": None}, ValueError, "of='count' needs n_rows$"),
         (ENCODER, {"epsilon": 1.0}, ValueError, "both given"),
+        (ENCODER, {"within": True}, ValueError, "within must be a finite number > 0, got True"),
+        (ENCODER, {"of": "sum"}, ValueError, "of must be one of .*, got 'sum'"),
+        (ENCODER, {"share": 2}, ValueError, "share must be a number from 0 to 1, got 2"),
+        (ENCODER, {"rates": (0.5,)}, ValueError, "rates must be two numbers"),
+        (ENCODER, {"n_rows": 0}, ValueError, "n_rows must be an integer of at least 1, got 0"),
+        (ENCODER, FEW, ValueError, "no number of rows up to .* is enough at this epsilon"),
         (ENCODER, {"n_rows": None, "epsilon": 1.0}, ValueError, "does not fall with the number"),
         (ENCODER, {"of": "frequency"}, ValueError, "must be below 1"),
         (ENCODER, {"of": "parity", "within": 0.1}, ValueError, "needs `privileged`, its values, and `share`,"),
         (ENCODER, {"columns": [["age"]]}, ValueError, "columns must be"),
+        (ENCODER, BOTH, ValueError, "planned for one column, or for columns of strategy='joint'"),
     ],
 )
 def test_refusals(source, options, error, message):

@@ -89,6 +89,17 @@ class TestDrawnScores:
         once = PrivacyCurveDisplay.from_curve(curve[curve["fold"] == 0], band="std")
         assert legend(once) == ["everybody", "without noise"]
 
+    def test_many_groups_have_panels_of_one_scale_with_everybody_beside_them(self):
+        curve = random_scores(groups=("all", *"ABCDEFG"), metrics=("accuracy",))
+        display = PrivacyCurveDisplay.from_curve(curve, kind="difference", band=None)
+        assert len(display.axes_) == 8
+        assert len({axes.get_ylim() for axes in display.axes_}) == 1
+        everybody = display.axes_[0].lines[0].get_ydata().tolist()
+        assert all(axes.lines[0].get_ydata().tolist() == everybody for axes in display.axes_[1:])
+        assert all(axes.get_xlabel() == "epsilon" for axes in display.axes_)
+        assert legend(display) == ["the group", "everybody", "without noise"]
+        assert display.summary(kind="difference", band=None)[["low", "high"]].isna().all(axis=None)
+
     def test_scores_that_are_not_finite_are_left_out_and_counted(self):
         curve = random_scores(groups=("all", None), metrics=("accuracy",))
         curve.loc[0, "value"] = math.nan
@@ -205,6 +216,12 @@ class TestPareto:
         notes = ["epsilon, at its point", "± 1 standard error"]
         assert legend(display) == ["one", "other", *notes, "without noise", "another is better in both"]
         assert display.axes_[0].get_xlabel() == "gap difference (0 is best)"
+
+    def test_the_legend_names_what_is_drawn_only(self):
+        curve = self.curve({1.0: (1.3, 0.8), 2.0: (1.1, 0.7)}, x="rate_ratio")
+        display = ParetoDisplay.from_curves(curve[curve["fold"] == 0], x="rate_ratio", y="accuracy")
+        assert legend(display) == ["epsilon, at its point"]
+        assert display.axes_[0].get_xlabel() == "rate ratio (1 is best)"
 
     def test_what_is_best_can_be_said(self):
         curve = self.curve({1.0: (0.3, 0.8), 2.0: (0.1, 0.7)}, x="loss")

@@ -176,6 +176,12 @@ class TestStudyReport:
             ({"target": "pay", "positive_label": "huge"}, "`positive_label` must be the value of `target` 'pay' in at"),
             ({"sensitive": "sex", "privileged": "X", "target": "pay"}, "`privileged` must be some of the values of"),
             ({"epsilons": [1.0, 1.0]}, "`epsilons` must be distinct"),
+            ({"target": "height"}, "the table has no columns ['height']; it has"),
+            ({"sensitive": "sex"}, "`sensitive` needs `target`: fairness is about predictions of it"),
+            (
+                {"sensitive": "shoes", "target": "pay"},
+                "`sensitive` must be one of the protected columns ['sex', 'age']",
+            ),
         ],
     )
     def test_mistakes_are_found_at_once(self, people, domain, tmp_path, options, message):
@@ -185,6 +191,13 @@ class TestStudyReport:
             self.run(people, domain, tmp_path / "out", progress=started.append, **given | options)
         assert not (tmp_path / "out").exists()
         assert not started
+
+    def test_places_that_cannot_be_written_to(self, people, domain, tmp_path):
+        (tmp_path / "index.html").mkdir()
+        with pytest.raises(ValueError, match=r"`out` has folders with names of files to write: \['index.html'\]"):
+            self.run(people, domain, tmp_path)
+        with pytest.raises(TypeError, match="`out` must be a path, got int"):
+            self.run(people, domain, 3)
 
     def test_missing_targets_and_undeclared_values_show_no_value(self, people, domain, tmp_path):
         people.loc[0, "pay"] = None
@@ -214,6 +227,7 @@ def test_columns_of_any_name_are_drawn(tmp_path):
     assert scores["left out", "AUC"] == 0.5
 
 
+OF_SEX = ["--data", "OWN", "--columns", "sex"]
 OF_RICH = ["--data", "OWN", "--columns", "sex", "--target", "rich", "--positive"]
 
 
@@ -276,6 +290,11 @@ class TestCommand:
         [
             (["--epsilon", "1", "2", "1.0"], "--epsilon names something twice"),
             (["--columns", "sex"], "--data and --columns go together"),
+            (["--target", "rich"], "--target goes with --data"),
+            (["--data", "OWN", "--columns", "sex", "--positive", "1"], "--positive goes with --target"),
+            (["--data", "OWN", "--columns", "none"], "--columns: own <table>.csv has no columns ['none']; it has"),
+            ([*OF_SEX, "--target", "mark"], "--target goes with --positive, unless all its values are 0 and 1"),
+            ([*OF_SEX, "--sensitive", "sex", "--privileged", "M"], "--sensitive goes with --target"),
             (["--data", "OWN", "--columns", "sex", "--out", "OWN"], "--out must be a folder, but 'own <table>.csv' is"),
             (["--data", "OWN", "--columns", "same"], "--columns: ['same'] can have one value only"),
             (["--data", "OWN", "--columns", "sex", "--edges", "age=0,1"], "that --columns does not"),
@@ -316,6 +335,11 @@ class TestDraftDomain:
         for phrase in ("edit it from public knowledge", "Column 'name' is left out"):
             assert phrase in text.split("[columns")[0]
             assert phrase in shown.err
-        with pytest.raises(SystemExit):
-            main(words)
-        assert "exists already" in capsys.readouterr().err
+        for place, message in (
+            (out, "exists already"),
+            ("a.txt", "its name ends in .toml"),
+            ("no/a.toml", "not exist"),
+        ):
+            with pytest.raises(SystemExit):
+                main([*words[:2], str(tmp_path / place)])
+            assert message in capsys.readouterr().err

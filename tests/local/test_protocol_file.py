@@ -77,6 +77,14 @@ FITTED = {
     "hadamard": (HadamardResponseEncoder(2.0, categories=VALUES), PEOPLE),
     "auto": (FrequencyOracleEncoder(1.0, categories=VALUES), PEOPLE),
     "sketch": (FrequencyOracleEncoder(1.0, oracle="count_mean_sketch", categories=VALUES), PEOPLE),
+    "table of values": (
+        LocalTableEncoder(2.0, categories=VALUES, strategy="split", oracle="randomized_response"),
+        PEOPLE,
+    ),
+    "table of two kinds": (
+        LocalTableEncoder(2.0, categories=VALUES | {"rooms": range(60)}, strategy="split"),
+        PEOPLE,
+    ),
     "bins and missing": (
         RandomizedResponseEncoder(
             2.0, categories={"hours": Interval(edges=[0, 0.1, 0.3, 7], missing=True), "sex": ["f", "m"]}
@@ -130,6 +138,7 @@ MADE_BY_CLIENTS = [
     "large hashing",
     "hadamard",
     "sketch",
+    "table of values",
     "bins and missing",
     "joint bins",
 ]
@@ -139,6 +148,7 @@ NOT_MADE_BY_CLIENTS = {
     "bins of dates": "column 'day' has bins of dates",
     "dates": "column 'day' has declared values other than text",
     "numbers": "reports of declared values",
+    "table of two kinds": "either all as values or none",
     "rappor": "reports of declared values",
 }
 
@@ -342,7 +352,7 @@ class TestJavaScript:
         else:
             true = pd.concat({name: cells[name].value_counts(dropna=False) for name in cells})
         true = true.reindex(found.index).fillna(0)
-        n_attributes = len(encoder.protocol_.attributes)
+        n_attributes = len(encoder.protocol_.fields)
         assert true.sum() == len(table) * n_attributes
         off = (found["count"] - 50 * true) / found["std_error"]
         assert off.abs().max() < 5.5

@@ -100,6 +100,7 @@ def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
         ({"privileged": {"gender": "Male"}}, r"keys \['gender'\]; sensitive_features names \['sex'\]"),
         ({"privileged": "male"}, "sensitive feature 'sex' has no row with a privileged value"),
         ({"label_name": "job"}, "set label_name"),
+        ({"y": pd.DataFrame({"a": LABELS, "b": LABELS})}, "y must be one column, got 2"),
         ({"sample_weight": [1, 2]}, "X has 4 rows, sample_weight has 2"),
         ({"sample_weight": [1, 2, -1, 1]}, "sample_weight must be finite and at least 0"),
         ({"sample_weight": ["1", "2", "3", "4"]}, "sample_weight must hold numbers"),

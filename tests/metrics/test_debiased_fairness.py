@@ -214,6 +214,11 @@ def test_privileged_values_that_do_not_fit_are_refused(domain, privileged, messa
         find_privileged(privileged, Domain(domain))
 
 
+PEOPLE = pd.DataFrame({"sex": ["Male"], "race": ["Black"]})
+NOISE = RandomizedResponseEncoder(1e-25, categories=SEX).fit(PEOPLE[["sex"]])
+SAMPLED = {"categories": BOTH, "strategy": "sample"}
+
+
 def arguments(**changes):
     people, true, predicted = table(50)
     encoder = RandomizedResponseEncoder(1.0, categories=SEX, random_state=0)
@@ -230,6 +235,10 @@ def arguments(**changes):
         ({"privileged": "male"}, ValueError, "does not declare"),
         ({"columns": "race"}, ValueError, r"columns must be distinct ones of \['sex'\]"),
         ({"rows": "random"}, ValueError, "rows must be one of"),
+        ({"by_group": "yes"}, ValueError, "by_group must be True, False or None, got 'yes'"),
+        ({"by_group": False, "privileged": None}, ValueError, "privileged must be given, or by_group must not be F"),
+        ({"encoder": NOISE, "reports": NOISE.transform(PEOPLE[["sex"]])}, ValueError, "that its reports say nothing"),
+        ({"encoder": RandomizedResponseEncoder(1.0, **SAMPLED).fit(PEOPLE)}, ValueError, "use 'split' or 'joint'"),
         ({"confidence_level": 95}, ValueError, "confidence_level"),
         ({"y_true": None}, TypeError, "y_true must be a column of values, got None"),
         (

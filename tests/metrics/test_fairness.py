@@ -284,6 +284,7 @@ TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
         ((["secret", "x", "y", "z"], PREDICTED, GROUPS), "^(?!.*secret).*label"),
         ((TRUE, PREDICTED, pd.DataFrame({"a": GROUPS, "b": GROUPS})), r"keys \['a', 'b'\], or a tuple of 2 values"),
         ((TRUE, np.zeros((4, 2)), GROUPS), "y_pred must be one column"),
+        ((TRUE, PREDICTED, pd.DataFrame(index=range(4))), "sensitive_features must have at least one column"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(columns, message):
@@ -332,6 +333,8 @@ def test_the_group_of_missing_values_has_a_name_that_no_value_has():
     "parameters, message",
     [
         ({"by_group": False}, "privileged must be given"),
+        ({"by_group": "yes"}, "by_group must be True, False or None, got 'yes'"),
+        ({"sample_weight": ["1"] * 4}, "sample_weight must hold numbers"),
         ({"simultaneous": "yes"}, "simultaneous must be True or False"),
         ({"simultaneous": True}, "simultaneous=True is about intervals: it needs a confidence_level"),
         ({"confidence_level": 1}, "confidence_level"),

@@ -190,6 +190,9 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
         (ONE, ONE, {"order": 1.0}, "order must be an int"),
         (ONE, ONE, {"n_marginals": 0}, "n_marginals must be between 1"),
         (ONE, ONE, {"columns": "ab"}, "columns must be a list"),
+        (ONE, ONE, {"columns": []}, "columns must name at least one column"),
+        (ONE, ONE, {"domain": [1]}, "domain must be a Domain or a mapping of column name to values, got list"),
+        (pl.DataFrame(), ONE, {}, "real has no columns"),
         (ONE, ONE, {"columns": ["a", "a"]}, "a column twice"),
         (ONE, ONE, {"columns": ["a", "c"]}, r"real has no column 'c'; it has \['a', 'b'\]"),
         (ONE, ONE, {"domain": {"c": [1]}}, r"columns that the tables do not have: \['c'\]"),
@@ -209,6 +212,8 @@ def test_what_does_not_fit_is_refused(function, real, synthetic, options, messag
     "workload options message",
     [
         ([], {}, "at least one marginal"),
+        (None, {"weights": [1]}, "weights are of the marginals of a workload: give both"),
+        ([()], {}, "a marginal must have at least one column"),
         (["ab"], {}, "must be a tuple of column names, got str"),
         ([("a", "a")], {}, "names a column twice"),
         ([("a", "c")], {}, "real has no column 'c'"),

@@ -111,6 +111,7 @@ def test_all_conditions_on_bins_are_drawn_and_cover_the_ends():
     [
         ([], {}, "at least one query"),
         ([[("age", (1, 2))]], {}, "a query must be a mapping"),
+        ([{}], {}, "a query must have a condition on at least one column"),
         ([{"height": (1, 2)}], {}, "real has no column 'height'"),
         ([{"age": 20}], {}, "column 'age' must be a tuple"),
         ([{"sex": []}], {}, "column 'sex' lists no value"),

@@ -131,6 +131,8 @@ PAIR = FRAME[["age"]], FRAME["buys"]
         (FRAME[:0], FRAME, {"target": "buys"}, "synthetic has no rows"),
         (FRAME.assign(buys=["no", None]), FRAME, {"target": "buys"}, "target of synthetic has missing values"),
         (FRAME.assign(buys=[0, 1]), FRAME, {"target": "buys"}, "values of different kinds"),
+        (FRAME[["buys"]], FRAME[["buys"]], {"target": "buys"}, "synthetic has no column besides the target"),
+        (PAIR[1].to_numpy(), PAIR, {"target": "buys"}, r"must be a dataframe or a pair \(X, y\), got ndarray"),
         (PAIR, (PAIR[0], ["no"]), {}, "X of real_test has 2 rows, y has 1"),
         (PAIR, PAIR, {"real_train": (PAIR[0],)}, "real_train must be a dataframe or a pair"),
         (pl.LazyFrame({"a": [1]}), PAIR, {"target": "a"}, "collect"),

@@ -8,43 +8,38 @@ from itertools import product
 
 import numpy as np
 
-from skdp.exact import exp_bounds
-from skdp.oracles import FrequencyOracle, check_size
-from skdp.privacy import check_epsilon
+from skdp.oracles import FrequencyOracle, check_size, lie_threshold
 from skdp.randomness import bernoulli, uniform_integers
 
 ONE = 1 << 64
 
 
-def power(epsilon, parts=1):
-    """Return a lower bound of e to the part of a privacy loss; of more than 1,000, no probability can make use."""
-    wanted = 1000 if isinstance(epsilon, int | Fraction) and epsilon > 1000 else min(1000, check_epsilon(epsilon))
-    return exp_bounds(Fraction(wanted) / parts)[0]
-
-
 class FlippedBits(FrequencyOracle):
-    """One-hot bits, all flipped with the same probability q."""
+    """One-hot bits: that of the value is a fair coin, each other one is 1 with probability q."""
 
     has_bits = is_encodable = True
-    worst_ratio = property(lambda self: (self.p / self.q) ** 2)
+    worst_ratio = property(lambda self: (1 - self.q) / self.q)
 
     def __init__(self, k, epsilon):
         self.k = check_size(k)
-        self.q = Fraction(math.ceil(ONE / (power(epsilon, 2) + 1)), ONE)
-        self.p = 1 - self.q
+        # A lie about a bit is a fair coin, too: half of the lies are a 1.
+        self._heads = (lie_threshold(epsilon, 2) + 1) // 2
+        self.p, self.q = Fraction(1, 2), Fraction(self._heads, ONE)
 
     def report(self, codes, source):
         self._check_codes(codes)
         self._check_size(codes.size)
-        bits = self.encode(codes)
-        return bits ^ bernoulli(source, int(self.q * ONE), bits.size).reshape(bits.shape)
+        bits = bernoulli(source, self._heads, codes.size * self.k).reshape(codes.size, self.k)
+        bits[np.arange(codes.size), codes] = bernoulli(source, ONE // 2, codes.size)
+        return bits.view(np.uint8)
 
     def supports(self, reports):
         return reports.astype(bool)
 
     def channel(self):
         def probability(value, bits):
-            return math.prod(self.q if bit != (place == value) else self.p for place, bit in enumerate(bits))
+            heads = [self.p if place == value else self.q for place in range(self.k)]
+            return math.prod(share if bit else 1 - share for share, bit in zip(heads, bits, strict=True))
 
         return [[probability(value, bits) for bits in product((0, 1), repeat=self.k)] for value in range(self.k)]
 
@@ -56,12 +51,13 @@ class TurnedResponse(FrequencyOracle):
 
     def __init__(self, k, epsilon):
         self.k = check_size(k)
-        self.lie = Fraction(math.ceil(ONE * self.k / (power(epsilon) + self.k - 1)), ONE)
+        self._lie = lie_threshold(epsilon, self.k)
+        self.lie = Fraction(self._lie, ONE)
         self.p, self.q = 1 - self.lie * (self.k - 1) / self.k, self.lie / self.k
 
     def report(self, codes, source):
         self._check_codes(codes)
-        lies = bernoulli(source, int(self.lie * ONE), codes.size)
+        lies = bernoulli(source, self._lie, codes.size)
         turned = (codes.astype(np.int64) + 1) % self.k
         return np.where(lies, uniform_integers(source, self.k, codes.size), turned).astype(codes.dtype)
 

@@ -17,7 +17,7 @@ from skdp.oracles import (
     UnaryEncoding,
     choose_oracle,
 )
-from skdp.oracles.sums import upper_tail
+from skdp.oracles._sums import upper_tail
 from skdp.randomness import SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import ORACLES

@@ -13,8 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdp.exact import exp_bounds, log_upper
-from skdp.oracles import CountMeanSketch, FrequencyOracle, LocalHashing, RandomizedResponse, UnaryEncoding, two_rounds
-from skdp.randomness import SecureSource, SeededSource
+from skdp.oracles import (
+    CountMeanSketch,
+    FrequencyOracle,
+    LocalHashing,
+    RandomizedResponse,
+    UnaryEncoding,
+    lie_threshold,
+    two_rounds,
+)
+from skdp.randomness import ONE, SecureSource, SeededSource
 from tests.conftest import each
 from tests.oracles.conftest import ENUMERATED, ORACLES, all_reports, check_channel, floats
 
@@ -315,3 +323,26 @@ def test_the_size_of_hashed_reports_counts_bytes(monkeypatch, make, itemsize):
     assert oracle.report(np.zeros(10, np.uint8), SecureSource()).nbytes == 2 * itemsize * 10
     with pytest.raises(ValueError, match=rf"11 reports of 2 cells would need {2 * itemsize * 11} bytes"):
         oracle.report(np.zeros(11, np.uint8), NoSource())
+
+
+@each("weight", [1, 2, Fraction(7, 3), 1000])
+@each("epsilon", [Fraction(1, 10**400), 1e-9, 0.5, Fraction(3, 2), 20.0, 10**400])
+def test_a_lie_is_as_rare_as_epsilon_allows_and_no_rarer(epsilon, weight):
+    """A report that supports the value is ``1 + w (1 - l) / l`` times likelier: at most e^epsilon."""
+    threshold = lie_threshold(epsilon, weight)
+    assert type(threshold) is int
+    assert 1 <= threshold <= ONE
+
+    def ratio(lies):
+        return 1 + weight * Fraction(ONE - lies, lies)
+
+    # No coin can make use of more than e^1000.
+    lower, _ = exp_bounds(min(epsilon, 1000))
+    assert ratio(threshold) <= lower
+    assert threshold == 1 or ratio(threshold - 1) >= lower
+
+
+@each("epsilon", [0, -1, math.nan, math.inf, True, "1"])
+def test_a_threshold_needs_a_privacy_loss(epsilon):
+    with pytest.raises((TypeError, ValueError), match="epsilon must be a finite number > 0"):
+        lie_threshold(epsilon, 2)

@@ -17,9 +17,9 @@ from skdp import NumericPerturber
 from skdp.exact import exp_bounds
 from skdp.oracles import ClampedLaplace, Optimal, Windows
 from skdp.oracles.numeric import SUBSTEPS, bin_positions, estimate_frequencies, round_at_random
-from skdp.oracles.numeric import _windows_program as program
-from skdp.oracles.numeric._program import best_plan
-from skdp.randomness import SecureSource, SeededSource
+from skdp.oracles.numeric import _windows as program
+from skdp.oracles.numeric._optimal import best_plan
+from skdp.randomness import ONE, SecureSource, SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import floats, largest_ratio, law_of
 
@@ -412,3 +412,26 @@ def test_parameters_out_of_range_are_refused(make):
             make(4, epsilon)
     with pytest.raises(ValueError, match=r"epsilon = 1e-300 for a number is too small"):
         make(4, 1e-300)
+
+
+@each("epsilon", [1.0, 4.0])
+def test_a_word_of_64_bits_falls_into_the_share_of_its_report(epsilon):
+    """Of all words, each report has those of its share: the first and the last of them are its own."""
+    mechanism = Optimal(4, epsilon)
+
+    class Word:
+        """Random bytes that round no position, as each is a node, and then the word."""
+
+        def __init__(self, word):
+            self.script = [bytes(1), int(word).to_bytes(8, "little")]
+
+        def bytes(self, size):
+            return np.frombuffer(self.script.pop(0), np.uint8, size)
+
+    for position, row in enumerate(mechanism.channel()):
+        first = Fraction(0)
+        for report, share in enumerate(row):
+            for word in (first, first + share * ONE - 1):
+                assert mechanism.report(np.array([position]), Word(word)).tolist() == [report]
+            first += share * ONE
+        assert first == ONE

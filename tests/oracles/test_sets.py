@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from skdp.exact import exp_bounds
-from skdp.oracles import SampledSet, SetSelection, SetUnaryEncoding, choose_set_oracle
-from skdp.oracles.sets import SET_ORACLES, pad_sets
-from skdp.oracles.sums import upper_tail
+from skdp.oracles import SET_ORACLES, SampledSet, SetSelection, SetUnaryEncoding, choose_set_oracle, pad_sets
+from skdp.oracles._sums import upper_tail
 from skdp.randomness import SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import largest_ratio
@@ -89,6 +88,17 @@ def test_every_draw_follows_the_channel(exact_law, size, name):
         assert sorted(law.values()) == sorted(share for share in row if share)
         if name in BITS:
             assert [law[bits] for bits in product((0, 1), repeat=oracle.k)] == row
+
+
+@each("k, max_size, subset_size", [(3, 2, 2), (3, 1, 3), (4, 2, 3)])
+def test_sets_that_meet_a_padded_set_more_than_once_count_by_their_first_member(exact_law, k, max_size, subset_size):
+    oracle = SetSelection(k, max_size, 1.7, subset_size=subset_size)
+    table = oracle.channel()
+    assert {sum(row) for row in table} == {1}
+    assert largest_ratio(table) <= oracle.worst_ratio <= exp_bounds(1.7)[0]
+    for members, row in zip(oracle.sets(), table, strict=True):
+        law = exact_law(oracle, np.array(padded(oracle, members), np.uint8))
+        assert [law[bits] for bits in product((0, 1), repeat=k)] == row
 
 
 @pytest.mark.long

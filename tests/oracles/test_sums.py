@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.oracles.sums import column_sums, count_bytes, lower_tail, mixed_tail, signed_tail, upper_tail
+from skdp.oracles._sums import column_sums, count_bytes, lower_tail, mixed_tail, signed_tail, upper_tail
 from tests.conftest import each
 
 

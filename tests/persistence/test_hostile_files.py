@@ -241,6 +241,11 @@ def with_json(change, parts=SCALER):
     return written(listed(parts | {"estimator.json": json.dumps(header).encode()}))
 
 
+def test_metadata_that_no_method_asks_for():
+    for method, message in (("_type", "by an unknown method"), ("transform_all", "AttributeError")):
+        refused(with_json(lambda content, method=method: content.update(routing={method: {"ids": True}})), message)
+
+
 class TestArchives:
     def test_bombs(self):
         for size, message in ((1 << 26, "too large"), (1 << 24, "too long")):

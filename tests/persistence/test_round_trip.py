@@ -10,6 +10,7 @@ from datetime import date
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import sklearn
@@ -52,6 +53,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.persistence import register
+from skdp.privacy import Rho
 from tests.conftest import each
 from tests.local.test_protocol_file import FITTED
 from tests.outside_transformer import SaidTransformer
@@ -107,6 +109,7 @@ THEIRS = [
     (dummy.DummyRegressor(), NUMBERS),
     (frozen.FrozenEstimator(preprocessing.StandardScaler().fit(NUMBERS)), NUMBERS),
     (pipeline.make_union(preprocessing.StandardScaler(), DPStandardScaler(100.0, bounds=BOUNDS)), NUMBERS),
+    (DPStandardScaler(Rho(50.0, delta=1e-6), bounds=BOUNDS), NUMBERS),
     (
         compose.make_column_transformer(
             (RandomizedResponseEncoder(categories={"job": DECLARED["job"]}, random_state=3), ["job"]),
@@ -317,6 +320,13 @@ class TestLedgers:
             passed_through(DPMean(bounds=BOUNDS), ledger=PrivacyLedger(epsilon=1.0))
         with pytest.raises(TypeError, match="ledger must be"):
             skdp.load(io.BytesIO(), ledger=1.0)
+        protocol = RandomizedResponseEncoder(1.0, categories=DECLARED).fit(WORDS).to_json().encode()
+        with pytest.raises(ValueError, match="ledger is given, but the file is a protocol, which has none"):
+            skdp.load(io.BytesIO(protocol), ledger=PrivacyLedger(epsilon=1.0))
+
+
+def with_value(value):
+    return preprocessing.FunctionTransformer(kw_args={"value": value})
 
 
 class TestRefusals:
@@ -329,6 +339,10 @@ class TestRefusals:
             (dummy.DummyClassifier(random_state=np.random.RandomState(0)), "RandomState cannot be saved"),
             (type("Mine", (DPMean,), {})(bounds=BOUNDS), "a Mine cannot be saved"),
             (RandomizedResponseEncoder, "estimator must be an estimator"),
+            (with_value(np.zeros(2, "V8")), r"an array of \|V8 cannot be saved"),
+            (with_value(np.complex64(1)), "a number of complex64 cannot be saved"),
+            (with_value(pd.DataFrame({"a": [1]}, index=[5])), "a DataFrame with an index cannot be saved"),
+            (with_value(pd.DataFrame({"a": [1]}, dtype="Int64")), "a DataFrame with a column of Int64 cannot be saved"),
         ],
     )
     def test_what_cannot_be_saved(self, estimator, message):

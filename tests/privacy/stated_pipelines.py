@@ -235,8 +235,12 @@ NO_GUARANTEE = [
     *("target encoder, model", "best column, model", "resampled, model", "iterative imputer", "chosen by model"),
     *("eliminated by model", "private scaler, plain model", "bag", "tuned threshold", "calibrated"),
     *("search of a model", "chain", "search of epsilon", "search with splits of its own"),
+    *("votes", "bag of parts", "one against the rest", "stack", "stack that splits by the target", "fixed threshold"),
+    *("two targets", "target as it is", "target scaled", "target scaled privately"),
+    *("search of reports by several scores", "stack of reports", "calibrated reports", "threshold of reports"),
+    *("search of reports", "stack of frozen reports", "bag of reports"),
 ]
-"""Those that release every column unprotected, or more often than can be counted."""
+"""Those that release every column unprotected, or more often than is counted."""
 
 
 def fitted(pipeline, columns, table):

@@ -12,8 +12,7 @@ from skdp import BudgetExceeded, PrivacyGuarantee
 from skdp.exact import exp_bounds, log_upper
 from skdp.privacy import GaussianLoss, PureLoss, compose, gaussian_epsilon, zcdp_epsilon
 from skdp.privacy.accounting import pure_mu
-from skdp.privacy.ledger._account import Account, read_budget
-from skdp.privacy.ledger._admission import admitted
+from skdp.privacy.ledger._account import Account, Budget
 
 
 def answer(odds):
@@ -51,13 +50,13 @@ def best_delta(state, options, admit, epsilon):
 
 def by_ledger(account, guarantee):
     try:
-        return account.after(admitted("charge", guarantee, account))
+        return account.admit(account.charge_of("charge", guarantee))
     except BudgetExceeded:
         return None
 
 
 def of_ledger(options, aim, **budget):
-    return best_delta(Account.of(read_budget(**budget)), options, by_ledger, aim)
+    return best_delta(Account.of(Budget.checked(**budget)), options, by_ledger, aim)
 
 
 SMALL = [answer("5/4"), answer("3/2"), threshold("1/100")]
@@ -156,8 +155,8 @@ def test_no_strategy_exceeds_the_budget_with_a_plan(planned):
     epsilon, delta = 2.0, 0.02
     together = compose([one] * planned, delta=delta)
     assert together.epsilon < planned * one.epsilon
-    start = Account.of(read_budget(epsilon=epsilon, delta=delta))
-    start = start.after(admitted("plan", together, start))
+    start = Account.of(Budget.checked(epsilon=epsilon, delta=delta))
+    start = start.admit(start.charge_of("plan", together))
 
     def admit(state, guarantee):
         account, left = state

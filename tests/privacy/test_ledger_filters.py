@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from importlib.resources import files
 
@@ -51,6 +52,18 @@ def test_rhos_add_up_in_their_decimals(make):
     with pytest.raises(BudgetExceeded, match=r"late asks for rho 0\.02; the ledger has 0\.0 of 0\.5 left\. Nothing"):
         ledger.charge(PrivacyGuarantee(0.2), "late")
     assert zcdp_epsilon(0.5, D) < 5.3  # in place of 10
+
+
+@each("loss", [PureLoss(0.1, 0.5), LaplaceLoss(0.1, 1000), GaussianLoss(0.1)])
+def test_a_loss_counts_as_often_as_it_says(loss):
+    """Three releases with equal losses, stated as one guarantee, are three charges."""
+    spent = []
+    for count in (1, 3):
+        ledger = PrivacyLedger(mu=9.0)
+        ledger.charge(PrivacyGuarantee(0.1 * count, D, losses=(replace(loss, count=count),)), "releases")
+        spent.append(ledger.balance().loc["spent", ["rho", "mu"]])
+    assert spent[1]["rho"] == pytest.approx(3 * spent[0]["rho"])
+    assert spent[1]["mu"] ** 2 == pytest.approx(3 * spent[0]["mu"] ** 2)
 
 
 def test_what_has_no_rho_or_mu_is_refused(make):
@@ -129,6 +142,17 @@ def test_what_remains_is_admitted_and_no_more(make):
             ledger.check(PrivacyGuarantee(1e-3), "late")
 
 
+def test_what_remains_of_a_filter_is_that_of_the_better_rule(make):
+    ledger = make(epsilon=5.0, delta=D, filter_delta=D)
+    for _ in range(60):
+        ledger.charge(PrivacyGuarantee(0.1), "answer")  # more than 5 in sum
+    left = ledger.remaining().epsilon
+    assert left > 0.5
+    with pytest.raises(BudgetExceeded):
+        ledger.check(PrivacyGuarantee(left * (1 + 1e-6)), "more")
+    ledger.charge(PrivacyGuarantee(left), "the rest")
+
+
 def test_local_and_central_charges_come_in_any_order(make):
     central, local = PrivacyGuarantee(0.5, relation="add_remove", trust="central"), PrivacyGuarantee(0.25)
     for charges in ([central, central, local], [local, central, central], [central, local, central]):
@@ -139,6 +163,9 @@ def test_local_and_central_charges_come_in_any_order(make):
         assert ledger.relation == "replace"
         assert set(ledger.report()["relation"]) == {"replace"}
         assert PrivacyLedger.from_json(ledger.to_json()).spent == (2.25, 0)
+        statement = privacy_statement(ledger)
+        assert (statement.total.epsilon, statement.total.relation) == (2.25, "replace")
+        assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()
         if ledger.path is not None:
             assert PrivacyLedger(ledger.path).to_json() == ledger.to_json()
 

@@ -30,9 +30,8 @@ from skdp import (
 )
 from skdp.engines import privatize
 from skdp.privacy import GaussianLoss, gaussian_epsilon
-from skdp.privacy.ledger._account import Account, read_budget, sums_of
-from skdp.privacy.ledger._admission import admitted
-from skdp.privacy.ledger._parallel import RowSums, _exceeding
+from skdp.privacy.ledger._account import Account, Budget
+from skdp.privacy.ledger._parallel import RowSums
 from tests.conftest import each
 from tests.privacy.test_adversary import answer, best_delta, threshold
 
@@ -110,17 +109,13 @@ def by_parts(charged_for):
     def admit(state, option):
         guarantee, positions = option
         positions = np.array(charged_for(positions), np.intp)
-        after = []
-
-        def reduced(charge):
-            after[:] = [state.rows.after(positions, sums_of(charge))]
-            return _exceeding(charge, after[0].largest, state.rows.largest, 1)
-
+        charge = state.account.charge_of("charge", guarantee, "replace")
+        rows = state.rows.after(positions, charge.sums)
         try:
-            charge = admitted("charge", guarantee, state.account, reduced=reduced)
+            account = state.account.admit(rows.charge_of(charge, state.rows, 1))
         except BudgetExceeded:
             return None
-        return state_of(state.account.after(charge), after[0])
+        return state_of(account, rows)
 
     return admit
 
@@ -134,7 +129,7 @@ def best_against(options, admit, aim, **budget):
         for guarantee, results in options
         for positions in ((0,), (1,), (0, 1))
     ]
-    begin = state_of(Account.of(read_budget(**budget, relation="replace")), RowSums.of_no_charge())
+    begin = state_of(Account.of(Budget.checked(**budget, relation="replace")), RowSums.of_no_charge())
     return best_delta(begin, choices, admit, aim)
 
 
@@ -259,8 +254,8 @@ def test_what_is_refused():
                 ledger.charge(persons, "persons")
             with pytest.raises(RuntimeError, match="a plan is for all rows"):
                 ledger.plan([PrivacyGuarantee(0.1)], "plan")
-            with pytest.raises(RuntimeError, match="rows of another block are open"):
-                ledger.parallel()
+            with pytest.raises(RuntimeError, match="other rows are open"), ledger.parallel().rows([1]):
+                pass
         for wrong in ([0, 0], [-1], [2**31]):
             with pytest.raises(ValueError, match="positions must be"), parts.rows(wrong):
                 pass

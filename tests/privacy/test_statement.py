@@ -14,12 +14,11 @@ from imblearn.pipeline import make_pipeline as make_resampling_pipeline
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.ensemble import BaggingClassifier, StackingClassifier, StackingRegressor, VotingClassifier
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.feature_selection import GenericUnivariateSelect, SelectFromModel, VarianceThreshold
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, LogisticRegression, RANSACRegressor
-from sklearn.model_selection import GridSearchCV, LeaveOneOut, StratifiedKFold, TunedThresholdClassifierCV
-from sklearn.neighbors import KNeighborsRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -32,6 +31,7 @@ from skdp import (
     NumericPerturber,
     OnFitOnly,
     PrivacyGuarantee,
+    PrivacyLedger,
     RandomizedResponseEncoder,
     SyntheticResampler,
 )
@@ -70,6 +70,10 @@ def scaler(epsilon=1.0):
 
 def at_fit(epsilon=1.0):
     return make_pipeline(OnFitOnly(sex(epsilon)), OneHotEncoder(), LogisticRegression())
+
+
+def words():
+    return OneHotEncoder(sparse_output=False)
 
 
 def always(epsilon=1.0, **options):
@@ -128,6 +132,15 @@ class Statistic(BaseEstimator):
         return self
 
 
+class AtFitAlone(Statistic):
+    """Says that the rows of `fit_transform` are protected, and has no such method."""
+
+    protects_rows = "fit"
+
+    def transform(self, X):
+        return X
+
+
 class Resampler(Statistic):
     """Made-up rows at fit, as imbalanced-learn has it."""
 
@@ -146,6 +159,15 @@ class Nameless(TransformerMixin, BaseEstimator):
         return X
 
 
+class Half(Synthesizer):
+    """Protects the first column of an array."""
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        self.guarantee_ = PrivacyGuarantee(0.5, trust="central", scope=("x0",))
+        return self
+
+
 class Keeper(BaseEstimator):
     """Nobody knows what it does: here, it keeps the table."""
 
@@ -161,7 +183,7 @@ class Keeper(BaseEstimator):
         return self.estimator_.predict(X)
 
 
-TRUSTED = [Central, Synthesizer, Statistic, Resampler]
+TRUSTED = [Central, Synthesizer, Half, AtFitAlone, Statistic, Resampler]
 
 
 def privacy_statement(estimator, X=None):
@@ -236,6 +258,17 @@ def of_columns():
         "a scope of columns that cannot be followed": Case(
             lambda: make_pipeline(Nameless(), Synthesizer(scope=("age",))).fit(NUMBERS), "age:RA pay:RA", None, NUMBERS
         ),
+        "a scope of columns behind what learns nothing": Case(
+            lambda: make_pipeline(FunctionTransformer(np.log1p), Synthesizer(scope=("age",))).fit(NUMBERS),
+            "age:RA pay:RA",
+            None,
+        ),
+        "a scope of one of two copies": Case(
+            lambda: ColumnTransformer([("half", Half(), [0, 0])]).fit(NUMBERS.to_numpy()), "x0:RA x1:-", None
+        ),
+        "columns without names beside reports": Case(
+            lambda: [sex().fit(SEX), Nameless().fit(AGE)], "sex:R (all_columns):A", None
+        ),
         "statistics beside what passes": Case(lambda: beside.fit(X), "sex:R job:- age:B pay:A", one),
         "reports behind what was learnt": Case(
             lambda: late.fit(X), "sex:R job:- age:RA pay:-", "1 replace central: sex"
@@ -279,70 +312,30 @@ def of_a_curator():
     }
 
 
-def of_targets():
-    regressor = make_pipeline(sex(), OneHotEncoder(), LinearRegression())
-    return {
-        "reports and a private scaler of the target": Case(
-            lambda: TransformedTargetRegressor(regressor, transformer=make_pipeline(scaler(5.0))).fit(SEX, Y),
-            "sex:R (target):SA",
-            "11 replace central: sex",  # adding or removing 5 is replacing 10
-        ),
-        "a private target beside a model that learns": Case(
-            # The regressor has all of X; the promise of the transformer is about y.
-            lambda: TransformedTargetRegressor(KNeighborsRegressor(1), transformer=scaler()).fit(NUMBERS, Y),
-            "age:A pay:A (target):SA",
-            None,
-        ),
-    }
-
-
 def of_estimators():
-    """What is made of estimators: what only hands its table on, and what does more."""
-    last = {"importance_getter": lambda fitted: fitted[-1].coef_}
-    linear = make_pipeline(numbers(), LinearRegression())
-    members = [("one", at_fit()), ("two", at_fit())]
-    cases = {
-        "votes": Case(lambda: VotingClassifier(members).fit(SEX, Y), "sex:FF", "2 replace local: sex"),
+    """What is made of estimators is not followed; behind reports it is post-processing."""
+    return {
         "frozen before a model": Case(
             # It has no `fit_transform`, so that the model learns from the true values.
             lambda: make_pipeline(FrozenEstimator(OnFitOnly(numbers()).fit(AGE)), LogisticRegression()).fit(AGE, Y),
-            "age:FA",
+            "age:A",
             None,
         ),
-        "an unknown class": Case(lambda: Keeper(always()).fit(SEX, Y), "sex:RA", None, SEX),
+        "rows that are protected at fit alone, by what has no fit_transform": Case(
+            lambda: make_pipeline(AtFitAlone().fit(AGE)), "age:B", None
+        ),
+        "an unknown class": Case(lambda: Keeper(always()).fit(SEX, Y), "sex:A", None, SEX),
         "an unknown class behind reports": Case(
             lambda: make_pipeline(sex(), Keeper(make_pipeline(OneHotEncoder(), LogisticRegression()))).fit(SEX, Y),
             "sex:R",
             "1 replace local: sex",
         ),
-        "a stack that passes the table on": Case(
-            lambda: StackingRegressor([("one", linear)], cv=2, passthrough=True).fit(NUMBERS, Y), "age:RA pay:RA", None
-        ),
-        "rows that are drawn several times": Case(
-            # In one of the three fits some row is drawn at least twice, with coins of its own each time.
-            lambda: BaggingClassifier(make_pipeline(OnFitOnly(numbers()), LogisticRegression()), 3).fit(
-                AGE.to_numpy(), Y
-            ),
-            "x0:FFFA",
-            None,
+        "a search of a private model behind reports": Case(
+            lambda: make_pipeline(sex(), words(), GridSearchCV(logistic(), {}, cv=2)).fit(SEX, Y),
+            "sex:R",
+            "1 replace local: sex",
         ),
     }
-    for name, outer in (
-        ("selects", lambda: SelectFromModel(linear, **last)),
-        ("tells inliers", lambda: RANSACRegressor(linear, min_samples=0.5, residual_threshold=1e9)),
-    ):
-        cases[f"reports in what {name}"] = Case(lambda outer=outer: outer().fit(NUMBERS, Y), "age:RA pay:RA", None)
-    # Of its two columns, the member randomises the first that it gets, and passes the second.
-    member = make_pipeline(by_columns((numbers(), [0]), rest="passthrough"), LogisticRegression())
-    for drawn, texts in ((False, "x0:R x1:A"), (True, "x0:RA x1:RA")):
-        cases[f"a bag of columns, drawn: {drawn}"] = Case(
-            lambda drawn=drawn: BaggingClassifier(
-                member, 1, bootstrap=False, bootstrap_features=drawn, random_state=0
-            ).fit(NUMBERS.to_numpy(), Y),
-            texts,
-            None if drawn else "1 replace local: x0",
-        )
-    return cases
 
 
 TABLE = pd.DataFrame({"sex": SEXES * 50, "job": JOBS * 50, "age": list(range(0, 40, 2)) * 5})
@@ -401,7 +394,7 @@ def of_synthetic_rows():
 
 CASES = {
     f"{group.__name__[3:]}: {name}": case
-    for group in (of_columns, of_a_curator, of_targets, of_estimators, of_synthetic_rows)
+    for group in (of_columns, of_a_curator, of_estimators, of_synthetic_rows)
     for name, case in group().items()
 }
 
@@ -413,57 +406,49 @@ def test_what_is_said_of_each_column_and_in_total(case):
     assert (said(statement), total_of(statement)) == (expected, case.total)
 
 
-SEARCHES = [
-    (lambda model: GridSearchCV(model, {"logisticregression__C": [1, 2, 3]}, cv=3, return_train_score=True), 19),
-    (lambda model: StackingClassifier([("one", model)], cv=4), 5),
-    (lambda model: CalibratedClassifierCV(model, cv=3, ensemble=False), 4),
-    (lambda model: TunedThresholdClassifierCV(model, cv=StratifiedKFold(3), thresholds=5), 4),
-    (lambda model: GridSearchCV(StackingClassifier([("one", model)], cv=2), {}, cv=2), 9),
-]
-
-
-@each("search, epsilon", SEARCHES)
-def test_reports_of_fits_that_are_not_stored_are_counted(search, epsilon):
-    """The ledger is charged for each call; in most calls, a record is one of the rows, in others not."""
-    # With a seed, as one in some thirty models predicts the same for all, and has no threshold.
-    statement = privacy_statement(search(always(random_state=0)).fit(SEX, Y))
-    assert statement.total.epsilon == pytest.approx(epsilon)
-
-
-@each(
-    "search",
-    [
-        lambda: GridSearchCV(always(), {"randomizedresponseencoder": [sex(), sex(4.0)]}, cv=2),
-        lambda: GridSearchCV(always(), {}, cv=[(np.arange(40), np.arange(40))]),
-        lambda: StackingClassifier([("one", always())], cv=LeaveOneOut()),
-    ],
-)
-def test_what_cannot_be_counted_is_not_promised(search):
-    statement = privacy_statement(search().fit(SEX, Y))
-    assert (said(statement)["sex"], statement.total) == ("RA", None)
-    assert any("How much these lose is not known here" in note for note in statement.notes)
-
-
-SCORED = {
+META = {
+    "search": lambda model: GridSearchCV(model, {"logisticregression__C": [1, 2]}, cv=3),
+    "search of one step": lambda model: GridSearchCV(model, {"logisticregression": [LogisticRegression()]}, cv=2),
+    "splits of the user": lambda model: GridSearchCV(model, {}, cv=[(np.arange(40), np.arange(40))]),
+    "score of the user": lambda model: GridSearchCV(model, {}, cv=2, scoring=lambda fitted, X, y: 0.5),
     "stack": lambda model: StackingClassifier([("one", model)], DecisionTreeClassifier(), cv=2),
-    "threshold": lambda model: TunedThresholdClassifierCV(model, cv=2, thresholds=5),
-    "calibration": lambda model: CalibratedClassifierCV(model, cv=2),
-    "frozen calibration": lambda model: CalibratedClassifierCV(FrozenEstimator(model.fit(SEX, Y)), cv=2),
+    "votes": lambda model: VotingClassifier([("one", model), ("two", model)]),
     "search in votes": lambda model: VotingClassifier([("one", GridSearchCV(model, {}, cv=2))]),
     "votes before a model": lambda model: make_pipeline(VotingClassifier([("one", model)]), DecisionTreeClassifier()),
+    "threshold": lambda model: TunedThresholdClassifierCV(model, cv=2, thresholds=5),
+    "calibration": lambda model: CalibratedClassifierCV(model, cv=2),
+    "frozen calibration": lambda model: CalibratedClassifierCV(FrozenEstimator(clone(model).fit(SEX, Y)), cv=2),
+    "bag": lambda model: BaggingClassifier(by_positions(model), 2, bootstrap=False),
+    "target": lambda model: TransformedTargetRegressor(model),
+    "ours": Keeper,
 }
 
 
-@each("name", SCORED)
-def test_what_learns_from_predictions_for_true_rows_is_not_protected_at_fit(name):
-    statement = privacy_statement(SCORED[name](at_fit(50)).fit(SEX, Y))
-    *texts, last = said(statement)["sex"]
-    assert (set(texts), last, statement.total) == ({"F"}, "A", None)
-    # Where rows are privatised whenever they are used, this is about privatised rows; only the target is true.
-    statement = privacy_statement(SCORED[name](always(50)).fit(SEX, Y))
-    assert set(said(statement)["sex"]) == {"R"}
-    assert statement.total.trust == "local"
-    assert re.search("DecisionTree|final_estimator_|GridSearchCV|Threshold|Calibrated", statement.target_learners[0])
+def by_positions(model):
+    """A model of an array, which a bag hands to its members."""
+    first = model.steps[0][1]
+    encoder = getattr(first, "transformer", first)
+    encoder.set_params(categories=[SEXES])
+    return model
+
+
+@each("name", META)
+@each("protected", [at_fit, always])
+def test_what_is_made_of_estimators_is_unprotected(name, protected):
+    """Each of its fits is a release, and it may keep scores, predictions, classes or the number of rows."""
+    ledger = PrivacyLedger(epsilon=1000)
+    private = sex(ledger=ledger, random_state=0)
+    first = OnFitOnly(private) if protected is at_fit else private
+    meta = META[name](make_pipeline(first, OneHotEncoder(handle_unknown="ignore"), LogisticRegression()))
+    planned = privacy_statement(meta, SEX)
+    assert (planned.total, [*planned.unprotected_columns, *planned.waiting_columns]) == (None, ["sex"])
+    statement = privacy_statement(meta.fit(SEX, Y), SEX)
+    assert (said(statement)["sex"], statement.total, statement.steps) == ("A", None, ())
+    assert statement.target_learners
+    for notes in (planned.notes, statement.notes):
+        assert any("each fit is a release, and how much all of them lose is not known here" in note for note in notes)
+        assert any("sample_weight" in note for note in notes)
+    assert [record.spent for record in statement.ledgers] == [ledger.spent]
 
 
 @each(
@@ -480,12 +465,13 @@ def test_what_learns_the_target_is_named(selector, learns):
     assert statement.target_learners == ([type(selector).__name__] if learns else [])
 
 
-def test_in_whatever_parts_are_kept_all_that_they_spent_is_counted():
+def test_the_ledgers_of_all_parts_are_stated():
     several = Keeper()
-    several.models_ = {"a": [always().fit(SEX, Y)]}
-    several._b = np.array([sex().fit(SEX)], object)
+    ledger = PrivacyLedger(epsilon=100)
+    several.models_ = {"a": [always(ledger=PrivacyLedger(epsilon=9)).fit(SEX, Y)]}
+    several._b = np.array([sex(ledger=ledger).fit(SEX)], object)
     several.again_ = several.models_["a"][0]
-    assert said(privacy_statement(several, SEX)) == {"sex": "RRA"}
+    assert [record.epsilon for record in privacy_statement(several, SEX).ledgers] == [9, 100]
 
 
 CHOICES = {
@@ -505,12 +491,12 @@ def test_every_way_to_choose_columns(name):
 
 
 @each("output, chosen", [("default", slice(2, 3)), ("pandas", ["age"])])
-def test_columns_are_followed_through_positions_and_names(output, chosen):
-    """Beside a protected column, the one that passes stays as it is, under whatever name or number."""
-    first = by_columns((sex(), ["sex"]), rest="passthrough", output=output)
+def test_columns_behind_a_step_are_those_that_it_leaves_as_they_are(output, chosen):
+    """Which of them a second transformer selects, by positions or names, is not followed."""
+    first = by_columns((sex(), ["sex"]), ("passthrough", ["job", "age"]), output=output)
     second = by_columns((OneHotEncoder(), [0]), (StandardScaler(), chosen))
     statement = privacy_statement(make_pipeline(first, second).fit(X))
-    assert said(statement) == {"sex": "R", "job": "-", "age": "A", "pay": "-"}
+    assert said(statement) == {"sex": "R", "job": "A", "age": "A", "pay": "-"}
 
 
 @each("names", [[1, 0], [2020, 2021]])
@@ -602,10 +588,7 @@ def test_reports_of_several_steps_are_to_be_shuffled_apart():
     assert type(statement).from_json(statement.to_json()).steps == statement.steps
 
 
-def test_each_of_several_collections_is_shuffled_by_itself():
-    model = make_pipeline(sex(Shuffled(1.0, 1e-6, 10_000)), OneHotEncoder(), LogisticRegression())
-    (step,) = privacy_statement(StackingClassifier([("one", model)], cv=2).fit(SEX, Y)).steps
-    assert (step.shuffled.epsilon, step.shuffled.delta) == (3, pytest.approx(3e-6))
-    # An epsilon that was set after `fit` is not stated as that of the reports.
+def test_reports_are_shuffled_as_they_were_fitted():
+    """An epsilon that was set after `fit` is not stated as that of the reports."""
     encoder = sex(4.0).fit(SEX).set_params(epsilon=Shuffled(0.001, 1e-6, 100))
     assert 1 < privacy_statement(encoder).steps[0].shuffled.epsilon <= 4

@@ -8,8 +8,6 @@ from tests.privacy.stated_pipelines import NO_GUARANTEE, PIPELINES, replayed_los
 
 QUICK = [
     *("scaler, model", "minmax, regression", "model", "model, classes read", "bayes, classes read", "mean"),
-    *("bag of parts", "stack that splits by the target", "search of reports by several scores"),
-    *("fixed threshold", "two targets", "target as it is", "target scaled"),
     *("reports", "two reports", "reports, private model"),
     *NO_GUARANTEE,
 ]

@@ -13,14 +13,12 @@ from scipy.stats import norm
 from skdp.exact import exp_bounds, exp_minus_bounds
 from skdp.randomness import (
     SeededSource,
-    _discrete_noise,
     _real,
     discrete_gaussian,
     rounded_gaussian,
 )
-from skdp.randomness import _rounded_noise as module
-from skdp.randomness._cube import _eulerian_numbers, _shares
-from skdp.randomness._discrete_noise import GeometricDigits
+from skdp.randomness import _noise as module
+from skdp.randomness._noise import GeometricDigits, _eulerian_numbers, _radius_shares
 from skdp.randomness._real import Uniform
 from tests.conftest import each, often
 
@@ -123,8 +121,8 @@ def test_acceptance_turns_laplace_into_gaussian_exactly(monkeypatch, variance):
         exact.extend(exactly(index) for index in range(approximate.size))
         return np.ones(approximate.size, bool)
 
-    monkeypatch.setattr(_discrete_noise, "geometric_digits", Laplace)
-    monkeypatch.setattr(_discrete_noise, "exp_coins", capture)
+    monkeypatch.setattr(module, "geometric_digits", Laplace)
+    monkeypatch.setattr(module, "exp_coins", capture)
     numbers = discrete_gaussian(None, variance, 8).tolist()
     assert numbers == drawn[0][:8].tolist()
     rest = {x + abs(z) / scales[0] - Fraction(z) ** 2 / (2 * variance) for z, x in zip(drawn[0], exact, strict=True)}
@@ -305,7 +303,7 @@ def test_the_shares_are_enclosed_tightly(dimension, exponent, bits):
         a = (-decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp()
         weights = [number * a**k for k, number in enumerate(_eulerian_numbers(dimension))]
         shares = [sum(weights[: k + 1]) / sum(weights) * 2**bits for k in range(dimension + 1)]
-        bounds = _shares(exponent, dimension, bits)
+        bounds = _radius_shares(exponent, dimension, bits)
         assert bounds[-1] == (1 << bits, 1 << bits)
         for (lower, upper), share in zip(bounds[:-1], shares[:-1], strict=True):
             assert lower <= share <= upper <= lower + 2

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from skdp import (
@@ -130,6 +131,13 @@ class TestErrors:
         fitted = synthesizer(domain=domain).fit(X.assign(ill=Y, one="a", gap="a")[list(domain)])
         with pytest.raises(ValueError, match=why):
             fitted.classifier(target)
+
+    @each("given", [LogisticRegression(), LogisticRegression, 3])
+    def test_what_is_no_synthesizer(self, given):
+        with pytest.raises(TypeError, match=r"synthesizer must be a DPMarginalSynthesizer, got (the class )?(Log|int)"):
+            MarginalClassifier(given).fit(X, Y)
+        with pytest.raises(ValueError, match="requires y to be passed"):
+            MarginalClassifier(synthesizer()).fit(X, None)
 
     def test_a_target_of_bins_is_refused_before_it_costs(self):
         domain = {name: DOMAIN[name] for name in ("sex", "age")} | {"target": Interval(0, 100, bins=2)}

@@ -19,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLeakWarning, PrivacyLedger, privacy_statement
 from skdp.domain import pack, unpack
+from skdp.privacy import Rho
 from tests.conftest import each
 
 SEED = 987_654_321
@@ -32,8 +33,8 @@ CONDITIONS = {"sex": "M", "age": (30, 75)}
 
 
 def fitted(table=None, y=None, **options):
-    options = {"domain": DOMAIN, "delta": 1e-6, "random_state": SEED} | options
-    return DPMarginalSynthesizer(5.0, **options).fit(pd.DataFrame(DATA) if table is None else table, y)
+    options = {"epsilon": 5.0, "domain": DOMAIN, "delta": 1e-6, "random_state": SEED} | options
+    return DPMarginalSynthesizer(**options).fit(pd.DataFrame(DATA) if table is None else table, y)
 
 
 def saved(synthesizer):
@@ -144,6 +145,27 @@ def test_dtypes_come_back(column, values):
     same(loaded(before).set_params(random_state=SEED).sample(20), before.sample(20))
 
 
+@each(
+    "table domain options",
+    [
+        (np.array([[0, 1], [1, 0]] * 20), [[0, 1], [0, 1]], {}),
+        (pd.DataFrame({("a", "x"): [0, 1] * 20}), {("a", "x"): [0, 1]}, {}),
+        (pd.DataFrame({"a": [0, 1] * 20}), {"a": [0, 1]}, {"epsilon": Rho(0.5, delta=1e-6), "delta": 0}),
+    ],
+)
+def test_arrays_names_of_several_levels_and_rho_come_back(table, domain, options):
+    before = fitted(table, domain=domain, **options)
+    after = loaded(before).set_params(random_state=SEED)
+    same(after.sample(20), before.sample(20))
+    assert after.epsilon == before.epsilon
+
+
+def test_a_dtype_that_no_file_holds_is_named():
+    table = pl.DataFrame({"x": pl.Series([1] * 40, dtype=pl.Object)})
+    with pytest.raises(TypeError, match="column 'x': the dtype Object cannot be saved"):
+        fitted(table, domain={"x": [1, 2]}).save(io.BytesIO())
+
+
 def test_rare_values_that_were_counted_together():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.geometric(0.4, (300, 4)).clip(1, 12), columns=list("abcd"))
@@ -230,6 +252,9 @@ class TestDamage:
             ({"template": {"library": "os", "columns": [{"array": "<i8"}] * 3}}, "unknown library 'os'"),
             ({"template": {"library": "numpy", "columns": [{"array": "<i8"}]}}, "expected 3 columns, got 1"),
             ({"template": {"library": "numpy", "columns": [{"array": "i4,O"}] * 3}}, "unknown dtype"),
+            ({"template": {"library": "polars", "columns": [{"polars": "Object"}] * 3}}, "unknown dtype"),
+            ({"scores": [[1, 0, 0.1, 0.1]]}, "a pair must be two increasing numbers of columns"),
+            ({"scores": [[0, 1, None, 0.1]]}, "a score must be a finite number"),
         ],
     )
     def test_a_header_that_does_not_fit_is_refused(self, parts, changes, message):

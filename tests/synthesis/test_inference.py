@@ -226,6 +226,17 @@ class TestRefused:
         with pytest.raises(ValueError, match=message):
             synthetic_inference(synthesizer, model, columns=columns, target=target)
 
+    @each(
+        "options error message",
+        [
+            ({"target": "x"}, ValueError, "target is for an estimator; got 'x' with a function"),
+            ({"synthesizer": LinearRegression()}, TypeError, "must be a DPMarginalSynthesizer, got LinearRegression"),
+        ],
+    )
+    def test_options(self, options, error, message):
+        with pytest.raises(error, match=message):
+            synthetic_inference(**{"synthesizer": fitted([("x",)]), "statistic": len, "columns": "x"} | options)
+
     def test_missing_numbers(self):
         table = pd.DataFrame({"a": [1.0, 2.0, np.nan] * 20, "b": [0, 1, 1] * 20})
         domain = {"a": [1, 2, None], "b": [0, 1]}

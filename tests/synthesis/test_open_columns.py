@@ -7,9 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
-from skdp import DPMarginalSynthesizer, PrivacyLedger
+from skdp import Domain, DPMarginalSynthesizer, PrivacyLedger
 from skdp.randomness import SeededSource, watched
 from skdp.synthesis.model import MOST_CELLS
 from skdp.synthesis.selection import STRATEGIES, Plan, largest_sizes
@@ -32,6 +33,16 @@ def test_what_is_not_found_has_a_label_of_its_own():
     assert synthesizer.domain_["job"].values == ("clerk", "other", None, UNDISCOVERED)
     counts = synthesizer.marginal(["job"])["count"]
     np.testing.assert_allclose(counts, [500, 300, 200, 100], atol=10)
+
+
+@pytest.mark.parametrize("kind", [pl.from_pandas, lambda table: table.to_numpy(object)])
+def test_rows_beyond_the_limit_of_a_person_are_not_counted(kind):
+    """All rows are of one person, of whom one row is kept: nothing is found."""
+    domain = None if kind(TABLE[:0]).__class__ is np.ndarray else Domain(DOMAIN)
+    given = {"delta": 1e-6, "domain": domain, "discover": 0.3, "max_rows_per_person": 1, "random_state": 0}
+    with pytest.warns(UserWarning, match="no value"):
+        synthesizer = DPMarginalSynthesizer(20.0, **given).fit(kind(TABLE), groups=np.zeros(len(TABLE), int))
+    assert all("clerk" not in synthesizer.domain_[name].values for name in synthesizer.domain_.columns)
 
 
 def test_the_label_is_never_found_in_the_data():

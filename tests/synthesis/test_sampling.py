@@ -248,6 +248,8 @@ def test_rows_and_columns_that_are_refused():
         redraw(large, np.zeros((3, 5), int), [0, 1], rng)
     with pytest.raises(ValueError, match="column 1 of rows holds a code outside 0 to 3"):
         redraw(model, np.full((5, 2), 4), [0, 2, 3], rng)
+    with pytest.raises(ValueError, match=r"rows must have shape \(n_columns, n\) with 5 columns, got \(4, 2\)"):
+        redraw(model, np.zeros((4, 2), int), [0], rng)
     with pytest.raises(TypeError, match="dtype float64"):
         redraw(model, np.zeros((5, 2)), [0], rng)
     with pytest.raises(TypeError):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp.privacy import Rho
 from tests.conftest import counted_draws, each
 
 DATES = [date(2020, 1, 1), date(2021, 6, 1)]
@@ -162,7 +163,9 @@ WRONG = [
     ({"workload": []}, "workload"), ({"workload": ["a"]}, "workload"), ({"workload": [("q",)]}, "no column 'q'"),
     ({"structural_zeros": {"a": 1}}, "structural_zeros"), ({"structural_zeros": [1]}, "structural_zeros"),
     ({"structural_zeros": [{"q": 1}]}, "no column 'q'"), ({"structural_zeros": [{"a": 7}]}, "column 'a'"),
-    ({"structural_zeros": [{}]}, "structural_zeros"),
+    ({"structural_zeros": [{}]}, "structural_zeros"), ({"delta": 0, "discover": 0.1}, "discover needs delta > 0"),
+    ({"discover": True}, "discover must be .* got bool"), ({"discover": 2}, "discover must be .* and 1, got 2"),
+    ({"epsilon": Rho(0.1, delta=1e-6), "discover": 0.1}, "discover needs an epsilon and a delta, got epsilon="),
 ]  # fmt: skip
 
 

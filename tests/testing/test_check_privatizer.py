@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from skdp import PrivacyGuarantee, RandomizedResponseEncoder
+from skdp import Domain, NumericPerturber, PrivacyGuarantee, RandomizedResponseEncoder
 from skdp.local import (
     OnFitOnly,
     ReportProtocol,
@@ -27,6 +27,7 @@ from skdp.local import (
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource
 from skdp.testing import check_privatizer, privatizer_checks
+from tests.conftest import each
 
 CHECKS = [name for name, _ in privatizer_checks(RandomizedResponseEncoder())]
 
@@ -505,6 +506,27 @@ def test_each_fault_is_caught_by_the_check_for_it(mutant, parameters, name):
     assert caught.value.__cause__ is None, "it is a mishap of the mutant, and not its fault, that is caught"
 
 
+class KeepsOutOfPickles(Mutant):
+    def fit(self, X, y=None):
+        self.kept_ = OutOfPickles(self.make_kept(X))
+        return super().fit(X, y)
+
+
+@each(
+    "make_kept what",
+    [
+        (lambda X: X, "a table or a column of one"),
+        (lambda X: np.zeros(len(X)), "an array with an entry for each row"),
+        (lambda X: np.array([len(X)]), "the number of rows"),
+        (lambda X: [0] * len(X), "an entry for each row"),
+    ],
+)
+def test_what_is_kept_out_of_pickles_is_named(make_kept, what):
+    KeepsOutOfPickles.make_kept = staticmethod(make_kept)
+    with pytest.raises(AssertionError, match=f"the attribute kept_.number holds {what}"):
+        dict(privatizer_checks(KeepsOutOfPickles()))["check_nothing_private_is_stored"]()
+
+
 def test_every_check_catches_something():
     assert {name for _, _, name in MUTANTS} == set(CHECKS)
 
@@ -568,6 +590,12 @@ def test_numbers_of_which_all_may_be_missing():
             encoder = RandomizedResponseEncoder(2.5, categories=[[0, None]], random_state=0)
             reports = np.asarray(encoder.fit_transform(table))
             assert reports.dtype == float
+
+
+@each("estimator", [RandomizedResponseEncoder(categories=Domain({"a": [1, 2]})), NumericPerturber()])
+def test_rows_are_made_from_a_domain_and_without_bounds(estimator):
+    for name in ("check_rows_stay_in_place", "check_ledger_is_charged_once_and_first"):
+        dict(privatizer_checks(estimator))[name]()
 
 
 def test_bad_arguments():

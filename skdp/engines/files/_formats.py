@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -106,14 +106,10 @@ class TableFile:
             return said_by_sidecar(Path(self.path.path)) if self.path.is_local else None
         from skdp.engines.backends.arrow import said_by_file
 
-        try:
+        with self._damage_named():
             return only_one(
                 map(said_by_file, self.dataset.get_fragments()), self.path.name
             )
-        except (pyarrow.ArrowException, OSError) as error:
-            if not is_damage(error):
-                raise
-            raise UnreadableError(f"{self.path.name} is damaged") from None
 
     def releases(self) -> Releases | None:
         """Return the releases that the file says its reports are of; of text, its sidecar says all that it is."""
@@ -121,19 +117,21 @@ class TableFile:
             return None
         from skdp.engines.backends.arrow import releases_of_file
 
-        try:
+        with self._damage_named():
             return joined_releases(map(releases_of_file, self.dataset.get_fragments()))
-        except (pyarrow.ArrowException, OSError) as error:
-            if not is_damage(error):
-                raise
-            raise UnreadableError(f"{self.path.name} is damaged") from None
 
     def count_rows(self) -> int | None:
         """Count the rows, where that needs no reading of them."""
         if self.is_csv:
             return None
-        try:
+        with self._damage_named():
             return self.dataset.count_rows()
+
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        """Say of a damaged file that it is damaged, and no more."""
+        try:
+            yield
         except (pyarrow.ArrowException, OSError) as error:
             if not is_damage(error):
                 raise

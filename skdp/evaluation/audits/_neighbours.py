@@ -108,24 +108,13 @@ def _table_records(estimator: Any, parameters: Mapping[str, Any]) -> list[pd.Dat
 
 
 def _list_records(estimator: Any, parameters: Mapping[str, Any]) -> list[pd.DataFrame]:
-    """Make records of lists: the first values, none, one, all, and the last ones; keys have values at the bounds."""
+    """Make records of lists: the first values, none, one, all, and the last ones."""
     declared = _declared(getattr(estimator, "domain_", parameters["categories"]))
     records: list[dict[Any, Any]] = [{}, {}, {}, {}, {}]
-    bounds = (
-        read_bounds(parameters["bounds"], tuple(declared)).tolist()
-        if "bounds" in parameters
-        else None
-    )
-    for place, (name, attribute) in enumerate(declared.items()):
+    for name, attribute in declared.items():
         values, size = _values(attribute), parameters["max_size"]
         size = size[name] if isinstance(size, Mapping) else size
-        cells: list[Any] = [values[:size], [], values[:1], values, values[-size:]]
-        if bounds is not None:
-            low, high = bounds[place]
-            cells = [
-                dict.fromkeys(cell, end)
-                for cell, end in zip(cells, (low, low, high, high, high), strict=True)
-            ]
+        cells = [values[:size], [], values[:1], values, values[-size:]]
         for record, cell in zip(records, cells, strict=True):
             record[name] = cell
     return [_frame(record, object) for record in records]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import rows_and_target, split_target
@@ -43,6 +44,9 @@ def of_transformer(
     random_state: int | None,
 ) -> Audited:
     """Prepare an estimator: fitted on public tables, and without its ledger."""
+    # Its `set_params` refuses the parameters of the estimator in it, and returns None.
+    if isinstance(estimator, FrozenEstimator):
+        estimator = estimator.estimator
     if any(hasattr(estimator, name) for name in _COMPOSED):
         raise TypeError(
             f"a {type(estimator).__name__} has no one guarantee_: audit its private step, or what it releases, with "

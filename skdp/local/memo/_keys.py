@@ -66,7 +66,8 @@ def check_key(key: Any) -> bytes | None:
         raise TypeError(f"secret_key must be None or bytes, got {type(key).__name__}")
     if len(key) < _LEAST_KEY:
         raise ValueError(
-            f"secret_key must have at least {_LEAST_KEY} bytes, got {len(key)}; use SecretKey.generate()"
+            f"secret_key must have at least {_LEAST_KEY} bytes, got {len(key)}; use "
+            "SecretKey.generate()"
         )
     return key
 
@@ -124,19 +125,19 @@ def keyed_digests(key: bytes, purpose: Purpose, messages: Sequence[bytes]) -> Di
     digests = np.empty((len(messages), 2 * _BLOCK), np.uint8)
     for size in np.unique(sizes).tolist():
         rows = np.flatnonzero(sizes == size)
-        some = (
+        group = (
             messages
             if rows.size == len(messages)
             else [messages[row] for row in rows.tolist()]
         )
-        written = (
-            np.array(some, f"S{_BLOCK * size}").view(np.uint8).reshape(rows.size, -1)
+        blocks = (
+            np.array(group, f"S{_BLOCK * size}").view(np.uint8).reshape(rows.size, -1)
         )  # and zeros behind
         digests[rows] = digest_blocks(
             key,
             purpose,
             lengths[rows].astype(">i8").view(np.uint8).reshape(-1, 8),
-            written,
+            blocks,
         )
     return digests
 
@@ -154,7 +155,7 @@ def digest_blocks(key: bytes, purpose: Purpose, *parts: NDArray[np.uint8]) -> Di
     keys = hashlib.blake2b(
         context, key=key if len(key) <= _MOST_KEY else hashlib.blake2b(key).digest()
     ).digest()
-    mac, last = (
+    mac, finish = (
         Cipher(AES(half), ECB()).encryptor() for half in (keys[:32], keys[32:])
     )
     state = np.zeros((len(parts[0]), _BLOCK), np.uint8)
@@ -165,25 +166,26 @@ def digest_blocks(key: bytes, purpose: Purpose, *parts: NDArray[np.uint8]) -> Di
             state = _encrypt(mac, state)
     digests = np.repeat(state, 2, axis=0)
     digests[1::2, -1] ^= 1
-    return _encrypt(last, digests).reshape(-1, 2 * _BLOCK)
+    return _encrypt(finish, digests).reshape(-1, 2 * _BLOCK)
 
 
 def _encrypt(cipher: CipherContext, blocks: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    written = np.empty(
+    encrypted = np.empty(
         blocks.size + _BLOCK - 1, np.uint8
     )  # as much as OpenSSL might write
-    # Of one dimension: cryptography before 43 takes the length of a buffer for its number of bytes.
-    if cipher.update_into(blocks.reshape(-1).data, written.data) != blocks.size:
+    # Of one dimension: cryptography before 43 takes the length of a buffer for its
+    # number of bytes.
+    if cipher.update_into(blocks.reshape(-1).data, encrypted.data) != blocks.size:
         raise RuntimeError("AES encrypted fewer blocks than there are")
-    return written[: blocks.size].reshape(blocks.shape)
+    return encrypted[: blocks.size].reshape(blocks.shape)
 
 
 def keyed_integers(digests: Digests, high: int) -> NDArray[np.int64]:
     """Draw a uniform integer below 2**32 from each digest."""
-    rest = np.zeros(len(digests), np.uint64)
+    remainders = np.zeros(len(digests), np.uint64)
     for word in digests.view(">u4").T:  # the remainder of all 256 bits, digit by digit
-        rest = (rest << np.uint64(32) | word) % np.uint64(high)
-    return rest.astype(np.int64)
+        remainders = (remainders << np.uint64(32) | word) % np.uint64(high)
+    return remainders.astype(np.int64)
 
 
 def keyed_coins(digests: Digests, threshold: int, width: int) -> NDArray[np.bool_]:
@@ -195,23 +197,24 @@ def keyed_coins(digests: Digests, threshold: int, width: int) -> NDArray[np.bool
     step = max(1, BLOCK // width)
     for start in range(0, len(digests), step):
         part = digests[start : start + step]
-        # The first 16 bits of all words come first in the stream: they decide, unless some tie with the threshold's.
+        # The first 16 bits of all words come first in the stream: they decide, unless
+        # some tie with the threshold's.
         stream = b"".join(
             hashlib.shake_128(digest).digest(2 * width) for digest in part
         )
         heads = np.frombuffer(stream, ">u2").reshape(len(part), width)
         coins[start : start + step] = heads < first
         for row in np.flatnonzero((heads == first).any(axis=1)).tolist():
-            rest = hashlib.shake_128(part[row]).digest(8 * width)[2 * width :]
+            later_bytes = hashlib.shake_128(part[row]).digest(8 * width)[2 * width :]
             words = heads[row].astype(np.uint64) << np.uint64(48)
-            words |= _low_words(rest)
+            words |= _low_words(later_bytes)
             coins[start + row] = words < np.uint64(threshold)
     return coins
 
 
-def _low_words(rest: bytes) -> NDArray[np.uint64]:
+def _low_words(later_bytes: bytes) -> NDArray[np.uint64]:
     """Read words of 48 bits."""
-    halves = np.frombuffer(rest, ">u2").reshape(-1, 3).astype(np.uint64)
+    halves = np.frombuffer(later_bytes, ">u2").reshape(-1, 3).astype(np.uint64)
     return (
         (halves[:, 0] << np.uint64(32)) | (halves[:, 1] << np.uint64(16)) | halves[:, 2]
     )
@@ -219,8 +222,8 @@ def _low_words(rest: bytes) -> NDArray[np.uint64]:
 
 def canonical(value: Any) -> bytes:
     """Write a value as bytes: equal bytes for equal values of a kind, different bytes for all others."""
-    # 1 and 1.0 are one value, and so are a day, and its midnight without a time zone; 1, "1", True, b"1" and (1,) are
-    # five.
+    # 1 and 1.0 are one value, and so are a day, and its midnight without a time zone;
+    # 1, "1", True, b"1" and (1,) are five.
     if type(value) is str:
         return b"s " + value.encode("utf-8", "surrogatepass")
     if type(value) is int:
@@ -250,7 +253,8 @@ def written_name(name: Any, parameter: str) -> bytes:
         return canonical(name)
     except ColumnError:
         raise ValueError(
-            f"{parameter} needs column names of text, numbers, booleans or times; {name!r} is another"
+            f"{parameter} needs column names of text, numbers, booleans or times; "
+            f"{name!r} is another"
         ) from None
 
 
@@ -262,8 +266,10 @@ def are_distinct(records: Sequence[bytes]) -> bool:
 
 def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
     """Write record ids as bytes."""
-    if (written := _written_at_once(record_id)) is not None and len(written) == n_rows:
-        return written
+    if (id_bytes := _written_at_once(record_id)) is not None and len(
+        id_bytes
+    ) == n_rows:
+        return id_bytes
     ids = _as_list(record_id)
     if len(ids) != n_rows:
         raise ValueError(
@@ -326,5 +332,6 @@ def _as_list(record_id: Any) -> list[Any]:
         if hasattr(record_id, name) and not isinstance(record_id, np.generic):
             return list(getattr(record_id, name)())
     raise TypeError(
-        f"record_id must be a 1-D array, a series or a list, got {type(record_id).__name__}"
+        "record_id must be a 1-D array, a series or a list, got "
+        f"{type(record_id).__name__}"
     )

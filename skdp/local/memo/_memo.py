@@ -57,7 +57,8 @@ class MemoisedReports:
             raise ValueError("secret_key requires memoize=True")
         if not self.memoize and self.instantaneous_epsilon is not None:
             raise ValueError(
-                "instantaneous_epsilon bounds a single one of many memoised reports: set memoize=True"
+                "instantaneous_epsilon bounds a single one of many memoised reports: "
+                "set memoize=True"
             )
 
     def guarantee_for_changes(self, n_values: int) -> PrivacyGuarantee:
@@ -66,34 +67,40 @@ class MemoisedReports:
         Parameters
         ----------
         n_values : int
-            How many distinct values each column (or, under "joint", the columns together) takes over time, at least 1.
+            How many distinct values each column (or, under "joint", the columns
+            together) takes over time, at least 1.
 
         Returns
         -------
         PrivacyGuarantee
-            Epsilon of `guarantee_` times the number of values, but of no more than there are: with hashing, no more
-            than the number of buckets; of numbers, no more than positions of the grid.
+            Epsilon of `guarantee_` times the number of values, but of no more than
+            there are: with hashing, no more than the number of buckets; of numbers, no
+            more than positions of the grid.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the number is no integer of at least 1, or the reports are not memoised: then every call
-            costs `guarantee_`, whether or not a value changes.
+            Before `fit`, or if the number is no integer of at least 1, or the reports
+            are not memoised: then every call costs `guarantee_`, whether or not a value
+            changes.
 
         Notes
         -----
-        **Privacy.** Any number of reports, for neighbouring histories: records whose values were other ones, but
-        changed at the same calls, and returned to earlier values at the same calls (with hashing, read "buckets" for
-        "values", and for numbers "positions of the grid"). One permanent report is drawn for each distinct value, so
-        their epsilons add. *That* a value changes, and when, is not hidden: two different permanent reports of a record
-        come from different values. A second round of noise blurs this, and the more reports of each value there are,
-        the less.
+        **Privacy.** Any number of reports, for neighbouring histories: records whose
+        values were other ones, but changed at the same calls, and returned to earlier
+        values at the same calls (with hashing, read "buckets" for "values", and for
+        numbers "positions of the grid"). One permanent report is drawn for each
+        distinct value, so their epsilons add. *That* a value changes, and when, is not
+        hidden: two different permanent reports of a record come from different values.
+        A second round of noise blurs this, and the more reports of each value there
+        are, the less.
         """
         check_is_fitted(self)
         check_size(n_values, least=1, most=1 << 62, name="n_values")
         if self.protocol_.permanent_key is None:
             raise ValueError(
-                "without memoize=True every call costs guarantee_, whether or not a value changes"
+                "without memoize=True every call costs guarantee_, whether or not a "
+                "value changes"
             )
         # Both are bounds; the first one is rounded once only.
         epsilon = min(
@@ -111,9 +118,10 @@ class MemoisedReports:
 class Memo:
     """What the permanent reports of a fitted transformer are a function of."""
 
-    # **Privacy.** The random bits are those of a CBC-MAC with AES-256, and of SHAKE-256:
-    # as good as uniform without the key. The columns, their declared values and the
-    # parameters of the mechanism enter too, so that reports under other ones share none.
+    # **Privacy.** The random bits are those of a CBC-MAC with AES-256, and of
+    # SHAKE-256: as good as uniform without the key. The columns, their declared values
+    # and the parameters of the mechanism enter too, so that reports under other ones
+    # share none.
 
     def __init__(self, key: bytes, owner: str, fields: Sequence[Any]) -> None:
         self.key = SecretKey(key)
@@ -130,8 +138,10 @@ class Memo:
 
     def sample(self, sampling: Any, marks: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Draw which fields each record reports. The values have no part in it."""
-        written = repr((sampling.weights, sampling.size)).encode()
-        digests = self._digests(framed(*self._contexts, written), "sample", marks)
+        sampling_bytes = repr((sampling.weights, sampling.size)).encode()
+        digests = self._digests(
+            framed(*self._contexts, sampling_bytes), "sample", marks
+        )
         blocks = []
         # At least one block: engines rehearse on no rows.
         for start in range(0, max(1, len(digests)), MOST_ROWS):
@@ -185,8 +195,10 @@ class PermanentDraws:
         #    privately. NeurIPS, section 4.
         drawn = self.digests("rounding")
         positions = round_at_random(scaled, _Given(drawn[:, :2].tobytes()))
-        written = positions.astype(">i8").view(np.uint8).reshape(-1, 8)
-        return keyed_numbers(mechanism, positions, self.digests("report", written))
+        position_bytes = positions.astype(">i8").view(np.uint8).reshape(-1, 8)
+        return keyed_numbers(
+            mechanism, positions, self.digests("report", position_bytes)
+        )
 
 
 def keyed_numbers(
@@ -205,8 +217,8 @@ def keyed_numbers(
 class _Given:
     """The bytes that are given."""
 
-    def __init__(self, given: bytes) -> None:
-        self._given = given
+    def __init__(self, data: bytes) -> None:
+        self._given = data
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
         return np.frombuffer(self._given, np.uint8, size)

@@ -112,7 +112,8 @@ def estimate_distributions(
             shares = np.full(bins, np.nan)
             ends = np.tile([0.0, np.inf, 1.0, np.inf], (bins, 1))
         lower_95, upper_95 = _limits(ends, Z_95)
-        # The share may be near an end of its interval. The further end is a limit of its error.
+        # The share may be near an end of its interval. The further end is a limit of
+        # its error.
         furthest = np.maximum(shares - lower_95, upper_95 - shares)
         table["frequency"] = shares
         table["std_error"] = np.where(np.isnan(shares), np.inf, furthest / Z_95)
@@ -150,15 +151,16 @@ class _Column:
         self, counts: NDArray[np.int64], places: NDArray[np.intp], smooth: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the share of each bin, and four numbers for its interval, of shape (n_bins, 4)."""
-        # The lower end without its error, the standard error of this end, and the same of the upper end.
+        # The lower end without its error, the standard error of this end, and the same
+        # of the upper end.
         smoothed, model = self._fit(counts, places)
         reports = GroupedReports.of(self.mechanism, self.knots, places)
         folds = self._folds(reports, counts, places)
         ends = np.empty((self.bins, 4))
         for place in range(self.bins):
-            touches, inside = self.knots.touches[place], self.knots.inside[place]
+            touches, is_inside = self.knots.touches[place], self.knots.inside[place]
             highest, highest_error = reports.bound(folds, touches.astype(float))
-            lowest, lowest_error = reports.bound(folds, -inside.astype(float))
+            lowest, lowest_error = reports.bound(folds, -is_inside.astype(float))
             ends[place] = -lowest, lowest_error, highest, highest_error
         if not self.is_lattice:
             if smooth:
@@ -182,7 +184,8 @@ class _Column:
         places: NDArray[np.intp],
     ) -> tuple[Fold, ...]:
         """Return parts of the reports, each with a model of other reports."""
-        # The same halves of the same reports each time, so that estimates are repeatable.
+        # The same halves of the same reports each time, so that estimates are
+        # repeatable.
         half = np.random.default_rng(0).binomial(counts, 0.5)
         if min(half.sum(), (counts - half).sum()) < _FEW:
             n_knots = len(self.knots.positions)
@@ -243,7 +246,8 @@ def _lattice_sizes(
     )
     if unknown := [name for name in spacings if name not in names]:
         raise ValueError(
-            f"spacing names columns that the reports do not have: {unknown}; they have {list(names)}"
+            f"spacing names columns that the reports do not have: {unknown}; they "
+            f"have {list(names)}"
         )
     sizes: list[int | None] = []
     for name, (low, high) in zip(names, bounds, strict=True):
@@ -253,7 +257,8 @@ def _lattice_sizes(
             continue
         if not isinstance(step, Real) or isinstance(step, bool):
             raise TypeError(
-                f"spacing of column {name!r} must be a number > 0, or None, got {type(step).__name__}"
+                f"spacing of column {name!r} must be a number > 0, or None, got "
+                f"{type(step).__name__}"
             )
         width = float(step)
         if not (np.isfinite(width) and width > 0):
@@ -266,7 +271,8 @@ def _lattice_sizes(
             or abs(n_gaps - np.rint(n_gaps)) > _WHOLE * n_gaps
         ):
             raise ValueError(
-                f"spacing of column {name!r} must divide its bounds {low:g} to {high:g} into at most grid_size={steps} "
+                f"spacing of column {name!r} must divide its bounds {low:g} to "
+                f"{high:g} into at most grid_size={steps} "
                 f"equal parts, got {step!r}"
             )
         sizes.append(int(np.rint(n_gaps)) + 1)
@@ -289,9 +295,11 @@ def _is_too_smooth(
     counts: NDArray[np.int64],
 ) -> bool:
     """Tell whether the likeliest distribution is preferred to the smoothed one, which has no room for a spike."""
-    # By Akaike's information criterion: if its log-likelihood is larger by more than the number of its parameters. They
-    # are which values have a share, and the shares, which add up to 1; less than a record is no share. The smoothed
-    # distribution counts as one without parameters, so that smooth populations are estimated as before.
+    # By Akaike's information criterion: if its log-likelihood is larger by more than
+    # the number of its parameters. They are which values have a share, and the shares,
+    # which add up to 1; less than a record is no share. The smoothed distribution
+    # counts as one without parameters, so that smooth populations are estimated as
+    # before.
     reported = counts > 0
     ratios = (likeliest @ channel)[reported] / (smoothed @ channel)[reported]
     gain = float(counts[reported] @ np.log(ratios))
@@ -303,7 +311,8 @@ def _nearest_shares(
     shares: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the nearest shares between limits that add up to 1, or the same shares where there are none."""
-    # Those of least squares: a constant is added, and what passes a limit is moved to it.
+    # Those of least squares: a constant is added, and what passes a limit is moved to
+    # it.
     if (
         ((lower <= shares) & (shares <= upper)).all()
         or lower.sum() >= 1

@@ -19,6 +19,7 @@ from skdp.local.numeric._estimation import estimate_mean
 from skdp.local.protocol import Channel, Codes, Field, Randomness, Rows, fold
 from skdp.oracles import NumericMechanism
 from skdp.oracles.numeric import SUBSTEPS, round_at_random
+from skdp.privacy import LaplaceLoss, PureLoss
 from skdp.privacy.shuffle import ReportPair
 
 _MOST_COUNTED = 1 << 16
@@ -59,6 +60,11 @@ class NumberField(Field):
         return self.mechanism.epsilon
 
     @property
+    def loss(self) -> PureLoss | LaplaceLoss:
+        """The privacy loss of a report."""
+        return self.mechanism.loss
+
+    @property
     def possible(self) -> str:  # type: ignore[override]
         return "one"
 
@@ -96,7 +102,8 @@ class NumberField(Field):
         return self._placed(draws.numbers(self.mechanism, codes[0]))
 
     def _placed(self, reports: NDArray[Any]) -> NDArray[Any]:
-        # Mostly, the reports of the mechanism ascend and differ: they are their own places.
+        # Mostly, the reports of the mechanism ascend and differ: they are their own
+        # places.
         if (np.diff(self.places) == 1).all():
             return reports
         return self.places[reports]
@@ -208,17 +215,19 @@ def _numbers(
 ) -> NDArray[np.float64]:
     """Return the number that each report stands for, rounded once."""
     start, step = Fraction(low), (Fraction(high) - Fraction(low)) / steps
-    # start + step * n / d as a quotient of two whole numbers, whose division rounds correctly.
-    constant, factor, whole = (
+    # start + step * n / d as a quotient of two whole numbers, whose division rounds
+    # correctly.
+    constant, factor, denominator = (
         start.numerator * step.denominator,
         step.numerator * start.denominator,
         start.denominator * step.denominator,
     )
     try:
         return np.array(
-            [(constant * d + factor * n) / (whole * d) for n, d in estimates]
+            [(constant * d + factor * n) / (denominator * d) for n, d in estimates]
         )
     except OverflowError:
         raise ValueError(
-            "epsilon is too small, or the bounds are too far apart: the reports would overflow"
+            "epsilon is too small, or the bounds are too far apart: the reports would "
+            "overflow"
         ) from None

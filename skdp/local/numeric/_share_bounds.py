@@ -58,8 +58,9 @@ class Knots:
 
 def knots_of_range(steps: int, bins: int) -> Knots:
     """Return knots for values that may be anywhere in the range."""
-    # A number between two positions is rounded to one of them without bias, so what holds at two neighbours holds
-    # between them: it is enough to check the positions, and the edges of the bins.
+    # A number between two positions is rounded to one of them without bias, so what
+    # holds at two neighbours holds between them: it is enough to check the positions,
+    # and the edges of the bins.
     edges = np.arange(bins + 1) * (steps / bins)
     grid = (
         np.arange(steps + 1.0)
@@ -69,7 +70,8 @@ def knots_of_range(steps: int, bins: int) -> Knots:
     is_edge = np.abs(grid - edges[np.rint(grid * (bins / steps)).astype(int)]) < _SAME
     positions = np.sort(np.append(grid[~is_edge], edges))
     left, right = edges[:-1, np.newaxis], edges[1:, np.newaxis]
-    # An edge touches the bins on both sides. It is inside none of them, but for the ends of the range.
+    # An edge touches the bins on both sides. It is inside none of them, but for the
+    # ends of the range.
     touches = (positions >= left) & (positions <= right)
     inside = (positions > left) & (positions < right)
     inside[0, 0] = inside[-1, -1] = True
@@ -123,7 +125,8 @@ class GroupedReports:
         """Group the reports of a mechanism, of which `places` are the numbers."""
         steps = mechanism.steps
         probabilities = mechanism.spread(np.full((1, steps + 1), 1 / (steps + 1)))[0]
-        # Neighbours have similar channels. Reports that are the same number are in the same group.
+        # Neighbours have similar channels. Reports that are the same number are in the
+        # same group.
         middles = np.cumsum(probabilities) - probabilities / 2
         groups = np.floor(middles * _N_GROUPS).astype(int)
         first_report = np.unique(places, return_index=True)[1]
@@ -149,16 +152,17 @@ class GroupedReports:
         for fold in folds:
             expected = fold.model @ self.channel
             weights = best_weights(self.channel, least, expected, n_reports)
-            # One more report, of the largest weight: what few reports lack, and what a quantile of the normal
-            # distribution leaves out where hardly any report has a large weight (as the added records of Agresti and
-            # Coull 1998).
+            # One more report, of the largest weight: what few reports lack, and what a
+            # quantile of the normal distribution leaves out where hardly any report has
+            # a large weight (as the added records of Agresti and Coull 1998).
             largest = np.zeros(len(weights))
             largest[weights.argmax()] = 1
             extra = 1 / len(folds)
             shares = (fold.n_reports * fold.shares + extra * largest) / (
                 fold.n_reports + extra
             )
-            # Of few reports, all may be alike: the model bounds the variance from below.
+            # Of few reports, all may be alike: the model bounds the variance from
+            # below.
             variance = max(_variance(weights, expected), _variance(weights, shares))
             total += fold.n_reports * float(weights @ shares)
             total_variance += fold.n_reports * variance
@@ -173,9 +177,11 @@ def best_weights(
     channel: Floats, least: Floats, expected: Floats, n_reports: int
 ) -> Floats:
     """Return weights w of the reports with ``channel @ w >= least`` and nearly the least upper end."""
-    # The upper end is ``expected @ w + z * std(w) / sqrt(n_reports)``; `expected` is a distribution of the reports.
-    # A primal-dual interior point method with Mehrotra's predictor and corrector. What it leaves of the inequalities
-    # is removed at the end, by a constant, as each row of the channel adds up to 1: the weights are valid in any case.
+    # The upper end is ``expected @ w + z * std(w) / sqrt(n_reports)``; `expected` is a
+    # distribution of the reports. A primal-dual interior point method with Mehrotra's
+    # predictor and corrector. What it leaves of the inequalities is removed at the end,
+    # by a constant, as each row of the channel adds up to 1: the weights are valid in
+    # any case.
     from scipy.linalg import LinAlgError, cho_factor, cho_solve  # slow to import
 
     z = Z_95 / np.sqrt(n_reports)

@@ -45,8 +45,8 @@ def column_index(
     pairs: Sequence[tuple[Any, Any]], *, level: str = "category"
 ) -> pd.MultiIndex:
     """Index the values of several columns by column and value."""
-    # To pandas, True is 1 and False is 0 where they share a level, and all of them read as the first. Truth values are
-    # text there.
+    # To pandas, True is 1 and False is 0 where they share a level, and all of them read
+    # as the first. Truth values are text there.
     equal_numbers = [
         label for _, label in pairs if kind_of(label) == "number" and label in (0, 1)
     ]
@@ -70,8 +70,8 @@ def named_characters(domain: Domain) -> int:
     """Count the characters of the names of a column for each cell: those of the columns, and its label."""
     pairs = [(name, domain[name].labels) for name in domain.columns]
     each = sum(
-        len(str(name)) + sum(len(str(label)) for label in own) / len(own) + 2
-        for name, own in pairs
+        len(str(name)) + sum(len(str(label)) for label in labels) / len(labels) + 2
+        for name, labels in pairs
     )
     return int(domain.size * each)
 
@@ -80,12 +80,12 @@ def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
     """Read which attribute each row reports."""
     numbers = np.asarray(column)
     if numbers.dtype.kind in "iuf":
-        known = np.isin(numbers, np.arange(n_attributes))
+        is_field = np.isin(numbers, np.arange(n_attributes))
     else:
-        known = np.array(
+        is_field = np.array(
             [_is_whole(value) and int(value) < n_attributes for value in numbers]
         )
-    if not known.all():
+    if not is_field.all():
         raise ValueError(
             f"column {SAMPLED!r} must hold numbers from 0 to {n_attributes - 1}"
         )
@@ -94,9 +94,9 @@ def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
 
 def spread(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
     """Put the reports of some rows in their places, and 0 elsewhere."""
-    whole = np.zeros((len(rows), *part.shape[1:]), part.dtype)
-    whole[rows] = part
-    return whole
+    reports = np.zeros((len(rows), *part.shape[1:]), part.dtype)
+    reports[rows] = part
+    return reports
 
 
 def read_whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:
@@ -140,11 +140,13 @@ def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
     table = read_table(reports)
     if frame and list(table.names) != [*names]:
         raise ValueError(
-            f"the reports of this encoder have the columns {[*names]}, got {list(table.names)}"
+            f"the reports of this encoder have the columns {[*names]}, got "
+            f"{list(table.names)}"
         )
     if len(table.columns) != len(names):
         raise ValueError(
-            f"the reports of this encoder have the columns {[*names]}, got an array of {len(table.columns)} columns"
+            f"the reports of this encoder have the columns {[*names]}, got an array "
+            f"of {len(table.columns)} columns"
         )
     if len(table.columns[0]) == 0:
         raise ValueError(

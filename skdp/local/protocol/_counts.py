@@ -43,7 +43,8 @@ _lock = threading.Lock()
 class ReleasedCounts:
     """What this process knows of the releases of a transformer since `fit`; nothing in a copy or a pickle."""
 
-    # **Privacy.** The counts are of reports, but not on the transformer: it is stored, shown and sent without them.
+    # **Privacy.** The counts are of reports, but not on the transformer: it is stored,
+    # shown and sent without them.
 
     def begin(self) -> None:
         """Begin a release; as long as it is not ended, what is released is not known."""
@@ -55,22 +56,22 @@ class ReleasedCounts:
         if counts is None:
             return
         with _lock:
-            known = _known[self]
-            known.n_unknown -= 1
-            known.add(counts)
+            releases = _known[self]
+            releases.n_unknown -= 1
+            releases.add(counts)
 
     @property
     def are_known(self) -> bool:
         """Whether there was a release, and all are known."""
         with _lock:
-            known = _known.get(self, _Known())
-            return bool(known.releases) and not known.n_unknown
+            record = _known.get(self, _Known())
+            return bool(record.releases) and not record.n_unknown
 
     def explain(self, counts: NDArray[np.int64]) -> bool:
         """Return whether reports with these counts may be a part of one release, or some whole releases together."""
         with _lock:
-            known = _known.get(self, _Known())
-            releases, earlier = np.array(known.releases), known.sum_of_earlier
+            record = _known.get(self, _Known())
+            releases, earlier = np.array(record.releases), record.sum_of_earlier
         if not len(releases):
             return False
         if (counts <= releases).all(axis=1).any():
@@ -87,14 +88,15 @@ class ReleasedCounts:
 
 def _is_sum_of_some(counts: NDArray[np.int64], releases: NDArray[np.int64]) -> bool:
     """Return whether counts are the sum of some of the rows of a table."""
-    # Each row is digested to a number, a random linear sum modulo 2**64, so that digests add as rows do. A sum of some
-    # of n rows is one of the first half and one of the others: two lists of 2**(n / 2) sums are compared (Horowitz and
-    # Sahni 1974). Other sums have the same digest by chance, once in 2**(64 - n).
+    # Each row is digested to a number, a random linear sum modulo 2**64, so that
+    # digests add as rows do. A sum of some of n rows is one of the first half and one
+    # of the others: two lists of 2**(n / 2) sums are compared (Horowitz and Sahni
+    # 1974). Other sums have the same digest by chance, once in 2**(64 - n).
     keys = np.random.default_rng(0).integers(0, 1 << 64, counts.size, np.uint64)
     digests = releases.astype(np.uint64) @ keys
     half = len(digests) // 2
-    wanted = counts.astype(np.uint64) @ keys - _sums_of_some(digests[:half])
-    return bool(np.isin(wanted, _sums_of_some(digests[half:])).any())
+    missing_sums = counts.astype(np.uint64) @ keys - _sums_of_some(digests[:half])
+    return bool(np.isin(missing_sums, _sums_of_some(digests[half:])).any())
 
 
 def _sums_of_some(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

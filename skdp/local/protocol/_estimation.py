@@ -17,8 +17,8 @@ from skdp.local.protocol._columns import column_index
 from skdp.local.protocol._sampling import SampledCounts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
 
-# A field is here an OracleField, and a protocol one of such fields, whose modules import
-# this one.
+# A field is here an OracleField, and a protocol one of such fields, whose modules
+# import this one.
 
 _CHUNK = 1 << 22
 
@@ -46,30 +46,33 @@ def estimate_counts(
     **options: Any,
 ) -> pd.DataFrame:
     """Estimate the count, or the frequency, of each value of each field, or of some columns."""
-    chosen = CountOptions(**options)
+    count_options = CountOptions(**options)
     check_tally(tally, protocol.meaning)
     parts = None if reports is None else protocol.parts(reports)
     groups = _groups(protocol, columns)
-    pairs = [_group_counts(protocol, tally, group, parts, chosen) for group in groups]
-    found = SampledCounts.joined([counts for counts, _ in pairs])
-    shown = np.concatenate([part for _, part in pairs])
+    pairs = [
+        _group_counts(protocol, tally, group, parts, count_options) for group in groups
+    ]
+    estimates = SampledCounts.joined([counts for counts, _ in pairs])
+    shown_counts = np.concatenate([part for _, part in pairs])
     if len(groups) == 1:
         index = protocol.domain.select(groups[0]).cells()
     else:
         index = _cell_index(protocol.domain, [name for (name,) in groups])
-    return found.table(
-        chosen.confidence_level,
-        shown=shown,
-        clipped=chosen.postprocess != "none",
-        n_cells=len(shown) if chosen.simultaneous else 1,
-        what=chosen.what,
+    return estimates.table(
+        count_options.confidence_level,
+        shown_counts=shown_counts,
+        clipped=count_options.postprocess != "none",
+        n_cells=len(shown_counts) if count_options.simultaneous else 1,
+        what=count_options.what,
         index=index,
     )
 
 
 def _cell_index(domain: Any, names: Sequence[Any]) -> pd.MultiIndex:
     """Index the values of some columns by column and value."""
-    # As where all columns are counted: what one value is written as depends on the others.
+    # As where all columns are counted: what one value is written as depends on the
+    # others.
     cells = [(name, label) for name in domain.columns for label in domain[name].labels]
     index = column_index(cells)
     ends = np.cumsum(domain.sizes)
@@ -123,8 +126,10 @@ def _group_counts(
         return pairs[0]
     samples = [(protocol.fields[place].oracle, tally.sizes[place]) for place in places]
     weights = _sample_weights(samples, len(pairs[0][1]))
-    shown = weights @ np.array([part for _, part in pairs])
-    return SampledCounts.combined([found for found, _ in pairs], weights), shown
+    shown_counts = weights @ np.array([part for _, part in pairs])
+    return SampledCounts.combined(
+        [unbiased for unbiased, _ in pairs], weights
+    ), shown_counts
 
 
 def field_counts(
@@ -141,18 +146,18 @@ def field_counts(
     # Of a sampled field, `size` of n records were reported.
     scale = n / size if size else np.nan
     processed = POSTPROCESSORS[options.postprocess](oracle, sums, size, reports)
-    shown = processed * scale
+    shown_counts = processed * scale
     counts = oracle.estimate(sums, size)
     if tuple(columns) == tuple(field.columns):
         noise = oracle.variance(counts, size) if size else counts
-        return SampledCounts.of(counts, noise, size, n), shown
+        return SampledCounts.of(counts, noise, size, n), shown_counts
     group = cell_groups(field.domain, columns)
     counts = np.bincount(group, counts).astype(float)
     noise = counts
     if size:
         noise = _margin_variances(oracle, group, counts, size, reports)
-    found = SampledCounts.of(counts, noise, size, n)
-    return found, np.bincount(group, shown).astype(float)
+    unbiased = SampledCounts.of(counts, noise, size, n)
+    return unbiased, np.bincount(group, shown_counts).astype(float)
 
 
 def cell_groups(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
@@ -167,7 +172,8 @@ def _sample_weights(
     samples: Sequence[tuple[FrequencyOracle, int]], n_cells: int
 ) -> NDArray[np.float64]:
     """Weigh samples without a record in common by the variances of their estimates of uniform values."""
-    # The weights follow from the mechanisms and from who reports what, not from values: so the sum has no bias.
+    # The weights follow from the mechanisms and from who reports what, not from values:
+    # so the sum has no bias.
     errors = [
         margin_error(oracle, n_cells) + (1 - 1 / n_cells) / n_cells
         for oracle, _ in samples
@@ -176,13 +182,13 @@ def _sample_weights(
     return weights / weights.sum()
 
 
-def check_columns(known: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
+def check_columns(column_names: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
     """Check that columns are distinct ones of those that are known."""
     chosen = list(columns)
-    absent = [name for name in chosen if name not in known]
+    absent = [name for name in chosen if name not in column_names]
     if absent or not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(
-            f"columns must be distinct ones of {list(known)}, got {chosen}"
+            f"columns must be distinct ones of {list(column_names)}, got {chosen}"
         )
     return chosen
 
@@ -195,35 +201,42 @@ def _margin_variances(
     reports: Any,
 ) -> NDArray[np.float64]:
     """Return the variances of sums of unbiased counts over groups of g cells."""
-    # A report supports S of the g cells of a group; a record adds (S - g q) / (p - q) to its count. The variance of S
-    # follows from the probabilities that two cells are supported at once, for records inside and outside of the group.
-    inside, outside = _support_variances(oracle, len(group) // len(counts))
-    if np.isnan(inside) or np.isnan(outside):
+    # A report supports S of the g cells of a group; a record adds (S - g q) / (p - q)
+    # to its count. The variance of S follows from the probabilities that two cells are
+    # supported at once, for records inside and outside of the group.
+    variance_of_member, variance_of_stranger = _support_variances(
+        oracle, len(group) // len(counts)
+    )
+    if np.isnan(variance_of_member) or np.isnan(variance_of_stranger):
         return _sampled_variances(oracle, group, counts, reports)
     members = np.clip(counts, 0, n)
-    return (members * inside + (n - members) * outside) / float(
-        oracle.p - oracle.q
-    ) ** 2
+    return (
+        members * variance_of_member + (n - members) * variance_of_stranger
+    ) / float(oracle.p - oracle.q) ** 2
 
 
 def _support_variances(oracle: FrequencyOracle, g: int) -> tuple[float, float]:
     """Return the variance of how many of g cells a report supports, for a record of one of them and for another."""
     p, q, (together, apart) = float(oracle.p), float(oracle.q), oracle.pair_supports
-    inside = (
+    variance_of_member = (
         p
         + (g - 1) * q
         + 2 * (g - 1) * together
         + (g - 1) * (g - 2) * apart
         - (p + (g - 1) * q) ** 2
     )
-    return inside, g * q + g * (g - 1) * apart - (g * q) ** 2
+    return variance_of_member, g * q + g * (g - 1) * apart - (g * q) ** 2
 
 
 def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
     """Return the mean over equal groups of values of n times the variance of the frequency of a group."""
-    inside, outside = _support_variances(oracle, oracle.k // n_groups)
+    variance_of_member, variance_of_stranger = _support_variances(
+        oracle, oracle.k // n_groups
+    )
     return (
-        (inside + (n_groups - 1) * outside) / n_groups / float(oracle.p - oracle.q) ** 2
+        (variance_of_member + (n_groups - 1) * variance_of_stranger)
+        / n_groups
+        / float(oracle.p - oracle.q) ** 2
     )
 
 
@@ -236,7 +249,8 @@ def _sampled_variances(
     """Estimate the variances from the reports: the sum of the records' squares, less the count, is unbiased."""
     if reports is None:
         raise ValueError(
-            f"margins of {type(oracle).__name__} need the reports themselves, not their tally"
+            f"margins of {type(oracle).__name__} need the reports themselves, not "
+            "their tally"
         )
     squares, membership = np.zeros(len(counts)), np.eye(len(counts))[group]
     step = max(1, _CHUNK // oracle.k)
@@ -262,12 +276,12 @@ def count_variances(protocol: Any, counts: ArrayLike) -> NDArray[np.float64]:
         )
     n = totals[0]
     size = n if protocol.sampling is None else n / len(oracles)
-    found = []
+    estimates = []
     for oracle, part in zip(oracles, parts, strict=True):
         reported = part * size / n
         noise = oracle.variance(reported, size)
-        found.append(SampledCounts.of(reported, noise, size, n))
-    return SampledCounts.joined(found).variances
+        estimates.append(SampledCounts.of(reported, noise, size, n))
+    return SampledCounts.joined(estimates).variances
 
 
 def joint_counts(
@@ -288,10 +302,12 @@ def joint_counts(
     order: list[Any] = []
     for place in places:
         field = protocol.fields[place]
-        inside = [name for name in field.columns if name in columns]
+        field_names = [name for name in field.columns if name in columns]
         report = reports[place] if rows.all() else reports[place][rows]
-        parts.append(_Part(field.oracle, report, cell_groups(field.domain, inside)))
-        order += inside
+        parts.append(
+            _Part(field.oracle, report, cell_groups(field.domain, field_names))
+        )
+        order += field_names
     table = _outer_counts(parts, int(rows.sum()), len(rows)).table(level)
     # Cells are in the order of the fields: put them into that of the columns.
     sizes = [len(protocol.domain[name]) for name in order]
@@ -324,12 +340,14 @@ class _Part:
         """Return the mean square of what a report adds to each group, given the true group."""
         if self.n_groups == self.oracle.k:
             return self.oracle.second_moments()
-        inside, outside = _support_variances(
+        variance_of_member, variance_of_stranger = _support_variances(
             self.oracle, self.oracle.k // self.n_groups
         )
         gain = float(self.oracle.p - self.oracle.q) ** 2
-        same = np.eye(self.n_groups, dtype=bool)
-        return np.where(same, inside / gain + 1, outside / gain)
+        is_same = np.eye(self.n_groups, dtype=bool)
+        return np.where(
+            is_same, variance_of_member / gain + 1, variance_of_stranger / gain
+        )
 
 
 def _outer_counts(parts: Sequence[_Part], size: int, n: int) -> SampledCounts:
@@ -340,8 +358,8 @@ def _outer_counts(parts: Sequence[_Part], size: int, n: int) -> SampledCounts:
     step = max(1, _CHUNK // max(n_left, *(part.oracle.k for part in parts)))
     for start in range(0, size, step):
         vectors = [part.vectors(slice(start, start + step)) for part in parts]
-        left = reduce(_row_products, vectors[:-1], np.ones((len(vectors[0]), 1)))
-        total += left.T @ vectors[-1]
+        products = reduce(_row_products, vectors[:-1], np.ones((len(vectors[0]), 1)))
+        total += products.T @ vectors[-1]
     # The nearest counts that records can have: where noise prevails, those that are not
     # negative add up to many more.
     plug_in = project_to_simplex(total.ravel(), size).reshape(shape)
@@ -354,8 +372,8 @@ def _outer_counts(parts: Sequence[_Part], size: int, n: int) -> SampledCounts:
 
 
 def _row_products(
-    left: NDArray[np.float64], right: NDArray[np.float64]
+    first: NDArray[np.float64], second: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the outer product of each two rows, flat."""
-    products = left[:, :, np.newaxis] * right[:, np.newaxis, :]
-    return products.reshape(len(left), -1)
+    products = first[:, :, np.newaxis] * second[:, np.newaxis, :]
+    return products.reshape(len(first), -1)

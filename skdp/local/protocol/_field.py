@@ -39,9 +39,9 @@ and of what it is a sum."""
 class Field(ABC):
     """What one column of a record, or a group of its columns, reports.
 
-    A `ReportProtocol` is made of fields. It lays out their columns, draws which of them a
-    record reports, adds up their sums, and calls them in the order `prepare`, `report`,
-    `write`, and on the server `read`, `sums`, `estimate`.
+    A `ReportProtocol` is made of fields. It lays out their columns, draws which of them
+    a record reports, adds up their sums, and calls them in the order `prepare`,
+    `report`, `write`, and on the server `read`, `sums`, `estimate`.
 
     Attributes
     ----------
@@ -50,8 +50,8 @@ class Field(ABC):
     epsilon : float
         The privacy loss of one report, or of all permanent reports of a value.
     possible : {"any", "one", "signed", "cohorts"}
-        Which sums n reports can have, so that others are refused: a report adds 0 or 1 to
-        each of them, or 1 to exactly one, or -1 to 1 to each. (Of "cohorts", see
+        Which sums n reports can have, so that others are refused: a report adds 0 or 1
+        to each of them, or 1 to exactly one, or -1 to 1 to each. (Of "cohorts", see
         `RapporEncoder`.)
     is_countable : bool
         Whether the distinct reports are so few that an engine may count them, and hand
@@ -72,9 +72,9 @@ class Field(ABC):
     -----
     **For authors.** Derive a frozen dataclass from it that can be pickled and holds
     nothing of the data. Errors must not show a value. Which random bits a row gets may
-    depend on its place only: draw for every row, independently of its values, by the exact
-    samplers of `skdp.randomness`, with probabilities that are rounded toward more noise.
-    `check_privatizer` tests all this.
+    depend on its place only: draw for every row, independently of its values, by the
+    exact samplers of `skdp.randomness`, with probabilities that are rounded toward more
+    noise. `check_privatizer` tests all this.
 
     Examples
     --------
@@ -130,7 +130,8 @@ class Field(ABC):
         Raises
         ------
         TypeError, ValueError
-            If a value cannot be reported, or reports cannot be written into such columns.
+            If a value cannot be reported, or reports cannot be written into such
+            columns.
         """
 
     @abstractmethod
@@ -220,8 +221,9 @@ class Field(ABC):
         Returns
         -------
         list
-            Columns, or arrays of shape (n, n_columns), for all of `names`. Where a row does
-            not report the field, they hold 0, or nan (which becomes a missing value).
+            Columns, or arrays of shape (n, n_columns), for all of `names`. Where a row
+            does not report the field, they hold 0, or nan (which becomes a missing
+            value).
         """
 
     @abstractmethod
@@ -321,8 +323,8 @@ class Field(ABC):
         Returns
         -------
         ndarray of int64, or None
-            Counts that add up over reports, none of them negative; by default they follow
-            from the sums. None if there are none.
+            Counts that add up over reports, none of them negative; by default they
+            follow from the sums. None if there are none.
         """
         return self.summed_parts(self.sums(reports), len(reports))
 
@@ -398,8 +400,8 @@ class Field(ABC):
         Returns
         -------
         dict
-            By default empty. Under ``"categories"`` it has the values of the columns as a
-            Domain has them: ``{"categories": {name: domain[name]}}``.
+            By default empty. Under ``"categories"`` it has the values of the columns as
+            a Domain has them: ``{"categories": {name: domain[name]}}``.
         """
         return {}
 
@@ -416,9 +418,9 @@ class Field(ABC):
         Returns
         -------
         list of (float, float, str)
-            For each sum that is examined the logarithm of a bound of its probability, that
-            of the number of sums that it was chosen from as the most extreme one, and the
-            columns; by default none.
+            For each sum that is examined the logarithm of a bound of its probability,
+            that of the number of sums that it was chosen from as the most extreme one,
+            and the columns; by default none.
         """
         return []
 
@@ -433,8 +435,8 @@ class Field(ABC):
         Returns
         -------
         list of iterators, or None
-            Mostly one iterator: over the channel, or several of which the public part of a
-            report chooses one. None if they are too large, or not known.
+            Mostly one iterator: over the channel, or several of which the public part
+            of a report chooses one. None if they are too large, or not known.
         """
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import prod
 from typing import Any, ClassVar
 
@@ -14,8 +15,14 @@ from numpy.typing import NDArray
 from skdp.base import UNIFORM, undeclared_error
 from skdp.coding import ColumnError
 from skdp.domain import Domain, Interval
+from skdp.exact import log_upper, round_up
 from skdp.local.memo import PermanentDraws, canonical, framed
-from skdp.local.protocol._columns import read_floats, read_whole_numbers, value_labels
+from skdp.local.protocol._columns import (
+    named_characters,
+    read_floats,
+    read_whole_numbers,
+    value_labels,
+)
 from skdp.local.protocol._counts import fold
 from skdp.local.protocol._estimation import CountOptions, field_counts
 from skdp.local.protocol._field import (
@@ -27,6 +34,7 @@ from skdp.local.protocol._field import (
     Tail,
 )
 from skdp.oracles import FrequencyOracle, RandomizedResponse, SetOracle
+from skdp.privacy import PrivacyGuarantee, PureLoss
 from skdp.privacy.shuffle import ReportPair
 from skdp.randomness import uniform_integers
 
@@ -122,15 +130,17 @@ class OracleField(Field):
     def estimate(
         self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
     ) -> pd.DataFrame:
-        chosen = CountOptions(**options)
-        found, shown = field_counts(self, sums, size, n_reports, self.columns, chosen)
+        count_options = CountOptions(**options)
+        unbiased, shown_counts = field_counts(
+            self, sums, size, n_reports, self.columns, count_options
+        )
         index = self.domain.cells()
-        return found.table(
-            chosen.confidence_level,
-            shown=shown,
-            clipped=chosen.postprocess != "none",
-            n_cells=len(index) if chosen.simultaneous else 1,
-            what=chosen.what,
+        return unbiased.table(
+            count_options.confidence_level,
+            shown_counts=shown_counts,
+            clipped=count_options.postprocess != "none",
+            n_cells=len(index) if count_options.simultaneous else 1,
+            what=count_options.what,
             index=index,
         )
 
@@ -154,6 +164,11 @@ class CategoryField(OracleField):
     @property
     def epsilon(self) -> float:  # type: ignore[override]
         return self.first_round.epsilon
+
+    @property
+    def loss(self) -> PureLoss:
+        """The privacy loss of a report, or of all permanent reports of a value."""
+        return oracle_loss(self.first_round)
 
     @property
     def n_states(self) -> int:  # type: ignore[override]
@@ -195,9 +210,9 @@ class CategoryField(OracleField):
                 # Drawn for every row, so that the time does not show how many were
                 # unforeseen.
                 drawn = uniform_integers(randomness("unknown", name), size, column.size)
-            known = column.copy()
-            np.copyto(known, drawn, where=column == size, casting="unsafe")
-            filled.append(known)
+            declared_codes = column.copy()
+            np.copyto(declared_codes, drawn, where=column == size, casting="unsafe")
+            filled.append(declared_codes)
         return filled
 
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
@@ -205,17 +220,17 @@ class CategoryField(OracleField):
             codes = self._fill_unknown(codes, _no_randomness)
         values = np.stack([column.astype(np.int64) for column in codes], axis=1)
         width = 8 * len(codes)
-        written = values.astype(">i8").view(np.uint8).reshape(len(values), width)
+        code_bytes = values.astype(">i8").view(np.uint8).reshape(len(values), width)
         if self.unknown == "uniform":
             # Undeclared values are a value of their own, with random bits of their own
             # for what replaces it.
-            for row, source in enumerate(draws.sources("unknown", written)):
+            for row, source in enumerate(draws.sources("unknown", code_bytes)):
                 for place, size in enumerate(self.domain.sizes):
                     drawn = uniform_integers(source, size, 1)[0]
                     if values[row, place] == size:
                         values[row, place] = drawn
         joined = self.domain.join(list(values.T))
-        return self.first_round.report_keyed(joined, written, draws.digests)
+        return self.first_round.report_keyed(joined, code_bytes, draws.digests)
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
         if self.permanent is None:
@@ -233,10 +248,10 @@ class CategoryField(OracleField):
                 values = (*attribute.edges, *more)
             kind = type(attribute).__name__.encode()
             try:
-                written = [
+                value_bytes = [
                     b"" if value is None else canonical(value) for value in values
                 ]
-                parts += [canonical(name), kind, framed(*written)]
+                parts += [canonical(name), kind, framed(*value_bytes)]
             except ColumnError:
                 raise ValueError(
                     "memoize=True needs column names and categories of text, numbers, "
@@ -311,17 +326,17 @@ class ValueField(CategoryField):
     reports_values: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        written = self.domain
+        written_domain = self.domain
         if self.is_sampled:
             # Missing, whether or not missing is declared.
             values_of = {name: self.domain[name].values for name in self.columns}
-            written = Domain(
+            written_domain = Domain(
                 {
                     name: values if None in values else (*values, None)
                     for name, values in values_of.items()
                 }
             )
-        object.__setattr__(self, "_written_domain", written)
+        object.__setattr__(self, "_written_domain", written_domain)
 
     @property
     def is_countable(self) -> bool:  # type: ignore[override]
@@ -374,6 +389,54 @@ class ValueField(CategoryField):
         sums = np.zeros(self.shape, np.int64)
         np.add.at(sums, reports.astype(np.intp), counts)
         return sums
+
+
+def oracle_loss(oracle: FrequencyOracle | SetOracle) -> PureLoss:
+    """Return the privacy loss of a report of an oracle."""
+    ratio = oracle.worst_ratio
+    return PureLoss(log_upper(ratio), round_up(_loss_share(oracle, ratio)))
+
+
+def _loss_share(oracle: FrequencyOracle | SetOracle, ratio: Fraction) -> Fraction:
+    """Return the share of `PureLoss`: a bound of the total variation, over the largest one of a ratio."""
+    if ratio == 1:
+        return Fraction(1)
+    return min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
+
+
+def guarantee_of_all(
+    oracles: Sequence[FrequencyOracle | SetOracle], **statement: Any
+) -> PrivacyGuarantee:
+    """State what one report of each oracle promises."""
+    ratio = prod([oracle.worst_ratio for oracle in oracles], start=Fraction(1))
+    losses = tuple(map(oracle_loss, oracles))
+    return PrivacyGuarantee(log_upper(ratio), losses=losses, **statement)
+
+
+def guarantee_of_one(
+    oracles: Sequence[FrequencyOracle], *, is_permanent: bool, **statement: Any
+) -> PrivacyGuarantee:
+    """State what a report of one of the oracles promises, which is drawn uniformly."""
+    ratio = max(oracle.worst_ratio for oracle in oracles)
+    shares = [_loss_share(oracle, ratio) for oracle in oracles]
+    # Each call reports a field that is shown: the mean of all. Permanent reports are of
+    # one field.
+    mean = sum(shares, Fraction(0)) / len(shares)
+    share = max(shares) if is_permanent else mean
+    loss = PureLoss(log_upper(ratio), round_up(share))
+    return PrivacyGuarantee(log_upper(ratio), losses=(loss,), **statement)
+
+
+def check_limits(fields: Sequence[OracleField], transformer: Any) -> None:
+    """Check that the columns of reports are not too many or too long, where they are declared by others."""
+    width = sum(field.oracle.width for field in fields)
+    if width > transformer._most_columns:
+        raise ValueError(f"reports of {width:,} columns are too many")
+    length = sum(
+        named_characters(field.domain) for field in fields if field.oracle.has_bits
+    )
+    if length > transformer._most_characters:
+        raise ValueError(f"names of {length:,} characters are too long")
 
 
 def _undeclared(domain: Domain, codes: Codes) -> list[Any]:

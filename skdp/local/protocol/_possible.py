@@ -19,7 +19,8 @@ RATE = 1e-6
 """How often at most, of all tallies of honest reports, one is called unlikely: about five standard errors."""
 
 _CAUSES = (
-    "Reports of another protocol or of another epsilon may be among them, values may have been overwritten (such as by "
+    "Reports of another protocol or of another epsilon may be among them, values may "
+    "have been overwritten (such as by "
     "the true ones), rows may have been chosen by their reports, or come several times"
 )
 
@@ -58,8 +59,9 @@ def check_releases(
     counts: NDArray[np.int64] | None, noted: Releases | None, released: ReleasedCounts
 ) -> None:
     """Warn of reports that are neither among those of the releases of their note, nor of the transformer's own."""
-    # Some of the reports, in any order, have at most the counts of all: of a part, nothing else can be said. What the
-    # transformer knows of its own releases counts where there is no note, or one of fewer reports.
+    # Some of the reports, in any order, have at most the counts of all: of a part,
+    # nothing else can be said. What the transformer knows of its own releases counts
+    # where there is no note, or one of fewer reports.
     if (
         counts is None
         or (noted is None and not released.are_known)
@@ -74,21 +76,22 @@ def check_releases(
     if is_larger and released.are_known and released.explain(counts):
         return
     if noted is None:
-        found = (
-            "these reports have no note of what they are, and are neither a part of one table that the transformer has "
+        reason = (
+            "these reports have no note of what they are, and are neither a part of "
+            "one table that the transformer has "
             "made, nor some of its tables as they were made"
         )
     else:
-        found = "the note of these reports is not verified, as the releases that it lists have "
-        found += (
+        reason = "the note of these reports is not verified, as the releases that it lists have "
+        reason += (
             f"{int(listed[0]):,} of {n_reports:,} reports"
             if listed is not None and is_larger
             else "others"
         )
-        found += (
+        reason += (
             ". Of tables that were joined, only `join_reports` keeps the notes of all"
         )
-    _warn_unverified(f"{found}. {_CAUSES}")
+    _warn_unverified(f"{reason}. {_CAUSES}")
 
 
 NotedCounts = tuple[NDArray[np.int64], Releases]
@@ -97,8 +100,9 @@ NotedCounts = tuple[NDArray[np.int64], Releases]
 
 def check_together(files: Sequence[NotedCounts]) -> None:
     """Warn of files that hold more reports than the releases of their notes: they have some in common."""
-    # A file with a wrong note was judged by itself. Files of the same releases are judged by themselves, too, as their
-    # excess may be no more than what is left out of other releases.
+    # A file with a wrong note was judged by itself. Files of the same releases are
+    # judged by themselves, too, as their excess may be no more than what is left out of
+    # other releases.
     noted = [
         (counts, releases) for counts, releases in files if _are_among(counts, releases)
     ]
@@ -112,8 +116,10 @@ def check_together(files: Sequence[NotedCounts]) -> None:
         excess = _excess(group)
         if excess is not None:
             _warn_unverified(
-                f"the notes of these files are not verified together: {len(group)} files hold {excess}. Reports that "
-                "are in several files, such as in a copy or a part of another one, are counted several times"
+                f"the notes of these files are not verified together: {len(group)} "
+                f"files hold {excess}. Reports that "
+                "are in several files, such as in a copy or a part of another one, "
+                "are counted several times"
             )
             return
 
@@ -147,9 +153,10 @@ def _warn_unverified(reason: str) -> None:
 
 def judge(tails: Sequence[Tail]) -> None:
     """Judge tails of sums: their logarithm, that of the number of sums they were chosen from, and whose they are."""
-    # The chance that one of J tails, each the least of c ones, is below ``rate / (J c)`` is at most the rate, for any
-    # true values. If rows were drawn again with replacement (a bootstrap), or all of them come twice, the variance
-    # doubles, and with it every logarithm: what is refused even then is below the square of that.
+    # The chance that one of J tails, each the least of c ones, is below ``rate / (J
+    # c)`` is at most the rate, for any true values. If rows were drawn again with
+    # replacement (a bootstrap), or all of them come twice, the variance doubles, and
+    # with it every logarithm: what is refused even then is below the square of that.
     least = math.log(RATE / max(1, len(tails)))
     unlikely = min(
         ((tail + choices - least, whose) for tail, choices, whose in tails),
@@ -161,13 +168,16 @@ def judge(tails: Sequence[Tail]) -> None:
     )
     if refused is not None and refused[0] < 0:
         raise ValueError(
-            f"the reports of {refused[1]} have sums that reports of this transformer cannot have, whatever the true "
-            f"values (but by a chance far below {RATE:g}). {_CAUSES}. Estimate from the reports as they were made, "
+            f"the reports of {refused[1]} have sums that reports of this transformer "
+            "cannot have, whatever the true "
+            f"values (but by a chance far below {RATE:g}). {_CAUSES}. Estimate from "
+            "the reports as they were made, "
             "those of each protocol by themselves"
         )
     if unlikely is not None and unlikely[0] < 0:
         warnings.warn(
-            f"the reports of {unlikely[1]} have sums that reports of this transformer have in fewer than one of "
+            f"the reports of {unlikely[1]} have sums that reports of this transformer "
+            "have in fewer than one of "
             f"{round(1 / RATE):,} tables, whatever the true values. {_CAUSES}",
             UnverifiedReportsWarning,
             stacklevel=level_of_the_caller(),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from dataclasses import field as attribute
 from fractions import Fraction
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -41,15 +43,15 @@ from skdp.privacy.shuffle import Released, ReportPair, any_pair
 class ReportProtocol:
     """How a local transformer reports a row, and what a server makes of the reports.
 
-    Every fitted local transformer has one as ``protocol_``. It holds what was declared and
-    nothing of the data, does not change, and can be pickled. The engines, attacks, audits
-    and metrics use it and nothing else of a transformer, except
+    Every fitted local transformer has one as ``protocol_``. It holds what was declared
+    and nothing of the data, does not change, and can be pickled. The engines, attacks,
+    audits and metrics use it and nothing else of a transformer, except
     `ReportTransformer.charge`, `~ReportTransformer.check_budget` and
     `~ReportTransformer.randomness`.
 
-    A release is ``write(randomise(prepare(table), records, randomness), table)``: all that
-    can be refused is refused by `prepare`, then the ledger is charged, then randomness is
-    drawn. The reports of a row depend on this row only.
+    A release is ``write(randomise(prepare(table), records, randomness), table)``: all
+    that can be refused is refused by `prepare`, then the ledger is charged, then
+    randomness is drawn. The reports of a row depend on this row only.
 
     Parameters
     ----------
@@ -58,13 +60,14 @@ class ReportProtocol:
     fields : tuple of Field
         What the columns of a record report.
     guarantee : PrivacyGuarantee
-        What one call promises; with permanent reports, what all calls together promise for
-        unchanged values. Its ``scope`` are the columns, in their order.
+        What one call promises; with permanent reports, what all calls together promise
+        for unchanged values. Its ``scope`` are the columns, in their order.
     sampling : Sampling, optional
-        Which fields a record reports, drawn without looking at its values; by default all.
+        Which fields a record reports, drawn without looking at its values; by default
+        all.
     states_sample : bool, default=True
-        Whether columns of their own say which fields a record reports; if not, the columns
-        of the fields that it does not report are missing.
+        Whether columns of their own say which fields a record reports; if not, the
+        columns of the fields that it does not report are missing.
     memo : Memo, optional
         What permanent reports are a function of.
     chosen : mapping, optional
@@ -88,42 +91,52 @@ class ReportProtocol:
     sampling: Sampling | None = None
     states_sample: bool = True
     memo: Memo | None = None
-    chosen: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Mapping[str, Any] = attribute(default_factory=dict)
 
-    domain: Domain | None = field(init=False)
+    domain: Domain | None = attribute(init=False)
     """The declared values of the columns that have such."""
-    values: Domain | None = field(init=False)
+    values: Domain | None = attribute(init=False)
     """Those of the columns whose reports are values."""
-    report_columns: list[Any] = field(init=False)
+    report_columns: list[Any] = attribute(init=False)
     """The names of the columns of the reports."""
-    _names: list[list[Any]] = field(init=False)
+    _names: list[list[Any]] = attribute(init=False)
     """Those of each field."""
 
     def __post_init__(self) -> None:
         declared: dict[Any, Any] = {}
-        written: dict[Any, Any] = {}
-        for part in self.fields:
-            of_part = part.declared().get("categories", {})
-            declared |= of_part
-            if part.reports_values:
-                written |= of_part
+        value_columns: dict[Any, Any] = {}
+        names = []
+        for field in self.fields:
+            names.append(field.names())
+            categories = field.declared().get("categories", {})
+            declared |= categories
+            if field.reports_values:
+                value_columns |= categories
+        # Their order is that of the columns, as it determines joint codes.
         ordered = {name: declared[name] for name in self.columns if name in declared}
-        names = [part.names() for part in self.fields]
-        layout = self._ordered([name for own in names for name in own], self.columns)
+        computed = {
+            "domain": Domain(ordered) if ordered else None,
+            "values": Domain(value_columns) if value_columns else None,
+            "report_columns": self._layout(names, self.columns),
+            "_names": names,
+        }
+        for name, value in computed.items():
+            # As the dataclass is frozen.
+            object.__setattr__(self, name, value)
+
+    def _layout(self, names: Sequence[list[Any]], inputs: Sequence[Any]) -> list[Any]:
+        """Return the names of all report columns in order, from those of each field."""
+        layout = list(chain.from_iterable(names))
+        # Reports in the columns of the input keep its order.
+        if len(layout) == len(inputs) and {*layout} == {*inputs}:
+            layout = list(inputs)
         layout += self._sampled_names
-        if len(set(layout)) < len(layout):
+        if len({*layout}) < len(layout):
             raise ValueError(
                 "two columns of the output would have the same name; rename columns or "
                 "categories"
             )
-        fitted = {
-            "domain": Domain(ordered) if ordered else None,
-            "values": Domain(written) if written else None,
-            "report_columns": layout,
-            "_names": names,
-        }
-        for name, value in fitted.items():
-            object.__setattr__(self, name, value)
+        return layout
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.guarantee!r})"
@@ -141,11 +154,13 @@ class ReportProtocol:
     @property
     def strategy(self) -> str | None:  # numpydoc ignore=RT01
         """How columns of categories share epsilon, such as ``"split"``; None if other fields or groups are reported."""
-        if not all(isinstance(part, CategoryField) for part in self.fields):
+        if not all(isinstance(field, CategoryField) for field in self.fields):
             return None
         if len(self.fields) == 1 < len(self.columns) and self.sampling is None:
             return "joint"
-        if [part.columns for part in self.fields] != [(name,) for name in self.columns]:
+        if [field.columns for field in self.fields] != [
+            (name,) for name in self.columns
+        ]:
             return None
         if self.sampling is None:
             return "split"
@@ -156,7 +171,7 @@ class ReportProtocol:
     def oracles(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
         """The oracles of the fields of categories and of sets."""
         return tuple(
-            part.oracle for part in self.fields if isinstance(part, OracleField)
+            field.oracle for field in self.fields if isinstance(field, OracleField)
         )
 
     @property
@@ -168,19 +183,18 @@ class ReportProtocol:
     def declared(self) -> dict[str, Any]:  # numpydoc ignore=RT01
         """Parameters of the transformer that say by column name what it was fitted on, such as ``categories``."""
         declared: dict[str, Any] = {}
-        for part in self.fields:
-            for parameter, values in part.declared().items():
-                known = {
-                    name: list(own.values) if isinstance(own, Categories) else own
-                    for name, own in values.items()
+        for field in self.fields:
+            for parameter, values in field.declared().items():
+                plain = {
+                    name: _plain(declaration) for name, declaration in values.items()
                 }
-                declared[parameter] = declared.get(parameter, {}) | known
+                declared[parameter] = declared.get(parameter, {}) | plain
         return declared | dict(self.chosen)
 
     @property
     def counted_columns(self) -> list[list[Any]]:  # numpydoc ignore=RT01
         """Sets of report columns whose distinct rows an engine may count; none if reports come in batches only."""
-        if self.sampling is None and all(part.is_countable for part in self.fields):
+        if self.sampling is None and all(field.is_countable for field in self.fields):
             return self._names
         return []
 
@@ -192,12 +206,6 @@ class ReportProtocol:
         if self.sampling.size == 1:
             return [SAMPLED]
         return [f"{SAMPLED}_{place}" for place in range(self.sampling.size)]
-
-    def _ordered(self, names: list[Any], order: Sequence[Any]) -> list[Any]:
-        """Return names in an order, if they are the same; all names in theirs if not."""
-        return (
-            list(order) if len(names) == len(order) and {*names} == {*order} else names
-        )
 
     def names(self, inputs: Sequence[str]) -> list[Any]:
         """Name the report columns after the columns of the input.
@@ -217,17 +225,8 @@ class ReportProtocol:
         ValueError
             If two would have the same name.
         """
-        known = dict(zip(self.columns, inputs, strict=True))
-        names = []
-        for part in self.fields:
-            names += part.names([known[name] for name in part.columns])
-        names = [*self._ordered(names, inputs), *self._sampled_names]
-        if len(set(names)) < len(names):
-            raise ValueError(
-                "two columns of the output would have the same name; rename columns or "
-                "categories"
-            )
-        return names
+        names = [field.names(self._of_field(field, inputs)) for field in self.fields]
+        return self._layout(names, inputs)
 
     def prepare(self, table: Table) -> Codes:
         """Code the rows of a table; all that may be refused is refused here.
@@ -235,27 +234,29 @@ class ReportProtocol:
         Parameters
         ----------
         table : Table
-            The true values of `columns`, in this order, as `skdp.frames.read_table` reads a frame or an array.
+            The true values of `columns`, in this order, as `skdp.frames.read_table`
+            reads a frame or an array.
 
         Returns
         -------
         list of ndarray
-            What the reports depend on: arrays of numbers, or of bytes (as objects), a row a record.
+            What the reports depend on: arrays of numbers, or of bytes (as objects), a
+            row a record.
 
         Raises
         ------
         TypeError, ValueError
-            If a value cannot be reported, or the reports cannot be written into a table of this kind.
+            If a value cannot be reported, or the reports cannot be written into a table
+            of this kind.
         """
         codes: Codes = []
-        for part in self.fields:
-            codes += part.prepare(self._of_field(part, table.columns))
+        for field in self.fields:
+            codes += field.prepare(self._of_field(field, table.columns))
         return codes
 
-    def _of_field(self, part: Field, values: Sequence[Any]) -> list[Any]:
+    def _of_field(self, field: Field, values: Sequence[Any]) -> list[Any]:
         """Return those of the values of all columns that a field is of."""
-        known = dict(zip(self.columns, values, strict=True))
-        return [known[name] for name in part.columns]
+        return _selected(dict(zip(self.columns, values, strict=True)), field.columns)
 
     def randomise(
         self, codes: Codes, records: list[bytes], randomness: Randomness
@@ -279,8 +280,8 @@ class ReportProtocol:
         if self.memo is not None:
             return self._permanent_reports(codes, records, randomness)
         reports = []
-        for part, own in zip(self.fields, self._split(codes), strict=True):
-            reports.append(part.report(own, randomness))
+        for field, field_codes in zip(self.fields, self._split(codes), strict=True):
+            reports.append(field.report(field_codes, randomness))
         if self.sampling is None:
             return reports
         # Drawn without looking at the data, so it may be public.
@@ -297,27 +298,30 @@ class ReportProtocol:
             # Permanent too: fresh draws would report all fields in the end.
             drawn = self.memo.sample(self.sampling, marks)
         reports = []
-        for place, own in enumerate(self._split(codes)):
-            part = self.fields[place]
+        for place, field_codes in enumerate(self._split(codes)):
+            field = self.fields[place]
             if drawn is None:
-                report = part.report_permanent(own, self.memo.draws(place, marks))
+                draws = self.memo.draws(place, marks)
+                report = field.report_permanent(field_codes, draws)
             else:
+                # Which rows these are follows from no value: the others need no report.
                 rows = drawn[:, place]
                 draws = self.memo.draws(place, marks[rows])
-                some = part.report_permanent([column[rows] for column in own], draws)
-                report = spread(some, rows)
-            reports.append(part.report_again(report, randomness))
+                drawn_codes = [column[rows] for column in field_codes]
+                report = spread(field.report_permanent(drawn_codes, draws), rows)
+            reports.append(field.report_again(report, randomness))
         return reports if drawn is None else self._sampled(reports, drawn)
 
     def _split(self, codes: Codes) -> Iterator[Codes]:
         """Yield the codes of each field."""
         start = 0
-        for part in self.fields:
-            end = start + len(part.columns)
+        for field in self.fields:
+            end = start + len(field.columns)
             yield codes[start:end]
             start = end
 
     def _sampled(self, reports: Reports, drawn: NDArray[np.bool_]) -> Reports:
+        # What is not reported was drawn too, so that time tells nothing, and is erased.
         for report, rows in zip(reports, drawn.T, strict=True):
             report[~rows] = 0
         return [*reports, drawn]
@@ -330,7 +334,8 @@ class ReportProtocol:
         reports : list of ndarray
             What `randomise` returned.
         table : Table
-            The table that was prepared: its library, dtypes and row index are kept, and no value.
+            The table that was prepared: its library, dtypes and row index are kept, and
+            no value.
 
         Returns
         -------
@@ -339,20 +344,19 @@ class ReportProtocol:
         """
         drawn = None if self.sampling is None else reports[-1]
         blocks = []
-        for place, part in enumerate(self.fields):
-            like = self._of_field(part, table.columns)
+        for place, field in enumerate(self.fields):
+            like = self._of_field(field, table.columns)
             rows = None if drawn is None else drawn[:, place]
-            blocks += part.write(reports[place], like, rows)
-        written = self._laid_out(blocks, drawn, table)
-        return written if drawn is None else missing_for_nan(written)
+            blocks += field.write(reports[place], like, rows)
+        released = self._laid_out(blocks, drawn, table)
+        return released if drawn is None else missing_for_nan(released)
 
     def _laid_out(self, blocks: list[Any], drawn: Any, table: Table) -> Any:
         """Put the columns of the fields into their order, and add those of the sample."""
-        names = [name for own in self._names for name in own]
-        n_written = len(names)
-        if names != self.report_columns[:n_written]:
-            columns = dict(zip(names, blocks, strict=True))
-            blocks = [columns[name] for name in self.report_columns[:n_written]]
+        names = list(chain.from_iterable(self._names))
+        order = self.report_columns[: len(names)]
+        if names != order:
+            blocks = _selected(dict(zip(names, blocks, strict=True)), order)
         if self._sampled_names:
             dtype = np.min_scalar_type(len(self.fields) - 1)
             blocks = [*blocks, _places(drawn, self.n_sampled or 0, dtype)]
@@ -379,10 +383,9 @@ class ReportProtocol:
             If there is no encoding without noise.
         """
         blocks = []
-        for part in self.fields:
-            blocks += part.encode(self._of_field(part, table.columns), randomness)
-        names = [name for own in self._names for name in own]
-        return table.rebuild(blocks, names)
+        for field in self.fields:
+            blocks += field.encode(self._of_field(field, table.columns), randomness)
+        return table.rebuild(blocks, list(chain.from_iterable(self._names)))
 
     def check_encodable(self) -> None:
         """Check that there are reports of all fields without noise.
@@ -397,8 +400,8 @@ class ReportProtocol:
                 "strategy='sample' reports one column of each record: there is no "
                 "encoding of all of them"
             )
-        for part in self.fields:
-            part.check_encodable()
+        for field in self.fields:
+            field.check_encodable()
 
     def read(self, reports: Any) -> Reports:
         """Read a frame or array of reports, and check them.
@@ -420,23 +423,34 @@ class ReportProtocol:
         """
         table = self.report_table(reports)
         columns = dict(zip(self.report_columns, table.columns, strict=True))
-        owned = [[columns[name] for name in names] for names in self._names]
-        pairs = list(zip(self.fields, owned, strict=True))
+        field_columns = [_selected(columns, names) for names in self._names]
+        pairs = list(zip(self.fields, field_columns, strict=True))
         if self.sampling is None:
-            return [part.read(own, slice(None)) for part, own in pairs]
+            return [
+                field.read(own_columns, slice(None)) for field, own_columns in pairs
+            ]
         if self.states_sample:
-            drawn = self._read_sample([columns[name] for name in self._sampled_names])
+            drawn = self._read_sample(_selected(columns, self._sampled_names))
         else:
-            drawn = np.array([part.are_reported(own) for part, own in pairs]).T
-            if (drawn.sum(axis=1) != self.sampling.size).any():
-                raise ValueError(
-                    f"a report of this transformer holds {self.sampling.size} of its "
-                    f"{len(self.fields)} fields"
-                )
+            drawn = self._find_sample(field_columns)
         arrays = []
-        for (part, own), rows in zip(pairs, drawn.T, strict=True):
-            arrays.append(spread(part.read(own, rows), rows))
+        for (field, own_columns), rows in zip(pairs, drawn.T, strict=True):
+            arrays.append(spread(field.read(own_columns, rows), rows))
         return [*arrays, drawn]
+
+    def _find_sample(self, field_columns: Sequence[Sequence[Any]]) -> NDArray[np.bool_]:
+        """Return which fields each row reports, by what is missing in the others."""
+        assert self.sampling is not None
+        reported = []
+        for field, own_columns in zip(self.fields, field_columns, strict=True):
+            reported.append(field.are_reported(own_columns))
+        drawn = np.array(reported).T
+        if (drawn.sum(axis=1) != self.sampling.size).any():
+            raise ValueError(
+                f"a report of this transformer holds {self.sampling.size} of its "
+                f"{len(self.fields)} fields"
+            )
+        return drawn
 
     def _read_sample(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
         """Read which fields each row reports."""
@@ -507,22 +521,22 @@ class ReportProtocol:
             return reports
         *reports, drawn = reports
         pairs = zip(reports, drawn.T, strict=True)
-        return [own[np.flatnonzero(rows)] for own, rows in pairs]
+        return [report[np.flatnonzero(rows)] for report, rows in pairs]
 
     @property
     def meaning(self) -> dict[str, Any]:  # numpydoc ignore=RT01
         """What a tally says that its sums are of."""
         fields = []
-        for part in self.fields:
-            values = part.declared().get("categories")
-            known = {"domain": Domain(values)} if values else {}
+        for field in self.fields:
+            values = field.declared().get("categories")
+            declared = {"domain": Domain(values)} if values else {}
             fields.append(
                 {
-                    "columns": list(part.columns),
-                    **known,
-                    **part.parameters(),
-                    "shape": list(part.shape),
-                    "possible": part.possible,
+                    "columns": list(field.columns),
+                    **declared,
+                    **field.parameters(),
+                    "shape": list(field.shape),
+                    "possible": field.possible,
                 }
             )
         weights = None if self.sampling is None else list(self.sampling.weights)
@@ -547,9 +561,12 @@ class ReportProtocol:
             The sums.
         """
         parts = self.parts(reports)
-        pairs = zip(self.fields, parts, strict=True)
-        sums = tuple(part.sums(own) for part, own in pairs)
-        return ReportTally(self.meaning, sums, tuple(map(len, parts)), len(reports[0]))
+        sums = []
+        for field, field_reports in zip(self.fields, parts, strict=True):
+            sums.append(field.sums(field_reports))
+        return ReportTally(
+            self.meaning, tuple(sums), tuple(map(len, parts)), len(reports[0])
+        )
 
     def empty_tally(self) -> ReportTally:
         """Return the tally of no reports.
@@ -559,7 +576,7 @@ class ReportProtocol:
         ReportTally
             Zeros.
         """
-        sums = tuple(np.zeros(part.shape, np.int64) for part in self.fields)
+        sums = tuple(np.zeros(field.shape, np.int64) for field in self.fields)
         return ReportTally(self.meaning, sums, (0,) * len(sums), 0)
 
     def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
@@ -586,13 +603,13 @@ class ReportProtocol:
         columns = dict(zip(table.names, table.columns, strict=True))
         total = int(counts.sum())
         sums, sizes = [], []
-        for part, names in zip(self.fields, self._names, strict=True):
+        for field, names in zip(self.fields, self._names, strict=True):
             if {*names} <= {*columns}:
-                own = part.read([columns[name] for name in names], slice(None))
-                sums.append(part.distinct_sums(own, counts))
+                field_reports = field.read(_selected(columns, names), slice(None))
+                sums.append(field.distinct_sums(field_reports, counts))
                 sizes.append(total)
             else:
-                sums.append(np.zeros(part.shape, np.int64))
+                sums.append(np.zeros(field.shape, np.int64))
                 sizes.append(0)
         # The records are counted with the first field, as with each of the others.
         return ReportTally(self.meaning, tuple(sums), tuple(sizes), sizes[0])
@@ -608,10 +625,11 @@ class ReportProtocol:
         Returns
         -------
         ndarray of int64, or None
-            Counts that add up over sets of reports, the number of reports first; None for no such note.
+            Counts that add up over sets of reports, the number of reports first; None
+            for no such note.
         """
         pairs = zip(self.fields, self.parts(reports), strict=True)
-        counts = [part.part_counts(own) for part, own in pairs]
+        counts = [field.part_counts(field_reports) for field, field_reports in pairs]
         return _joined(len(reports[0]), counts)
 
     def tallied_counts(self, tally: ReportTally) -> NDArray[np.int64] | None:
@@ -628,7 +646,7 @@ class ReportProtocol:
             The counts; None if they need the reports.
         """
         triples = zip(self.fields, tally.counts, tally.sizes, strict=True)
-        counts = [part.summed_parts(sums, size) for part, sums, size in triples]
+        counts = [field.summed_parts(sums, size) for field, sums, size in triples]
         return _joined(tally.n_reports, counts)
 
     def empty_counts(self) -> NDArray[np.int64] | None:
@@ -639,7 +657,7 @@ class ReportProtocol:
         ndarray of int64, or None
             Zeros; None if there are no such counts.
         """
-        return _joined(0, [part.no_parts() for part in self.fields])
+        return _joined(0, [field.no_parts() for field in self.fields])
 
     def estimate(self, tally: ReportTally, **options: Any) -> pd.DataFrame:
         """Estimate what the reports were made for.
@@ -663,11 +681,11 @@ class ReportProtocol:
         """
         check_tally(tally, self.meaning)
         tables = {}
-        for part, sums, size in zip(
+        for field, sums, size in zip(
             self.fields, tally.counts, tally.sizes, strict=True
         ):
-            label = part.columns[0] if len(part.columns) == 1 else part.columns
-            tables[label] = part.estimate(sums, size, tally.n_reports, **options)
+            label = field.columns[0] if len(field.columns) == 1 else field.columns
+            tables[label] = field.estimate(sums, size, tally.n_reports, **options)
         if len(self.fields) == 1:
             return next(iter(tables.values()))
         return concat_columns(tables)
@@ -690,12 +708,12 @@ class ReportProtocol:
             As of `Field.tails`, of all fields.
         """
         tails = []
-        for part, sums, size in zip(
+        for field, sums, size in zip(
             self.fields, tally.counts, tally.sizes, strict=True
         ):
-            is_asked = columns is None or not {*columns}.isdisjoint(part.columns)
+            is_asked = columns is None or not {*columns}.isdisjoint(field.columns)
             if size and is_asked:
-                tails += part.tails(sums, size)
+                tails += field.tails(sums, size)
         return tails
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
@@ -709,12 +727,12 @@ class ReportProtocol:
         Returns
         -------
         list of iterators, or None
-            For each attribute its channel, or several of which the public part of a report chooses one; None if they
-            are too large, or not known.
+            For each attribute its channel, or several of which the public field of a
+            report chooses one; None if they are too large, or not known.
         """
         channels = []
-        for part in self.fields:
-            of_field = part.channels(most_entries)
+        for field in self.fields:
+            of_field = field.channels(most_entries)
             if of_field is None:
                 return None
             channels += of_field
@@ -731,15 +749,15 @@ class ReportProtocol:
         Returns
         -------
         tuple of ReportPair
-            A pair for each part of the report that is shuffled by itself; where more is not known, one, of the worst
-            randomiser with the epsilon of `guarantee`.
+            A pair for each field of the report that is shuffled by itself; where more
+            is not known, one, of the worst randomiser with the epsilon of `guarantee`.
         """
-        pairs = [part.shuffle_pair() for part in self.fields]
-        known = [pair for pair in pairs if pair is not None]
-        if len(known) == len(pairs):
-            found = drawn_pair(known, self.sampling, released)
-            if found is not None:
-                return found
+        pairs = [field.shuffle_pair() for field in self.fields]
+        known_pairs = [pair for pair in pairs if pair is not None]
+        if len(known_pairs) == len(pairs):
+            joined = drawn_pair(known_pairs, self.sampling, released)
+            if joined is not None:
+                return joined
         return (any_pair(self.guarantee.epsilon),)
 
     def cost_of_changes(self, n_values: int) -> Fraction:
@@ -756,9 +774,9 @@ class ReportProtocol:
             The sum for the fields that a record reports; of a sample, the largest one.
         """
         costs = []
-        for part in self.fields:
-            assert part.n_states is not None
-            costs.append(Fraction(part.epsilon) * min(n_values, part.n_states))
+        for field in self.fields:
+            assert field.n_states is not None
+            costs.append(Fraction(field.epsilon) * min(n_values, field.n_states))
         return sum(sorted(costs, reverse=True)[: self.n_sampled], Fraction(0))
 
     def parameters(self) -> dict[str, Any]:
@@ -767,15 +785,16 @@ class ReportProtocol:
         Returns
         -------
         dict
-            Plain text, numbers and lists; ``"reports"`` is what a tally says. No key and no seed.
+            Plain text, numbers and lists; ``"reports"`` is what a tally says. No key
+            and no seed.
         """
         meaning = self.meaning
         fields = list(map(plain_field, meaning["fields"]))
         return {
             "columns": list(self.columns),
             "reports": meaning | {"fields": fields},
-            "output": [part.output for part in self.fields],
-            "unknown": [part.unknown for part in self.fields],
+            "output": [field.output for field in self.fields],
+            "unknown": [field.unknown for field in self.fields],
         }
 
     def without_secrets(self) -> Self:
@@ -811,21 +830,36 @@ class ReportProtocol:
         if self.permanent_key is None:
             if record_id is not None:
                 raise ValueError(
-                    "record_id requires permanent reports (memoize=True, or a RAPPOR secret_key)"
+                    "record_id requires permanent reports (memoize=True, or a RAPPOR "
+                    "secret_key)"
                 )
             return []
         if record_id is None:
             raise ValueError(
-                "permanent reports require record_id, an id for each row; in a Pipeline, route it with "
+                "permanent reports require record_id, an id for each row; in a "
+                "Pipeline, route it with "
                 "set_transform_request(record_id=True)"
             )
         ids = read_record_ids(record_id, n_rows)
         if not are_distinct(ids):
-            # Rows of one record with different values would cost more than the one charge of a call.
+            # Rows of one record with different values would cost more than the one
+            # charge of a call.
             raise ValueError(
                 "record_id has repeated entries; a record reports once in a call"
             )
         return ids
+
+
+def _selected(values: Mapping[Any, Any], names: Sequence[Any]) -> list[Any]:
+    """Return the values of some names, in their order."""
+    return [values[name] for name in names]
+
+
+def _plain(declaration: Any) -> Any:
+    """Return declared values as a list, and what else is declared of a column as it is."""
+    if isinstance(declaration, Categories):
+        return list(declaration.values)
+    return declaration
 
 
 def _places(
@@ -843,5 +877,9 @@ def _joined(
     n_reports: int, counts: Sequence[NDArray[np.int64] | None]
 ) -> NDArray[np.int64] | None:
     """Join the counts of all fields; None if one has none."""
-    known = [part for part in counts if part is not None]
-    return joined_counts(n_reports, known) if len(known) == len(counts) else None
+    field_counts = [field for field in counts if field is not None]
+    return (
+        joined_counts(n_reports, field_counts)
+        if len(field_counts) == len(counts)
+        else None
+    )

@@ -36,8 +36,9 @@ class Sampling:
 
     def draw(self, source: ByteSource, n_rows: int) -> NDArray[np.bool_]:
         """Draw the attributes of each row: as many bytes, whatever is drawn."""
-        # Systematic sampling: the weights, times `size`, are laid end to end in a random order, and those are taken
-        # that hold one of `size` points, a whole sum of weights apart, whose start is uniform. No weight holds two.
+        # Systematic sampling: the weights, times `size`, are laid end to end in a
+        # random order, and those are taken that hold one of `size` points, a whole sum
+        # of weights apart, whose start is uniform. No weight holds two.
         total, n = sum(self.weights), len(self.weights)
         start = uniform_integers(source, total, n_rows)
         if self.size == 1:
@@ -71,18 +72,19 @@ def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
         return (1,) * len(names)
     if not isinstance(weights, dict):
         raise ValueError(
-            f"weights must be 'uniform' or a mapping of column to number, got {weights!r}"
+            "weights must be 'uniform' or a mapping of column to number, got "
+            f"{weights!r}"
         )
     if set(weights) != set(names):
         raise ValueError(
             f"weights must name the columns {list(names)}, got {list(weights)}"
         )
-    given = [
+    amounts = [
         check_epsilon(weights[name], name=f"the weight of column {name!r}")
         for name in names
     ]
-    total = sum(given)
-    return tuple(max(1, round(_UNITS * weight / total)) for weight in given)
+    total = sum(amounts)
+    return tuple(max(1, round(_UNITS * weight / total)) for weight in amounts)
 
 
 def drawn_pair(
@@ -95,18 +97,21 @@ def drawn_pair(
     is_alike = all(pair == pairs[0] for pair in pairs)
     if not is_alike and not all(pair.is_symmetric for pair in pairs):
         return None
-    # One pair stands for all pairs of records: that of the fields, whose values differ in each. With the ratios
-    # (a, b) = (P(y | x0) / m(y), P(y | x1) / m(y)) of one field and (A, B) of the others, convex f and t > 0, the
-    # function f(A a - t B b) is convex and has decreasing differences in (a, b). So its mean over (u, v) and (v, u) is
-    # at least that over (u, u) and (v, v), as where the values agree, and that over any (u', v') and (v', u') between.
+    # One pair stands for all pairs of records: that of the fields, whose values differ
+    # in each. With the ratios (a, b) = (P(y | x0) / m(y), P(y | x1) / m(y)) of one
+    # field and (A, B) of the others, convex f and t > 0, the function f(A a - t B b) is
+    # convex and has decreasing differences in (a, b). So its mean over (u, v) and (v,
+    # u) is at least that over (u, u) and (v, v), as where the values agree, and that
+    # over any (u', v') and (v', u') between.
     if sampling is None:
         return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
     if sampling.size == 1:
         return (ReportPair.mixed(zip(sampling.inclusions, pairs, strict=True)),)
     if not is_alike:
         return None
-    # The chance of a set of fields cancels in all ratios, so the classes of all sets are those of one. But there are
-    # two reports for each field: others who agree with x0 in one field and with x1 in another one are not between.
+    # The chance of a set of fields cancels in all ratios, so the classes of all sets
+    # are those of one. But there are two reports for each field: others who agree with
+    # x0 in one field and with x1 in another one are not between.
     product = ReportPair.product(pairs[: sampling.size])
     return (replace(product, two_valued=False),)
 
@@ -161,7 +166,8 @@ class SampledCounts:
                 (squares, "spread"),
             )
         )
-        # No record is in two samples, so their estimates are correlated: by as much for any two.
+        # No record is in two samples, so their estimates are correlated: by as much for
+        # any two.
         return cls(
             counts,
             noise,
@@ -176,27 +182,28 @@ class SampledCounts:
 
     @property
     def variances(self) -> Vector:
-        inside = np.nan_to_num(np.clip(self.counts, 0, self.n))
-        return self.noise + self.spread * inside * (self.n - inside)
+        possible_counts = np.nan_to_num(np.clip(self.counts, 0, self.n))
+        return self.noise + self.spread * possible_counts * (self.n - possible_counts)
 
     def interval(
         self, confidence_level: float, n_cells: int = 1
     ) -> tuple[Vector, Vector]:
         """Return the counts within reach of which the estimates lie: as Wilson's interval, if there is no noise."""
-        # What sampling adds follows from the count c that is sought: (estimate - c)^2 = z^2 (noise + spread c (n - c)).
+        # What sampling adds follows from the count c that is sought: (estimate - c)^2 =
+        # z^2 (noise + spread c (n - c)).
         z = -NormalDist().inv_cdf(
             (1 - check_confidence_level(confidence_level)) / 2 / n_cells
         )
-        counts, known, factor = (
+        counts, is_estimated, factor = (
             np.nan_to_num(self.counts),
             np.isfinite(self.noise),
             z * z * self.spread,
         )
         middle = (counts + factor * self.n / 2) / (1 + factor)
         drawn = factor * counts * (self.n - counts) + (factor * self.n / 2) ** 2
-        square = drawn + (1 + factor) * z * z * np.where(known, self.noise, 0)
+        square = drawn + (1 + factor) * z * z * np.where(is_estimated, self.noise, 0)
         reach = np.where(
-            known, np.sqrt(np.clip(square, 0, None)) / (1 + factor), np.inf
+            is_estimated, np.sqrt(np.clip(square, 0, None)) / (1 + factor), np.inf
         )
         return middle - reach, middle + reach
 
@@ -204,7 +211,7 @@ class SampledCounts:
         self,
         confidence_level: float,
         *,
-        shown: Vector | None = None,
+        shown_counts: Vector | None = None,
         clipped: bool = False,
         n_cells: int = 1,
         what: str = "count",
@@ -215,8 +222,8 @@ class SampledCounts:
         lower, upper = (
             (np.clip(bound, 0, self.n) for bound in bounds) if clipped else bounds
         )
-        counts = self.counts if shown is None else shown
-        found = {
+        counts = self.counts if shown_counts is None else shown_counts
+        columns = {
             what: counts,
             "std_error": np.sqrt(self.variances),
             "lower": lower,
@@ -224,5 +231,5 @@ class SampledCounts:
         }
         scale = self.n if what == "frequency" else 1
         return pd.DataFrame(
-            {name: values / scale for name, values in found.items()}, index=index
+            {name: values / scale for name, values in columns.items()}, index=index
         )

@@ -159,12 +159,12 @@ class RapporEncoder(ReportTransformer):
         if is_permanent:
             for name in table.names:
                 written_name(name, "a secret_key")  # refused if it cannot be written
-        wanted = None
+        epsilon = None
         if self.epsilon is not None:
-            wanted = self._local_epsilon(
+            epsilon = self._local_epsilon(
                 lambda epsilon, _: self._pairs(epsilon, len(table.names))
             )
-        rappor = self._randomizer(wanted, len(table.names), self.f)
+        rappor = self._randomizer(epsilon, len(table.names), self.f)
         missing = self.handle_missing == "value"
         for name, column in zip(table.names, table.columns, strict=True):
             read_values(name, column, missing)
@@ -231,7 +231,8 @@ class RapporEncoder(ReportTransformer):
     def _check_parameters(self) -> None:
         if self.handle_missing not in ("error", "value"):
             raise ValueError(
-                f"handle_missing must be 'error' or 'value', got {self.handle_missing!r}"
+                "handle_missing must be 'error' or 'value', got "
+                f"{self.handle_missing!r}"
             )
         check_flag("constant_values", self.constant_values)
         check_key(self.secret_key)

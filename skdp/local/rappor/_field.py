@@ -42,8 +42,8 @@ METHODS = get_args(Method)
 class BloomField(Field):
     """Columns of text: the cohort of a record, and for each column the bits of a filter."""
 
-    # A report is an array of the cohort, and then the bits of all columns. The sums have
-    # a row for each cohort: its records, and the ones of each bit.
+    # A report is an array of the cohort, and then the bits of all columns. The sums
+    # have a row for each cohort: its records, and the ones of each bit.
 
     columns: tuple[Any, ...]
     randomizer: BloomRandomizer
@@ -110,8 +110,8 @@ class BloomField(Field):
         dtype = np.min_scalar_type(self.randomizer.n_cohorts - 1)
         reports = np.empty((len(cohorts), self.shape[1]), dtype)
         reports[:, 0] = cohorts
-        for place, own in enumerate(bits):
-            reports[:, self._bits_of(place)] = own
+        for place, column_bits in enumerate(bits):
+            reports[:, self._bits_of(place)] = column_bits
         return reports
 
     def _bits_of(self, place: int) -> slice:
@@ -121,10 +121,10 @@ class BloomField(Field):
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
         for place, name in enumerate(self.columns):
-            own = self._bits_of(place)
-            bits = reports[:, own].astype(bool)
+            column_bits = self._bits_of(place)
+            bits = reports[:, column_bits].astype(bool)
             source = randomness("report", name)
-            reports[:, own] = self.randomizer.instantaneous(bits, source)
+            reports[:, column_bits] = self.randomizer.instantaneous(bits, source)
         return reports
 
     def permanent_parts(self) -> list[bytes]:
@@ -214,14 +214,14 @@ class BloomField(Field):
                 "candidates must be a mapping of columns to lists; the columns are "
                 f"{list(self.columns)}"
             )
-        written = {
+        candidate_bytes = {
             name: self._candidates(name, values) for name, values in lists.items()
         }
         tables, labels = [], []
-        for name, values in written.items():
-            own = self._bits_of(self.columns.index(name))
+        for name, values in candidate_bytes.items():
+            bit_columns = self._bits_of(self.columns.index(name))
             counts, errors = _decode_counts(
-                self.randomizer, sums[:, own], sums[:, 0], values, method
+                self.randomizer, sums[:, bit_columns], sums[:, 0], values, method
             )
             tables.append(pd.DataFrame({"count": counts, "std_error": errors}))
             labels += [(name, value) for value in lists[name]]
@@ -237,19 +237,20 @@ class BloomField(Field):
     def _candidates(self, name: Any, values: Any) -> list[bytes]:
         if isinstance(values, str) or not np.iterable(values):
             raise TypeError(
-                f"candidates of column {name!r} must be a list, got {type(values).__name__}"
+                f"candidates of column {name!r} must be a list, got "
+                f"{type(values).__name__}"
             )
         try:
-            written = to_bytes(list(values), missing=self.takes_missing)
+            candidate_bytes = to_bytes(list(values), missing=self.takes_missing)
         except ColumnError as error:
             raise ValueError(
                 f"the list of candidates of column {name!r} {error}"
             ) from None
-        if not written or len({*written}) < len(written):
+        if not candidate_bytes or len({*candidate_bytes}) < len(candidate_bytes):
             raise ValueError(
                 f"candidates of column {name!r} must be different values, at least one"
             )
-        return written
+        return candidate_bytes
 
     def tails(self, sums: NDArray[np.int64], size: int) -> list[Tail]:
         # A bit is 1 with the probability `on` or `off`, of each record of a cohort.
@@ -305,7 +306,8 @@ def _decode_counts(
         return np.full(len(candidates), np.nan), np.full(len(candidates), np.inf)
     if 8 * seen.size * rappor.n_bits * (len(candidates) + 1) > MAX_REPORT_BYTES:
         raise ValueError(
-            f"{len(candidates):,} candidates need more than {MAX_REPORT_BYTES:,} bytes; decode in parts"
+            f"{len(candidates):,} candidates need more than {MAX_REPORT_BYTES:,} "
+            "bytes; decode in parts"
         )
     problem = _Regression(rappor, ones[seen], n_reports[seen], seen, candidates)
     used = problem.lasso() if method == "lasso" else np.arange(len(candidates))
@@ -313,16 +315,17 @@ def _decode_counts(
     if method == "least_squares":
         if inverse is None:
             raise ValueError(
-                "the bits do not distinguish these candidates; take fewer candidates, more cohorts or bits, or "
+                "the bits do not distinguish these candidates; take fewer candidates, "
+                "more cohorts or bits, or "
                 "method='nnls' or 'lasso'"
             )
-        found = (inverse @ (problem.design[:, np.append(used, -1)].T @ problem.target))[
-            :-1
-        ]
+        shares = (
+            inverse @ (problem.design[:, np.append(used, -1)].T @ problem.target)
+        )[:-1]
     else:
-        found = problem.not_negative(used)
+        shares = problem.not_negative(used)
     counts, errors = np.zeros(len(candidates)), np.full(len(candidates), np.nan)
-    counts[used] = found * problem.n
+    counts[used] = shares * problem.n
     if inverse is not None:
         errors[used] = problem.std_errors(used, inverse, counts[used])
     return counts, errors
@@ -331,10 +334,11 @@ def _decode_counts(
 class _Regression:
     """One row a bit of a cohort, one column a candidate, and a last column for all values that are no candidates."""
 
-    # The debiased count of a bit is the number of records in the cohort that set it: on average, over the cohorts that
-    # records draw, its share of all such records. Rows are divided by the square root of the size of their cohort,
-    # which makes their errors about equal. The values outside the list set any bit equally likely, over the hash
-    # functions.
+    # The debiased count of a bit is the number of records in the cohort that set it: on
+    # average, over the cohorts that records draw, its share of all such records. Rows
+    # are divided by the square root of the size of their cohort, which makes their
+    # errors about equal. The values outside the list set any bit equally likely, over
+    # the hash functions.
 
     def __init__(
         self,
@@ -368,8 +372,9 @@ class _Regression:
 
     def lasso(self) -> NDArray[np.intp]:
         """Choose candidates by a lasso whose penalty exceeds the noise of every candidate that does not occur."""
-        # The noise of the bits is known, so the penalty needs no cross-validation: sqrt(2 ln M) standard deviations,
-        # for M candidates. The last column is projected out rather than penalised.
+        # The noise of the bits is known, so the penalty needs no cross-validation:
+        # sqrt(2 ln M) standard deviations, for M candidates. The last column is
+        # projected out rather than penalised.
         rest, design = self.design[:, -1], self.design[:, :-1]
         share = rest / (rest @ rest)
         design = design - np.outer(rest, share @ design)
@@ -412,7 +417,8 @@ class _Regression:
         mean, square = np.zeros((2, len(columns), len(used)))
         parts = np.split(solve, len(self.sizes), axis=1)
         for part, filters, size in zip(parts, self.filters, self.sizes, strict=True):
-            # What one record of each candidate (a column) adds to each count (a row), if it is in this cohort.
+            # What one record of each candidate (a column) adds to each count (a row),
+            # if it is in this cohort.
             effect = part @ filters[:, used] * (self.n / math.sqrt(size))
             mean += effect * (size / self.n)
             square += effect**2 * (size / self.n)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import inf, prod
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,12 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_choice, read_domain
 from skdp.domain import Domain, DomainLike
-from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._oracle_encoder import input_names
-from skdp.local.protocol import ReportProtocol, named_characters
-from skdp.local.sets._estimator import SetEstimator
-from skdp.local.sets._field import SetField
+from skdp.local._tally import ReportTally
+from skdp.local._transformer import ReportTransformer
+from skdp.local.protocol import (
+    ReportProtocol,
+    check_limits,
+    estimate_counts,
+    guarantee_of_all,
+    refuse_impossible,
+)
+from skdp.local.sets._field import SetField, SetPostprocess, check_postprocess
 from skdp.oracles import (
     SET_ORACLES,
     SetOracle,
@@ -28,7 +34,7 @@ from skdp.oracles import (
     check_size,
     choose_set_oracle,
 )
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PureLoss, Shuffled
+from skdp.privacy import PrivacyLedger, Shuffled
 
 SetOracleName: TypeAlias = Literal[
     "auto",
@@ -44,7 +50,7 @@ SetOracleName: TypeAlias = Literal[
 ]
 
 
-class SetValuedEncoder(SetEstimator):
+class SetValuedEncoder(ReportTransformer):
     """Report columns of sets: lists of at most `max_size` values of a declared domain.
 
     >>> import pandas as pd
@@ -167,7 +173,8 @@ class SetValuedEncoder(SetEstimator):
             "ignore",
         ):
             raise ValueError(
-                f"handle_unknown must be 'error' or 'ignore', got {self.handle_unknown!r}"
+                "handle_unknown must be 'error' or 'ignore', got "
+                f"{self.handle_unknown!r}"
             )
         domain = read_lists_domain(table, self.categories)
         max_sizes = read_sizes(self.max_size, domain)
@@ -176,11 +183,16 @@ class SetValuedEncoder(SetEstimator):
         share = self._local_epsilon() / len(domain.columns)
         pairs = zip(domain.sizes, max_sizes, strict=True)
         oracles = tuple(self._make_oracle(k, max_size, share) for k, max_size in pairs)
-        check_limits(self, oracles, domain)
-        guarantee = guarantee_of(oracles, domain, secure=self.random_state is None)
         fields = tuple(
             SetField(domain.select([name]), oracle, self.handle_unknown)
             for name, oracle in zip(domain.columns, oracles, strict=True)
+        )
+        check_limits(fields, self)
+        guarantee = guarantee_of_all(
+            oracles,
+            scope=domain.columns,
+            mechanism=" and ".join(dict.fromkeys(map(title_of, oracles))),
+            secure=self.random_state is None,
         )
         return ReportProtocol("SetValuedEncoder", fields, guarantee)
 
@@ -198,13 +210,14 @@ class SetValuedEncoder(SetEstimator):
         self, input_features: ArrayLike | None = None
     ) -> NDArray[np.object_]:
         check_is_fitted(self)
-        given = input_names(self, self.domain_.columns, input_features)
-        return np.array(self.protocol_.names(given), dtype=object)
+        input_columns = input_names(self, self.domain_.columns, input_features)
+        return np.array(self.protocol_.names(input_columns), dtype=object)
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         if not isinstance(self.categories, Mapping | Domain):
             raise ValueError(
-                "which columns a list of categories is for is not known from a large table: declare them by name, as a "
+                "which columns a list of categories is for is not known from a large "
+                "table: declare them by name, as a "
                 "mapping or Domain, or fit the transformer before"
             )
         declared = (
@@ -214,22 +227,124 @@ class SetValuedEncoder(SetEstimator):
         )
         return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in declared})
 
+    def estimate_counts(
+        self,
+        reports: Any,
+        *,
+        columns: Sequence[Any] | None = None,
+        postprocess: SetPostprocess = "none",
+        confidence_level: float = 0.95,
+        simultaneous: bool = False,
+    ) -> pd.DataFrame:
+        """Estimate how many records hold each value.
 
-def guarantee_of(
-    oracles: Sequence[SetOracle], domain: Domain, *, secure: bool
-) -> PrivacyGuarantee:
-    """State what reports of columns of sets promise, each by an oracle of its own."""
-    ratios = [oracle.worst_ratio for oracle in oracles]
-    return PrivacyGuarantee(
-        log_upper(prod(ratios, start=Fraction(1))),
-        scope=domain.columns,
-        mechanism=" and ".join(dict.fromkeys(map(title_of, oracles))),
-        secure=secure,
-        losses=tuple(
-            PureLoss(log_upper(ratio), round_up(one.share))
-            for ratio, one in zip(ratios, oracles, strict=True)
-        ),
-    )
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        columns : sequence of column names, optional
+            The columns to count; by default all.
+        postprocess : {"none", "clip"}, default="none"
+            ``"none"``: unbiased, possibly negative. ``"clip"``: clipped to [0, n]; biased.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+        simultaneous : bool, default=False
+            Whether all intervals together shall have the coverage (Bonferroni), not each by itself.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``count, std_error, lower, upper``, indexed by value for one column, and by (column, value) for several. A
+            record with s > `max_size` values counts as ``max_size / s`` for each of them: the counts of such records
+            are too small by the sum of ``1 - max_size / s``, at most their number, and nothing else is biased. The
+            standard error is that of the unbiased estimate (a plug-in of its variance), without the choice of the
+            values that are kept of such records, which adds at most half the root of their number; the interval is a
+            normal approximation.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        return self._estimate(
+            reports,
+            what="count",
+            columns=columns,
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+            simultaneous=simultaneous,
+        )
+
+    def estimate_frequencies(
+        self,
+        reports: Any,
+        *,
+        columns: Sequence[Any] | None = None,
+        postprocess: SetPostprocess = "none",
+        confidence_level: float = 0.95,
+        simultaneous: bool = False,
+    ) -> pd.DataFrame:
+        """Estimate which share of the records holds each value.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        columns, postprocess, confidence_level, simultaneous : optional
+            As for `estimate_counts`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`, whose values these are, divided by
+            the number of reports. The shares of a column add up to the mean number of values that records keep.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        return self._estimate(
+            reports,
+            what="frequency",
+            columns=columns,
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+            simultaneous=simultaneous,
+        )
+
+    def _estimate(self, reports: Any, **options: Any) -> pd.DataFrame:
+        check_is_fitted(self)
+        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
+        check_postprocess(options["postprocess"])
+        estimates = estimate_counts(self.protocol_, tally, **options)
+        refuse_impossible(self.protocol_, tally, options["columns"])
+        return estimates
+
+    def channel(self) -> list[list[list[Fraction]]]:
+        """Return the exact probabilities of the reports.
+
+        Returns
+        -------
+        list
+            A table for each column: a row for each set of at most `max_size` values, the smallest sets first, a column
+            a report, each entry a Fraction. For few values.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if there are more than 2**16 reports.
+        """
+        check_is_fitted(self)
+        return [oracle.channel() for oracle in self.protocol_.oracles]
 
 
 def title_of(oracle: SetOracle) -> str:
@@ -242,7 +357,8 @@ def read_lists_domain(table: Table, categories: Any) -> Domain:
     """Read the declared values of columns of lists: they are never read from the data."""
     if categories is None or isinstance(categories, str):
         raise ValueError(
-            "categories must be declared, as a mapping of column to values, from what is publicly known: which values "
+            "categories must be declared, as a mapping of column to values, from what "
+            "is publicly known: which values "
             "occur in the lists is private"
         )
     domain = read_domain(table, categories)
@@ -254,29 +370,19 @@ def read_lists_domain(table: Table, categories: Any) -> Domain:
     return domain
 
 
-def read_sizes(given: Any, domain: Domain) -> list[int]:
+def read_sizes(max_size: Any, domain: Domain) -> list[int]:
     """Read how many values of a list are reported, for each column: no more than there are."""
-    if isinstance(given, Mapping):
-        if set(given) != set(domain.columns):
+    if isinstance(max_size, Mapping):
+        if set(max_size) != set(domain.columns):
             raise ValueError(
-                f"max_size must name the columns {list(domain.columns)}, got {list(given)}"
+                f"max_size must name the columns {list(domain.columns)}, got "
+                f"{list(max_size)}"
             )
         pairs = [
-            (f"max_size of column {column!r}", given[column])
+            (f"max_size of column {column!r}", max_size[column])
             for column in domain.columns
         ]
     else:
-        pairs = [("max_size", given)] * len(domain.columns)
+        pairs = [("max_size", max_size)] * len(domain.columns)
     sizes = [check_size(size, least=1, name=title) for title, size in pairs]
     return [min(size, k) for size, k in zip(sizes, domain.sizes, strict=True)]
-
-
-def check_limits(
-    transformer: Any, oracles: Sequence[SetOracle], domain: Domain
-) -> None:
-    """Check the limits of what others declare."""
-    if (width := sum(oracle.width for oracle in oracles)) > transformer._most_columns:
-        raise ValueError(f"reports of {width:,} columns are too many")
-    length = sum(named_characters(domain.select([name])) for name in domain.columns)
-    if length > transformer._most_characters:
-        raise ValueError(f"names of {length:,} characters are too long")

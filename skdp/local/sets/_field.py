@@ -24,7 +24,8 @@ SetPostprocess = Literal["none", "clip"]
 class SetField(OracleField):
     """A column of sets, by an oracle for sets."""
 
-    # Codes are an array of bytes: of a row the codes of its values, distinct and ascending.
+    # Codes are an array of bytes: of a row the codes of its values, distinct and
+    # ascending.
 
     domain: Domain
     oracle: SetOracle
@@ -36,14 +37,19 @@ class SetField(OracleField):
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
         oracle = self.oracle
-        kept = randomness("kept", *self.columns)
+        choice_source = randomness("kept", *self.columns)
         source = randomness("report", *self.columns)
         parts = []
         for block in blocks_of(codes[0], oracle):
             values, sizes = joined(block, oracle.k)
-            padded = pad_sets(values, sizes, oracle.k, oracle.max_size, kept)
+            padded = pad_sets(values, sizes, oracle.k, oracle.max_size, choice_source)
             parts.append(oracle.report(padded, source))
         return np.concatenate(parts)
+
+    def summed_parts(
+        self, sums: NDArray[np.int64], size: int
+    ) -> NDArray[np.int64] | None:
+        return None  # a report may have bits of padding, which no sum counts
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         if _entries(self.oracle, most_entries) > most_entries:
@@ -94,12 +100,12 @@ def read_sets(
     ends = np.append(0, np.cumsum(np.bincount(pairs // k, minlength=sizes.size)))
     held = (pairs % k).astype(_dtype(k))
     packed, width = held.tobytes(), held.itemsize
-    found = np.empty(sizes.size, object)
+    sets = np.empty(sizes.size, object)
     for row, (start, end) in enumerate(
         zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
     ):
-        found[row] = packed[start * width : end * width]
-    return found
+        sets[row] = packed[start * width : end * width]
+    return sets
 
 
 def joined(

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from skdp.local.numeric import NumericPerturber
+from skdp.local.numeric import numeric_mechanism
 from skdp.local.protocol import margin_error
 from skdp.oracles import ORACLES, choose_oracle
 from skdp.oracles.numeric import mean_error
@@ -138,12 +138,7 @@ class Costs:
         return Report(group, kind, prod(sizes), margins, tuple(terms))
 
     def _find_margin_of_number(self, share: Fraction) -> Margin:
-        perturber = NumericPerturber(
-            share,  # type: ignore[arg-type] # exact, as only our own classes need it
-            mechanism=self._mechanism,
-            grid_size=self._grid_size,
-        )
-        mechanism = perturber._checked_mechanism()
+        mechanism = numeric_mechanism(self._mechanism, self._grid_size, share)
         spread = (1 + 2 / mechanism.steps) / 12  # of a uniform draw from the grid
         return Margin(_CELLS_OF_A_MEAN, mean_error(mechanism), spread)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -16,13 +16,25 @@ from skdp.base import declares_missing, read_domain
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.frames import Table
-from skdp.local._frequency_oracle import FrequencyOracleEncoder
-from skdp.local._oracle_encoder import Categories, input_names
-from skdp.local._randomized_response import RandomizedResponseEncoder
-from skdp.local.numeric import NumericPerturber
-from skdp.local.protocol import Field, ReportProtocol, Sampling, ValueField
-from skdp.local.table._costs import Group, Purpose, is_overlapping
-from skdp.local.table._estimator import TableEstimator
+from skdp.local._oracle_encoder import Categories, input_names, unknown_codes
+from skdp.local._protocol_file import read_carried
+from skdp.local._tally import ReportTally, check_tally
+from skdp.local._transformer import ReportTransformer
+from skdp.local.numeric import NumberField, numeric_mechanism
+from skdp.local.protocol import (
+    CategoryField,
+    ReportProtocol,
+    Sampling,
+    ValueField,
+    check_columns,
+    check_limits,
+    concat_columns,
+    estimate_counts,
+    fields_with,
+    joint_counts,
+    refuse_impossible,
+)
+from skdp.local.table._costs import Purpose, is_overlapping
 from skdp.local.table._plan import TablePlan
 from skdp.local.table._recommend import (
     Importance,
@@ -32,6 +44,7 @@ from skdp.local.table._recommend import (
     plan_of,
     sizes_of,
 )
+from skdp.oracles import Postprocess, choose_oracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee
 from skdp.typing import HandleUnknown
 
@@ -39,7 +52,7 @@ _ROUNDS = 6
 """Plans that are tried for a guarantee after shuffling: each after the local epsilon that the last one reaches."""
 
 
-class LocalTableEncoder(TableEstimator):
+class LocalTableEncoder(ReportTransformer):
     """Report a table of categories and numbers with the least error under one epsilon.
 
     >>> import pandas as pd
@@ -124,9 +137,10 @@ class LocalTableEncoder(TableEstimator):
     """
 
     plan_: TablePlan
-    _most_cells: float
-    _most_columns: float
-    _most_characters: float
+    # Of what others declare.
+    _most_cells: float = 1 << 32
+    _most_columns: float = inf
+    _most_characters: float = inf
 
     def __init__(
         self,
@@ -172,16 +186,18 @@ class LocalTableEncoder(TableEstimator):
         bounds = check_bounds(self.bounds)
         if absent := [name for name in bounds if name not in table.names]:
             raise ValueError(
-                f"bounds declares columns that X does not have: {absent}; X has {list(table.names)}"
+                f"bounds declares columns that X does not have: {absent}; X has "
+                f"{list(table.names)}"
             )
-        known = (
+        declared_names = (
             self.categories
             if isinstance(self.categories, Mapping)
             else getattr(self.categories, "columns", ())
         )
-        if twice := [name for name in bounds if name in known]:
+        if twice := [name for name in bounds if name in declared_names]:
             raise ValueError(
-                f"both categories and bounds declare {twice}; a column has values or numbers, not both"
+                f"both categories and bounds declare {twice}; a column has values or "
+                "numbers, not both"
             )
         places = [place for place, name in enumerate(table.names) if name not in bounds]
         values = Table(
@@ -194,14 +210,16 @@ class LocalTableEncoder(TableEstimator):
         for name, size in sizes.items():
             if size < 2:
                 raise ValueError(
-                    f"column {name!r} has one category, so there is nothing to hide or to learn (more than one sample "
-                    "is needed to read categories from the data); drop the column or declare its other categories"
+                    f"column {name!r} has one category, so there is nothing to hide "
+                    "or to learn (more than one sample "
+                    "is needed to read categories from the data); drop the column or "
+                    "declare its other categories"
                 )
 
-        def made(plan: TablePlan, epsilon: Fraction) -> ReportProtocol:
+        def protocol_at(plan: TablePlan, epsilon: Fraction) -> ReportProtocol:
             return self._protocol_of(plan, epsilon, table, domain, bounds)
 
-        def planned(epsilon: Fraction) -> TablePlan:
+        def plan_at(epsilon: Fraction) -> TablePlan:
             return plan_of(
                 epsilon,
                 sizes,
@@ -219,32 +237,36 @@ class LocalTableEncoder(TableEstimator):
         # These mechanisms are programs, which would be solved for each epsilon.
         is_solved = bool(bounds) and self.mechanism in ("optimal", "distribution")
         if isinstance(self.epsilon, Shuffled) and not is_solved:
-            epsilon = self._largest_shuffled(self.epsilon, epsilon, planned, made)
+            epsilon = self._largest_shuffled(
+                self.epsilon, epsilon, plan_at, protocol_at
+            )
             self.local_epsilon_ = float(epsilon)
-        self._plan = planned(epsilon)
-        return made(self._plan, epsilon)
+        self._plan = plan_at(epsilon)
+        return protocol_at(self._plan, epsilon)
 
     def _largest_shuffled(
         self,
-        wanted: Shuffled,
+        target: Shuffled,
         least: Fraction,
-        planned: Callable[[Fraction], TablePlan],
-        made: Callable[[TablePlan, Fraction], ReportProtocol],
+        plan_at: Callable[[Fraction], TablePlan],
+        protocol_at: Callable[[TablePlan, Fraction], ReportProtocol],
     ) -> Fraction:
         """Return about the largest local epsilon whose plan reaches a guarantee, at least one that does by itself."""
         epsilon = least
         for attempt in range(_ROUNDS):
-            plan = planned(epsilon)
-            reached = wanted.local_epsilon(
-                lambda local: made(plan, Fraction(local)).shuffle_pairs(wanted.released)  # noqa: B023 - called now
+            plan = plan_at(epsilon)
+            reached = target.local_epsilon(
+                lambda local: protocol_at(plan, Fraction(local)).shuffle_pairs(  # noqa: B023 - called now
+                    target.released
+                )
             )
             # The plan is that of another epsilon: a little less leaves room for it.
             epsilon = Fraction(reached * (1 - attempt * 2.0**-12))
-            protocol = made(planned(epsilon), epsilon)
+            protocol = protocol_at(plan_at(epsilon), epsilon)
             promise = shuffled_guarantee(
-                protocol, wanted.n, wanted.delta, released=wanted.released
+                protocol, target.n, target.delta, released=target.released
             )
-            if promise.epsilon <= wanted.epsilon:
+            if promise.epsilon <= target.epsilon:
                 return max(epsilon, least)
         return least
 
@@ -257,72 +279,64 @@ class LocalTableEncoder(TableEstimator):
         bounds: Mapping[Any, Any],
     ) -> ReportProtocol:
         share = epsilon / plan.n_reported
-        columns = dict(zip(table.names, table.columns, strict=True))
-        alone = not is_overlapping(plan.groups)
-        of_all = plan.n_reported == len(plan.groups)
-        fields: list[Field] = []
-        losses: list[Any] = []
+        is_sampled = plan.n_reported < len(plan.groups)
+        fields: list[NumberField | CategoryField] = []
         for group, kind in zip(plan.groups, plan.kinds, strict=True):
-            part = self._part(group, kind, share, domain, bounds, alone=alone)
-            own = Table(group, tuple(columns[name] for name in group), table.native)
-            protocol = part._make_protocol(own)
-            (field,) = protocol.fields
-            if isinstance(field, ValueField) and not of_all:
-                field = replace(field, is_sampled=True)
-            fields.append(field)
-            losses += protocol.guarantee.losses
+            if group[0] in bounds:
+                fields.append(self._number_field(group[0], share, bounds))
+                continue
+            assert domain is not None
+            # Of a column in several groups, the reports cannot all have its name.
+            is_value = kind == "randomized_response" and not is_overlapping(plan.groups)
+            fields.append(
+                self._category_field(
+                    domain.select(group), kind, share, is_value, is_sampled
+                )
+            )
+        columns = dict(zip(table.names, table.columns, strict=True))
+        for field in fields:
+            if isinstance(field, NumberField):
+                field.prepare([columns[field.name]])  # refuses what is no number
+        check_limits(
+            [field for field in fields if isinstance(field, CategoryField)], self
+        )
         epsilons = sorted((Fraction(field.epsilon) for field in fields), reverse=True)
         together = sum(epsilons[: plan.n_reported], Fraction(0))
-        achieved = min(round_up(together), round_up(epsilon))
+        drawn = ", drawn at random" if is_sampled else ""
         guarantee = PrivacyGuarantee(
-            achieved,
+            # The shares add up to epsilon, and none is exceeded.
+            min(round_up(together), round_up(epsilon)),
             scope=table.names,
-            mechanism=f"{plan.n_reported} of {len(fields)} reports of columns"
-            + ("" if of_all else ", drawn at random"),
+            mechanism=f"{plan.n_reported} of {len(fields)} reports of columns{drawn}",
             secure=self.random_state is None,
-            losses=tuple(losses) if of_all else (),
+            losses=() if is_sampled else tuple(field.loss for field in fields),
         )
-        sampling = None if of_all else Sampling(plan.weights, plan.n_reported)
+        sampling = Sampling(plan.weights, plan.n_reported) if is_sampled else None
         return ReportProtocol("LocalTableEncoder", tuple(fields), guarantee, sampling)
 
-    def _part(
+    def _number_field(
+        self, name: Any, share: Fraction, bounds: Mapping[Any, Any]
+    ) -> NumberField:
+        mechanism = numeric_mechanism(self.mechanism, self.grid_size, share)
+        low, high = bounds[name]
+        return NumberField(name, (float(low), float(high)), mechanism, share)
+
+    def _category_field(
         self,
-        group: Group,
+        domain: Domain,
         kind: str,
-        share: Any,
-        domain: Domain | None,
-        bounds: Mapping[Any, Any],
-        *,
-        alone: bool,
-    ) -> Any:
-        """Return the transformer of a group, which is alone in reporting its columns or not."""
-        part: Any
-        if group[0] in bounds:
-            own = {name: bounds[name] for name in group}
-            part = NumericPerturber(
-                share, mechanism=self.mechanism, bounds=own, grid_size=self.grid_size
-            )
-        else:
-            assert domain is not None
-            settings: dict[str, Any] = {
-                "strategy": "joint",
-                "categories": domain.select(group),
-            }
-            settings["handle_unknown"] = self.handle_unknown
-            if kind == "randomized_response" and alone:
-                part = RandomizedResponseEncoder(share, **settings)
-            else:
-                part = FrequencyOracleEncoder(
-                    share, oracle=kind, max_report_bytes=None, **settings
-                )
-        for limit in (
-            "_most_cells",
-            "_most_columns",
-            "_most_characters",
-        ):  # of what others declare
-            if limit in vars(self):
-                setattr(part, limit, vars(self)[limit])
-        return part.set_params(random_state=self.random_state)
+        share: Fraction,
+        is_value: bool,
+        is_sampled: bool,
+    ) -> CategoryField:
+        """Return what columns of categories report together, as values or as an oracle does."""
+        if domain.size >= self._most_cells:
+            raise ValueError(f"{domain.size:,} joint cells are too many")
+        _, oracle = choose_oracle(domain.size, share, among=(kind,))
+        unknown = unknown_codes(self.handle_unknown, domain)
+        if is_value:
+            return ValueField(domain, oracle, unknown, is_sampled=is_sampled)
+        return CategoryField(domain, oracle, unknown)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         self.plan_ = self._plan
@@ -332,8 +346,8 @@ class LocalTableEncoder(TableEstimator):
         self, input_features: ArrayLike | None = None
     ) -> NDArray[np.object_]:
         check_is_fitted(self)
-        given = input_names(self, self.protocol_.columns, input_features)
-        return np.array(self.protocol_.names(given), dtype=object)
+        input_columns = input_names(self, self.protocol_.columns, input_features)
+        return np.array(self.protocol_.names(input_columns), dtype=object)
 
     @property
     def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
@@ -344,15 +358,18 @@ class LocalTableEncoder(TableEstimator):
             bounds = declared.get("bounds", {})
         if declared is None and not isinstance(self.categories, Mapping | Domain):
             raise ValueError(
-                "the columns of a CSV file are declared by name: categories must be a mapping or a Domain"
+                "the columns of a CSV file are declared by name: categories must be a "
+                "mapping or a Domain"
             )
-        given: Any = self.categories
+        categories: Any = self.categories
         if declared is not None:
-            given = declared.get("categories", {})
+            categories = declared.get("categories", {})
         numbers = {name: Interval(*pair, bins=1) for name, pair in bounds.items()}
         values = {
-            name: given[name]
-            for name in (given.columns if isinstance(given, Domain) else given)
+            name: categories[name]
+            for name in (
+                categories.columns if isinstance(categories, Domain) else categories
+            )
         }
         return Domain({**values, **numbers})
 
@@ -366,3 +383,207 @@ class LocalTableEncoder(TableEstimator):
         return pd.DataFrame(
             {name: pd.Series([value], dtype=object) for name, value in first.items()}
         )
+
+    def estimate_counts(
+        self,
+        reports: Any,
+        *,
+        postprocess: Postprocess = "none",
+        confidence_level: float = 0.95,
+    ) -> pd.DataFrame:
+        """Estimate how many records truly have each value of each column of categories.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        postprocess : str, default="none"
+            As for the `estimate_counts` of `RandomizedResponseEncoder`.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``count, std_error, lower, upper``, indexed by (column, category); empty if there is no such column.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        return self._margins(
+            reports,
+            what="count",
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+        )
+
+    def estimate_frequencies(
+        self,
+        reports: Any,
+        *,
+        postprocess: Postprocess = "none",
+        confidence_level: float = 0.95,
+    ) -> pd.DataFrame:
+        """Estimate which share of the records truly has each value of each column of categories.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        postprocess, confidence_level : optional
+            As for `estimate_counts`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``frequency, std_error, lower, upper``: those of `estimate_counts`, divided by the number of records.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            As for `estimate_counts`.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        return self._margins(
+            reports,
+            what="frequency",
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+        )
+
+    def _margins(self, reports: Any, **options: Any) -> pd.DataFrame:
+        protocol, tally = self.protocol_, self._tally_of(reports)
+        if protocol.domain is None:
+            index = pd.MultiIndex.from_arrays([[], []], names=["column", "category"])
+            names = [options["what"], "std_error", "lower", "upper"]
+            return pd.DataFrame(columns=names, index=index, dtype=float)
+        tables = {
+            name: estimate_counts(protocol, tally, [name], **options)
+            for name in protocol.domain.columns
+        }
+        refuse_impossible(protocol, tally)
+        return concat_columns(tables)
+
+    def estimate_joint_counts(
+        self, reports: Any, columns: Sequence[Any], *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
+        """Estimate how many records truly have each combination of values of some columns of categories.
+
+        Parameters
+        ----------
+        reports : what `transform` returns
+            Privatised rows. Of columns that are reported as one group, a ReportTally is enough.
+        columns : sequence of column names
+            Which columns to combine, mostly two.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``count, std_error, lower, upper``, indexed by the values of the columns. Without bias: from the records
+            that report all of the columns. Where these are a sample, the interval holds the counts from which the
+            estimate is not far (Wilson's interval, with the noise added), so it is not symmetric for rare combinations.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports come from another encoder, a column is unknown or of numbers, or no record
+            reports all of the columns.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        check_is_fitted(self)
+        protocol = self.protocol_
+        column_names = () if protocol.domain is None else protocol.domain.columns
+        chosen = check_columns(column_names, columns)
+        together = fields_with(protocol, *chosen)
+        is_margin = len(chosen) == 1 < len(together)
+        if is_margin or (isinstance(reports, ReportTally) and together):
+            tally = self._tally_of(reports)
+            counts = estimate_counts(
+                protocol, tally, chosen, confidence_level=confidence_level
+            )
+        elif isinstance(reports, ReportTally):
+            raise ValueError(
+                "columns of several groups are combined from the reports: a tally has "
+                "lost what goes together"
+            )
+        else:
+            places = {place for name in chosen for place in fields_with(protocol, name)}
+            n_needed = 1 if together else len(places)
+            # As also if a column is in several groups.
+            if protocol.n_sampled is not None and protocol.n_sampled < n_needed:
+                raise ValueError(
+                    f"no record reports the columns {chosen} together: plan_ has "
+                    f"{protocol.n_sampled} report(s) a record"
+                )
+            arrays, tally = read_carried(reports, self)
+            counts = joint_counts(protocol, arrays, chosen, confidence_level)
+        refuse_impossible(protocol, tally, chosen)
+        return counts
+
+    def estimate_mean(
+        self, reports: Any, *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
+        """Estimate the mean of each column of numbers, clipped to their bounds.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``mean, std_error, lower, upper`` for each column of numbers, as of `NumericPerturber`; empty if there is
+            none.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports come from another encoder, or the parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        tally, protocol = self._tally_of(reports), self.protocol_
+        means = {}
+        for field, counts, size in zip(
+            protocol.fields, tally.counts, tally.sizes, strict=True
+        ):
+            if isinstance(field, NumberField):
+                means[field.name] = field.estimate(
+                    counts, size, tally.n_reports, confidence_level=confidence_level
+                )
+        if not means:
+            names = ["mean", "std_error", "lower", "upper"]
+            return pd.DataFrame(
+                columns=names, index=pd.Index([], name="column"), dtype=float
+            )
+        refuse_impossible(protocol, tally, list(means))
+        return pd.concat([means[name] for name in protocol.columns if name in means])
+
+    def _tally_of(self, reports: Any) -> ReportTally:
+        check_is_fitted(self)
+        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
+        check_tally(tally, self.protocol_.meaning)
+        if tally.n_reports == 0:
+            raise ValueError(
+                "Found a tally of 0 sample(s) (rows); at least 1 is required"
+            )
+        return tally

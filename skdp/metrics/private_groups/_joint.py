@@ -29,8 +29,6 @@ def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
     }
     if len(set(lengths.values())) > 1:
         raise ValueError(f"labels and reports must have the same length, got {lengths}")
-    if not len(groups):
-        raise ValueError("reports has no rows")
     return [pd.Categorical(values) for values in given.values()]
 
 

@@ -1,7 +1,7 @@
 """Local mechanisms for numbers."""
 
-from skdp.oracles.numeric._laplace import ClampedLaplace as ClampedLaplace
 from skdp.oracles.numeric._mechanism import SUBSTEPS as SUBSTEPS
+from skdp.oracles.numeric._mechanism import ClampedLaplace as ClampedLaplace
 from skdp.oracles.numeric._mechanism import NumericMechanism as NumericMechanism
 from skdp.oracles.numeric._mechanism import bin_positions as bin_positions
 from skdp.oracles.numeric._mechanism import check_steps as check_steps

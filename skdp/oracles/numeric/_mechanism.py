@@ -1,20 +1,21 @@
-"""Base of the mechanisms for numbers: positions on a grid, a finite set of reports, estimates from them."""
+"""Mechanisms for numbers: positions on a grid, a finite set of reports, estimates; and Laplace noise."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.exact import log_upper, round_up
+from skdp.exact import exp_bounds, log_upper, round_up
+from skdp.oracles._base import check_size, lie_threshold
 from skdp.oracles._likelihood import extrapolate, likeliest_frequencies
-from skdp.oracles._support import check_size, lie_threshold
-from skdp.privacy import LaplaceLoss, PureLoss, ReportPair
-from skdp.randomness import ONE, ByteSource
+from skdp.privacy import LaplaceLoss, PureLoss, ReportPair, check_epsilon
+from skdp.randomness import ONE, ByteSource, bernoulli_ratio
 
 SUBSTEPS = 1 << 16
 """The unit of the probability with which a number is rounded to one of two positions."""
@@ -22,7 +23,11 @@ SUBSTEPS = 1 << 16
 MAX_STEPS = 1 << 16
 """The number of steps of the finest grid."""
 
+PURE_NOISE = "epsilon = {:g} for a number is too small: the reports would be pure noise"
+
 _MAX_ROUNDS = 3_000
+"""The most updates of a smoothed estimate, if it does not come to rest before."""
+
 _STILL = 1e-6
 """The sum of changes of the frequencies below which updates stop."""
 
@@ -30,9 +35,14 @@ _STILL = 1e-6
 class NumericMechanism(ABC):
     """A local mechanism for one number, given as its position ``0, ..., steps`` on a grid.
 
-    Floating-point noise has gaps that reveal the number ([1]_), so only integers are drawn: there are finitely many
-    positions and reports, and the probability of each report and the worst ratio of two of them are exact fractions.
-    Each report has an unbiased estimate of the position.
+    >>> from skdp.oracles import NumericMechanism, Optimal
+    >>> issubclass(Optimal, NumericMechanism)
+    True
+
+    Floating-point noise has gaps that reveal the number ([1]_), so only integers are
+    drawn: there are finitely many positions and reports, and the probability of each
+    report and the worst ratio of two of them are exact fractions. Each report has an
+    unbiased estimate of the position.
 
     Attributes
     ----------
@@ -41,22 +51,18 @@ class NumericMechanism(ABC):
     n_reports : int
         The number of reports.
     worst_ratio : Fraction
-        The largest ratio of the probabilities of a report under two positions: ``e**epsilon`` as achieved.
+        The largest ratio of the probabilities of a report under two positions:
+        ``e**epsilon`` as achieved.
 
     Notes
     -----
-    **Privacy.** Local model, replacement of the number. `epsilon` is computed from the integers that are drawn and
-    rounded up; it never exceeds the request.
+    **Privacy.** Local model, replacement of the number. `epsilon` is computed from the
+    integers that are drawn and rounded up; it never exceeds the request.
 
     References
     ----------
-    .. [1] I. Mironov (2012). On significance of the least significant bits for differential privacy. CCS.
-
-    Examples
-    --------
-    >>> from skdp.oracles import NumericMechanism, Optimal
-    >>> issubclass(Optimal, NumericMechanism)
-    True
+    .. [1] I. Mironov (2012). On significance of the least significant bits for
+       differential privacy. CCS.
     """
 
     steps: int
@@ -78,14 +84,14 @@ class NumericMechanism(ABC):
     def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
     @property
-    @abstractmethod
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
         """The unbiased estimate of the position, in steps, for each report."""
+        return [Fraction(*quotient) for quotient in self.quotients]
 
     @property
+    @abstractmethod
     def quotients(self) -> list[tuple[int, int]]:  # numpydoc ignore=RT01
         """The estimates as numerators and denominators, which need not be the least: quicker than fractions."""
-        return [estimate.as_integer_ratio() for estimate in self.estimates]
 
     @cached_property
     def epsilon(self) -> float:  # numpydoc ignore=RT01
@@ -101,11 +107,9 @@ class NumericMechanism(ABC):
     def loss(self) -> PureLoss | LaplaceLoss:  # numpydoc ignore=RT01
         """The privacy loss of a report, which dominates that of all pairs of positions."""
         ratio = self.worst_ratio
-        share = (
-            Fraction(1)
-            if ratio == 1
-            else min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
-        )
+        if ratio == 1:
+            return PureLoss(self.epsilon, 1.0)
+        share = min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
         return PureLoss(self.epsilon, round_up(share))
 
     def shuffle_pair(self) -> ReportPair:
@@ -114,7 +118,8 @@ class NumericMechanism(ABC):
         Returns
         -------
         ReportPair
-            As of `FrequencyOracle.shuffle_pair`; by default those of the worst randomiser with this `worst_ratio`.
+            As of `FrequencyOracle.shuffle_pair`; by default those of the worst
+            randomiser with this `worst_ratio`.
         """
         return ReportPair.of_any(self.worst_ratio)
 
@@ -128,7 +133,8 @@ class NumericMechanism(ABC):
         positions : ndarray of integers, shape (n,)
             True positions, ``0 .. steps``.
         source : ByteSource
-            Source of the random bytes. The bytes that are read do not depend on the positions.
+            Source of the random bytes. The bytes that are read do not depend on the
+            positions.
 
         Returns
         -------
@@ -152,7 +158,8 @@ class NumericMechanism(ABC):
         Returns
         -------
         list of list of Fraction
-            One row per position, one column per report: ``(steps + 1) * n_reports`` fractions, for small grids.
+            One row per position, one column per report: ``(steps + 1) * n_reports``
+            fractions, for small grids.
         """
         return [self._row(position) for position in range(self.steps + 1)]
 
@@ -167,7 +174,8 @@ class NumericMechanism(ABC):
         Returns
         -------
         ndarray of shape (m, n_reports)
-            The product of the weights and the channel, in floats; the channel is not held in memory.
+            The product of the weights and the channel, in floats; the channel is not
+            held in memory.
         """
         return self._spread(np.asarray(weights, float))
 
@@ -199,14 +207,13 @@ class NumericMechanism(ABC):
 
 def mean_error(mechanism: NumericMechanism, inclusion: float = 1.0) -> float:
     """Return n times the mean squared error of a mean, in squared ranges, if a share of n records report, at random."""
-    # For numbers that are uniform over the grid. The error is the mean variance of a report over the share, plus
-    # (1 / share - 1) times the variance of the true numbers.
+    # For numbers that are uniform over the grid. The error is the mean variance of a
+    # report over the share, plus (1 / share - 1) times the variance of the true
+    # numbers.
     positions = np.arange(mechanism.steps + 1)
-    variance = (
-        mechanism.variances(positions).mean() / inclusion
-        + (1 / inclusion - 1) * positions.var()
-    )
-    return float(variance / mechanism.steps**2)
+    noise = mechanism.variances(positions).mean() / inclusion
+    sampling = (1 / inclusion - 1) * positions.var()
+    return float((noise + sampling) / mechanism.steps**2)
 
 
 def check_steps(steps: Any) -> int:
@@ -218,9 +225,7 @@ def informative_threshold(epsilon: float | Fraction, weight: Fraction) -> int:
     """Return `lie_threshold`, and refuse an epsilon at which every report is a lie."""
     threshold = lie_threshold(epsilon, weight)
     if threshold == ONE:
-        raise ValueError(
-            f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise"
-        )
+        raise ValueError(PURE_NOISE.format(float(epsilon)))
     return threshold
 
 
@@ -234,39 +239,191 @@ def round_at_random(scaled: NDArray[np.int64], source: ByteSource) -> NDArray[np
 def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
     """Return the distribution over the positions of numbers uniform over a bin, after `round_at_random`."""
     edges = np.arange(n_bins + 1)[:, np.newaxis] * (steps / n_bins)
-    # A number at distance d from a position goes there with probability 1 - |d|: this is the integral over d.
+    # A number at distance d from a position goes there with probability 1 - |d|: this
+    # is the integral over d.
     distance = np.clip(edges - np.arange(steps + 1), -1, 1)
     integral = 0.5 + distance - np.sign(distance) * distance**2 / 2
     return np.diff(integral, axis=0) * (n_bins / steps)
+
+
+def _smoothed_update(
+    likelihoods: NDArray[np.float64],
+    repeats: NDArray[np.integer],
+    frequencies: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Update by the likelihood, and average neighbours with the weights 1, 2, 1."""
+    slopes = (repeats / (likelihoods @ frequencies)) @ likelihoods
+    updated = frequencies * slopes
+    averaged = 2 * updated
+    averaged[0] += updated[0]
+    averaged[1:] += updated[:-1]
+    averaged[:-1] += updated[1:]
+    averaged[-1] += updated[-1]
+    return averaged / averaged.sum()
 
 
 def estimate_frequencies(
     channel: NDArray[np.float64], counts: NDArray[np.integer], *, smooth: bool
 ) -> NDArray[np.float64]:
     """Estimate a distribution from reports by maximum likelihood, or smoothed ("EMS", [1]_)."""
-    # .. [1] Z. Li et al. (2020). Estimating numerical distributions under local differential privacy. SIGMOD.
-    seen = counts > 0
-    likelihoods, repeats = np.ascontiguousarray(channel[:, seen].T), counts[seen]
+    # .. [1] Z. Li et al. (2020). Estimating numerical distributions under local
+    #    differential privacy. SIGMOD.
+    is_reported = counts > 0
+    likelihoods = np.ascontiguousarray(channel[:, is_reported].T)
+    repeats = counts[is_reported]
     if not smooth:
         return likeliest_frequencies(likelihoods, repeats)
-
-    def update(frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
-        updated = frequencies * ((repeats / (likelihoods @ frequencies)) @ likelihoods)
-        averaged = 2 * updated
-        averaged[0] += updated[0]
-        averaged[1:] += updated[:-1]
-        averaged[:-1] += updated[1:]
-        averaged[-1] += updated[-1]
-        return averaged / averaged.sum()
-
     frequencies = np.full(len(channel), 1 / len(channel))
     for _ in range(_MAX_ROUNDS):
-        once = update(frequencies)
-        moved = np.abs(once - frequencies).sum()
-        if moved < _STILL:
+        first = _smoothed_update(likelihoods, repeats, frequencies)
+        change = np.abs(first - frequencies).sum()
+        if change < _STILL:
             break
-        twice = update(once)
-        further = extrapolate(frequencies, once, twice)
-        after = update(further)
-        frequencies = after if np.abs(after - further).sum() <= moved else twice
+        second = _smoothed_update(likelihoods, repeats, first)
+        further = extrapolate(frequencies, first, second)
+        updated = _smoothed_update(likelihoods, repeats, further)
+        # An extrapolation that moves on more than a plain update did is not trusted.
+        is_stable = np.abs(updated - further).sum() <= change
+        frequencies = updated if is_stable else second
     return frequencies
+
+
+_BITS = 256
+"""Fractional bits of a ratio that is rounded up, as its exact form has millions."""
+
+
+class ClampedLaplace(NumericMechanism):
+    """Add discrete Laplace noise to the position, and clamp the sum to the grid.
+
+    >>> mechanism = ClampedLaplace(2, 2 * math.log(2))
+    >>> [[round(float(share), 3) for share in row] for row in mechanism.channel()]
+    [[0.667, 0.167, 0.167], [0.333, 0.333, 0.333], [0.167, 0.167, 0.667]]
+    >>> [round(float(estimate), 3) for estimate in mechanism.estimates]
+    [-1.0, 1.0, 3.0]
+
+    The noise d has the probability ``(1 - a) / (1 + a) * a^|d|`` ([1]_). The ratio a is
+    a fraction, at least e^(-eps / steps): rounded towards more noise. Every probability
+    is therefore a fraction too, and no report is more than a^(-steps) <= e^eps times
+    likelier under one position than under another.
+
+    Parameters
+    ----------
+    steps : int
+        The number of steps of the grid, from 1 to 65,536.
+    epsilon : float or Fraction
+        The requested privacy loss, finite and > 0.
+
+    Attributes
+    ----------
+    ratio : Fraction
+        The exact ratio a.
+
+    Notes
+    -----
+    **Privacy.** As for `NumericMechanism`.
+
+    Clamping loses nothing for the mean: the distance of the sum beyond an end does not
+    depend on the position, as the geometric distribution is memoryless, and a / (1 - a)
+    is its mean. The two end reports are therefore estimates of ``-a / (1 - a)`` and
+    ``steps + a / (1 - a)``, and every other report of itself, without bias. The
+    variance is ``a / (1 - a)^2 * (2 - (a^t + a^(steps - t)) / (1 + a))``, less than the
+    ``2 a / (1 - a)^2`` without clamping.
+
+    References
+    ----------
+    .. [1] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally
+       utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
+    """
+
+    def __init__(self, steps: int, epsilon: float | Fraction) -> None:
+        self.steps = check_steps(steps)
+        self.n_reports = self.steps + 1
+        # Per step; beyond 50, the difference between e^-50 and 2**-64 is negligible.
+        per_step = min(check_epsilon(epsilon) / self.steps, Fraction(50))
+        # 64 bits of 1 - a, which is about this large.
+        n_bits = 64 + math.ceil(1 / per_step).bit_length()
+        numerator = math.ceil((1 << n_bits) / exp_bounds(per_step)[0])
+        self.ratio = Fraction(numerator, 1 << n_bits)
+        if self.ratio >= 1:
+            raise ValueError(PURE_NOISE.format(float(epsilon)))
+
+    @cached_property
+    def worst_ratio(self) -> Fraction:  # type: ignore[override]  # numpydoc ignore=RT01
+        """The largest ratio of the probabilities of a report: a number of millions of digits on a fine grid."""
+        return (1 / self.ratio) ** self.steps
+
+    @property
+    def loss(self) -> LaplaceLoss:  # numpydoc ignore=RT01
+        """The privacy loss of the noise, of which clamping is post-processing."""
+        return LaplaceLoss(self.epsilon, self.steps)
+
+    def shuffle_pair(self) -> ReportPair:
+        # The squarings that give the power are rounded up to fractions of few digits.
+        power = Fraction(1)
+        for bit in format(self.steps, "b"):
+            square = power * power / (self.ratio if bit == "1" else 1)
+            power = Fraction(math.ceil(square * (1 << _BITS)), 1 << _BITS)
+        return ReportPair.of_any(power)
+
+    @property
+    def quotients(self) -> list[tuple[int, int]]:
+        beyond = self.ratio / (1 - self.ratio)
+        lower = (-beyond).as_integer_ratio()
+        upper = (self.steps + beyond).as_integer_ratio()
+        return [lower, *((report, 1) for report in range(1, self.steps)), upper]
+
+    def _draw(
+        self, positions: NDArray[np.int64], source: ByteSource
+    ) -> NDArray[np.int64]:
+        n = positions.size
+        *digits, tail_odds = _odds(self.ratio, (self.steps - 1).bit_length())
+        # d = g with probability 1 / (1 + a), otherwise -1 - g, where g is geometric:
+        # P(g) = (1 - a) a^g.
+        above, below = self.ratio.as_integer_ratio()
+        is_negative = bernoulli_ratio(source, above, above + below, n)
+        # The binary digits of g are independent: digit i is 1 with the odds a^(2^i) to
+        # 1.
+        gap = np.zeros(n, np.int64)
+        for place, (above, below) in enumerate(digits):
+            digit = bernoulli_ratio(source, above, above + below, n)
+            gap += digit.astype(np.int64) << place
+        # The digits above only decide whether g reaches 2**digits >= steps, which is
+        # clamped in any case.
+        gap[bernoulli_ratio(source, *tail_odds, n)] = self.steps
+        noise = np.where(is_negative, -1 - gap, gap)
+        return np.clip(positions + noise, 0, self.steps)
+
+    def _row(self, position: int) -> list[Fraction]:
+        a = self.ratio
+        distances = [abs(report - position) for report in range(1, self.steps)]
+        inner = [(1 - a) / (1 + a) * a**distance for distance in distances]
+        return [a**position / (1 + a), *inner, a ** (self.steps - position) / (1 + a)]
+
+    def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Takes a tenth of the time in which skdp is imported.
+        from scipy.signal import lfilter
+
+        a = float(self.ratio)
+        # Sums of a^|t - y| over the positions t on either side of a report y.
+        below = lfilter([1.0], [1.0, -a], weights, axis=1)
+        above = lfilter([1.0], [1.0, -a], weights[:, ::-1], axis=1)[:, ::-1]
+        spread: NDArray[np.float64] = below + above - weights
+        spread *= float(1 - self.ratio) / (1 + a)
+        spread[:, 0] = above[:, 0] / (1 + a)
+        spread[:, -1] = below[:, -1] / (1 + a)
+        return spread
+
+    def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+        a = float(self.ratio)
+        clamped = (a**positions + a ** (self.steps - positions)) / (1 + a)
+        return a / float(1 - self.ratio) ** 2 * (2 - clamped)
+
+
+@lru_cache(maxsize=8)
+def _odds(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
+    """Return numerator and denominator of ratio, ratio^2, ratio^4, …: long numbers, cached for each draw."""
+    odds = [ratio.as_integer_ratio()]
+    for _ in range(squarings):
+        numerator, denominator = odds[-1]
+        odds.append((numerator**2, denominator**2))
+    return odds

@@ -1,14 +1,14 @@
 """Ledgers: budgets to which releases are charged, in memory or in a file."""
 
-from skdp.privacy.ledger._admission import SEARCH_ADVICE as SEARCH_ADVICE
-from skdp.privacy.ledger._admission import BudgetExceeded
-from skdp.privacy.ledger._admission import search_advice as search_advice
+from skdp.privacy.ledger._account import SEARCH_ADVICE as SEARCH_ADVICE
+from skdp.privacy.ledger._account import BudgetExceeded
+from skdp.privacy.ledger._account import search_advice as search_advice
+from skdp.privacy.ledger._ledger import Amount as Amount
 from skdp.privacy.ledger._ledger import PrivacyLedger
+from skdp.privacy.ledger._ledger import check_n_rows as check_n_rows
 from skdp.privacy.ledger._ledger import closed_ledger as closed_ledger
+from skdp.privacy.ledger._ledger import has_open_rows as has_open_rows
+from skdp.privacy.ledger._ledger import spend as spend
 from skdp.privacy.ledger._parallel import ParallelRows as ParallelRows
-from skdp.privacy.ledger._parallel import check_n_rows as check_n_rows
-from skdp.privacy.ledger._parallel import has_open_rows as has_open_rows
-from skdp.privacy.ledger._parallel import spend as spend
-from skdp.privacy.ledger._report import Amount as Amount
 
 __all__ = ["BudgetExceeded", "PrivacyLedger"]

@@ -1,56 +1,92 @@
 """What a ledger admits: its budget, its charges, and sums of constant size.
 
-A budget is a filter: however the next charge is chosen from earlier results, what was admitted is together as private
-as the budget states. With charges of (epsilon_i, delta_i), of which some are rho_i-concentrated or mu_i-Gaussian-DP:
+A budget is a filter: however the next charge is chosen from earlier results, what was
+admitted is together as private as the budget states. With charges of (epsilon_i,
+delta_i), of which some are rho_i-concentrated or mu_i-Gaussian-DP:
 
-- ``epsilon, delta``: the epsilons add up to at most epsilon, the deltas to at most delta (basic composition).
+- ``epsilon, delta``: the epsilons add up to at most epsilon, the deltas to at most
+  delta (basic composition).
 - ``rho``: the rhos add up to at most rho, which is then concentrated ([1]_, [2]_).
 - ``mu``: the squares of mu add up to at most mu**2, which is then Gaussian-DP ([3]_).
-- ``epsilon, delta, filter_delta``: (a) the deltas of charges without a rho add up to at most ``delta - filter_delta``,
-  and (b) the epsilons add up to at most epsilon, where a charge of rho and delta > 0 counts as infinite, or (c) the
-  rhos add up to at most the one that is (epsilon, filter_delta)-DP, where a charge without counts as epsilon_i**2 / 2.
+- ``epsilon, delta, filter_delta``: (a) the deltas of charges without a rho add up to at
+  most ``delta - filter_delta``, and (b) the epsilons add up to at most epsilon, where a
+  charge of rho and delta > 0 counts as infinite, or (c) the rhos add up to at most the
+  one that is (epsilon, filter_delta)-DP, where a charge without counts as
+  epsilon_i**2 / 2.
 
-Proof of the last. A charge without a rho is post-processing of one that reveals all with probability delta_i and is
-epsilon_i-DP otherwise, given all before it ([4]_). By (a) any of them reveals all with probability at most
-``delta - filter_delta``. If none does, the loss L of all is at most epsilon where (b) holds at the end, and does not
-count in E[(1 - e**(epsilon - L))+]. Where it does not, (c) holds at the end, and always did, as sums only grow: these
-results are also results of the adversary who stops before breaking (c), with the same probabilities and losses, and
-count filter_delta at most, by [1]_. Two rules that may both fail would need a delta each, also if each charge is
-admitted by one of them only: the adversary takes the one or the other as earlier results suggest.
+Proof of the last. A charge without a rho is post-processing of one that reveals all
+with probability delta_i and is epsilon_i-DP otherwise, given all before it ([4]_). By
+(a) any of them reveals all with probability at most ``delta - filter_delta``. If none
+does, the loss L of all is at most epsilon where (b) holds at the end, and does not
+count in E[(1 - e**(epsilon - L))+]. Where it does not, (c) holds at the end, and always
+did, as sums only grow: these results are also results of the adversary who stops before
+breaking (c), with the same probabilities and losses, and count filter_delta at most, by
+[1]_. Two rules that may both fail would need a delta each, also if each charge is
+admitted by one of them only: the adversary takes the one or the other as earlier
+results suggest.
 
-.. [1] V. Feldman, T. Zrnic (2021). Individual privacy accounting via a Rényi filter. NeurIPS.
-.. [2] J. Whitehouse, A. Ramdas, R. Rogers, Z. S. Wu (2023). Fully-adaptive composition in differential privacy. ICML.
-.. [3] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian differential privacy. arXiv:2210.17520
-.. [4] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE Transactions on
-   Information Theory 63(6).
+.. [1] V. Feldman, T. Zrnic (2021). Individual privacy accounting via a Rényi filter.
+   NeurIPS.
+.. [2] J. Whitehouse, A. Ramdas, R. Rogers, Z. S. Wu (2023). Fully-adaptive composition
+   in differential privacy. ICML.
+.. [3] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian
+   differential privacy. arXiv:2210.17520
+.. [4] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential
+   privacy. IEEE Transactions on Information Theory 63(6).
 """
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Self
 
 from skdp.exact import round_up
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_relation
+from skdp.markup import written_text
+from skdp.privacy._guarantee import (
+    RELATIONS,
+    PrivacyGuarantee,
+    Relation,
+    check_relation,
+)
+from skdp.privacy._json import Fields
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy._zcdp import largest_rho, zcdp_epsilon
 from skdp.privacy.accounting import pure_epsilon
 from skdp.privacy.ledger._sums import (
     EXACT,
     INFINITE,
-    NAMES,
     NOTHING,
     Sums,
-    added_by,
     as_decimal,
-    exactly,
+    half_square,
     rounded_down,
+    rounded_up,
+    sums_of,
+    total,
 )
+
+
+class BudgetExceeded(RuntimeError):
+    """A release would have exceeded the budget; nothing was released or charged.
+
+    Examples
+    --------
+    >>> from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+    >>> try:
+    ...     PrivacyLedger(epsilon=1.0).charge(PrivacyGuarantee(2.0), "survey")
+    ... except BudgetExceeded as refusal:
+    ...     print(refusal)
+    survey asks for epsilon 2.0; the ledger has 1.0 of 1.0 left. Nothing was released. ...
+    """
 
 
 @dataclass(frozen=True)
@@ -64,6 +100,39 @@ class Budget:
     rho: float | None = None
     mu: float | None = None
 
+    @classmethod
+    def checked(
+        cls,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        relation: Any = None,
+        filter_delta: Any = None,
+        rho: Any = None,
+        mu: Any = None,
+    ) -> Self:
+        """Check the parameters of a budget."""
+        if relation is not None:
+            check_relation(relation)
+        if [epsilon, rho, mu].count(None) != 2:
+            raise ValueError("a budget is one of epsilon (with delta), rho and mu")
+        if epsilon is None and delta:
+            raise ValueError(f"delta {_WITH_EPSILON}")
+        if epsilon is None and filter_delta:
+            raise ValueError(f"filter_delta {_WITH_EPSILON}")
+        if rho is not None:
+            return cls(None, None, relation, rho=_limit(rho, "rho"))
+        if mu is not None:
+            return cls(None, None, relation, mu=_limit(mu, "mu"))
+        epsilon = _limit(epsilon, "epsilon")
+        delta = delta or 0.0
+        filter_delta = filter_delta or 0.0
+        if check_delta(filter_delta, name="filter_delta") > check_delta(delta):
+            raise ValueError(
+                f"filter_delta must be at most delta, got {filter_delta} and {delta}"
+            )
+        return cls(epsilon, float(delta), relation, float(filter_delta))
+
     def __str__(self) -> str:
         return f"{self.amount()}, relation={self.relation!r}"
 
@@ -73,99 +142,57 @@ class Budget:
 
     def numbers(self) -> dict[str, float]:
         """Return the parameters of a ledger that are given."""
-        given = {
-            name: value
-            for name, value in asdict(self).items()
-            if name != "relation" and value is not None
-        }
-        return {
-            name: value
-            for name, value in given.items()
-            if name != "filter_delta" or value
-        }
+        numbers = self._content()
+        del numbers["relation"]
+        if not self.filter_delta:
+            del numbers["filter_delta"]
+        return {name: value for name, value in numbers.items() if value is not None}
 
-    def content(self) -> dict[str, Any]:
-        """Return the fields of its record."""
-        return asdict(self)
-
-    @property
+    @cached_property
     def limits(self) -> Sums:
         """The largest sums."""
-        return _limits(
-            self.epsilon or 0.0, self.delta or 0.0, self.filter_delta, self.rho, self.mu
+        endless = Sums(*[INFINITE] * len(Sums._fields))
+        if self.rho is not None:
+            return endless._replace(failure=Decimal(0), rho=as_decimal(self.rho))
+        if self.mu is not None:
+            mu = as_decimal(self.mu)
+            return endless._replace(
+                failure=Decimal(0), mu_squared=EXACT.multiply(mu, mu)
+            )
+        epsilon = as_decimal(self.epsilon)
+        delta = as_decimal(self.delta)
+        if not self.filter_delta:
+            return endless._replace(epsilon=epsilon, delta=delta)
+        rho = largest_rho(Fraction(self.epsilon or 0), Fraction(self.filter_delta))
+        return endless._replace(
+            failure=EXACT.subtract(delta, as_decimal(self.filter_delta)),
+            pure=epsilon,
+            rho=as_decimal(-round_up(-rho)),
         )
 
+    def _content(self) -> dict[str, Any]:
+        return asdict(self)
 
-@lru_cache
-def _limits(
-    epsilon: float,
-    delta: float,
-    filter_delta: float,
-    rho: float | None,
-    mu: float | None,
-) -> Sums:
-    endless = Sums(*[INFINITE] * 6)
-    if rho is not None:
-        return replace(endless, failure=Decimal(0), rho=as_decimal(rho))
-    if mu is not None:
-        return replace(
-            endless,
-            failure=Decimal(0),
-            mu_squared=exactly(lambda: as_decimal(mu) * as_decimal(mu)),
+    @classmethod
+    def _of(cls, fields: Fields) -> Self:
+        number = partial(fields.number, check=partial(check_epsilon, zero=True))
+        numbers = {}
+        for name in ("epsilon", "delta", "filter_delta", "rho", "mu"):
+            numbers[name] = fields.optional(name, number)
+        relation = fields.optional(
+            "relation", partial(fields.one_of, options=RELATIONS)
         )
-    if not filter_delta:
-        return replace(endless, epsilon=as_decimal(epsilon), delta=as_decimal(delta))
-    largest = -round_up(-largest_rho(Fraction(epsilon), Fraction(filter_delta)))
-    own = exactly(lambda: as_decimal(delta) - as_decimal(filter_delta))
-    return replace(
-        endless, failure=own, pure=as_decimal(epsilon), rho=as_decimal(largest)
-    )
+        return cls.checked(relation=relation, **numbers)
 
 
-def read_budget(
-    *,
-    epsilon: Any = None,
-    delta: Any = None,
-    relation: Any = None,
-    filter_delta: Any = None,
-    rho: Any = None,
-    mu: Any = None,
-) -> Budget:
-    """Check the parameters of a budget."""
-    if relation is not None:
-        check_relation(relation)
-    if sum(number is not None for number in (epsilon, rho, mu)) != 1:
-        raise ValueError("a budget is one of epsilon (with delta), rho and mu")
-    if epsilon is None:
-        for name, number in (("delta", delta), ("filter_delta", filter_delta)):
-            if number:
-                raise ValueError(
-                    f"{name} is given together with epsilon; a budget of rho or mu has none"
-                )
-        name, number = ("rho", rho) if mu is None else ("mu", mu)
-        limit = float(check_epsilon(number, name=name))
-        check_epsilon(limit, name=name)  # a fraction may be below the floats
-        return Budget(None, None, relation, **{name: limit})
-    check_epsilon(float(check_epsilon(epsilon)))
-    check_delta(delta or 0.0)
-    if check_delta(filter_delta or 0.0, name="filter_delta") > Fraction(delta or 0.0):
-        raise ValueError(
-            f"filter_delta must be at most delta, got {filter_delta} and {delta}"
-        )
-    return Budget(
-        float(epsilon), float(delta or 0.0), relation, float(filter_delta or 0.0)
-    )
+_WITH_EPSILON = "is given together with epsilon; a budget of rho or mu has none"
 
 
-def given_budget(**numbers: Any) -> Budget | None:
-    """Check the budget and return it, None if it is omitted."""
-    if any(numbers[name] is not None for name in ("epsilon", "rho", "mu")):
-        return read_budget(**numbers)
-    if any(numbers.values()):
-        raise ValueError(
-            "delta, filter_delta and relation are given together with the budget, or left out with it"
-        )
-    return None
+def _limit(number: Any, name: str) -> float:
+    limit = float(check_epsilon(number, name=name))
+    # A fraction may be below the floats.
+    check_epsilon(limit, name=name)
+    return limit
 
 
 @dataclass(frozen=True)
@@ -173,177 +200,383 @@ class Charge:
     """A charge, one line of the book."""
 
     what: str
-    epsilon: Decimal
-    delta: Decimal
-    relation: Relation
     guarantee: PrivacyGuarantee
+    relation: Relation
+    # What it adds to those of the ledger, in this relation.
+    sums: Sums
     time: str
-    converted: PrivacyGuarantee | None = None
-    """The guarantee in the relation, if it is known."""
-    added: Sums | None = None
-    """What it adds to the sums, where this is not all that the guarantee states (`_parallel`)."""
+    # Whether it is of a part of the rows, and may add less than its guarantee.
+    of_part: bool = False
 
     @classmethod
-    def of(cls, what: str, guarantee: PrivacyGuarantee, relation: Relation) -> Self:
-        """Make the charge of a guarantee in the relation of the ledger."""
-        charged = guarantee.to(relation)
+    def now(cls, what: str, guarantee: PrivacyGuarantee, relation: Relation) -> Self:
+        """Make a charge in the relation of a ledger."""
+        sums = sums_of(guarantee.to(relation))
         time = datetime.now(UTC).isoformat(timespec="microseconds")
-        return cls(
-            what,
-            as_decimal(charged.epsilon),
-            as_decimal(charged.delta),
-            relation,
-            guarantee,
-            time,
-            charged,
-        )
+        return cls(written_text(what), guarantee, relation, sums, time)
+
+    @property
+    def stated(self) -> PrivacyGuarantee:
+        """The guarantee in its relation."""
+        return self.guarantee.to(self.relation)
 
     def to(self, relation: Relation | None) -> Charge:
         """Return the charge in another relation."""
         if relation in (None, self.relation):
             return self
-        charged = self.guarantee.to(relation)
-        amounts = as_decimal(charged.epsilon), as_decimal(charged.delta)
-        return Charge(self.what, *amounts, relation, self.guarantee, self.time, charged)
+        sums = sums_of(self.guarantee.to(relation))
+        return replace(self, relation=relation, sums=sums)
+
+    def _content(self) -> dict[str, Any]:
+        content = {
+            "what": self.what,
+            "epsilon": float(self.sums.epsilon),
+            "delta": float(self.sums.delta),
+            "relation": self.relation,
+            "guarantee": self.guarantee._content(),
+            "time": self.time,
+        }
+        if self.of_part:
+            content["added"] = self.sums._content()
+        return content
+
+    @classmethod
+    def _of(cls, fields: Fields) -> Self:
+        what = fields.text("what")
+        epsilon, delta = read_amounts(fields)
+        relation = fields.one_of("relation", RELATIONS)
+        of_part = fields.has("added")
+        try:
+            guarantee = _read_guarantee(json.dumps(fields.take("guarantee")))
+            sums = sums_of(guarantee.to(relation))
+            if of_part:
+                sums = Sums._of(epsilon, delta, fields.take("added"))
+        except ValueError as error:
+            place = fields.at("guarantee")
+            raise ValueError(
+                f"{place}, or what is added, is none of its charge: {error}"
+            ) from None
+        if (epsilon, delta) != (sums.epsilon, sums.delta):
+            raise ValueError(
+                f"{fields.at('epsilon')} or its delta is not what its guarantee states"
+            )
+        return cls(what, guarantee, relation, sums, _read_time(fields), of_part)
 
 
-def sums_of(charge: Charge) -> Sums:
-    """Return what a charge adds."""
-    if charge.added is not None:
-        return charge.added
-    added = added_by(charge.converted or charge.guarantee.to(charge.relation))
-    return Sums(
-        charge.epsilon,
-        charge.delta,
-        added.failure,
-        added.pure,
-        added.rho,
-        added.mu_squared,
-    )
+# Most charges of a ledger have the same guarantees.
+@lru_cache
+def _read_guarantee(text: str) -> PrivacyGuarantee:
+    fields = Fields(json.loads(text))
+    guarantee = PrivacyGuarantee._of(fields)
+    fields.close()
+    return guarantee
+
+
+def read_amounts(fields: Fields) -> tuple[Decimal, Decimal]:
+    """Read an epsilon and a delta, which may be sums."""
+    at_least_0 = partial(check_epsilon, zero=True)
+    epsilon = fields.number("epsilon", at_least_0)
+    delta = fields.number("delta", at_least_0)
+    return Decimal(repr(epsilon)), Decimal(repr(delta))
+
+
+# Years that pandas can hold in nanoseconds.
+_YEARS = range(1970, 2262)
+
+
+def _read_time(fields: Fields) -> str:
+    place = fields.at("time")
+    try:
+        time = datetime.fromisoformat(fields.text("time"))
+        if time.utcoffset() is None or time.year not in _YEARS:
+            raise ValueError
+        return time.astimezone(UTC).isoformat(timespec="microseconds")
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{place} must be a time with its offset from UTC, such as "
+            "2027-01-31T12:00:00.000000+00:00"
+        ) from None
 
 
 @dataclass(frozen=True)
 class Account:
     """The state of a ledger that the next charge needs, of constant size."""
 
+    # With the relation of the ledger so far.
     budget: Budget
-    """With the relation of the ledger so far."""
     sums: Sums = NOTHING
-    replaced: Sums | None = NOTHING
-    """The sums of the same charges for replacing a record, None if there is no such guarantee."""
-    declared: bool = True
-    """Whether the relation was given with the budget."""
+    # Of the same charges for replacing a record, None if this is not promised.
+    replace_sums: Sums | None = NOTHING
+    # Whether the relation was given with the budget.
+    is_declared: bool = True
     n_charges: int = 0
 
     @classmethod
     def of(cls, budget: Budget) -> Self:
-        return cls(budget, declared=budget.relation is not None)
-
-    def relation_for(self, guarantee: PrivacyGuarantee) -> Relation:
-        """Return the relation of the ledger after a charge: "replace" from the first such charge on."""
-        return self.lasting_relation or guarantee.relation
-
-    def after(self, charge: Charge) -> Account:
-        """Return the account after one more charge."""
-        sums, relation = self.sums, charge.relation
-        if relation != (self.budget.relation or relation):
-            if self.declared or relation != "replace":
-                raise ValueError(
-                    "the charge is in another neighbouring relation than the ledger"
-                )
-            if self.replaced is None:
-                raise ValueError(
-                    "an earlier charge implies nothing for replacing a record"
-                )
-            sums = self.replaced
-        added = sums_of(charge)
-        return replace(
-            self,
-            budget=self.budget
-            if self.budget.relation == relation
-            else replace(self.budget, relation=relation),
-            sums=sums.plus(added),
-            replaced=self._replaced(charge, added),
-            n_charges=self.n_charges + 1,
-        )
-
-    def _replaced(self, charge: Charge, added: Sums) -> Sums | None:
-        if self.declared or self.replaced is None:
-            return self.replaced
-        if charge.relation == "replace":
-            return self.replaced.plus(added)
-        try:
-            return self.replaced.plus(sums_of(charge.to("replace")))
-        except ValueError:
-            return None
+        """Return the state before the first charge."""
+        return cls(budget, is_declared=budget.relation is not None)
 
     @property
     def lasting_relation(self) -> Relation | None:
         """The relation of the ledger, None if it may still change."""
-        return (
-            self.budget.relation
-            if self.declared or self.budget.relation == "replace"
-            else None
+        # It is "replace" from the first such charge on.
+        if self.is_declared or self.budget.relation == "replace":
+            return self.budget.relation
+        return None
+
+    def charge_of(
+        self,
+        what: str,
+        guarantee: PrivacyGuarantee,
+        relation: Relation | None = None,
+    ) -> Charge:
+        """Return the charge of a release, by default in the relation of the ledger."""
+        relation = relation or self.lasting_relation or guarantee.relation
+        try:
+            return Charge.now(what, guarantee, relation)
+        except ValueError as error:
+            raise self._refusal(what, error) from None
+
+    def admit(self, charge: Charge) -> Account:
+        """Return the account after a charge, if the budget covers it."""
+        try:
+            after = self.after(charge)
+        except ValueError as error:
+            raise self._refusal(charge.what, error) from None
+        if not after.fits:
+            raise BudgetExceeded(
+                f"{charge.what} asks for {_shortfall(charge, self, after)} left. "
+                "Nothing was released. "
+                f"It would be charge {after.n_charges:,} of the ledger."
+            )
+        return after
+
+    def _refusal(self, what: str, error: ValueError) -> ValueError:
+        return ValueError(
+            f"{what}: {error}; the ledger is for {self.budget.relation!r}"
         )
 
-    def exceeds(self, name: str) -> bool:
-        """Whether a sum is larger than its limit."""
-        return bool(getattr(self.sums, name) > getattr(self.budget.limits, name))
+    def after(self, charge: Charge) -> Account:
+        """Return the account after one more charge, whether or not it fits."""
+        budget = self.budget
+        sums = self.sums
+        if budget.relation is None:
+            budget = replace(budget, relation=charge.relation)
+        elif budget.relation != charge.relation:
+            if self.is_declared or charge.relation != "replace":
+                raise ValueError(
+                    "the charge is in another neighbouring relation than the ledger"
+                )
+            if self.replace_sums is None:
+                raise ValueError(
+                    "an earlier charge implies nothing for replacing a record"
+                )
+            budget = replace(budget, relation=charge.relation)
+            sums = self.replace_sums
+        return replace(
+            self,
+            budget=budget,
+            sums=sums.plus(charge.sums),
+            replace_sums=self._replace_sums_after(charge),
+            n_charges=self.n_charges + 1,
+        )
+
+    def _replace_sums_after(self, charge: Charge) -> Sums | None:
+        if self.is_declared or self.replace_sums is None:
+            return self.replace_sums
+        try:
+            return self.replace_sums.plus(charge.to("replace").sums)
+        except ValueError:
+            return None
+
+    def exceeded_names(self) -> list[str]:
+        """Return the sums that are larger than their limits."""
+        limits = self.budget.limits
+        return [
+            name
+            for name, amount, limit in zip(Sums._fields, self.sums, limits, strict=True)
+            if amount > limit
+        ]
 
     @property
     def fits(self) -> bool:
         """Whether the budget admits all charges."""
-        over = {name for name in NAMES if self.exceeds(name)}
-        return not over or (
-            bool(self.budget.filter_delta) and over in ({"pure"}, {"rho"})
-        )
+        exceeded = self.exceeded_names()
+        if self.budget.filter_delta and exceeded in (["pure"], ["rho"]):
+            return True
+        return not exceeded
 
     @property
     def spent(self) -> tuple[float, float]:
-        """The part of the budget that is spent, as epsilon and delta; of one in rho or mu, their sums."""
+        """The epsilon and delta spent; of a budget of rho or mu, their sums."""
         sums = self.sums
-        if not self.budget.filter_delta or self.empty:
+        filter_delta = self.budget.filter_delta
+        if not filter_delta or sums == NOTHING:
             return float(sums.epsilon), float(sums.delta)
-        # The filter is paid with the first charge, and deltas of charges with a rho are part of it. Epsilon is that of
-        # the rule by which more is left.
-        delta = exactly(lambda: sums.failure + as_decimal(self.budget.filter_delta))
-        epsilons = [float(sums.pure)]
-        if sums.rho.is_finite():
-            epsilons.append(
-                zcdp_epsilon(Fraction(sums.rho), Fraction(self.budget.filter_delta))
-                if sums.rho
-                else 0.0
-            )
-        # Of a sum of rho that the budget admits, the epsilon may be more by rounding.
-        return min(*epsilons, self.budget.epsilon or math.inf), float(delta)
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing was charged."""
-        return self.sums == NOTHING
+        # The filter is paid with the first charge, and deltas of charges with a rho are
+        # part of it. Epsilon is that of the rule by which more is left; of a sum of rho
+        # that the budget admits, it may be more by rounding.
+        delta = EXACT.add(sums.failure, as_decimal(filter_delta))
+        epsilon = min(float(sums.pure), self.budget.epsilon or math.inf)
+        if sums.rho == 0:
+            epsilon = 0.0
+        elif sums.rho.is_finite():
+            by_rho = zcdp_epsilon(Fraction(sums.rho), Fraction(filter_delta))
+            epsilon = min(epsilon, by_rho)
+        return epsilon, float(delta)
 
     def left(self) -> Sums:
         """Return what is left of each limit."""
         return self.budget.limits.minus(self.sums)
 
+    def largest_charge(self) -> tuple[float, float]:
+        """Return the largest epsilon and delta of one more charge without a rho."""
+        remaining = self.left()
+        if self.budget.epsilon is not None and not self.budget.filter_delta:
+            return rounded_down(remaining.epsilon), rounded_down(remaining.delta)
+        if self.budget.mu is not None:
+            epsilon = pure_epsilon(_at_least_0(remaining.mu_squared))
+        elif self.budget.rho is not None:
+            epsilon = _epsilon_of_rho(remaining.rho)
+        else:
+            epsilon = max(_at_least_0(remaining.pure), _epsilon_of_rho(remaining.rho))
+        return epsilon, _at_least_0(remaining.failure)
 
-def largest_charge(account: Account) -> tuple[float, float]:
-    """Return the largest epsilon and delta of one more charge without a rho."""
-    budget, left = account.budget, account.left()
-    if budget.epsilon is not None and not budget.filter_delta:
-        return rounded_down(left.epsilon), rounded_down(left.delta)
-    found = [max(rounded_down(left.pure), 0.0)] if budget.filter_delta else []
-    if budget.mu is None:
-        found.append(_pure_of(left.rho))
-    else:
-        found.append(pure_epsilon(max(rounded_down(left.mu_squared), 0.0)))
-    return max(found), rounded_down(max(left.failure, Decimal(0)))
+
+def _at_least_0(amount: Decimal) -> float:
+    return max(rounded_down(amount), 0.0)
 
 
-def _pure_of(rho: Decimal) -> float:
+def _epsilon_of_rho(rho: Decimal) -> float:
     """Return the largest epsilon of which epsilon**2 / 2 is at most rho."""
     epsilon = 2 * math.sqrt(max(float(rho), 0.0) / 2)
-    with localcontext(EXACT):
-        while epsilon and as_decimal(epsilon) ** 2 / 2 > rho:
-            epsilon = math.nextafter(epsilon, 0.0)
+    while epsilon and half_square(as_decimal(epsilon)) > rho:
+        epsilon = math.nextafter(epsilon, 0.0)
     return epsilon
+
+
+_LABELS = {
+    "epsilon": "epsilon",
+    "delta": "delta",
+    "failure": "delta of its own",
+    "pure": "epsilon",
+    "rho": "rho",
+    "mu_squared": "mu squared",
+}
+
+
+def _shortfall(charge: Charge, account: Account, account_after: Account) -> str:
+    """Show what a charge asks for beyond the budget, and what there is."""
+    limits = account_after.budget.limits
+    # The first charge for replacing a record converts those before it.
+    is_converted = account.budget.relation not in (None, charge.relation)
+    sums = account.replace_sums if is_converted else account.sums
+    remaining = limits.minus(sums or NOTHING)
+
+    requests = []
+    balances = []
+    for name in _reported_names(charge.sums, account_after.exceeded_names()):
+        requests.append(f"{_LABELS[name]} {_number(getattr(charge.sums, name))}")
+        amount_left = _at_least_0(getattr(remaining, name))
+        balances.append(f"{amount_left} of {float(getattr(limits, name))}")
+
+    reason = ""
+    if is_converted:
+        reason = "with all charges counted for replacing a record, as this one is, "
+    return f"{' or '.join(requests)}; {reason}the ledger has {' or '.join(balances)}"
+
+
+def _reported_names(charge_sums: Sums, exceeded_names: list[str]) -> list[str]:
+    """Return which of the exceeded sums a refusal names."""
+    if exceeded_names != ["pure", "rho"]:
+        return exceeded_names[:1]
+    # Of a filter, either rule would do: those of which a charge states an amount.
+    stated_names = [
+        name for name in exceeded_names if getattr(charge_sums, name).is_finite()
+    ]
+    return stated_names or exceeded_names
+
+
+def _number(amount: Decimal) -> str:
+    if amount.is_finite():
+        return str(float(amount))
+    return "without a limit, as it states none"
+
+
+SEARCH_ADVICE = (
+    " A search charges each fit: n fits like this one need n times as much, or a "
+    "`plan` of all."
+)
+
+
+@contextmanager
+def search_advice() -> Iterator[None]:
+    """Say of a refusal, which is of a fit or a `transform`, what a search needs."""
+    try:
+        yield
+    except BudgetExceeded as error:
+        error.args = (f"{error}{SEARCH_ADVICE}",)
+        raise
+
+
+@dataclass(frozen=True)
+class Plan(Account):
+    """The account of a list of releases that are paid for, each to be made once."""
+
+    # Those that were not made yet, in the relation of the budget.
+    releases: Counter[PrivacyGuarantee] = field(default_factory=Counter)
+
+    @classmethod
+    def of_releases(cls, guarantees: Sequence[PrivacyGuarantee]) -> Self:
+        """Plan releases: with any for replacing a record, all are for that."""
+        relation: Relation = "add_remove"
+        if any(release.relation == "replace" for release in guarantees):
+            relation = "replace"
+        releases: Counter[PrivacyGuarantee] = Counter()
+        for release, count in Counter(guarantees).items():
+            releases[release.to(relation)] += count
+        sums = total(
+            sums_of(release).times(count) for release, count in releases.items()
+        )
+        budget = Budget(rounded_up(sums.epsilon), rounded_up(sums.delta), relation)
+        return cls(budget, releases=releases)
+
+    def admit(self, charge: Charge) -> Account:
+        """Take the smallest release that covers a charge."""
+        release = self._release_for(charge)
+        plan_after = replace(self, releases=self.releases - Counter([release]))
+        return super(Plan, plan_after).admit(charge)
+
+    def _release_for(self, charge: Charge) -> PrivacyGuarantee:
+        request = charge.stated
+        candidates = [release for release in self.releases if _covers(release, request)]
+        if not candidates:
+            raise BudgetExceeded(
+                f"{charge.what} asks for epsilon {request.epsilon} and delta "
+                f"{request.delta}; no release of the plan that is left has as much, or "
+                f"the same losses: {self._balance()}. Nothing was released."
+            )
+        return min(candidates, key=_size)
+
+    def _balance(self) -> str:
+        if not self.releases:
+            return "none is left"
+        largest = max(self.releases, key=_size)
+        return (
+            f"{self.releases.total()} are left, the largest of them with epsilon "
+            f"{largest.epsilon} and delta {largest.delta}"
+        )
+
+
+def _size(release: PrivacyGuarantee) -> tuple[float, float]:
+    return release.epsilon, release.delta
+
+
+def _covers(release: PrivacyGuarantee, request: PrivacyGuarantee) -> bool:
+    """Whether a request loses no more than a planned release, in the same relation."""
+    if request.epsilon > release.epsilon or request.delta > release.delta:
+        return False
+    if release.losses not in ((), request.losses):
+        return False
+    rho = request._any_rho
+    return release.rho is None or (rho is not None and rho <= Fraction(release.rho))

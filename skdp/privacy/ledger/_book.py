@@ -1,57 +1,84 @@
-"""The ledger book in memory, and the one of a record."""
+"""The book of a ledger: its account and its charges, in memory or in a file.
+
+All names of a file are the same ledger: there are no files beside it, and the lock is
+on the file itself, not on a name. A charge appends a line and waits until it is on the
+disk; then the first line, which counts the charges, is overwritten. A killed process
+leaves at worst an incomplete line without a release, which the next charge removes.
+"""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import secrets
+import stat
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from io import FileIO
+from pathlib import Path
+from typing import IO, Any
 
+from skdp.privacy._json import Fields
 from skdp.privacy.ledger._account import Account, Budget, Charge
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+class Turn:
+    """A lock for one thread at a time, which its holder's signal handlers see."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.is_taken = False
+
+    @contextmanager
+    def take(self) -> Iterator[None]:
+        """Wait for other threads; refuse code that interrupts the holder."""
+        with self.lock:
+            if self.is_taken:
+                raise RuntimeError(
+                    "the ledger is being charged by the code that this code "
+                    "interrupts; nothing more was charged or released"
+                )
+            self.is_taken = True
+            try:
+                yield
+            finally:
+                self.is_taken = False
+
+
 _ONE_PROCESS = (
-    "a PrivacyLedger in memory belongs to one process and cannot be used in another one or through a copy, which would "
-    "spend the same budget twice; nothing was released. Use PrivacyLedger('ledger.jsonl', epsilon=...), which "
-    "processes share, or n_jobs=1 (or threads)."
+    "a PrivacyLedger in memory belongs to one process and cannot be used in another "
+    "one or through a copy, which would spend the same budget twice; nothing was "
+    "released. Use PrivacyLedger('ledger.jsonl', epsilon=...), which processes share, "
+    "or n_jobs=1 (or threads)."
 )
 
 
-@dataclass
-class Turn:
-    """A lock for one thread at a time, which does not block code that interrupts its holder, as a signal handler."""
-
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    taken: bool = False
-
-    @contextmanager
-    def take(self) -> Iterator[bool]:
-        """Wait for other threads; yield False if the code interrupts the holder of the lock."""
-        with self.lock:
-            first, self.taken = not self.taken, True
-            try:
-                yield first
-            finally:
-                self.taken = not first
-
-
-INTERRUPTED = "the ledger is being charged by the code that this code interrupts; nothing more was charged or released"
-
-
 class MemoryBook:
-    """A book in a list, for the threads of one process."""
+    """A book in memory, for the threads of one process."""
 
-    def __init__(self, budget: Budget) -> None:
-        self.budget = budget
-        self._refusal = _ONE_PROCESS
-        self._account = Account.of(budget)
+    path = None
+
+    def __init__(self, account: Account) -> None:
+        self.budget = account.budget
+        self._account = account
         self._charges: list[Charge] = []
         self._turn = Turn()
         self._process: int | None = os.getpid()
+        self._refusal = _ONE_PROCESS
 
     def account(self) -> Account:
-        """Return the state of the ledger without waiting for other threads."""
+        """Return the account now, without waiting for other threads."""
         self._check_process()
         return self._account
 
@@ -59,52 +86,414 @@ class MemoryBook:
         self._check_process()
         return list(self._charges)
 
-    def add(self, write: Callable[[Account], Charge]) -> None:
+    @contextmanager
+    def opened(self) -> Iterator[Account]:
+        """Open the book for one charge, and let nobody else charge."""
         self._check_process()
-        with self._turn.take() as first:
-            if not first:
-                raise RuntimeError(INTERRUPTED)
-            charge = write(self._account)
-            account = self._account.after(charge)
-            # Atomic: a signal handler that raises interrupts only after calls.
-            self._account = account
-            self._charges.append(charge)
+        with self._turn.take():
+            yield self._account
+
+    def append(self, charge: Charge) -> None:
+        """Add a charge to the open book, if the budget covers it."""
+        account = self._account.admit(charge)
+        # Atomic: a signal handler that raises interrupts only after calls.
+        self._account = account
+        self._charges.append(charge)
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise RuntimeError(self._refusal)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # joblib would replace an error of pickling by its own; the error of the first charge reaches the user.
+        # joblib would replace an error of pickling by its own; the error of the first
+        # charge reaches the user.
         return closed_book, (self.budget, self._refusal)
-
-
-class RecordBook:
-    """The charges of another ledger, as a record has them; it can only be read."""
-
-    def __init__(self, budget: Budget, charges: list[Charge]) -> None:
-        account = Account.of(budget)
-        for charge in charges:
-            account = account.after(charge)
-        self.budget = account.budget
-        self._account = account
-        self._charges = charges
-
-    def account(self) -> Account:
-        return self._account
-
-    def charges(self) -> list[Charge]:
-        return list(self._charges)
-
-    def add(self, write: Callable[[Account], Charge]) -> None:
-        raise RuntimeError(
-            "this is the record of a ledger, which can only be read: its budget would be spent twice; nothing was "
-            "released. Charge the ledger itself."
-        )
 
 
 def closed_book(budget: Budget, refusal: str) -> MemoryBook:
     """Return a book that has its budget and refuses everything else."""
-    book = MemoryBook(budget)
-    book._process, book._refusal = None, refusal
+    book = MemoryBook(Account.of(budget))
+    book._process = None
+    book._refusal = refusal
     return book
+
+
+class RecordBook(MemoryBook):
+    """The charges of another ledger, as a record has them; it can only be read."""
+
+    def __init__(self, budget: Budget, charges: Sequence[Charge]) -> None:
+        account = Account.of(budget)
+        for charge in charges:
+            account = account.after(charge)
+        super().__init__(account)
+        self._charges = list(charges)
+
+    @contextmanager
+    def opened(self) -> Iterator[Account]:
+        """Refuse charges."""
+        raise RuntimeError(
+            "this is the record of a ledger, which can only be read: its budget would "
+            "be spent twice; nothing was released. Charge the ledger itself."
+        )
+        yield self._account
+
+    def _check_process(self) -> None:
+        """Let all processes read it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RecordBook, (self.budget, self._charges)
+
+
+# The first line of a file: the version of its form; a lower bound of the number of
+# charges, which a crash may leave outdated; and the hash of the last of them. It is
+# overwritten after each charge, so its size is fixed.
+_VERSION = 1
+_HEAD = '{{"skdp_ledger": {}, "charges": {:15d}, "hash": "{}"}}\n'
+_HASH_SIZE = 64
+_HEAD_SIZE = len(_HEAD.format(_VERSION, 0, "0" * _HASH_SIZE))
+
+# The end of every other line: the hash of the line before and of this one up to here.
+_TAIL = ', "hash": "{}"}}\n'
+_TAIL_SIZE = len(_TAIL.format("0" * _HASH_SIZE))
+
+
+class Damaged(ValueError):
+    """A file is not as it was written."""
+
+
+def _head(n_charges: int, digest: str) -> bytes:
+    return _HEAD.format(_VERSION, n_charges, digest).encode()
+
+
+def _read_head(line: bytes) -> tuple[int, str]:
+    record = _parsed(line, 1)
+    version = record.get("skdp_ledger")
+    n_charges = record.get("charges")
+    digest = record.get("hash")
+    if isinstance(version, int) and version > _VERSION:
+        raise Damaged("it was made by a later version of skdp")
+    is_head = isinstance(n_charges, int) and isinstance(digest, str)
+    if not is_head or _head(n_charges, digest) != line:
+        raise Damaged("its first line is not that of a ledger")
+    return n_charges, digest
+
+
+def _parsed(text: bytes, number: int) -> Any:
+    try:
+        record = json.loads(text)
+    # Not UTF-8, or deep nesting.
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise Damaged(f"its line {number} cannot be read")
+    return record
+
+
+def _chained(record: dict[str, Any], digest: str) -> bytes:
+    """Return the line after one with a hash."""
+    body = json.dumps(record)[:-1]
+    return (body + _TAIL.format(_digest(digest, body.encode()))).encode()
+
+
+def _digest(digest: str, body: bytes) -> str:
+    return sha256(digest.encode() + body).hexdigest()
+
+
+@dataclass(frozen=True)
+class Position:
+    """The position up to which a file was read, and the state there."""
+
+    offset: int = _HEAD_SIZE
+    digest: str = ""
+    # None before the line of the budget.
+    account: Account | None = None
+    # The last one before it.
+    charge: Charge | None = None
+
+    @property
+    def n_charges(self) -> int:
+        """The number of charges before it; -1 before the line of the budget."""
+        return -1 if self.account is None else self.account.n_charges
+
+    def after(self, line: bytes) -> Position:
+        """Check the next line, and return the position after it."""
+        number = self.n_charges + 3
+        body = line[:-_TAIL_SIZE]
+        digest = _digest(self.digest, body)
+        if line != body + _TAIL.format(digest).encode():
+            raise Damaged(
+                f"its line {number} is not what was written there, or lines before it "
+                "are missing"
+            )
+        fields = Fields(_parsed(body + b"}", number))
+        try:
+            charge = None
+            if self.account is None:
+                account = Account.of(fields.part("budget", Budget._of))
+            else:
+                charge = Charge._of(fields)
+                account = self.account.after(charge)
+        except (TypeError, ValueError) as error:
+            raise Damaged(f"its line {number} cannot be read: {error}") from None
+        if not account.fits:
+            raise Damaged(
+                f"its line {number} spends more than the budget, which no ledger allows"
+            )
+        return Position(self.offset + len(line), digest, account, charge)
+
+
+def _positions(lines: IO[bytes], position: Position) -> Iterator[Position]:
+    """Yield a position, and the position after each further complete line."""
+    yield position
+    lines.seek(position.offset)
+    for line in lines:
+        if not line.endswith(b"\n"):
+            return
+        position = position.after(line)
+        yield position
+
+
+# Forks wait while a file is open, so that no child inherits it.
+_turn = Turn()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_turn.lock.acquire,
+        after_in_parent=_turn.lock.release,
+        after_in_child=_turn.lock.release,
+    )
+
+
+# A charge takes milliseconds, so that another process has stopped, or works for long.
+_PATIENCE_SECONDS = 60.0
+
+# About the time that a charge takes on a fast disk.
+_PAUSE_SECONDS = 0.001
+
+
+class FileBook:
+    """A book in a file with a line for each charge, on the disk when it is charged."""
+
+    # The file is opened for each charge, so that threads, forks and pickles share only
+    # the path. Lines are read once.
+
+    def __init__(self, path: Path, budget: Budget | None) -> None:
+        self.path = path
+        self._position = Position()
+        # The open and locked file, for one charge.
+        self._file: FileIO | None = None
+        if budget is None and not path.exists():
+            raise FileNotFoundError(
+                f"there is no ledger {path}; give epsilon= (or rho= or mu=) to make one"
+            )
+        if not path.parent.is_dir():
+            raise FileNotFoundError(
+                f"the ledger {path} cannot be made: there is no such folder"
+            )
+        with self.opened(budget) as account:
+            # As declared: the first charge for replacing a record may still change it.
+            relation = account.budget.relation if account.is_declared else None
+            self.budget = replace(account.budget, relation=relation)
+        if budget is not None:
+            relation = budget.relation or account.budget.relation
+            if replace(budget, relation=relation) != account.budget:
+                raise ValueError(
+                    f"the ledger {path} was made with {account.budget}, and is now "
+                    f"opened with {budget}; leave out the budget and the relation to "
+                    "use it as it is"
+                )
+
+    def account(self) -> Account:
+        """Return the account; in code that interrupts a charge, that before it."""
+        with _turn.lock:
+            if not _turn.is_taken:
+                with self.opened():
+                    pass
+        return self._last_account()
+
+    def _last_account(self) -> Account:
+        account = self._position.account
+        assert account is not None
+        return account
+
+    def charges(self) -> list[Charge]:
+        n_charges = self.account().n_charges
+        charges = []
+        with self._explained(), self.path.open("rb") as lines:
+            for position in _positions(lines, Position()):
+                if position.charge is not None:
+                    charges.append(position.charge)
+                if position.n_charges == n_charges:
+                    break
+        return charges
+
+    @contextmanager
+    def opened(self, new_budget: Budget | None = None) -> Iterator[Account]:
+        """Open the book for one charge, and let nobody else charge."""
+        with _turn.take():
+            with self._explained():
+                if new_budget is not None:
+                    self.path.open("ab").close()
+                file = self._locked()
+            with file:
+                try:
+                    with self._explained():
+                        is_empty = os.fstat(file.fileno()).st_size == 0
+                        if new_budget is not None and is_empty:
+                            self._begin(file, new_budget)
+                        self._read(file)
+                    self._file = file
+                    yield self._last_account()
+                finally:
+                    self._file = None
+                    _unlock(file)
+
+    def append(self, charge: Charge) -> None:
+        """Add a charge to the open book, if the budget covers it."""
+        file = self._file
+        assert file is not None
+        self._last_account().admit(charge)
+        line = _chained(charge._content(), self._position.digest)
+        with self._explained():
+            # A line that cannot be read is not written.
+            position = self._position.after(line)
+            if os.fstat(file.fileno()).st_size > self._position.offset:
+                # An incomplete line: its process was killed before a release.
+                file.truncate(self._position.offset)
+            _write(file, self._position.offset, line)
+            os.fsync(file.fileno())
+            self._position = position
+            _write(file, 0, _head(position.n_charges, position.digest))
+
+    def _begin(self, file: FileIO, budget: Budget) -> None:
+        """Write the first lines of an empty file, all of them or none."""
+        # The id makes the hashes of each ledger its own.
+        record = {"budget": budget._content(), "id": secrets.token_hex(8)}
+        line = _chained(record, "")
+        digest = Position().after(line).digest
+        try:
+            _write(file, 0, _head(0, digest) + line)
+            os.fsync(file.fileno())
+        except OSError:
+            # What a full disk has cut short would be no ledger, and nobody could make
+            # one in its place.
+            file.truncate(0)
+            raise
+        _sync_folder(self.path)
+
+    def _locked(self) -> FileIO:
+        """Open the file at the path, and wait for other processes."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            # Without creating it: an empty file in place of a lost one would have the
+            # whole budget again.
+            file = self.path.open("r+b", buffering=0)
+            try:
+                while not _lock(file):
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(
+                            errno.ETIMEDOUT,
+                            f"another process has locked it for {_PATIENCE_SECONDS:g} s",
+                        )
+                    time.sleep(_PAUSE_SECONDS)
+                if self._is_at_its_path(file):
+                    return file
+            except BaseException:
+                file.close()
+                raise
+            file.close()
+
+    def _is_at_its_path(self, file: FileIO) -> bool:
+        """Whether the locked file is still the one at the path."""
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise Damaged("it is no regular file")
+        if status.st_nlink > 1:
+            raise Damaged(
+                f"it has {status.st_nlink} names (hard links); a ledger has one"
+            )
+        return os.path.samestat(status, os.stat(self.path))
+
+    def _read(self, file: FileIO) -> None:
+        """Read the lines of other processes, and check that none was changed."""
+        file.seek(0)
+        n_charges, digest = _read_head(file.read(_HEAD_SIZE))
+        if self._position.account is not None:
+            file.seek(self._position.offset - _TAIL_SIZE)
+            if file.read(_TAIL_SIZE) != _TAIL.format(self._position.digest).encode():
+                raise Damaged(
+                    "lines that were read before have changed, or are missing"
+                )
+        with open(file.fileno(), "rb", closefd=False) as lines:
+            for position in _positions(lines, self._position):
+                if position.n_charges == n_charges and position.digest != digest:
+                    raise Damaged("its first line does not belong to the others")
+        if position.account is None:
+            raise Damaged("its second line, the budget, is missing")
+        if position.n_charges < n_charges:
+            raise Damaged(
+                f"{n_charges - position.n_charges} of its {n_charges} charges are "
+                "missing at the end"
+            )
+        self._position = position
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Add the path of the ledger to errors, and that nothing was released."""
+        try:
+            yield
+        except Damaged as error:
+            raise ValueError(
+                f"{self.path} is no ledger, or not as it was written: {error}; nothing "
+                "was released"
+            ) from None
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"the ledger {self.path} is gone; nothing was released"
+            ) from None
+        except OSError as error:
+            raise OSError(
+                f"the ledger {self.path} cannot be used, nothing was released: "
+                f"{error.strerror or error}"
+            ) from error
+
+
+def _write(file: FileIO, offset: int, data: bytes) -> None:
+    file.seek(offset)
+    if file.write(data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _sync_folder(path: Path) -> None:
+    """Flush the directory entry of a file to the disk."""
+    # Windows cannot open folders.
+    with suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+# Where Windows locks a byte: other processes cannot read locked ones.
+_FAR = 2**30
+
+
+def _lock(file: FileIO) -> bool:
+    """Lock a file (not its name), unless another process has."""
+    try:
+        if sys.platform == "win32":
+            file.seek(_FAR)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _unlock(file: FileIO) -> None:
+    if sys.platform == "win32":
+        file.seek(_FAR)
+        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+    else:
+        fcntl.flock(file, fcntl.LOCK_UN)

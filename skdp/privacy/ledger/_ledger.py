@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
+import pandas as pd
+
+from skdp.markup import html_table, html_text, written_row
 from skdp.privacy._composition import compose, read_releases
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation
-from skdp.privacy._json import Fields
-from skdp.privacy.ledger._account import given_budget, read_budget
-from skdp.privacy.ledger._admission import admitted, check_release
-from skdp.privacy.ledger._book import MemoryBook, RecordBook, closed_book
-from skdp.privacy.ledger._file_book import FileBook
+from skdp.privacy._json import Fields, JsonRecord
+from skdp.privacy.ledger._account import Account, Budget, Charge, Plan, read_amounts
+from skdp.privacy.ledger._book import FileBook, MemoryBook, RecordBook, closed_book
 from skdp.privacy.ledger._parallel import ParallelRows, open_rows
-from skdp.privacy.ledger._plan import PlanBook
-from skdp.privacy.ledger._record import read_book, write_book
-from skdp.privacy.ledger._view import LedgerView
+from skdp.privacy.ledger._sums import Sums
 
 
-class PrivacyLedger(LedgerView):
+class Amount(NamedTuple):
+    """A part of a budget."""
+
+    epsilon: float
+    delta: float
+
+
+class PrivacyLedger(JsonRecord):
     """Account for all releases about the same persons, and refuse those that exceed the budget.
 
     Parameters
@@ -128,7 +135,7 @@ class PrivacyLedger(LedgerView):
     >>> ledger.charge(PrivacyGuarantee(0.1), "Mean")
     Traceback (most recent call last):
         ...
-    skdp.privacy.ledger._admission.BudgetExceeded: Mean asks for epsilon 0.1; ...
+    skdp.privacy.ledger._account.BudgetExceeded: Mean asks for epsilon 0.1; ...
 
     A hundred answers of epsilon 0.1, each chosen after the one before, add up to 10; for a delta of 1e-6, a filter
     admits them within 5:
@@ -161,26 +168,105 @@ class PrivacyLedger(LedgerView):
         mu: float | None = None,
         relation: Relation | None = None,
     ) -> None:
-        budget = given_budget(
-            epsilon=epsilon,
-            delta=delta,
-            filter_delta=filter_delta,
-            rho=rho,
-            mu=mu,
-            relation=relation,
-        )
-        self._path = None
-        if path is None:
-            if budget is None:
-                raise TypeError("PrivacyLedger needs a budget: epsilon=, rho= or mu=")
-            self._book = MemoryBook(budget)
-        else:
+        numbers = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "filter_delta": filter_delta,
+            "rho": rho,
+            "mu": mu,
+            "relation": relation,
+        }
+        budget = None
+        if [epsilon, rho, mu] != [None] * 3:
+            budget = Budget.checked(**numbers)
+        elif any(numbers.values()):
+            raise ValueError(
+                "delta, filter_delta and relation are given together with the budget, "
+                "or left out with it"
+            )
+        self._book: MemoryBook | FileBook
+        if path is not None:
             if not isinstance(path, str | os.PathLike):
                 raise TypeError(
-                    f"path must be a path, got {type(path).__name__}; the budget is epsilon="
+                    f"path must be a path, got {type(path).__name__}; the budget is "
+                    "epsilon="
                 )
-            self._path = Path(path).resolve()
-            self._book = FileBook(self._path, budget)
+            self._book = FileBook(Path(path).resolve(), budget)
+        elif budget is not None:
+            self._book = MemoryBook(Account.of(budget))
+        else:
+            raise TypeError("PrivacyLedger needs a budget: epsilon=, rho= or mu=")
+
+    @property
+    def epsilon(self) -> float | None:  # numpydoc ignore=RT01
+        """The budget of privacy loss."""
+        return self._book.budget.epsilon
+
+    @property
+    def delta(self) -> float | None:  # numpydoc ignore=RT01
+        """The budget of failure probability."""
+        return self._book.budget.delta
+
+    @property
+    def filter_delta(self) -> float:  # numpydoc ignore=RT01
+        """The part of delta that pays for the filter."""
+        return self._book.budget.filter_delta
+
+    @property
+    def rho(self) -> float | None:  # numpydoc ignore=RT01
+        """The budget of zero-concentrated privacy loss."""
+        return self._book.budget.rho
+
+    @property
+    def mu(self) -> float | None:  # numpydoc ignore=RT01
+        """The budget of Gaussian privacy loss."""
+        return self._book.budget.mu
+
+    @property
+    def path(self) -> Path | None:  # numpydoc ignore=RT01
+        """The file."""
+        return self._book.path
+
+    @property
+    def relation(self) -> Relation | None:  # numpydoc ignore=RT01
+        """The neighbouring relation of the budget, None while it is not fixed."""
+        return self._book.account().budget.relation
+
+    @property
+    def spent(self) -> Amount:  # numpydoc ignore=RT01
+        """Epsilon and delta spent so far."""
+        return Amount(*self._book.account().spent)
+
+    def remaining(self) -> Amount:
+        """Return the remaining budget: what one more release without a rho may have.
+
+        Returns
+        -------
+        Amount
+            Named tuple of epsilon and delta.
+        """
+        return Amount(*self._book.account().largest_charge())
+
+    def balance(self) -> pd.DataFrame:
+        """Return the budget, what was spent of it and what remains, in all forms.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``: sums, and the root of that of mu**2.
+            What is not limited has a budget of nan, and infinity remains; with `filter_delta`, as in `remaining`.
+        """
+        return _balance(self._book.account())
+
+    def report(self) -> pd.DataFrame:
+        """List the charges in order.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row per charge: ``what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time`` (UTC).
+        """
+        return _table(self._record_book().charges())
 
     def check(self, guarantee: PrivacyGuarantee, what: str) -> None:
         """Refuse a release that the budget does not cover now, without charging it.
@@ -199,13 +285,13 @@ class PrivacyLedger(LedgerView):
         TypeError, ValueError, RuntimeError
             As raised by `charge`.
         """
-        check_release(guarantee, what)
-        if (charge_rows := open_rows(self._book)) is not None:
-            charge_rows(guarantee, what, only_check=True)
-            return
-        charge = admitted(what, guarantee, self._book.account())
-        if isinstance(self._book, PlanBook):
-            self._book.place(charge)
+        _check_release(guarantee, what)
+        rows = open_rows(self._book)
+        if rows is not None:
+            rows.check(guarantee, what)
+        else:
+            account = self._book.account()
+            account.admit(account.charge_of(what, guarantee))
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
         """Charge a release that is about to be made.
@@ -236,11 +322,13 @@ class PrivacyLedger(LedgerView):
         Inside of ``parts.rows`` of `parallel` the charge is for the rows at these positions: nothing says how many rows
         are read, and it is up to the caller that there are no others.
         """
-        check_release(guarantee, what)
-        if (charge_rows := open_rows(self._book)) is not None:
-            charge_rows(guarantee, what)
+        _check_release(guarantee, what)
+        rows = open_rows(self._book)
+        if rows is not None:
+            rows.charge(guarantee, what)
         else:
-            self._book.add(partial(admitted, what, guarantee))
+            with self._book.opened() as account:
+                self._book.append(account.charge_of(what, guarantee))
 
     def plan(
         self,
@@ -289,14 +377,21 @@ class PrivacyLedger(LedgerView):
         """
         if open_rows(self._book) is not None:
             raise RuntimeError(
-                "a plan is for all rows, also those of other parts: make it outside of parallel()"
+                "a plan is for all rows, also those of other parts: make it outside of "
+                "parallel()"
             )
         releases = read_releases(guarantees)
-        book = PlanBook(releases)
-        self.charge(
-            book.in_decimals(compose(releases, delta=delta), summed=delta is None), what
-        )
-        return PrivacyLedger._of_book(book)
+        plan = Plan.of_releases(releases)
+        together = compose(releases, delta=delta)
+        # Sums of the decimals of all releases may be smaller than those of floats.
+        epsilon_sum = plan.budget.epsilon or 0.0
+        delta_sum = plan.budget.delta or 0.0
+        if delta is None:
+            together = replace(together, delta=min(delta_sum, together.delta))
+        if epsilon_sum <= together.epsilon and delta_sum <= together.delta:
+            together = replace(together, epsilon=epsilon_sum, delta=delta_sum)
+        self.charge(together, what)
+        return PrivacyLedger._of_book(MemoryBook(plan))
 
     def parallel(self) -> ParallelRows:
         """Open a block of releases from parts of the rows, which is charged for the rows that lose most.
@@ -349,26 +444,73 @@ class PrivacyLedger(LedgerView):
         >>> ledger.spent.epsilon  # in place of 5 * 0.2
         0.2
         """
-        return ParallelRows(self)
+        return ParallelRows(self._book)
+
+    def __repr__(self) -> str:
+        # Without the path: scikit-learn shows this in the HTML of estimators.
+        try:
+            spent = str(tuple(self.spent))
+        # The file is lost or modified, or this is a copy.
+        except (OSError, ValueError, RuntimeError):
+            spent = "unknown"
+        return f"{type(self).__name__}({self._book.budget.amount()}, spent={spent})"
+
+    def _repr_html_(self) -> str:
+        charges = self._record_book().charges()
+        table = html_table(_table(charges[-_MOST_SHOWN:]))
+        note = ""
+        if len(charges) > _MOST_SHOWN:
+            note = f"<p>… and {len(charges) - _MOST_SHOWN:,} before them</p>"
+        return f"<div><p><code>{html_text(self)}</code></p>{table}{note}</div>"
 
     def _content(self) -> dict[str, Any]:
-        return write_book(RecordBook(self._book.budget, self._book.charges()))
+        book = self._record_book()
+        account = book.account()
+        return {
+            "budget": account.budget._content(),
+            "spent": {
+                "epsilon": float(account.sums.epsilon),
+                "delta": float(account.sums.delta),
+            },
+            "charges": [charge._content() for charge in book.charges()],
+        }
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
-        return cls._of_book(read_book(fields))
+        """Read the fields of a record, and add its charges up again."""
+        budget = fields.part("budget", Budget._of)
+        spent = fields.part("spent", read_amounts)
+        place = fields.at("charges")
+        charges = fields.parts("charges", Charge._of)
+        try:
+            book = RecordBook(budget, charges)
+        except ValueError as error:
+            raise ValueError(f"{place} cannot be added up: {error}") from None
+        account = book.account()
+        if not account.fits:
+            raise ValueError(
+                f"{place} spend more than the budget, which no ledger allows"
+            )
+        sums = account.sums
+        if tuple(map(float, spent)) != (float(sums.epsilon), float(sums.delta)):
+            raise ValueError(f"{fields.at('spent')} is not the sum of the charges")
+        return cls._of_book(book)
 
     @classmethod
-    def _of_book(cls, book: RecordBook | PlanBook) -> Self:
-        made = cls.__new__(cls)
-        made._path, made._book = None, book
-        return made
+    def _of_book(cls, book: MemoryBook) -> Self:
+        ledger = cls.__new__(cls)
+        ledger._book = book
+        return ledger
 
     def _record(self) -> PrivacyLedger:
         """Return a copy that can only be read."""
-        return PrivacyLedger._of_book(
-            RecordBook(self._book.budget, self._book.charges())
-        )
+        return PrivacyLedger._of_book(self._record_book())
+
+    def _record_book(self) -> RecordBook:
+        """Return the charges so far, all in the relation of the ledger now."""
+        charges = self._book.charges()
+        budget = self._book.account().budget
+        return RecordBook(budget, [charge.to(budget.relation) for charge in charges])
 
     def __sklearn_clone__(self) -> Self:
         return self
@@ -379,8 +521,105 @@ class PrivacyLedger(LedgerView):
         return self
 
 
+# The last charges are shown in HTML, at most as many.
+_MOST_SHOWN = 100
+
+_COLUMNS = [
+    "what",
+    "epsilon",
+    "delta",
+    "rho",
+    "relation",
+    "trust",
+    "scope",
+    "mechanism",
+    "secure",
+    "time",
+]
+
+
+def _table(charges: Sequence[Charge]) -> pd.DataFrame:
+    """List charges in order."""
+    rows = []
+    for charge in charges:
+        guarantee = charge.stated
+        row = (
+            charge.what,
+            float(charge.sums.epsilon),
+            float(charge.sums.delta),
+            guarantee.rho,
+            charge.relation,
+            guarantee.trust,
+            ", ".join(map(str, guarantee.scope)),
+            guarantee.mechanism,
+            bool(guarantee.secure),
+            charge.time,
+        )
+        rows.append(written_row(row))
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    # `astype` of several columns at once takes three times as long.
+    for name in ("epsilon", "delta", "rho"):
+        table[name] = table[name].astype(float)
+    table["secure"] = table["secure"].astype(bool)
+    table["time"] = pd.to_datetime(table["time"], utc=True)
+    return table
+
+
+def _balance(account: Account) -> pd.DataFrame:
+    """Return the budget, what was spent of it and what remains, in all forms."""
+    budget = account.budget
+    limits = [budget.epsilon, budget.delta, budget.rho, budget.mu]
+    spent = _numbers(account.sums)
+    spent[:2] = account.spent
+    remaining = _numbers(account.left())
+    if budget.filter_delta:
+        limits[2] = float(budget.limits.rho)
+        remaining[:2] = account.largest_charge()
+        remaining[2] = max(remaining[2], 0.0)
+    table = pd.DataFrame(
+        [limits, spent, remaining],
+        ["budget", "spent", "remaining"],
+        ["epsilon", "delta", "rho", "mu"],
+    )
+    return table.astype(float)
+
+
+def _numbers(sums: Sums) -> list[float]:
+    mu = math.sqrt(max(float(sums.mu_squared), 0.0))
+    return [float(sums.epsilon), float(sums.delta), float(sums.rho), mu]
+
+
+def _check_release(guarantee: Any, what: Any) -> None:
+    if not isinstance(guarantee, PrivacyGuarantee):
+        raise TypeError(
+            "guarantee must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or an "
+            f"estimator's guarantee_, got {type(guarantee).__name__}"
+        )
+    if not isinstance(what, str):
+        raise TypeError(f"what must be a str, got {type(what).__name__}")
+
+
 def closed_ledger(refusal: str, **budget: Any) -> PrivacyLedger:
-    """Return a ledger that stands for one that is elsewhere, and refuses all charges."""
-    ledger = PrivacyLedger(epsilon=1.0)
-    ledger._book = closed_book(read_budget(**budget), refusal)
-    return ledger
+    """Return a ledger that stands for another one, and refuses all charges."""
+    return PrivacyLedger._of_book(closed_book(Budget.checked(**budget), refusal))
+
+
+def has_open_rows(ledger: PrivacyLedger) -> bool:
+    """Return whether charges of a ledger are for some rows here."""
+    return open_rows(ledger._book) is not None
+
+
+def check_n_rows(ledger: PrivacyLedger, what: str, n_rows: int | None) -> None:
+    """Refuse a release from another number of rows than are open for its ledger."""
+    rows = open_rows(ledger._book)
+    if rows is not None:
+        rows.check_n_rows(what, n_rows)
+
+
+def spend(
+    ledger: Any, guarantee: PrivacyGuarantee, what: str, *, n_rows: int | None
+) -> None:
+    """Charge a release from a number of rows, None if not known, to any ledger."""
+    if ledger is not None:
+        check_n_rows(ledger, what, n_rows)
+        ledger.charge(guarantee, what)

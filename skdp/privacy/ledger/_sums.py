@@ -1,14 +1,14 @@
-"""What charges add to the sums of a ledger, exactly."""
+"""What releases add to the sums of a ledger, exactly."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from decimal import Context, Decimal, localcontext
+from dataclasses import replace
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from skdp.exact import round_up
 from skdp.privacy._guarantee import PrivacyGuarantee
@@ -23,8 +23,9 @@ from skdp.privacy.accounting import (
     pure_mu,
 )
 
+# Floats have digits from 1e308 to 5e-324, so sums of them have some 640, and half the
+# square of a float (with at most 17 digits) has fewer than 700: all are exact.
 EXACT = Context(prec=800)
-"""Sums of the decimals of floats, from 1e308 to 5e-324, are exact."""
 
 INFINITE = Decimal("Infinity")
 
@@ -34,144 +35,153 @@ def as_decimal(number: Any) -> Decimal:
     return Decimal(repr(round_up(check_epsilon(number, zero=True))))
 
 
-def exactly(sums: Any) -> Any:
-    with localcontext(EXACT):
-        return sums()
+def rounded_down(amount: Decimal) -> float:
+    """Return the largest float whose shortest decimal is at most an amount."""
+    nearest = float(amount)
+    if math.isfinite(nearest) and Decimal(repr(nearest)) > amount:
+        return math.nextafter(nearest, -math.inf)
+    return nearest
 
 
-def rounded_down(number: Decimal) -> float:
-    """Return the largest float whose shortest decimal is at most a number."""
-    found = float(number)
-    return (
-        found
-        if not math.isfinite(found) or Decimal(repr(found)) <= number
-        else math.nextafter(found, -math.inf)
-    )
+def rounded_up(amount: Decimal) -> float:
+    """Return the smallest float whose shortest decimal is at least an amount."""
+    # Of 0, the negative would be -0.0.
+    return 0.0 - rounded_down(EXACT.minus(amount))
 
 
-def rounded_up_total(amounts: Iterable[tuple[Decimal, int]]) -> float:
-    """Return the smallest float whose shortest decimal is at least the sum of amounts, each a number of times."""
-    return 0.0 - rounded_down(
-        exactly(lambda: -sum((count * one for one, count in amounts), Decimal(0)))
-    )
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Sums over charges in one relation."""
+class Sums(NamedTuple):
+    """Sums over charges in one relation; infinite if a charge has no such amount."""
 
     epsilon: Decimal = Decimal(0)
     delta: Decimal = Decimal(0)
+    # Of the deltas of charges without a rho.
     failure: Decimal = Decimal(0)
-    """Of the deltas of charges without a rho."""
+    # Of the epsilons that hold unless their charges fail.
     pure: Decimal = Decimal(0)
-    """Of the epsilons of charges that hold unless they fail; infinite with a charge of rho and delta > 0."""
     rho: Decimal = Decimal(0)
     mu_squared: Decimal = Decimal(0)
-    """Infinite with a charge that is not Gaussian-DP."""
 
-    def plus(self, other: Sums) -> Sums:
-        return exactly(
-            lambda: Sums(
-                *(
-                    ours + theirs
-                    for ours, theirs in zip(self._all(), other._all(), strict=True)
-                )
-            )
-        )
+    def plus(self, sums: Sums) -> Sums:
+        return Sums(*map(EXACT.add, self, sums))
 
-    def larger(self, other: Sums) -> Sums:
+    def times(self, count: int) -> Sums:
+        return Sums(*[EXACT.multiply(amount, count) for amount in self])
+
+    def larger(self, sums: Sums) -> Sums:
         """Return the larger of each."""
-        return Sums(*map(max, self._all(), other._all()))
+        return Sums(*map(max, self, sums))
 
-    def minus(self, other: Sums) -> Sums:
+    def minus(self, sums: Sums) -> Sums:
         """Subtract sums of which none is infinite where this one is not."""
-        pairs = zip(self._all(), other._all(), strict=True)
-        return exactly(
-            lambda: Sums(
-                *(ours if ours == INFINITE else ours - theirs for ours, theirs in pairs)
-            )
-        )
+        return Sums(*map(_difference, self, sums))
 
-    def written(self) -> dict[str, str]:
-        """Write the sums beside epsilon and delta, exactly."""
-        return {name: str(getattr(self, name)) for name in NAMES[2:]}
+    def _content(self) -> dict[str, str]:
+        """Write the sums beside epsilon and delta."""
+        return {name: str(getattr(self, name)) for name in _FURTHER}
 
     @classmethod
-    def read(cls, epsilon: Decimal, delta: Decimal, further: Any) -> Sums:
-        """Read what `written` wrote."""
-        if not isinstance(further, dict) or set(further) != set(NAMES[2:]):
-            raise ValueError("a charge has other sums than those of a ledger")
-        if not all(isinstance(further[name], str) for name in NAMES[2:]):
-            raise ValueError("the sums of a charge are texts")
+    def _of(cls, epsilon: Decimal, delta: Decimal, further: Any) -> Sums:
+        """Read what `_content` wrote."""
         try:
-            numbers = [Decimal(further[name]) for name in NAMES[2:]]
-        except ArithmeticError:
-            raise ValueError("the sums of a charge are no numbers") from None
-        if any(number.is_nan() or number < 0 for number in numbers):
-            raise ValueError("the sums of a charge are at least 0")
-        return cls(epsilon, delta, *numbers)
-
-    def _all(self) -> list[Decimal]:
-        return [getattr(self, name) for name in NAMES]
+            amounts = [Decimal(further[name]) for name in _FURTHER]
+            is_valid = len(further) == len(_FURTHER) and min(amounts) >= 0
+        except (ArithmeticError, LookupError, TypeError):
+            is_valid = False
+        if not is_valid:
+            raise ValueError(f"texts of {', '.join(_FURTHER)} of at least 0 are needed")
+        return cls(epsilon, delta, *amounts)
 
 
-NAMES = tuple(Sums.__dataclass_fields__)
+_FURTHER = Sums._fields[2:]
 
 NOTHING = Sums()
 
 
-@lru_cache(maxsize=256)  # most charges of a ledger have the same guarantees
-def added_by(guarantee: PrivacyGuarantee) -> Sums:
-    """Return what a guarantee adds to all sums but those of epsilon and delta."""
-    sums = exactly(lambda: _amounts(guarantee._all_losses()))
-    # The losses are rounded up, and those of many parts may add up to more than what is stated of all together.
+def total(sums: Iterable[Sums]) -> Sums:
+    """Add up sums."""
+    result = NOTHING
+    for amounts in sums:
+        result = result.plus(amounts)
+    return result
+
+
+def _difference(minuend: Decimal, subtrahend: Decimal) -> Decimal:
+    return minuend if minuend == INFINITE else EXACT.subtract(minuend, subtrahend)
+
+
+# Most charges of a ledger have the same guarantees.
+@lru_cache(maxsize=256)
+def sums_of(guarantee: PrivacyGuarantee) -> Sums:
+    """Return what a release with a guarantee adds."""
+    sums = total(map(_loss_sums, guarantee._all_losses()))
+    # Losses are rounded up, and those of many parts may add up to more than what is
+    # stated of all together.
     if guarantee.rho is not None:
-        sums = replace(sums, rho=min(sums.rho, Decimal(repr(guarantee.rho))))
+        sums = sums._replace(rho=min(sums.rho, as_decimal(guarantee.rho)))
     if guarantee.delta == 0 and guarantee.losses:
-        # That of a release that never fails holds beside what its parts imply.
-        stated = exactly(lambda: _amounts((StatedLoss(guarantee.epsilon),)))
-        least = {
-            name: min(getattr(sums, name), getattr(stated, name))
-            for name in ("pure", "rho", "mu_squared")
-        }
-        sums = replace(sums, **least)
-    return sums
-
-
-def _amounts(losses: tuple[Loss, ...]) -> Sums:
-    sums = Sums()
-    for loss in losses:
-        epsilon, mu = _written(loss._pure), _written(_mu(loss))
-        rho = _written(loss.rho if isinstance(loss, StatedLoss) else None)
-        unknown = loss._concentrated is None
-        failure = _written(loss._failure) if unknown else Decimal(0)
-        holds = epsilon is not None and (unknown or not loss._failure)
-        pure = epsilon if holds else None
-        square = mu if isinstance(loss, GaussianLoss) else epsilon
-        if rho is None and square is not None:
-            rho = square * square / 2
-            if isinstance(loss, PureLoss | LaplaceLoss):
-                rho = min(rho, Decimal(repr(least_rho(replace(loss, count=1)))))
-        one = (failure, pure, rho, None if mu is None else mu * mu)
-        added = (INFINITE if each is None else loss.count * each for each in one)
-        sums = sums.plus(Sums(Decimal(0), Decimal(0), *added))
-    return sums
-
-
-def _mu(loss: Loss) -> Fraction | None:
-    """Return the mu of Gaussian DP of one of them, None if it has none."""
-    if isinstance(loss, GaussianLoss):
-        return Fraction(loss.mu)
-    if loss._failure or loss._pure is None:
-        return None
-    return (
-        pure_mu(loss._pure, loss.share)
-        if isinstance(loss, PureLoss) and loss._pure
-        else pure_mu(loss._pure)
+        stated = _loss_sums(StatedLoss(guarantee.epsilon))
+        sums = sums._replace(
+            pure=min(sums.pure, stated.pure),
+            rho=min(sums.rho, stated.rho),
+            mu_squared=min(sums.mu_squared, stated.mu_squared),
+        )
+    return sums._replace(
+        epsilon=as_decimal(guarantee.epsilon), delta=as_decimal(guarantee.delta)
     )
 
 
-def _written(number: float | Fraction | None) -> Decimal | None:
-    """Return the decimal of a float as it was written; of another fraction, that of the next float."""
-    return None if number is None else Decimal(repr(round_up(Fraction(number))))
+def _loss_sums(loss: Loss) -> Sums:
+    """Return what all releases of a loss add, beside epsilon and delta."""
+    if isinstance(loss, GaussianLoss):
+        return _gaussian_sums(loss).times(loss.count)
+    if isinstance(loss, StatedLoss):
+        return _stated_sums(loss).times(loss.count)
+    if isinstance(loss, PureLoss | LaplaceLoss):
+        return _pure_sums(loss).times(loss.count)
+    raise TypeError(f"a ledger cannot add up a {type(loss).__name__}")
+
+
+def _gaussian_sums(loss: GaussianLoss) -> Sums:
+    mu = as_decimal(loss.mu)
+    return Sums(pure=INFINITE, rho=half_square(mu), mu_squared=EXACT.multiply(mu, mu))
+
+
+def _stated_sums(loss: StatedLoss) -> Sums:
+    epsilon = as_decimal(loss.epsilon)
+    mu_squared = INFINITE if loss.delta else _mu_squared(loss._pure)
+    if loss.rho is None:
+        # It is epsilon-DP unless it fails, and so has rho = epsilon**2 / 2 (Bun and
+        # Steinke 2016, proposition 1.4).
+        return Sums(
+            failure=as_decimal(loss.delta),
+            pure=epsilon,
+            rho=half_square(epsilon),
+            mu_squared=mu_squared,
+        )
+    # With a rho, delta is one conversion of it, and no epsilon holds with delta = 0.
+    pure = INFINITE if loss.delta else epsilon
+    return Sums(pure=pure, rho=as_decimal(loss.rho), mu_squared=mu_squared)
+
+
+def _pure_sums(loss: PureLoss | LaplaceLoss) -> Sums:
+    epsilon = as_decimal(loss._pure)
+    # Infinite where floats overflow.
+    rho = Decimal(repr(least_rho(replace(loss, count=1))))
+    share = loss.share if isinstance(loss, PureLoss) and loss._pure else 1.0
+    return Sums(
+        pure=epsilon,
+        rho=min(half_square(epsilon), rho),
+        mu_squared=_mu_squared(loss._pure, share),
+    )
+
+
+def half_square(number: Decimal) -> Decimal:
+    """Return the rho of an epsilon, or of a mu."""
+    return EXACT.divide(EXACT.multiply(number, number), 2)
+
+
+def _mu_squared(epsilon: Fraction, share: float = 1.0) -> Decimal:
+    mu = pure_mu(epsilon, share)
+    if mu is None:
+        return INFINITE
+    return EXACT.multiply(as_decimal(mu), as_decimal(mu))

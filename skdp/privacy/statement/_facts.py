@@ -1,33 +1,43 @@
-"""What a statement is made of, and its parts in a record."""
+"""What a statement is made of."""
 
 from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache, cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
-from skdp.markup import written_text
+from skdp.exact import round_up
+from skdp.markup import written_row, written_text
 from skdp.privacy._guarantee import RELATIONS, TRUSTS, PrivacyGuarantee
 from skdp.privacy._json import Fields, written_name
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement._columns import (
-    AS_CHARGED,
-    AS_IS,
-    AT_FIT,
-    LEARNT_TARGET,
-    NOT_FITTED,
-    NOT_RELEASED,
-    NOT_SEEN,
-    READ,
-)
+
+AS_IS = "released as is"
+
+NOT_RELEASED = "not released"
+
+READ = f"categories read from the data: {AS_IS}"
+
+# The protection in a row of a ledger, which knows what was charged alone.
+AS_CHARGED = "as charged"
+
+NOT_FITTED = "not fitted: no guarantee yet"
+
+NOT_SEEN = "not seen by fit"
+
+AT_FIT = f"rows at fit; rows given to transform or predict: {AS_IS}"
+
+# The start of the remark about a target that is in no row of a statement.
+LEARNT_TARGET = "The target, which is no column of X, is learnt from as it is by: "
 
 COLUMNS = (
     "column",
@@ -51,18 +61,78 @@ class StatedStep(NamedTuple):
     fitted: bool = True
     shuffled: PrivacyGuarantee | None = None
 
+    def _content(self) -> dict[str, Any]:
+        shuffled = None
+        if self.shuffled is not None:
+            shuffled = self.shuffled._content()
+        return {
+            "step": written_text(self.step),
+            "guarantee": self.guarantee._content(),
+            "known": self.known,
+            "charged": self.charged,
+            "fitted": self.fitted,
+            "shuffled": shuffled,
+        }
+
+    @classmethod
+    def _of(cls, fields: Fields) -> Self:
+        guarantee = partial(fields.part, read=PrivacyGuarantee._of)
+        return cls(
+            fields.text("step"),
+            guarantee("guarantee"),
+            known=fields.flag("known"),
+            charged=fields.flag("charged"),
+            fitted=fields.flag("fitted"),
+            shuffled=fields.optional("shuffled", guarantee),
+        )
+
+
+# A row for a column and a step, as in COLUMNS.
+Row = tuple[Any, ...]
+
+
+def protected_row(
+    name: Any, step: StatedStep, protection: str, *, n_releases: int = 1
+) -> Row:
+    """Return the row of a column that a step promises something about."""
+    guarantee = step.guarantee
+    return (
+        name,
+        step.step,
+        guarantee.mechanism,
+        round_up(n_releases * Fraction(guarantee.epsilon)),
+        round_up(n_releases * Fraction(guarantee.delta)),
+        guarantee.relation,
+        guarantee.trust,
+        protection,
+    )
+
+
+def unprotected_row(name: Any, step: str, protection: str) -> Row:
+    """Return the row of a column that nothing is promised about."""
+    return name, step, "", None, None, "", "", protection
+
+
+def table_of(rows: Sequence[Row]) -> pd.DataFrame:
+    table = pd.DataFrame(map(written_row, rows), columns=list(COLUMNS))
+    # `astype` of several columns takes as long as all else here.
+    for name in ("epsilon", "delta"):
+        table[name] = table[name].astype(float)
+    return table
+
 
 def versions_now() -> dict[str, str]:
     """Return the versions of skdp and of what it computes with."""
-    versions = {"skdp": str(getattr(sys.modules.get("skdp"), "__version__", "unknown"))}
-    versions |= {
+    return {
+        "skdp": str(getattr(sys.modules.get("skdp"), "__version__", "unknown")),
         "scikit-learn": _installed("scikit-learn"),
         "NumPy": _installed("numpy"),
+        "Python": platform.python_version(),
     }
-    return versions | {"Python": platform.python_version()}
 
 
-@cache  # the metadata of a distribution is a file of a thousand lines
+# The metadata of a distribution is a file of a thousand lines.
+@cache
 def _installed(distribution: str) -> str:
     try:
         return version(distribution)
@@ -84,77 +154,69 @@ class Facts:
     @cached_property
     def columns(self) -> list[dict[str, Any]]:
         """The rows as a record has them: None where nothing is promised."""
-        return [
-            {
-                "column": written_name(row["column"]),
-                "step": written_text(row["step"]),
-                "mechanism": written_text(row["mechanism"]),
-                "epsilon": None if isnan(row["epsilon"]) else float(row["epsilon"]),
-                "delta": None if isnan(row["delta"]) else float(row["delta"]),
-                "relation": row["relation"] or None,
-                "trust": row["trust"] or None,
-                "protection": written_text(row["protection"]),
-            }
-            for row in self.rows.to_dict("records")
-        ]
+        columns = []
+        for row in self.rows.to_dict("records"):
+            column: dict[str, Any] = {"column": written_name(row.pop("column"))}
+            for name, value in row.items():
+                name = str(name)
+                if name in ("epsilon", "delta"):
+                    column[name] = None if isnan(value) else float(value)
+                elif name in ("relation", "trust"):
+                    column[name] = value or None
+                else:
+                    column[name] = written_text(value)
+            columns.append(column)
+        return columns
 
     @property
     def open_columns(self) -> list[tuple[str, str]]:
-        """The columns that are released unprotected in some way, the target among them, and how."""
-        columns = [
-            (
-                str(row["column"]),
-                ", by ".join(filter(None, (row["protection"], row["step"]))),
-            )
-            for row in self.columns
-            if AS_IS in row["protection"]
-            or (row["epsilon"] is None and row["protection"] != NOT_RELEASED)
-        ]
-        return columns + [
-            ("the target", f"{AS_IS}, by {steps}") for steps in self.target_learners
-        ]
+        """What is released unprotected in some way, and how."""
+        columns = []
+        for row in self.columns:
+            protection = row["protection"]
+            is_unpromised = row["epsilon"] is None and protection != NOT_RELEASED
+            if AS_IS in protection or is_unpromised:
+                by = f", by {row['step']}" if row["step"] else ""
+                columns.append((str(row["column"]), f"{protection}{by}"))
+        target = [("the target", f"{AS_IS}, by {by}") for by in self.target_learners]
+        return columns + target
 
     @property
     def target_learners(self) -> list[str]:
-        """The steps that learn from an unprotected target that is in no row, as one text; empty if there is none."""
+        """The steps that learn from a target that is in no row, as one text."""
+        # A record has no other place for them.
         return [
-            note[len(LEARNT_TARGET) :].rstrip(".")
+            note.removeprefix(LEARNT_TARGET).rstrip(".")
             for note in self.notes
             if note.startswith(LEARNT_TARGET)
         ]
 
     @property
     def unprotected_columns(self) -> list[str]:
-        """The columns whose values are released unprotected, also if there are private statistics of them."""
-        return self._columns_where(
-            lambda text: AS_IS in text and not text.startswith(AT_FIT)
-        )
+        """The columns of which values are released unprotected."""
+        return self._columns_where(_is_unprotected)
 
     @property
     def columns_at_fit(self) -> list[str]:
         """The columns of which only the rows of `fit` are protected."""
         unprotected = self.unprotected_columns
-        return [
-            name
-            for name in self._columns_where(lambda text: text.startswith(AT_FIT))
-            if name not in unprotected
-        ]
+        columns = self._columns_where(_is_at_fit)
+        return [name for name in columns if name not in unprotected]
 
     @property
     def waiting_columns(self) -> list[str]:
-        """The columns that have no guarantee yet, as a step is not fitted, or was not fitted on them."""
-        return self._columns_where(lambda text: text in (NOT_FITTED, NOT_SEEN))
+        """The columns that have no guarantee yet, as no step is fitted on them."""
+        return self._columns_where(_is_waiting)
 
     def _columns_where(self, fits: Callable[[str], bool]) -> list[str]:
-        return list(
-            dict.fromkeys(
-                str(row["column"]) for row in self.columns if fits(row["protection"])
-            )
-        )
+        columns = [
+            str(row["column"]) for row in self.columns if fits(row["protection"])
+        ]
+        return list(dict.fromkeys(columns))
 
     @property
     def read_columns(self) -> list[tuple[str, str]]:
-        """The columns whose categories were read from the data, and the steps that read them."""
+        """The columns whose categories were read from the data, and by which steps."""
         return [
             (str(row["column"]), row["step"])
             for row in self.columns
@@ -162,113 +224,100 @@ class Facts:
         ]
 
     @property
-    def counted_steps(self) -> list[StatedStep]:
-        """The steps whose guarantee is about columns of the total."""
-        covered = set() if self.total is None else set(self.total.scope)
-        return [
-            one for one in self.steps if not covered.isdisjoint(one.guarantee.scope)
-        ]
-
-    @property
     def seeded(self) -> list[str]:
         """The steps whose random bits come from a seed."""
-        return [one.step for one in self.steps if not one.guarantee.secure]
+        return [step.step for step in self.steps if not step.guarantee.secure]
 
     @property
-    def others(self) -> list[str]:
+    def foreign(self) -> list[str]:
         """The steps that are not of skdp."""
-        return [one.step for one in self.steps if not one.known]
+        return [step.step for step in self.steps if not step.known]
 
     @property
     def planned(self) -> list[str]:
         """The steps that are not fitted yet."""
-        return [one.step for one in self.steps if not one.fitted]
+        return [step.step for step in self.steps if not step.fitted]
 
     @property
     def secure(self) -> bool:
         """Whether there are random bits, and all are secure."""
-        return (
-            bool(self.steps)
-            and not self.seeded
-            and (self.total is None or self.total.secure)
-        )
+        if not self.steps or self.seeded:
+            return False
+        return self.total is None or self.total.secure
+
+
+def _is_at_fit(protection: str) -> bool:
+    return protection.startswith(AT_FIT)
+
+
+def _is_unprotected(protection: str) -> bool:
+    return AS_IS in protection and not _is_at_fit(protection)
+
+
+def _is_waiting(protection: str) -> bool:
+    return protection in (NOT_FITTED, NOT_SEEN)
 
 
 def read_facts(fields: Fields) -> dict[str, Any]:
     """Read the fields of a record."""
-    rows = pd.DataFrame(fields.parts("columns", _row), columns=list(COLUMNS))
-    facts = {
-        "rows": rows.astype({"epsilon": float, "delta": float}),
-        "total": fields.optional(
-            "total", lambda name: fields.part(name, PrivacyGuarantee._of)
-        ),
-        "steps": tuple(fields.parts("steps", _step)),
+    guarantee = partial(fields.part, read=PrivacyGuarantee._of)
+    rows = table_of(fields.parts("columns", _read_row))
+    total = fields.optional("total", guarantee)
+    steps = tuple(fields.parts("steps", StatedStep._of))
+    ledgers = tuple(fields.parts("ledgers", PrivacyLedger._of))
+    if total is not None:
+        _check_total(total, rows, steps, ledgers, fields.at("total"))
+    return {
+        "rows": rows,
+        "total": total,
+        "steps": steps,
         "notes": fields.texts("notes"),
-        "ledgers": tuple(fields.parts("ledgers", PrivacyLedger._of)),
+        "ledgers": ledgers,
         "versions": fields.named_texts("versions"),
     }
-    covered = {row[0] for row in rows[~rows["epsilon"].isna()].itertuples(index=False)}
-    if facts["total"] is not None and not covered.issuperset(facts["total"].scope):
+
+
+def _check_total(
+    total: PrivacyGuarantee,
+    rows: pd.DataFrame,
+    steps: Iterable[StatedStep],
+    ledgers: Iterable[PrivacyLedger],
+    place: str,
+) -> None:
+    promised = set(rows["column"][rows["epsilon"].notna()])
+    if not promised.issuperset(total.scope):
         raise ValueError(
-            f"{fields.at('total')}.scope has columns for which no row of columns has an epsilon"
+            f"{place}.scope has columns for which no row of columns has an epsilon"
         )
-    total = facts["total"]
-    for ledger in facts["ledgers"]:
-        if total is not None and states_budget(ledger, rows):
+    # The total of a filter is its budget; a step by itself may have a larger epsilon.
+    is_of_ledger = set(rows["protection"]) == {AS_CHARGED}
+    for ledger in ledgers:
+        if is_of_ledger and ledger.filter_delta:
             if (total.epsilon, total.delta) != (ledger.epsilon, ledger.delta):
-                raise ValueError(
-                    f"{fields.at('total')} is not the budget of its ledger"
-                )
-            return facts
-    for one in facts["steps"]:
-        if (
-            total is not None
-            and total.epsilon < one.guarantee.epsilon
-            and set(total.scope) & set(one.guarantee.scope)
-        ):
-            raise ValueError(
-                f"{fields.at('total')}.epsilon is smaller than that of a step"
-            )
-    return facts
+                raise ValueError(f"{place} is not the budget of its ledger")
+            return
+    for step in steps:
+        is_counted = not set(total.scope).isdisjoint(step.guarantee.scope)
+        if is_counted and total.epsilon < step.guarantee.epsilon:
+            raise ValueError(f"{place}.epsilon is smaller than that of a step")
 
 
-def states_budget(ledger: PrivacyLedger, rows: pd.DataFrame) -> bool:
-    """Whether the total of a statement is the budget of a ledger; a step by itself may have a larger epsilon."""
-    return bool(ledger.filter_delta) and set(rows["protection"]) == {AS_CHARGED}
-
-
-def _row(fields: Fields) -> tuple[Any, ...]:
-    names = fields.column("column"), fields.text("step"), fields.text("mechanism")
-    at_least_0 = partial(check_epsilon, zero=True)
-    epsilon = fields.optional("epsilon", lambda name: fields.number(name, at_least_0))
-    delta = fields.optional("delta", lambda name: fields.number(name, check_delta))
-    relation = fields.optional("relation", lambda name: fields.one_of(name, RELATIONS))
-    trust = fields.optional("trust", lambda name: fields.one_of(name, TRUSTS))
-    promises = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "relation": relation,
-        "trust": trust,
-    }
-    absent = [fields.at(name) for name, value in promises.items() if value is None]
-    if 0 < len(absent) < len(promises):
+def _read_row(fields: Fields) -> Row:
+    name = fields.column("column")
+    step = fields.text("step")
+    mechanism = fields.text("mechanism")
+    number = partial(fields.number, check=partial(check_epsilon, zero=True))
+    promises = [
+        fields.optional("epsilon", number),
+        fields.optional("delta", partial(fields.number, check=check_delta)),
+        fields.optional("relation", partial(fields.one_of, options=RELATIONS)),
+        fields.optional("trust", partial(fields.one_of, options=TRUSTS)),
+    ]
+    protection = fields.text("protection")
+    if promises == [None] * 4:
+        return unprotected_row(name, step, protection)
+    if None in promises:
         raise ValueError(
-            f"{absent[0]} must be given: all of {list(promises)} are null, or none"
+            f"{fields.at('epsilon')}, delta, relation and trust are all null, or none"
         )
-    return (
-        *names,
-        epsilon,
-        delta,
-        relation or "",
-        trust or "",
-        fields.text("protection"),
-    )
-
-
-def _step(fields: Fields) -> StatedStep:
-    names = fields.text("step"), fields.part("guarantee", PrivacyGuarantee._of)
-    flags = fields.flag("known"), fields.flag("charged"), fields.flag("fitted")
-    shuffled = fields.optional(
-        "shuffled", lambda name: fields.part(name, PrivacyGuarantee._of)
-    )
-    return StatedStep(*names, *flags, shuffled)
+    return name, step, mechanism, *promises, protection

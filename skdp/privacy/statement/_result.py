@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from math import isnan
 from typing import Any, ClassVar, Self
 
@@ -11,16 +13,16 @@ import pandas as pd
 from skdp.markup import html_table, html_text, written_text
 from skdp.privacy._json import Fields, JsonRecord
 from skdp.privacy._numbers import shown
+from skdp.privacy._odds import shown_guess
 from skdp.privacy.statement._facts import Facts, read_facts
 from skdp.privacy.statement._meaning import (
+    evaluation,
     headline,
     meaning,
     not_covered,
     randomness,
     warnings,
 )
-from skdp.privacy.statement._page import page
-from skdp.privacy.statement._sheet import evaluation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,26 +70,20 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
     _format: ClassVar[str] = "skdp-statement"
 
     def _content(self) -> dict[str, Any]:
-        return {
+        record = {
             "headline": written_text(headline(self)),
             "columns": self.columns,
             "total": None if self.total is None else self.total._content(),
-            "steps": [
-                {
-                    "step": written_text(one.step),
-                    "guarantee": one.guarantee._content(),
-                    "known": one.known,
-                    "charged": one.charged,
-                    "fitted": one.fitted,
-                    "shuffled": None
-                    if one.shuffled is None
-                    else one.shuffled._content(),
-                }
-                for one in self.steps
-            ],
+            "steps": [step._content() for step in self.steps],
             "notes": list(map(written_text, self.notes)),
             "ledgers": [ledger._content() for ledger in self.ledgers],
             "versions": dict(self.versions),
+        }
+        return record | self._words()
+
+    def _words(self) -> dict[str, Any]:
+        """Return the fields that follow from others."""
+        return {
             "warnings": warnings(self),
             "randomness": randomness(self),
             "meaning": meaning(self),
@@ -97,19 +93,11 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
-        made = cls(**read_facts(fields))
-        for name in (
-            "headline",
-            "warnings",
-            "randomness",
-            "meaning",
-            "not_covered",
-            "evaluation",
-        ):
-            fields.take(
-                name
-            )  # these follow from the other fields, and are written again
-        return made
+        statement = cls(**read_facts(fields))
+        # What follows from other fields is written again.
+        for name in ("headline", *statement._words()):
+            fields.take(name)
+        return statement
 
     def to_html(self) -> str:
         """Return a page that explains the statement.
@@ -143,32 +131,75 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
         >>> "at most 74 times in 100" in html
         True
         """
-        return page(self.to_dict())
+        return _page(self.to_dict())
 
     def _table(self) -> pd.DataFrame:
-        return self.rows.assign(
-            epsilon=[
-                "" if isnan(value) else shown(value) for value in self.rows["epsilon"]
-            ],
-            delta=[
-                "" if isnan(value) else shown(value) for value in self.rows["delta"]
-            ],
-        )
+        table = self.rows.copy()
+        for name in ("epsilon", "delta"):
+            table[name] = [_shown(value) for value in self.rows[name]]
+        return table
 
     def __str__(self) -> str:
-        lines = [
-            headline(self),
-            self._table().to_string(index=False),
-            *(f"- {note}" for note in self.notes),
-        ]
+        lines = [headline(self), self._table().to_string(index=False)]
+        lines += [f"- {note}" for note in self.notes]
         return written_text("\n".join(lines))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        table = html_table(self._table())
-        odds = f"<p>{html_text(self.total.in_odds())}</p>" if self.total else ""
-        notes = "".join(
+        parts = [
+            f"<p><b>{html_text(headline(self))}</b></p>",
+            html_table(self._table()),
+        ]
+        if self.total is not None:
+            parts.append(f"<p>{html_text(self.total.in_odds())}</p>")
+        notes = [
             f"<li>{html_text(note)}</li>" for note in (*warnings(self), *self.notes)
-        )
-        return f"<div><p><b>{html_text(headline(self))}</b></p>{table}{odds}<ul>{notes}</ul></div>"
+        ]
+        return f"<div>{''.join(parts)}<ul>{''.join(notes)}</ul></div>"
+
+
+def _shown(number: float | None) -> str:
+    return "" if number is None or isnan(number) else shown(number)
+
+
+def _page(record: dict[str, Any]) -> str:
+    """Write the record of a statement as a page, which loads nothing."""
+    total = record["total"]
+    guess = None
+    if total is not None:
+        guess = shown_guess(total["epsilon"], total["delta"])
+    ledgers = [_with_groups(ledger) for ledger in record["ledgers"]]
+    return written_text(_template().render(record, ledgers=ledgers, guess=guess))
+
+
+@cache
+def _template() -> Any:
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ImportError(
+            'jinja2 is needed for the page: pip install "skdp[plot]"'
+        ) from error
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["shown"] = _shown
+    template = files("skdp.privacy.statement").joinpath("page.html.j2")
+    return environment.from_string(template.read_text(encoding="utf-8"))
+
+
+def _with_groups(ledger: dict[str, Any]) -> dict[str, Any]:
+    """Add the number of charges of a ledger, and groups of equal ones."""
+    groups: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for charge in ledger["charges"]:
+        columns = ", ".join(map(str, charge["guarantee"]["scope"]))
+        mechanism = charge["guarantee"]["mechanism"]
+        amounts = charge["epsilon"], charge["delta"]
+        key = (charge["what"], *amounts, mechanism, columns)
+        group = groups.setdefault(key, charge | {"number": 0, "columns": columns})
+        group["number"] += 1
+    return ledger | {"groups": list(groups.values()), "number": len(ledger["charges"])}

@@ -1,49 +1,49 @@
-"""Statement of the guarantees of a pipeline for each column, and of unprotected columns."""
+"""Statement of the guarantees of a pipeline for each column, or of a ledger."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-import pandas as pd
-
-from skdp.markup import written_row
 from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy._numbers import shown
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement._charges import statement_of_ledger
-from skdp.privacy.statement._columns import (
+from skdp.privacy.statement._facts import (
+    AS_CHARGED,
     AS_IS,
     AT_FIT,
-    EVERYTHING,
-    LEARNT_TARGET,
     NOT_FITTED,
     NOT_RELEASED,
     NOT_SEEN,
-    PLANNED,
     READ,
-    TARGET,
-    Flow,
-    names_in,
-    read_names,
+    Row,
+    StatedStep,
+    protected_row,
+    table_of,
+    unprotected_row,
 )
-from skdp.privacy.statement._facts import StatedStep
-from skdp.privacy.statement._meaning import COUNTS_TWICE, amounts
-from skdp.privacy.statement._parts import is_a
-from skdp.privacy.statement._planned import declared_names, was_fitted
+from skdp.privacy.statement._flow import EVERYTHING, Flow, names_in, read_names
+from skdp.privacy.statement._known import (
+    is_estimator,
+    is_fitted,
+    is_pipeline,
+)
+from skdp.privacy.statement._meaning import (
+    COUNTS_TWICE,
+    amounts,
+    conversion,
+    listed,
+)
 from skdp.privacy.statement._result import PrivacyStatement
-from skdp.privacy.statement._visitor import Promise, Walk
-
-_FEW = 5
-"""The most columns named together in a row; for more, their number is given."""
+from skdp.privacy.statement._walk import TARGET, UNKNOWN_PLAN, Promise, Walk
 
 _SHOWN = "Which records there are, or how many, is shown here"
 
 _PROTECTION = {True: "rows", "fit": AT_FIT, False: "statistics only"}
-
-_BESIDE_STATISTICS = f"{AS_IS}, beside private statistics"
 
 
 def privacy_statement(
@@ -51,11 +51,12 @@ def privacy_statement(
 ) -> PrivacyStatement:
     """State the guarantee of a pipeline for each column, and which columns it releases unprotected.
 
-    Pipelines, column transformers, feature unions, searches and other meta-estimators are followed step by step. What
-    is not known is "released as is": the columns of each class that is not exactly one of scikit-learn,
-    imbalanced-learn or skdp (subclasses, classes of the same name or with the same attributes, objects with methods of
-    their own, classes with a replaced method), of a class of skdp that wraps one of these, and of an estimator that
-    draws rows several times (a bootstrap), as each time is a release.
+    Pipelines, column transformers and feature unions are followed step by step. What is not known is "released as is":
+    the columns of each class that is not exactly one of scikit-learn, imbalanced-learn or skdp (subclasses, classes of
+    the same name or with the same attributes, objects with methods of their own, classes with a replaced method), of a
+    class of skdp that wraps one of these, and of searches, votes, stacks and all other meta-estimators: these fit
+    what they are made of several times, and each fit is a release. Behind a step that protects rows, they are
+    post-processing.
 
     Parameters
     ----------
@@ -89,29 +90,19 @@ def privacy_statement(
     Estimators of skdp and of trusted classes state their guarantee in ``guarantee_``, whose scope names the columns.
     ``protects_rows`` is True if the rows that `transform` returns are protected (the default in the local model), "fit"
     if only those of `fit_transform` are, False if only the statistics are private (the default in the central model),
-    or a list of the columns that are protected in these rows.
-    "fit" is not enough inside a search, a stack, a calibration or another estimator that learns from predictions for
-    rows of the table: these use true values, which are "released as is". The target and weights (``sample_weight``) are
-    not columns: the total includes the cost of a transformer of the target; weights are unprotected.
+    or a list of the columns that are protected in these rows. The target and weights (``sample_weight``) are not
+    columns: the total includes what is promised of the target; weights are unprotected.
 
     The total is for adding or removing a record only if nothing else shows which records there are, or how many. Else
     it is for replacing one, which is both: epsilon counts twice. This is shown by columns or a target that are seen or
-    leave unprotected, by categories or classes that are read from the data, by reports, by steps that are not fitted,
-    and by meta-estimators that store the number of rows or split the rows by it, as bagging and stacks do.
-
-    Fits of a search, a stack or another meta-estimator that it does not store are in the total, with as many releases
-    of each record as there can be. Where their number or their epsilon is not known, nothing is promised: a search of a
-    parameter of a private step, or of one before it; splits by groups, by a list, or into as many parts as there are
-    rows; a scorer that is a function, which sees the rows. Where the target splits the rows (`StratifiedKFold`, and the
-    default for classifiers), one target moves other records to other parts: then the promise is about columns of X
-    only. A function that selects the columns of a `ColumnTransformer` sees all of them, which are "released as is".
+    leave unprotected, by categories or classes that are read from the data, by reports, and by steps that are not
+    fitted. A function that selects the columns of a `ColumnTransformer` sees all of them, which are "released as is".
 
     **Before fit**, a statement lists the most that each step is set to spend, as its parameters say, and `notes` has
     their sum. It reads nothing, and it is no promise: nothing is released yet. What follows from the columns or the
     rows that `fit` sees is said in words, and has no total: probabilities in place of an epsilon, `Shuffled`,
-    categories "auto", the fits of a search that varies epsilon or privatises rows that it scores, those of other
-    meta-estimators. Of a search of scikit-learn whose candidates and splits are known, the fits are counted. If some
-    parts are fitted and others are not, nothing is promised of the latter.
+    categories "auto", what a meta-estimator makes of its parts. If some parts are fitted and others are not, nothing is
+    promised of the latter.
 
     If a step of a pipeline is replaced after `fit`, the release of the previous step is not stated.
 
@@ -137,280 +128,311 @@ def privacy_statement(
     >>> print(statement.total)
     epsilon = 1, local model, replacing one record's values of: sex
 
-    Before any data, what a search is set to spend, which fits its candidates on each split, and the best one again:
+    Before any data, what a pipeline is set to spend:
 
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn.pipeline import make_pipeline
     >>> from skdp import DPStandardScaler
     >>> scaled = make_pipeline(DPStandardScaler(0.1, bounds={"age": (0, 100)}), LogisticRegression())
-    >>> planned = privacy_statement(GridSearchCV(scaled, {"logisticregression__C": [0.1, 1.0]}, cv=5))
-    >>> [step.guarantee.epsilon for step in planned.steps]
-    [1.1]
+    >>> [step.guarantee.epsilon for step in privacy_statement(scaled).steps]
+    [0.1]
     """
     if isinstance(estimator, PrivacyLedger):
-        return statement_of_ledger(estimator)
-    estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
-    if not estimators:
-        raise ValueError("there is no estimator to state anything about")
-    for part in estimators:
-        if isinstance(part, type) or not (
-            hasattr(part, "fit") or hasattr(part, "fit_resample")
-        ):
-            kind = (
-                f"the class {part.__name__}"
-                if isinstance(part, type)
-                else type(part).__name__
-            )
-            raise TypeError(f"privacy_statement needs estimators, got {kind}")
-    if isinstance(trusted, type) or not all(isinstance(one, type) for one in trusted):
+        return _statement_of_ledger(estimator)
+    estimators = _check_estimators(estimator)
+    if isinstance(trusted, type) or not all(isinstance(kind, type) for kind in trusted):
         raise TypeError("trusted must be a sequence of classes")
-    given = read_names(X)
-    tables = [_columns_of(part, given) for part in estimators]
-    columns = list(
-        dict.fromkeys(name for names in tables for name in names or [EVERYTHING])
-    )
-    # What is partly fitted has released something that is not known here: its steps may have been others.
-    walk = Walk(columns, trusted, planning=not any(map(was_fitted, estimators)))
-    leaving: set[Any] = set()
+    names_of_X = read_names(X)
+    tables = [_columns_of(part, names_of_X) for part in estimators]
+    columns: dict[Any, None] = {}
+    for names in tables:
+        columns |= dict.fromkeys(names or [EVERYTHING])
+    # What is partly fitted has released something that is not known here: its steps may
+    # have been others.
+    walk = Walk(columns, trusted, is_plan=not any(map(is_fitted, estimators)))
     for index, (part, names) in enumerate(zip(estimators, tables, strict=True)):
         path = f"{index}" if len(estimators) > 1 else ""
-        made = walk.visit(part, Flow.start(names), path)
-        leaving |= made.merged.raw if _gives_rows(part) else set()
+        output = walk.visit(part, Flow.start(names), path)
+        if _gives_rows(part):
+            walk.leaving |= output.raw
     walk.finish()
-    return _written_up(
-        walk, leaving, [name for name in given or () if name not in walk.columns]
-    )
-
-
-def _columns_of(
-    estimator: Any, given: tuple[Any, ...] | None
-) -> tuple[Any, ...] | None:
-    """Return the columns that an estimator was fitted on, by their names in X."""
-    fitted = names_in(estimator)
-    if fitted is None or given is None:
-        return fitted or given or declared_names(estimator)
-    if hasattr(estimator, "feature_names_in_") or not all(
-        isinstance(name, str) for name in fitted
-    ):
-        lacking = [name for name in fitted if name not in given]
-        if lacking:
-            raise ValueError(
-                f"X lacks columns that {type(estimator).__name__} was fitted on: {lacking}"
-            )
-        return fitted
-    if len(given) != len(fitted):
-        raise ValueError(
-            f"X has {len(given)} columns; {type(estimator).__name__} was fitted on {len(fitted)}"
-        )
-    return given
-
-
-def _gives_rows(estimator: Any) -> bool:
-    """Whether `fit_transform` of an estimator, or of the last step of a pipeline, returns rows."""
-    if is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline"):
-        return _gives_rows(estimator.steps[-1][1])
-    return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
-
-
-def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStatement:
-    kept = [name for name in walk.columns if _is_kept(walk, leaving, name)]
-    rows: list[tuple[Any, ...]] = []
-    for name in walk.columns:
-        promises = [promise for promise in walk.promises if name in promise.columns]
-        rows += [
-            _promised(name, promise, released=name in leaving) for promise in promises
-        ]
-        rows += [_unprotected(name, step, READ) for step in walk.read.get(name, ())]
-        statistics = any(promise.of(name) is False for promise in promises)
-        if name in walk.unfitted:
-            rows.append(_unprotected(name, ", ".join(walk.unfitted[name]), NOT_FITTED))
-        elif name in walk.seen:
-            rows.append(_unprotected(name, ", ".join(walk.seen[name]), AS_IS))
-        elif name in leaving and not statistics:
-            rows.append(_unprotected(name, "", AS_IS))
-        elif not promises and not (name == EVERYTHING and walk.promises):
-            rows.append(_unprotected(name, "", NOT_RELEASED))
-    rows += [_unprotected(name, "", NOT_SEEN) for name in others]
-    names = [
-        "column",
-        "step",
-        "mechanism",
-        "epsilon",
-        "delta",
-        "relation",
-        "trust",
-        "protection",
-    ]
-    table = pd.DataFrame(map(written_row, rows), columns=names)
-    for name in (
-        "epsilon",
-        "delta",
-    ):  # `astype` of several columns takes as long as all else here
-        table[name] = table[name].astype(float)
-    steps = tuple(
-        StatedStep(
-            promise.step,
-            replace(promise.guarantee, scope=promise.columns),
-            promise.known,
-            promise.charged,
-            promise.fitted,
-            promise.shuffled,
-        )
-        for promise in walk.promises
-    )
-    ledgers, unread = _records(list(walk.ledgers.values()))
-    total, conversions = _total(walk, leaving, kept)
+    rows = _rows(walk)
+    for name in names_of_X or ():
+        if name not in walk.columns:
+            rows.append(unprotected_row(name, "", NOT_SEEN))
+    total = _total(walk)
+    remarks = _remarks(walk)
+    ledgers = _records(walk)
     return PrivacyStatement(
-        table,
+        table_of(rows),
         total,
-        (*walk.notes, *conversions, *_remarks(walk), *unread),
-        steps,
+        (*walk.notes, *remarks),
+        tuple(promise.stated for promise in walk.promises),
         ledgers,
     )
 
 
-def _records(
-    ledgers: Sequence[PrivacyLedger],
-) -> tuple[tuple[PrivacyLedger, ...], list[str]]:
-    """Copy ledgers as they are now; those that cannot be read are noted."""
-    records, unread = [], []
-    for ledger in ledgers:
-        try:
-            records.append(ledger._record())
-        except (OSError, ValueError, RuntimeError):
-            unread = [
-                "The composition so far is not stated: a ledger cannot be read here."
-            ]
-    return tuple(records), unread
+def _check_estimators(estimator: Any) -> list[Any]:
+    estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
+    if not estimators:
+        raise ValueError("there is no estimator to state anything about")
+    for part in estimators:
+        if isinstance(part, type):
+            raise TypeError(
+                f"privacy_statement needs estimators, got the class {part.__name__}"
+            )
+        if not is_estimator(part):
+            raise TypeError(
+                f"privacy_statement needs estimators, got {type(part).__name__}"
+            )
+    return estimators
 
 
-def _is_kept(walk: Walk, leaving: set[Any], name: Any) -> bool:
-    """Whether the guarantee of a column holds: nothing else releases its values."""
-    others = walk.seen.keys() | walk.unfitted.keys() | walk.read.keys() | leaving
-    return others.isdisjoint({name, EVERYTHING})
+def _columns_of(
+    estimator: Any, names_of_X: tuple[Any, ...] | None
+) -> tuple[Any, ...] | None:
+    """Return the columns that an estimator was fitted on, by their names in X."""
+    fitted = names_in(estimator)
+    if fitted is None:
+        return names_of_X
+    if names_of_X is None:
+        return fitted
+    are_positions = all(isinstance(name, str) for name in fitted)
+    if hasattr(estimator, "feature_names_in_") or not are_positions:
+        lacking = [name for name in fitted if name not in names_of_X]
+        if lacking:
+            raise ValueError(
+                f"X lacks columns that {type(estimator).__name__} was fitted on: "
+                f"{lacking}"
+            )
+        return fitted
+    if len(names_of_X) != len(fitted):
+        raise ValueError(
+            f"X has {len(names_of_X)} columns; {type(estimator).__name__} was fitted "
+            f"on {len(fitted)}"
+        )
+    return names_of_X
 
 
-def _promised(name: Any, promise: Promise, *, released: bool) -> tuple[Any, ...]:
-    g, protects = promise.guarantee, promise.of(name)
-    protection = (
-        _BESIDE_STATISTICS if protects is False and released else _PROTECTION[protects]
-    )
-    protection += "" if promise.fitted else PLANNED
-    together = [str(other) for other in promise.columns if other != name]
+def _gives_rows(estimator: Any) -> bool:
+    """Whether `fit_transform` of an estimator, or of its last step, returns rows."""
+    if is_pipeline(estimator):
+        return _gives_rows(estimator.steps[-1][1])
+    return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
+
+
+def _rows(walk: Walk) -> list[Row]:
+    """Return the rows of all columns."""
+    rows = []
+    for name in walk.columns:
+        is_released = name in walk.exposures or name in walk.leaving
+        if name == EVERYTHING and len(walk.columns) > 1 and not is_released:
+            continue
+        is_promised = False
+        has_statistics = False
+        for promise in walk.promises:
+            if name in promise.guarantee.scope:
+                is_promised = True
+                has_statistics |= promise.protection_of(name) is False
+                rows.append(_promised_row(name, promise, walk))
+        exposures = walk.exposures.get(name, {})
+        for protection in (READ, NOT_FITTED, AS_IS):
+            if protection in exposures:
+                steps = ", ".join(exposures[protection])
+                rows.append(unprotected_row(name, steps, protection))
+        if AS_IS in exposures or NOT_FITTED in exposures:
+            continue
+        if name in walk.leaving and not has_statistics:
+            rows.append(unprotected_row(name, "", AS_IS))
+        elif not is_promised:
+            rows.append(unprotected_row(name, "", NOT_RELEASED))
+    return rows
+
+
+def _promised_row(name: Any, promise: Promise, walk: Walk) -> Row:
+    protects = promise.protection_of(name)
+    protection = _PROTECTION[protects]
+    if protects is False and name in walk.leaving:
+        protection = f"{AS_IS}, beside private statistics"
+    if not promise.stated.fitted:
+        protection += "; not fitted yet"
+    together = [str(column) for column in promise.guarantee.scope if column != name]
     if together:
-        listed = (
-            ", ".join(together) if len(together) <= _FEW else f"{len(together)} others"
+        protection += f" (together with {listed(together)})"
+    return protected_row(name, promise.stated, protection)
+
+
+def _total(walk: Walk) -> PrivacyGuarantee | None:
+    """Add up what is promised of columns that nothing else releases."""
+    # What is read or leaves as it is has no promise, whatever other steps protect.
+    released = {*walk.exposures, *walk.leaving}
+    promised: set[Any] = set()
+    for promise in walk.promises:
+        promised.update(promise.guarantee.scope)
+    covered = [name for name in walk.columns if name in promised - released]
+    if not covered or EVERYTHING in released:
+        return None
+    # Each promise is converted by itself: of their sum, delta would be larger.
+    is_replaced = walk.shows_records()
+    guarantees = []
+    conversions = []
+    for promise in walk.promises:
+        guarantee = promise.guarantee
+        # The target is about the same persons.
+        if {TARGET, *covered}.isdisjoint(guarantee.scope):
+            continue
+        if is_replaced and guarantee.relation == "add_remove":
+            try:
+                text = f"{promise.stated.step}: {conversion(guarantee)}"
+            except ValueError:
+                walk.notes.append(
+                    f"{_SHOWN}, so only a promise for replacing a record would hold. "
+                    "None follows from epsilon and delta of: "
+                    f"{promise.stated.step}."
+                )
+                return None
+            conversions.append(text)
+            guarantee = guarantee.to("replace")
+        guarantees.append(guarantee)
+    if conversions:
+        walk.notes.append(
+            f"{_SHOWN}, so the total is for replacing a record: {COUNTS_TWICE}. "
+            f"{'; '.join(conversions)}."
         )
-        protection += f" (together with {listed})"
-    return (
-        name,
-        promise.step,
-        g.mechanism,
-        g.epsilon,
-        g.delta,
-        g.relation,
-        g.trust,
-        protection,
-    )
+    return replace(_sum(guarantees), scope=tuple(covered))
 
 
-def _unprotected(name: Any, step: str, protection: str) -> tuple[Any, ...]:
-    return name, step, "", None, None, "", "", protection
-
-
-def _total(
-    walk: Walk, leaving: set[Any], kept: list[Any]
-) -> tuple[PrivacyGuarantee | None, list[str]]:
-    """Add up what is promised about the columns that nothing else releases, and say what was converted."""
-    covered = [
-        name
-        for name in kept
-        if any(name in promise.columns for promise in walk.promises)
-    ]
-    # The target is about the same persons.
-    counted = [
-        promise
-        for promise in walk.promises
-        if not {TARGET, *covered}.isdisjoint(promise.columns)
-    ]
-    if not covered:
-        return None, []
-    if not walk.shows_records(leaving):
-        total = reduce(operator.add, (promise.guarantee for promise in counted))
-        return replace(total, scope=tuple(covered)), []
-    converted = [
-        promise for promise in counted if promise.guarantee.relation == "add_remove"
-    ]
-    try:
-        total = reduce(
-            operator.add, (promise.guarantee.to("replace") for promise in counted)
-        )
-    except ValueError:
-        steps = ", ".join(promise.step for promise in converted)
-        return None, [
-            f"{_SHOWN}, so only a promise for replacing a record would hold. None follows from epsilon and delta of: "
-            f"{steps}."
-        ]
-    total = replace(total, scope=tuple(covered))
-    if not converted:
-        return total, []
-    doubled = [_in_words(promise.step, promise.guarantee) for promise in converted]
-    return total, [
-        f"{_SHOWN}, so the total is for replacing a record: {COUNTS_TWICE}. {'; '.join(doubled)}."
-    ]
-
-
-def _in_words(step: str, guarantee: PrivacyGuarantee) -> str:
-    """Say what a guarantee for adding or removing a record is for replacing one."""
-    return f"{step}: {amounts(guarantee)} counts as {amounts(guarantee.to('replace'))}"
-
-
-def _planned_sum(walk: Walk) -> str:
-    """Say what all steps together are set to spend, whether or not columns are released unprotected as well."""
-    if walk.uncounted:
-        steps = ", ".join(dict.fromkeys(walk.uncounted))
-        return f"What all steps together are set to spend is not known before fit, because of: {steps}."
-    total = reduce(operator.add, (promise.guarantee for promise in walk.promises))
-    verb = "replacing" if total.relation == "replace" else "adding or removing"
-    return f"All steps together are set to spend at most {amounts(total)}, for {verb} a record."
+def _sum(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
+    return reduce(operator.add, guarantees)
 
 
 def _remarks(walk: Walk) -> list[str]:
     """Return the remarks for all steps of a kind."""
+    steps = [promise.stated for promise in walk.promises]
     remarks = []
-    if not all(promise.fitted for promise in walk.promises):
+    if not all(step.fitted for step in steps):
         remarks.append(
-            "Of a step that is not fitted, epsilon and delta are the most that it is set to spend. Where nothing is "
-            "learnt from the data, as with bounds or categories that are declared, it may spend nothing."
+            "Of a step that is not fitted, epsilon and delta are the most that it is "
+            "set to spend. Where nothing is learnt from the data, as with bounds or "
+            "categories that are declared, it may spend nothing."
         )
-        remarks += [_planned_sum(walk)]
-    if any(
-        promise.of(name) is False
-        for promise in walk.promises
-        for name in promise.columns
-    ):
+        if UNKNOWN_PLAN not in walk.remarks:
+            total = _sum(step.guarantee for step in steps)
+            verb = "replacing" if total.relation == "replace" else "adding or removing"
+            remarks.append(
+                f"All steps together are set to spend at most {amounts(total)}, for "
+                f"{verb} a record."
+            )
+    protections: set[Any] = set()
+    for promise in walk.promises:
+        protections.update(map(promise.protection_of, promise.guarantee.scope))
+    if False in protections:
         remarks.append(
-            "Where statistics only are protected, the promise is about what fit has learnt, not about rows."
+            "Where statistics only are protected, the promise is about what fit has "
+            "learnt, not about rows."
         )
-    rows = [promise for promise in walk.promises if promise.protects is not False]
-    if any(not promise.made_up for promise in rows):
+    if protections - {False}:
         remarks.append(
-            "Each further call that privatises rows, unless it is memoised, costs as much again."
+            "Each further fit that reads the data, and each further call that "
+            "privatises rows and is not memoised, costs as much again; rows that are "
+            "made from what fit has learnt are free."
         )
-    if any(promise.made_up for promise in rows):
-        remarks.append(
-            "Each further fit costs as much again; further rows that are made from what it learnt are free."
-        )
-    if walk.weighted:
-        remarks.append(
-            "Weights (sample_weight), if fit was given any, are no column of X, and are learnt from as they are by: "
-            f"{', '.join(walk.weighted)}."
-        )
-    if walk.after:
-        remarks.append(
-            f"Post-processing of protected columns, which costs nothing: {', '.join(walk.after)}."
-        )
-    if walk.from_target:
-        remarks.append(f"{LEARNT_TARGET}{', '.join(walk.from_target)}.")
+    for text, names in walk.remarks.items():
+        remarks.append(f"{text}{', '.join(dict.fromkeys(names))}.")
     return remarks
+
+
+def _records(walk: Walk) -> tuple[PrivacyLedger, ...]:
+    """Copy ledgers as they are now; those that cannot be read are noted."""
+    records = []
+    for ledger in walk.ledgers.values():
+        try:
+            records.append(ledger._record())
+        except (OSError, ValueError, RuntimeError):
+            walk.notes.append(
+                "The composition so far is not stated: a ledger cannot be read here."
+            )
+    return tuple(records)
+
+
+_OF_A_LEDGER = (
+    "This is the statement of a ledger: it lists what was charged, by the names that "
+    "the releases gave. Which columns left without a charge, and whether each release "
+    "kept what it was charged for, a ledger does not know."
+)
+
+_TOTAL_OF_A_LEDGER = (
+    "The total is what the ledger was charged so far, with the delta of the budget if "
+    "it has one. What is promised however charges were chosen, and of later ones, too, "
+    "is the budget."
+)
+
+_OF_PARTS = (
+    "Steps from a part of the rows were charged in `PrivacyLedger.parallel`. Their "
+    "epsilon here is as if each record were in all of them, the most that one can lose. "
+    "A record in some of the parts loses less: the total counts, of each record, only "
+    "the releases that it is in, and is that of the record that loses most. So it may "
+    "be less than the sum of the steps."
+)
+
+
+def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
+    """State the charges of a ledger, in its relation."""
+    record = ledger._record()
+    counts: Counter[tuple[str, PrivacyGuarantee, bool]] = Counter()
+    for charge in record._book.charges():
+        counts[charge.what, charge.stated, charge.of_part] += 1
+    rows = []
+    steps = []
+    notes = [_OF_A_LEDGER, _about_total(ledger)]
+    for (what, guarantee, of_part), count in counts.items():
+        name = what if count == 1 else f"{what}, {count} times"
+        if of_part:
+            each = ", each" if count > 1 else ","
+            name += f"{each} from a part of the rows"
+        guarantee = replace(guarantee, scope=guarantee.scope or ("all columns",))
+        step = StatedStep(name, guarantee, charged=True)
+        steps.append(step)
+        rows += [
+            protected_row(column, step, AS_CHARGED, n_releases=count)
+            for column in guarantee.scope
+        ]
+    if any(of_part for _, _, of_part in counts):
+        notes.append(_OF_PARTS)
+    return PrivacyStatement(
+        table_of(rows),
+        _total_of_ledger(ledger, steps),
+        tuple(notes),
+        tuple(steps),
+        (record,),
+    )
+
+
+def _about_total(ledger: PrivacyLedger) -> str:
+    if not ledger.filter_delta:
+        return _TOTAL_OF_A_LEDGER
+    epsilon, delta = map(shown, ledger.spent)
+    return (
+        "The total is the budget, which is promised of all charges, however they were "
+        "chosen, and of later ones, too. So far, the filter counts epsilon "
+        f"{epsilon}, delta {delta}: an amount, and no guarantee, as earlier results may "
+        "have decided after which charge that is."
+    )
+
+
+def _total_of_ledger(
+    ledger: PrivacyLedger, steps: Sequence[StatedStep]
+) -> PrivacyGuarantee | None:
+    if not steps:
+        return None
+    epsilon, delta = ledger.spent
+    # Where earlier results decide about charges, what a filter counts so far is no
+    # guarantee, nor is a sum of deltas: the last charge may be the one that shows most.
+    if ledger.filter_delta and ledger.epsilon is not None:
+        epsilon = ledger.epsilon
+    if delta and ledger.delta is not None:
+        delta = ledger.delta
+    # The sum has each release once; the sums of the ledger count them all (of those
+    # from parts of the rows, what the records that lose most lose).
+    total = _sum(step.guarantee for step in steps)
+    return replace(total, epsilon=epsilon, delta=delta, rho=None, losses=())

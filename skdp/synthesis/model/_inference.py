@@ -79,8 +79,6 @@ class _Target:
     shares: Table
     weight: float
     counted: NDArray[np.bool_] | None = None
-    precision: Table | None = None
-    """Weights of the products of errors, if they are not alike; `weight` is then a typical one."""
 
     @property
     def n_counts(self) -> int:
@@ -92,15 +90,6 @@ class _Target:
         """The weight of each count."""
         return np.full(self.shares.shape, self.weight) * (
             1.0 if self.counted is None else self.counted
-        )
-
-    @property
-    def largest(self) -> float:
-        """A bound of the weights."""
-        return (
-            self.weight
-            if self.precision is None
-            else float(np.abs(self.precision).sum(axis=1).max())
         )
 
 
@@ -148,10 +137,6 @@ class _Descent:
         )
         self.shares = self.counts.join([target.shares for target in self.targets])
         self.weights = self.counts.join([target.weights for target in self.targets])
-        precisions = enumerate(target.precision for target in self.targets)
-        self.precisions = {
-            index: precision for index, precision in precisions if precision is not None
-        }
         self.n_counts = np.array([target.n_counts for target in self.targets])
         typical = float(np.median([target.weight for target in self.targets]))
         flatness = (_FLATNESS * total / typical) ** 2
@@ -162,7 +147,7 @@ class _Descent:
         """Return a length that is too short."""
         rates = (float(rate.max()) for rate in self.counts.split(self.rates))
         return 2 / sum(
-            target.largest * rate
+            target.weight * rate
             for target, rate in zip(self.targets, rates, strict=True)
         )
 
@@ -217,13 +202,7 @@ class _Descent:
 
     def pull(self, projected: Table) -> Table:
         """Return the gradient of the loss: the weighted errors."""
-        errors = projected - self.shares
-        found = self.weights * errors
-        for index, precision in self.precisions.items():
-            found[self.counts.parts[index]] = (
-                precision @ errors[self.counts.parts[index]]
-            )
-        return found
+        return self.weights * (projected - self.shares)
 
     def squares(self, projected: Table) -> NDArray[np.float64]:
         """Sum the squares of each marginal's standardised residuals."""
@@ -370,22 +349,11 @@ def _zeros(tree: JunctionTree) -> list[Table]:
 
 def _place(tree: JunctionTree, marginal: Marginal, total: float) -> _Target:
     place = tree.holder(marginal.clique)
-    if place is None:
-        raise ValueError(f"no clique of the tree holds the columns {marginal.clique}")
-    shares = np.asarray(marginal.counts, float) / total
-    if marginal.precision is not None:
-        precision = total**2 * marginal.precision
-        return _Target(
-            place,
-            None,
-            shares,
-            float(np.trace(precision)) / len(precision),
-            precision=precision,
-        )
+    assert place is not None  # the tree was made for it
     return _Target(
         place,
         marginal.groups,
-        shares,
+        np.asarray(marginal.counts, float) / total,
         (total / max(_FINEST, marginal.std_error)) ** 2,
         marginal.counted,
     )

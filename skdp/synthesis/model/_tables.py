@@ -200,8 +200,6 @@ class Marginal:
     counts: NDArray[np.float64]
     std_error: float
     groups: Groups | None = None
-    precision: NDArray[np.float64] | None = None
-    """The inverse covariances of all counts, flat, if their noise is not independent and alike."""
     counted: NDArray[np.bool_] | None = None
     """The counts that a model is fitted to; the others are noise."""
 
@@ -261,11 +259,7 @@ def merge(marginals: Sequence[Marginal]) -> list[Marginal]:
 
 def _alike(marginal: Marginal) -> bool:
     """Return whether all cells are counted alike."""
-    return (
-        marginal.groups is None
-        and marginal.precision is None
-        and marginal.counted is None
-    )
+    return marginal.groups is None and marginal.counted is None
 
 
 def estimate_total(marginals: Sequence[Marginal]) -> tuple[float, float]:

@@ -65,9 +65,7 @@ def follow(
     found = [
         (place, follows)
         for place, marginal in enumerate(marginals)
-        if len(marginal.clique) == 2
-        and marginal.precision is None
-        and marginal.groups is None
+        if len(marginal.clique) == 2 and marginal.groups is None
         for axes in ((0, 1), (1, 0))
         if (follows := _read(marginal, axes, columns, dict(zeros))) is not None
     ]

@@ -1,0 +1,309 @@
+"""What is known of an estimator: its class, its parts, and what it learns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from inspect import signature
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy.ledger import PrivacyLedger
+from skdp.privacy.shuffle import Shuffled
+
+# The libraries whose classes are known.
+LIBRARIES = ("sklearn", "imblearn", "skdp")
+
+# Modules that generate methods of a class.
+_MAKERS = ("abc", "builtins", "contextlib", "dataclasses", "functools", "typing")
+
+# Estimators of scikit-learn that learn the target without declaring it in tags.
+_LEARN_TARGET = (
+    "SelectKBest",
+    "SelectPercentile",
+    "CCA",
+    "PLSCanonical",
+    "PLSRegression",
+    "PLSSVD",
+)
+
+# Attributes of those that do not declare that an inner estimator learns the target.
+_HANDS_TARGET_ON = ("steps", "refit", "get_support")
+
+# Transformers of scikit-learn whose `fit` only counts columns.
+_STATELESS = (
+    "sklearn.preprocessing.Binarizer",
+    "sklearn.preprocessing.Normalizer",
+    "sklearn.preprocessing.PolynomialFeatures",
+)
+
+# The selector of scikit-learn, which reads names and dtypes.
+_SELECTOR = "sklearn.compose.make_column_selector"
+
+
+def parts_of(estimator: Any) -> list[Any]:
+    """Return the fitted estimators in an estimator, or else those in its parameters."""
+    # Fitted meta-estimators keep the originals of their parts as parameters: these are
+    # not what was fitted. Of a part that is there twice, the identity tells.
+    fitted: dict[int, Any] = {}
+    parameters: dict[int, Any] = {}
+    for name, value in getattr(estimator, "__dict__", {}).items():
+        is_fitted_name = name.endswith("_") or name.startswith("_")
+        parts = fitted if is_fitted_name else parameters
+        for part in _estimators_in(value):
+            if part is not estimator:
+                parts[id(part)] = part
+    return list((fitted or parameters).values())
+
+
+def _estimators_in(value: Any) -> Iterator[Any]:
+    """Yield the estimators in nested lists, tuples, dicts and arrays."""
+    if isinstance(value, type):
+        return
+    if is_estimator(value):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _estimators_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _estimators_in(item)
+    elif isinstance(value, np.ndarray) and value.dtype.hasobject:
+        yield from _estimators_in(value.ravel().tolist())
+
+
+def is_estimator(value: Any) -> bool:
+    fits = getattr(value, "fit", None) or getattr(value, "fit_resample", None)
+    return callable(fits) and not isinstance(value, type)
+
+
+def library_of(estimator: Any) -> str | None:
+    """Return the library of a class, None if its behaviour is not known."""
+    # A subclass, a class of the same name, and an object or a class with replaced
+    # methods may do anything with the rows that they are given.
+    kind = type(estimator)
+    library = kind.__module__.partition(".")[0]
+    original = getattr(sys.modules.get(kind.__module__), kind.__name__, None)
+    if library not in LIBRARIES or original is not kind:
+        return None
+    if has_own_methods(estimator) or any(map(_has_foreign_methods, kind.__mro__)):
+        return None
+    return library
+
+
+def has_own_methods(estimator: Any) -> bool:
+    """Whether an object has methods that replace those of its class."""
+    names = getattr(estimator, "__dict__", ())
+    return any(callable(getattr(type(estimator), name, None)) for name in names)
+
+
+def _has_foreign_methods(kind: type) -> bool:
+    """Whether a class of a known library has methods from another library."""
+    is_known = kind.__module__.partition(".")[0] in LIBRARIES
+    return is_known and any(map(_is_foreign, vars(kind).values()))
+
+
+def _is_foreign(attribute: Any) -> bool:
+    if isinstance(attribute, property):
+        return _is_foreign(attribute.fget)
+    # Of a classmethod or a staticmethod.
+    function = getattr(attribute, "__func__", attribute)
+    if isinstance(function, FunctionType):
+        # `__module__` is copied by functools.wraps.
+        module = function.__globals__.get("__name__", "")
+    elif callable(function) and not isinstance(function, type):
+        module = type(function).__module__
+    else:
+        return False
+    return str(module).partition(".")[0] not in (*LIBRARIES, *_MAKERS)
+
+
+def is_a(estimator: Any, *classes: str) -> bool:
+    """Whether an estimator is exactly of one of some known classes."""
+    if library_of(estimator) is None:
+        return False
+    for path in classes:
+        module, _, name = path.rpartition(".")
+        if type(estimator) is getattr(sys.modules.get(module), name, None):
+            return True
+    return False
+
+
+def is_pipeline(estimator: Any) -> bool:
+    return is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline")
+
+
+def all_parts(estimator: Any) -> Iterator[Any]:
+    """Yield an estimator, its parts, and the parts of these."""
+    yield estimator
+    for part in parts_of(estimator):
+        yield from all_parts(part)
+
+
+def is_fitted(estimator: Any) -> bool:
+    """Whether an estimator, or one of its parts, has an attribute that `fit` sets."""
+    # Some estimators that learn nothing say of themselves that they are always fitted.
+    for part in all_parts(estimator):
+        for name in getattr(part, "__dict__", ()):
+            if name.endswith("_") and not name.startswith("__"):
+                return True
+    return False
+
+
+def is_of_skdp(estimator: Any) -> bool:
+    """Whether an estimator, and all that it wraps, are classes of skdp."""
+    return all(library_of(part) == "skdp" for part in all_parts(estimator))
+
+
+def has_spending_parts(estimator: Any) -> bool:
+    """Whether an estimator is made of others that may spend something."""
+    # Of a subclass of ours nothing is believed, but what it is fitted with spends.
+    for part in parts_of(estimator):
+        if hasattr(part, "guarantee_") or is_of_skdp(part) or has_spending_parts(part):
+            return True
+    return False
+
+
+def passes(part: Any) -> bool:
+    """Whether a step passes its columns on unchanged."""
+    if is_a(part, "sklearn.preprocessing.FunctionTransformer"):
+        return part.func is None
+    return part is None or (isinstance(part, str) and part == "passthrough")
+
+
+def learns_nothing(estimator: Any) -> bool:
+    """Whether an estimator stores nothing of the rows, and transforms each by itself."""
+    encoders = "OneHotEncoder", "OrdinalEncoder"
+    if is_a(estimator, *[f"sklearn.preprocessing.{name}" for name in encoders]):
+        if estimator.min_frequency is not None or estimator.max_categories is not None:
+            return False
+        is_read = isinstance(estimator.categories, str)
+        return not is_read and _has_declared(estimator)
+    if is_a(estimator, "sklearn.preprocessing.FunctionTransformer"):
+        # `fit` calls the inverse too, to check it; an array in their arguments, as
+        # `out`, keeps rows.
+        if estimator.kw_args or estimator.inv_kw_args:
+            return False
+        functions = estimator.func, estimator.inverse_func or estimator.func
+        return all(map(_is_of_numbers, functions))
+    return is_a(estimator, *_STATELESS)
+
+
+def _is_of_numbers(function: Any) -> bool:
+    """Whether a function is one of NumPy, of each number by itself, as `np.log1p`."""
+    name = getattr(function, "__name__", "")
+    return isinstance(function, np.ufunc) and getattr(np, name, None) is function
+
+
+def _has_declared(estimator: Any) -> bool:
+    """Whether an encoder has the categories that it declares, none of before."""
+    fitted = getattr(estimator, "categories_", None)
+    if fitted is None:
+        return True
+    try:
+        pairs = zip(estimator.categories, fitted, strict=True)
+        return all(_are_same(*pair) for pair in pairs)
+    # These cannot be categories of its columns.
+    except (TypeError, ValueError):
+        return False
+
+
+def _are_same(declared: Any, fitted: Any) -> bool:
+    # scikit-learn cuts declared bytes to the longest of the rows, which shows.
+    if fitted.dtype.kind == "S":
+        return False
+    texts = map(str, np.array(list(declared), fitted.dtype))
+    return list(texts) == list(map(str, fitted))
+
+
+def selects_by_function(transformer: Any) -> bool:
+    """Whether a function of the user, which may read values, selects columns."""
+    functions = [
+        chosen for _, _, chosen in transformer.transformers if callable(chosen)
+    ]
+    return not all(is_a(function, _SELECTOR) for function in functions)
+
+
+def learns_target(estimator: Any) -> bool:
+    """Whether an estimator learns from the target."""
+    library = library_of(estimator)
+    if library in (None, "imblearn") or type(estimator).__name__ in _LEARN_TARGET:
+        return True
+    requires_target = hasattr(estimator, "predict")
+    if hasattr(estimator, "__sklearn_tags__"):
+        requires_target = estimator.__sklearn_tags__().target_tags.required
+    if requires_target:
+        return True
+    # Inner estimators of scikit-learn may learn other targets, as those of imputation.
+    hands_on = any(hasattr(estimator, name) for name in _HANDS_TARGET_ON)
+    if library == "sklearn" and not hands_on:
+        return False
+    return any(map(learns_target, parts_of(estimator)))
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Whether an estimator, or a part to which it hands them, takes weights of rows."""
+    return any(map(_has_weights, all_parts(estimator)))
+
+
+def _has_weights(estimator: Any) -> bool:
+    try:
+        return "sample_weight" in signature(type(estimator).fit).parameters
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def ledgers_of(estimator: Any) -> list[PrivacyLedger]:
+    """Return the ledgers that an estimator and its parts charge."""
+    ledgers = [getattr(part, "ledger", None) for part in all_parts(estimator)]
+    return [ledger for ledger in ledgers if isinstance(ledger, PrivacyLedger)]
+
+
+def columns_read(estimator: Any) -> list[Any]:
+    """Return the columns whose categories were read from the data."""
+    columns = []
+    for part in all_parts(estimator):
+        domain: Any = getattr(part, "domain_", None)
+        names = getattr(domain, "columns", ())
+        columns += [name for name in names if getattr(domain[name], "observed", False)]
+    return columns
+
+
+def may_read_categories(estimator: Any) -> bool:
+    """Whether categories are taken from the data unless a dtype declares them."""
+    categories = [getattr(part, "categories", None) for part in all_parts(estimator)]
+    return any(isinstance(choice, str) and choice == "auto" for choice in categories)
+
+
+def reporter_of(estimator: Any) -> Any | None:
+    """Return the estimator, or its part, whose epsilon is that of shuffled reports."""
+    for part in all_parts(estimator):
+        if isinstance(getattr(part, "epsilon", None), Shuffled):
+            return part
+    return None
+
+
+def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
+    """Return the most that parameters of an estimator of skdp allow it to spend."""
+    # None where columns or rows decide it.
+    if hasattr(estimator, "planned_guarantee"):
+        guarantee: PrivacyGuarantee | None = estimator.planned_guarantee()
+        return guarantee
+    parts = parts_of(estimator)
+    return planned_guarantee(parts[0]) if len(parts) == 1 else None
+
+
+def declared_names(estimator: Any) -> tuple[Any, ...] | None:
+    """Return the columns that parameters of an estimator of skdp name."""
+    # None if they name none: before `fit`, nothing else knows them.
+    names: dict[Any, None] = {}
+    for part in all_parts(estimator):
+        for parameter in ("categories", "domain", "bounds"):
+            declared: Any = getattr(part, parameter, None)
+            # Those of a Domain are its columns.
+            names |= dict.fromkeys(getattr(declared, "columns", ()))
+            if isinstance(declared, Mapping):
+                names |= dict.fromkeys(declared)
+    return tuple(names) or None
