@@ -92,6 +92,9 @@ class TestPlan:
         assert means.reports.set_index("columns")["inclusion"]["age"] > share[0]["age"]
         pairs = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="pairs")
         assert [*pairs.groups] == [*combinations(VALUES, 2), *((name,) for name in BOUNDS)]
+        assert {*pairs.kinds} <= {"randomized_response", "local_hashing", "optimal"}  # of one column or two
+        wide = recommend_plan({name: range(40) for name in "abc"}, 1.0, purpose="pairs", strategy="overlapping")
+        assert {*wide.kinds} == {"local_hashing"}
         grouped = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="pairs", strategy="groups")
         assert any(set(VALUES) <= set(group) for group in grouped.groups)
         model = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="model")
