@@ -6,7 +6,6 @@ Internal: import nothing from here outside of skdp.
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 import os
 import re
@@ -31,6 +30,9 @@ _FREE_SIZE, _LARGEST_RATIO, _MOST_PARTS = 1 << 26, 100, 1 << 16
 """A file of more bytes than the first must not unpack to more than the second times its own size."""
 
 _MOST_CODE = 0x10FFFF
+"""The last character of Unicode."""
+
+_MOST_AXES = 32
 _CHUNK = 1 << 20
 
 DAMAGE = (
@@ -67,57 +69,52 @@ def reading(part: str) -> Iterator[None]:
         raise ValueError(f"the {part} of the file cannot be read: {detail}") from None
 
 
+class _DigestedFile:
+    """A part that is written, and the digest of what was."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        self.digest.update(data)
+        self._file.write(data)
+
+
 def write_archive(
     path: Any, parts: Mapping[str, str | NDArray[Any]], *, sums: bool = False
 ) -> None:
     """Write texts and arrays to a file, without the time: the same parts give the same file."""
+    n_bytes = 0
     for name, part in parts.items():
-        if isinstance(part, str) and len(part) > LONGEST_TEXT:  # ASCII
+        if not isinstance(part, str):
+            n_bytes += part.nbytes
+        elif len(part) > LONGEST_TEXT:  # ASCII
             raise ValueError(
-                f"{name} has {len(part):,} characters; at most {LONGEST_TEXT:,} are saved"
+                f"{name} has {len(part):,} characters; at most {LONGEST_TEXT:,} are "
+                "saved"
             )
-    large = (
-        sum(part.nbytes for part in parts.values() if not isinstance(part, str))
-        > _FREE_SIZE // 2
-    )
-    digests = []
+    # What compresses too well would not be read again.
+    array_method = ZIP_STORED if n_bytes > _FREE_SIZE // 2 else ZIP_DEFLATED
+    lines = []
     with ZipFile(path, "w") as file:
         for name, part in parts.items():
-            info, digest = ZipInfo(name), hashlib.sha256()
-            info.compress_type = (
-                ZIP_STORED if large and not isinstance(part, str) else ZIP_DEFLATED
-            )
-            with file.open(info, "w", force_zip64=not isinstance(part, str)) as opened:
-                for piece in (part.encode(),) if isinstance(part, str) else _npy(part):
-                    digest.update(piece)
-                    opened.write(piece)
-            digests.append(f"{digest.hexdigest()}  {name}\n")
+            is_text = isinstance(part, str)
+            info = ZipInfo(name)
+            info.compress_type = ZIP_DEFLATED if is_text else array_method
+            with file.open(info, "w", force_zip64=not is_text) as opened:
+                digested = _DigestedFile(opened)
+                if isinstance(part, str):
+                    digested.write(part.encode())
+                else:
+                    # With the lowest byte first.
+                    little = part.astype(part.dtype.newbyteorder("<"), copy=False)
+                    np.lib.format.write_array(digested, little, (1, 0), False)
+            lines.append(f"{digested.digest.hexdigest()}  {name}\n")
         if sums:
             info = ZipInfo(SUMS)
             info.compress_type = ZIP_DEFLATED
-            file.writestr(info, "".join(digests))
-
-
-def _npy(array: NDArray[Any]) -> Iterator[Any]:
-    """Iterate over the header and the bytes of an array in numpy's format, with the lowest byte first."""
-    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
-    header = io.BytesIO()
-    about = {
-        "descr": array.dtype.str,
-        "fortran_order": by_columns,
-        "shape": array.shape,
-    }
-    np.lib.format.write_array_header_1_0(header, about)
-    yield header.getvalue()
-    flat = (
-        np.ascontiguousarray(array.T if by_columns else array)
-        .reshape(-1)
-        .view(np.uint8)
-    )
-    yield from (
-        flat[start : start + _CHUNK].data for start in range(0, flat.size, _CHUNK)
-    )
+            file.writestr(info, "".join(lines))
 
 
 _ARCHIVES = {
@@ -137,30 +134,29 @@ _TEXTS = {
 _BEGINNING = 200
 
 
+def _opened(file: Any, stack: ExitStack) -> BinaryIO:
+    """Open a path, to be closed with the stack; a file stays open."""
+    if hasattr(file, "read"):
+        return file
+    return stack.enter_context(open(file, "rb"))
+
+
 def what_it_is(file: Any) -> str:
     """Say what a file is, if it is of another kind that skdp writes, as the end of an error."""
     try:
         with ExitStack() as stack:
-            opened: BinaryIO = (
-                file if hasattr(file, "read") else stack.enter_context(open(file, "rb"))
-            )
+            opened = _opened(file, stack)
             opened.seek(0)
             beginning = opened.read(_BEGINNING).decode("utf-8", "replace")
-            if not beginning.startswith("PK"):
-                return next(
-                    (
-                        f"; it is {name}"
-                        for mark, name in _TEXTS.items()
-                        if mark in beginning
-                    ),
-                    "",
-                )
-            names = ZipFile(opened).namelist()
+            names = ZipFile(opened).namelist() if beginning.startswith("PK") else []
     except DAMAGE:
         return ""
     for header, (writer, reader) in _ARCHIVES.items():
         if header in names:
             return f"; it is what {writer} wrote: use {reader}"
+    for mark, name in _TEXTS.items():
+        if mark in beginning:
+            return f"; it is {name}"
     return ""
 
 
@@ -168,17 +164,16 @@ class Archive:
     """A file that `write_archive` wrote, or that pretends to be one."""
 
     def __init__(self, path: Any, header: str) -> None:
+        whose = f"this is no file that {_ARCHIVES[header][0]} wrote"
         with ExitStack() as stack:
-            opened: BinaryIO = (
-                path if hasattr(path, "read") else stack.enter_context(open(path, "rb"))
-            )
-            whose = f"this is no file that {_ARCHIVES[header][0]} wrote"
+            opened = _opened(path, stack)
             try:
                 self._file = stack.enter_context(ZipFile(opened))
             except DAMAGE:
                 raise ValueError(whose + what_it_is(opened)) from None
-            if header not in self._file.namelist() and (other := what_it_is(opened)):
-                raise ValueError(whose + other)
+            kind = "" if header in self.names else what_it_is(opened)
+            if kind:
+                raise ValueError(whose + kind)
             _check_size(self._file, opened)
             self._open = stack.pop_all()
 
@@ -199,57 +194,60 @@ class Archive:
         if size > longest:
             raise ValueError("it is too long")
         with self._file.open(name) as part:
-            return part.read(
-                size + 1
-            ).decode()  # without a number, zipfile unpacks more than the stated size
+            # Without a number, zipfile unpacks more than the stated size.
+            return part.read(size + 1).decode()
 
     def array(self, name: str, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
         """Read an array, if given of a known shape; memory is taken only for what the file really has."""
         size = self._file.getinfo(name).file_size
         with self._file.open(name) as part:
-            magic = part.read(10)
-            if len(magic) < 10 or magic[:8] != b"\x93NUMPY\x01\x00":
-                raise ValueError("an array is of another kind")
-            length = int.from_bytes(magic[8:], "little")
-            found = _HEADER.fullmatch(part.read(length).decode("latin-1"))
-            if found is None:
-                raise ValueError("an array is of another kind")
-            dtype = np.dtype(found[1])
-            given = tuple(map(int, re.findall(r"\d+", found[3])))
-            if (
-                shape not in (None, given)
-                or dtype.itemsize * math.prod(given) != size - 10 - length
-                or len(given) > 32
-            ):
+            stated_shape, by_columns, dtype, length = _read_header(part)
+            n_bytes = dtype.itemsize * math.prod(stated_shape)
+            is_whole = n_bytes == size - length and len(stated_shape) <= _MOST_AXES
+            if not is_whole or shape not in (None, stated_shape):
                 raise ValueError("an array has another shape")
-            data = np.empty(math.prod(given), dtype)
-            raw, place = data.view(np.uint8), 0
-            while piece := part.read(
-                _CHUNK
-            ):  # the end of the part, too, where its checksum is compared
-                raw[place : place + len(piece)] = np.frombuffer(piece, np.uint8)
-                place += len(piece)
-        if place != raw.size:
+            data = np.empty(math.prod(stated_shape), dtype)
+            raw = data.view(np.uint8)
+            end = 0
+            # To the end of the part, where its checksum is compared.
+            while piece := part.read(_CHUNK):
+                start, end = end, end + len(piece)
+                raw[start:end] = np.frombuffer(piece, np.uint8)
+        if end != raw.size:
             raise ValueError("an array has another shape")
-        if (dtype.kind == "b" and (raw > 1).any()) or (
-            dtype.kind == "U" and (raw.view("<u4") > _MOST_CODE).any()
-        ):
+        is_odd_truth = dtype.kind == "b" and (raw > 1).any()
+        if is_odd_truth or (dtype.kind == "U" and (raw.view("<u4") > _MOST_CODE).any()):
             raise ValueError("an array holds no values of its type")
-        return data.reshape(given, order="F" if found[2] == "True" else "C")
+        return data.reshape(stated_shape, order="F" if by_columns else "C")
 
     def check_sums(self) -> None:
         """Check that the parts are those whose digests the file lists."""
-        listed = [line.split("  ", 1) for line in self.text(SUMS).splitlines()]
-        digests = {name: digest for digest, name in listed}
-        if len(digests) < len(listed) or digests.keys() != self.names - {SUMS}:
+        lines = self.text(SUMS).splitlines()
+        digests = {}
+        for line in lines:
+            digest, name = line.split("  ", 1)
+            digests[name] = digest
+        if len(digests) < len(lines) or digests.keys() != self.names - {SUMS}:
             raise ValueError("it has other parts than it lists")
         for name, digest in digests.items():
-            found = hashlib.sha256()
+            real_digest = hashlib.sha256()
             with self._file.open(name) as part:
                 while piece := part.read(_CHUNK):
-                    found.update(piece)
-            if found.hexdigest() != digest:
+                    real_digest.update(piece)
+            if real_digest.hexdigest() != digest:
                 raise ValueError(f"{name} was changed")
+
+
+def _read_header(part: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Read the header of an array: its shape, whether its first axis is fastest, its dtype, and the header's bytes."""
+    magic = part.read(10)
+    if len(magic) == 10 and magic[:8] == b"\x93NUMPY\x01\x00":
+        length = int.from_bytes(magic[8:], "little")
+        header = _HEADER.fullmatch(part.read(length).decode("latin-1"))
+        if header is not None:
+            shape = tuple(map(int, re.findall(r"\d+", header[3])))
+            return shape, header[2] == "True", np.dtype(header[1]), length + 10
+    raise ValueError("an array is of another kind")
 
 
 def _check_size(file: ZipFile, opened: BinaryIO) -> None:
@@ -259,14 +257,14 @@ def _check_size(file: ZipFile, opened: BinaryIO) -> None:
     unpacked = sum(info.file_size for info in infos)
     if unpacked > max(_FREE_SIZE, _LARGEST_RATIO * size):
         raise ValueError(
-            f"the file is too large: it would unpack to {unpacked:,} bytes, from {size:,}"
+            f"the file is too large: it would unpack to {unpacked:,} bytes, "
+            f"from {size:,}"
         )
     if len(infos) > _MOST_PARTS or len({info.filename for info in infos}) < len(infos):
         raise ValueError("the file has two parts of one name, or too many")
-    if any(
-        info.flag_bits & 1 or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED)
-        for info in infos
-    ):
-        raise ValueError(
-            "the file has parts that are encrypted, or compressed in another way"
-        )
+    for info in infos:
+        is_encrypted = info.flag_bits & 1
+        if is_encrypted or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise ValueError(
+                "the file has parts that are encrypted, or compressed in another way"
+            )

@@ -6,6 +6,7 @@ Internal: import nothing from here outside of skdp.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
@@ -16,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._large_tables import openers
+from skdp.coding import held_by
 from skdp.notes import ATTRS_KEY as ATTRS_KEY
 from skdp.notes import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.notes import RELEASES_KEY as RELEASES_KEY
@@ -46,64 +48,77 @@ class Table:
 
     def take(self, places: NDArray[np.intp]) -> Self:
         """Return some rows, as columns; `native` is that of all rows."""
+        columns = tuple(take_rows(column, places) for column in self.columns)
         persons = None if self.persons is None else self.persons[places]
-        return replace(
-            self,
-            columns=tuple(_taken(column, places) for column in self.columns),
-            persons=persons,
-        )
+        return replace(self, columns=columns, persons=persons)
 
     def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
-        """Build a table of the same kind and row index from other columns."""
-        # Nothing else is copied: the ``attrs`` of pandas and unused levels of an index may hold private data.
+        """Build a table of the same kind and row index from other columns, or 2-D arrays of several."""
+        # Nothing else is copied: the ``attrs`` of pandas and unused levels of an index
+        # may hold private data.
         if isinstance(self.native, np.ndarray):
             return np.column_stack(_alike(columns))
-        if (
-            isinstance(self.native, pd.DataFrame)
-            and len(columns) == 1
-            and getattr(columns[0], "ndim", 1) == 2
-        ):
+        is_pandas = isinstance(self.native, pd.DataFrame)
+        # One matrix, such as that of a unary encoding, stays one block.
+        if is_pandas and len(columns) == 1 and getattr(columns[0], "ndim", 1) == 2:
             index = without_unused_levels(self.native.index)
-            return pd.DataFrame(
-                columns[0], index=index, columns=pd.Index(names), copy=False
-            )
-        columns = [
-            part
-            for column in columns
-            for part in (column.T if getattr(column, "ndim", 1) == 2 else [column])
-        ]
-        if isinstance(self.native, pd.DataFrame):
-            # One series per column: otherwise pandas would infer the dtype of objects again.
-            index = without_unused_levels(self.native.index)
-            arrays = [
-                column.array if isinstance(column, pd.Series) else column
-                for column in columns
-            ]
-            made = [
-                pd.Series(array, index=index, dtype=array.dtype, copy=False)
-                for array in arrays
-            ]
-            frame = pd.DataFrame(dict(enumerate(made)), index=index, copy=False)
-            same = tuple(names) == tuple(self.native.columns)
-            columns_index = without_unused_levels(self.native.columns)
-            frame.columns = (
-                columns_index if same else pd.Index(names, tupleize_cols=False)
-            )
-            return frame
-        named = dict(zip(names, columns, strict=True))
-        return nw.from_dict(
-            named, backend=nw.from_native(self.native).implementation
-        ).to_native()
+            return pd.DataFrame(columns[0], index, pd.Index(names), copy=False)
+        single_columns: list[Any] = []
+        for column in columns:
+            is_matrix = getattr(column, "ndim", 1) == 2
+            single_columns.extend(column.T if is_matrix else [column])
+        if is_pandas:
+            return self._rebuild_pandas(single_columns, names)
+        backend = nw.from_native(self.native).implementation
+        named_columns = dict(zip(names, single_columns, strict=True))
+        return nw.from_dict(named_columns, backend=backend).to_native()
+
+    def _rebuild_pandas(
+        self, columns: Sequence[Any], names: Sequence[Any]
+    ) -> pd.DataFrame:
+        index = without_unused_levels(self.native.index)
+        series = {}
+        for place, column in enumerate(columns):
+            # One series per column: otherwise pandas would infer the dtype of objects
+            # again.
+            array = column.array if isinstance(column, pd.Series) else column
+            series[place] = pd.Series(array, index, array.dtype, copy=False)
+        frame = pd.DataFrame(series, index=index, copy=False)
+        if tuple(names) == tuple(self.native.columns):
+            frame.columns = without_unused_levels(self.native.columns)
+        else:
+            frame.columns = pd.Index(names, tupleize_cols=False)
+        return frame
 
 
-def _taken(column: Any, places: NDArray[np.intp]) -> Any:
-    if isinstance(column, np.ndarray):
-        return column[places]
-    if isinstance(column, pd.Series):
-        return column.iloc[places]
-    if type(column).__module__.startswith("pyarrow"):
-        return _taken_of_arrow(column, places)
-    return nw.from_native(column, series_only=True)[places].to_native()
+def _alike(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+    """Cast columns of different kinds to objects, as NumPy would convert numbers beside text to text."""
+    kinds = set()
+    for column in columns:
+        kind = column.dtype.kind
+        kinds.add("number" if kind in "biuf" else kind)
+    return columns if len(kinds) == 1 else [column.astype(object) for column in columns]
+
+
+def take_rows(data: Any, places: NDArray[np.intp]) -> Any:
+    """Return some rows of a table, array or series, as the same kind, in an order of their own."""
+    if isinstance(data, pd.DataFrame | pd.Series):
+        return data.take(places)
+    if not _is_arrow(data):
+        return data[places]
+    if not hasattr(data, "column_names"):
+        return _take_arrow(data, places)
+    columns = [_take_arrow(column, places) for column in data.columns]
+    return type(data).from_arrays(columns, data.column_names)
+
+
+def _take_arrow(column: Any, places: Any) -> Any:
+    import pyarrow
+
+    # Arrow has no `take` for views.
+    if pyarrow.types.is_string_view(column.type):
+        return column.cast(pyarrow.string()).take(places).cast(column.type)
+    return column.take(places)
 
 
 def missing_for_nan(table: Any) -> Any:
@@ -120,34 +135,13 @@ def missing_for_nan(table: Any) -> Any:
     return frame.select(*columns).to_native()
 
 
-def _taken_of_arrow(column: Any, places: Any) -> Any:
-    import pyarrow
-
-    if pyarrow.types.is_string_view(column.type):  # Arrow has no `take` for views
-        return column.cast(pyarrow.string()).take(places).cast(column.type)
-    return column.take(places)
-
-
-def take_rows(data: Any, places: NDArray[np.intp]) -> Any:
-    """Return some rows of a table, array or series, as the same kind, in an order of their own."""
-    if type(data).__module__.startswith("pyarrow") and hasattr(data, "column_names"):
-        columns = [_taken_of_arrow(column, places) for column in data.columns]
-        return type(data).from_arrays(columns, data.column_names)
-    known = nw.from_native(data, pass_through=True, allow_series=True)
-    if isinstance(known, nw.DataFrame | nw.Series):
-        return known[places].to_native()
-    return data[places]
-
-
 def without_unused_levels(index: pd.Index) -> pd.Index:
     """Drop the levels or categories of an index that no row uses."""
     if isinstance(index, pd.MultiIndex):
         return index.remove_unused_levels()
-    return (
-        index.remove_unused_categories()
-        if isinstance(index, pd.CategoricalIndex)
-        else index
-    )
+    if isinstance(index, pd.CategoricalIndex):
+        return index.remove_unused_categories()
+    return index
 
 
 def flatten_index(table: pd.DataFrame) -> pd.DataFrame:
@@ -159,15 +153,6 @@ def flatten_index(table: pd.DataFrame) -> pd.DataFrame:
             name = f"{name}_value"
         names.append(name)
     return table.reset_index(names=names)
-
-
-def _alike(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-    """Cast columns of different kinds to objects, as NumPy would convert numbers beside text to text."""
-    kinds = {
-        "number" if column.dtype.kind in "biuf" else column.dtype.kind
-        for column in columns
-    }
-    return columns if len(kinds) == 1 else [column.astype(object) for column in columns]
 
 
 class Summary(Protocol):
@@ -186,8 +171,9 @@ class Summary(Protocol):
 
     def n_distinct(self, sample: Any) -> float:
         """Return the number of different rows possible under the dtypes and the declared domain."""
-        # If it is small, an engine may group equal rows and pass each once. It only selects the faster way (undeclared
-        # rows may add to it), and must not depend on any row.
+        # If it is small, an engine may group equal rows and pass each once. It only
+        # selects the faster way (undeclared rows may add to it), and must not depend on
+        # any row.
 
 
 class LargeTable(ABC):
@@ -208,8 +194,11 @@ def open_large(data: Any) -> LargeTable | None:
     """Open a large table, or return None if no registered function recognises it."""
     if isinstance(data, LargeTable):
         return data
-    opened = (opener(data) for opener in openers)
-    return next((table for table in opened if table is not None), None)
+    for opener in openers:
+        table: LargeTable | None = opener(data)
+        if table is not None:
+            return table
+    return None
 
 
 def is_frame(data: Any) -> bool:
@@ -222,14 +211,10 @@ def is_frame(data: Any) -> bool:
         raise lazy_error(data)
     if not isinstance(frame, nw.DataFrame):
         return False
-    implementation = frame.implementation
-    if not (
-        implementation.is_pandas()
-        or implementation.is_polars()
-        or implementation.is_pyarrow()
-    ):
+    library = frame.implementation.name.lower()
+    if library not in ("pandas", "polars", "pyarrow"):
         raise TypeError(
-            f"frames of {implementation.name.lower()} are not supported; use pandas, polars or pyarrow"
+            f"frames of {library} are not supported; use pandas, polars or pyarrow"
         )
     return True
 
@@ -237,9 +222,11 @@ def is_frame(data: Any) -> bool:
 def lazy_error(data: Any) -> TypeError:
     """Make the error of a lazy table where rows are needed."""
     # A lazy result would draw new noise at each evaluation: one more release.
+    library = type(data).__module__.partition(".")[0]
     return TypeError(
-        f"lazy frames ({type(data).__module__.split('.')[0]}) are not read here, as rows are needed: collect the frame "
-        "first. `fit` of central estimators reads them, and `skdp.engines.privatize` makes reports"
+        f"lazy frames ({library}) are not read here, as rows are needed: collect the "
+        "frame first. `fit` of central estimators reads them, and "
+        "`skdp.engines.privatize` makes reports"
     )
 
 
@@ -247,40 +234,38 @@ def read_table(data: Any) -> Table:
     """Split a dataframe or a 2-D array into columns without a copy."""
     _check_names(data)
     if isinstance(data, np.ndarray):
-        return Table(
-            tuple(f"x{index}" for index in range(data.shape[1])), tuple(data.T), data
-        )
+        names = tuple(f"x{place}" for place in range(data.shape[1]))
+        return Table(names, tuple(data.T), data)
     if isinstance(data, pd.DataFrame):
-        names = tuple(data.columns)
         columns = tuple(column for _, column in data.items())
-    elif (
-        type(data).__module__.startswith("pyarrow") and type(data).__name__ == "Table"
-    ):  # faster for batches
-        names, columns = tuple(data.column_names), tuple(data.columns)
-    else:
-        frame = nw.from_native(data, eager_only=True)
-        names = tuple(frame.columns)
-        columns = tuple(frame.get_column(name).to_native() for name in names)
-    return Table(names, columns, data)
+        return Table(tuple(data.columns), columns, data)
+    # narwhals takes longer, which counts for batches.
+    if _is_arrow(data) and type(data).__name__ == "Table":
+        return Table(tuple(data.column_names), tuple(data.columns), data)
+    frame = nw.from_native(data, eager_only=True)
+    columns = tuple(series.to_native() for series in frame.iter_columns())
+    return Table(tuple(frame.columns), columns, data)
+
+
+def _is_arrow(data: Any) -> bool:
+    return type(data).__module__.startswith("pyarrow")
 
 
 def _check_names(data: Any) -> None:
     """Refuse duplicate column names, which pandas and pyarrow allow."""
     if isinstance(data, pd.DataFrame):
         names = data.columns.to_list()
-    elif type(data).__module__.startswith("pyarrow"):
+    elif _is_arrow(data):
         names = getattr(data, "column_names", [])
     else:
         return
     if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise ValueError(f"two columns have the same name: {twice!r}")
+        name, _ = Counter(names).most_common(1)[0]
+        raise ValueError(f"two columns have the same name: {name!r}")
 
 
 def convert_frame(frame: Any, library: str) -> Any:
     """Convert a dataframe to pandas or polars; anything else passes through."""
-    # **Privacy.** Categories become an Enum, in their order: a Categorical of polars uses a table shared by the whole
-    # process, in order of first appearance, possibly in the true rows.
     if isinstance(frame, np.ndarray) or library not in ("pandas", "polars"):
         return frame
     table = nw.from_native(frame, eager_only=True)
@@ -291,27 +276,23 @@ def convert_frame(frame: Any, library: str) -> Any:
         return converted
     import polars
 
-    names = [
-        name for name, dtype in converted.schema.items() if dtype == polars.Categorical
-    ]
-    enums = {
-        name: polars.Enum(_text_categories(table.get_column(name).to_native()))
-        for name in names
-    }
-    return converted.with_columns(
-        polars.col(name).cast(enum) for name, enum in enums.items()
-    )
+    # **Privacy.** Categories become an Enum, in their order: a Categorical of polars
+    # uses a table shared by the whole process, in order of first appearance, possibly
+    # in the true rows.
+    for name, dtype in converted.schema.items():
+        if dtype == polars.Categorical:
+            texts = _text_categories(table.get_column(name).to_native())
+            enum = polars.col(name).cast(polars.Enum(texts))
+            converted = converted.with_columns(enum)
+    return converted
 
 
 def _text_categories(column: Any) -> list[str]:
     """List the categories of a pandas or pyarrow column in order."""
-    if isinstance(column, pd.Series):
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            return column.cat.categories.to_list()
-        extension: Any = column.array
-        column = extension.__arrow_array__()
-    chunks = column.chunks if hasattr(column, "chunks") else [column]
-    listed = dict.fromkeys(
-        level for chunk in chunks for level in chunk.dictionary.to_pylist()
-    )
-    return [level for level in listed if level is not None]
+    library, column = held_by(column)
+    if library == "pandas":
+        return column.cat.categories.to_list()
+    texts: dict[str, None] = {}
+    for chunk in column.chunks:
+        texts |= dict.fromkeys(chunk.dictionary.to_pylist())
+    return [text for text in texts if text is not None]

@@ -16,12 +16,11 @@ _LONGEST_CELL, _LONGEST_FACT = 200, 2_000  # characters
 
 def html_facts(title: str, facts: Iterable[tuple[str, Any]], note: str = "") -> str:
     """Return a table of two columns: a name and a text in each row; rows whose text is empty are left out."""
-    rows = "".join(
-        f'<tr><th scope="row" style="text-align: left">{html_text(name)}</th>'
-        f'<td style="text-align: left">{html_text(text)}</td></tr>'
-        for name, text in facts
-        if text not in (None, "")
-    )
+    rows = ""
+    for name, text in facts:
+        if text not in (None, ""):
+            head = _cell("th", "row", html_text(name))
+            rows += f"<tr>{head}{_cell('td', '', html_text(text))}</tr>"
     return _framed(title, f"<tbody>{rows}</tbody>", note)
 
 
@@ -29,29 +28,21 @@ def html_rows(
     title: str, names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = ""
 ) -> str:
     """Return a table with a heading for each column."""
-    head = "".join(
-        f'<th scope="col" style="text-align: left">{html_text(name)}</th>'
-        for name in names
-    )
-    cells = (
-        [f'<td style="text-align: left">{escape(_brief(cell))}</td>' for cell in row]
-        for row in rows
-    )
-    body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    head = "".join(_cell("th", "col", html_text(name)) for name in names)
+    body = ""
+    for row in rows:
+        cells = "".join(_cell("td", "", escape(_brief(cell))) for cell in row)
+        body += f"<tr>{cells}</tr>"
     return _framed(title, f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", note)
 
 
 def html_table(table: pd.DataFrame) -> str:
     """Return a table as HTML, its texts cut to a length."""
-    texts = [
-        name
-        for name, dtype in table.dtypes.items()
-        if not pd.api.types.is_any_real_numeric_dtype(dtype)
-    ]
-    texts = [
-        name for name in texts if not pd.api.types.is_datetime64_any_dtype(table[name])
-    ]
-    short = table.assign(**{str(name): table[name].map(_brief) for name in texts})
+    short = table.copy()
+    for name, dtype in table.dtypes.items():
+        is_number = pd.api.types.is_any_real_numeric_dtype(dtype)
+        if not is_number and not pd.api.types.is_datetime64_any_dtype(dtype):
+            short[name] = table[name].map(_brief)
     return short.to_html(index=False, escape=True, na_rep="", border=0)
 
 
@@ -71,8 +62,13 @@ def written_row(row: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _brief(text: Any, most: int = _LONGEST_CELL) -> str:
-    whole = written_text(text)
-    return whole if len(whole) <= most else f"{whole[: most - 1]}…"
+    line = written_text(text)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _cell(tag: str, scope: str, content: str) -> str:
+    scope = f' scope="{scope}"' if scope else ""
+    return f'<{tag}{scope} style="text-align: left">{content}</{tag}>'
 
 
 def _framed(title: str, content: str, note: str) -> str:

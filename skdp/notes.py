@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -30,13 +30,18 @@ _MOST_CHARACTERS = 1 << 18
 
 _MOST_RELEASES = 1 << 16
 
+_MOST_REPORTS = 1 << 56
+"""Limit on a count, so that sums of several fit into 64 bits."""
+
 
 class Releases(dict[str, str]):
     """Releases by their numbers, and the counts of each as JSON: of its reports, and of the parts of these."""
 
-    # pandas keeps the attrs of tables that it joins only if all are equal, and then those of the first one. So the
-    # releases of reports compare as equal: their protocol, in the same attrs, is kept. The note of a joined table then
-    # lists too few reports, which `check_releases` says. An operand is never changed: it is the note of another table.
+    # pandas keeps the attrs of tables that it joins only if all are equal, and then
+    # those of the first one. So the releases of reports compare as equal: their
+    # protocol, in the same attrs, is kept. The note of a joined table then lists too
+    # few reports, which `check_releases` says. An operand is never changed: it is the
+    # note of another table.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, dict)
 
@@ -50,22 +55,19 @@ class Releases(dict[str, str]):
         if counts is None:
             return None
         text = json.dumps(counts.tolist(), separators=(",", ":"))
-        number = (
-            secrets.token_hex(8)
-            if call is None
-            else hashlib.sha256(f"{call} {text}".encode()).hexdigest()[:16]
-        )
+        number = secrets.token_hex(8)
+        if call is not None:
+            number = hashlib.sha256(f"{call} {text}".encode()).hexdigest()[:16]
         return cls({number: text})
 
     def total(self, size: int) -> NDArray[np.int64] | None:
         """Add up the counts of all releases; None if they are not so many whole numbers each."""
         total = np.zeros(size, np.int64)
         for text in self.values():
-            counts = _parsed(text.encode()) if isinstance(text, str) else None
-            fitting = isinstance(counts, list) and len(counts) == size
-            if not fitting or not all(
-                type(count) is int and 0 <= count < 1 << 56 for count in counts
-            ):
+            counts = _parsed(text) if isinstance(text, str) else None
+            if not isinstance(counts, list) or len(counts) != size:
+                return None
+            if not all(type(n) is int and 0 <= n < _MOST_REPORTS for n in counts):
                 return None
             total += np.array(counts, np.int64)
         return total
@@ -110,102 +112,101 @@ def schema_with_protocol(
             metadata = pyarrow.Table.from_pandas(
                 frame, schema, preserve_index=False
             ).schema.metadata
-    noted = {} if releases is None else {RELEASES_KEY: json.dumps(releases)}
-    return schema.with_metadata({**metadata, PROTOCOL_KEY: text, **noted})
+    notes = {**metadata, PROTOCOL_KEY: text}
+    if releases is not None:
+        notes[RELEASES_KEY] = json.dumps(releases)
+    return schema.with_metadata(notes)
 
 
 def carried_text(table: Any) -> str | None:
     """Return the protocol that a table carries."""
-    if isinstance(table, pd.DataFrame):
-        return _text_in(table.attrs)
-    return text_of(_metadata_of(table))
+    return _text_in(_attrs_of(table))
+
+
+def text_of(metadata: Mapping[bytes, bytes]) -> str | None:
+    """Find the protocol in the metadata of an Arrow schema."""
+    return _text_in(_attrs_in(metadata))
+
+
+def _text_in(listed: Iterable[dict[Any, Any]]) -> str | None:
+    notes = [attrs.get(PROTOCOL_KEY) for attrs in listed]
+    texts = {note for note in notes if isinstance(note, str)}
+    if len(texts) > 1:
+        raise ValueError(
+            "reports of two protocols are never added: the metadata of these says "
+            "different ones"
+        )
+    return texts.pop() if texts else None
 
 
 def carried_releases(table: Any) -> Releases | None:
     """Return the releases that a table says it is of; None if it says none."""
+    return _releases_in(_attrs_of(table))
+
+
+def releases_of(metadata: Mapping[bytes, bytes]) -> Releases | None:
+    """Find the releases in the metadata of an Arrow schema."""
+    return _releases_in(_attrs_in(metadata))
+
+
+def _releases_in(listed: Iterable[dict[Any, Any]]) -> Releases | None:
+    """Return the first releases; none are listed if they are no such note."""
+    for attrs in listed:
+        if RELEASES_KEY in attrs:
+            note = attrs[RELEASES_KEY]
+            is_note = isinstance(note, dict) and len(note) <= _MOST_RELEASES
+            return Releases(note if is_note else {})
+    return None
+
+
+def _attrs_of(table: Any) -> list[dict[Any, Any]]:
     if isinstance(table, pd.DataFrame):
-        return _releases_in(table.attrs)
-    return releases_of(_metadata_of(table))
+        return [table.attrs]
+    return _attrs_in(_metadata_of(table))
 
 
-def joined_releases(parts: Iterable[Releases | None]) -> Releases | None:
-    """Return the releases of the parts of a table; None if a part says none."""
-    listed = list(parts)
-    if not listed or any(part is None for part in listed):
-        return None
-    joined = Releases()
-    for part in listed:
-        joined.update(part or {})
-    return joined
+def _attrs_in(metadata: Mapping[bytes, bytes]) -> list[dict[Any, Any]]:
+    """Return the notes in the metadata of an Arrow schema: our own, and where pandas and pyarrow may have put them."""
+    attrs: dict[str, Any] = {}
+    text = metadata.get(PROTOCOL_KEY.encode())
+    if text is not None:
+        attrs[PROTOCOL_KEY] = text.decode(errors="replace")
+    releases = metadata.get(RELEASES_KEY.encode())
+    if releases is not None:
+        attrs[RELEASES_KEY] = _parsed(releases)
+    pandas_attrs = _parsed(metadata.get(ATTRS_KEY.encode()))
+    listed = (attrs, pandas_attrs, pandas_note(metadata).get("attributes"))
+    return [each for each in listed if isinstance(each, dict)]
 
 
-def _metadata_of(table: Any) -> dict[bytes, bytes]:
+def _metadata_of(table: Any) -> Mapping[bytes, bytes]:
     """Return the metadata of an Arrow table."""
     if not type(table).__module__.startswith("pyarrow"):
         return {}
     return getattr(getattr(table, "schema", None), "metadata", None) or {}
 
 
-def text_of(metadata: dict[bytes, bytes]) -> str | None:
-    """Find the protocol in the metadata of an Arrow schema, where pandas and pyarrow may have put it too."""
-    own = metadata.get(PROTOCOL_KEY.encode())
-    places = (
-        _parsed(metadata.get(ATTRS_KEY.encode())),
-        pandas_note(metadata).get("attributes"),
-    )
-    found = {
-        None if own is None else own.decode(errors="replace"),
-        *map(_text_in, places),
-    } - {None}
-    if len(found) > 1:
-        raise ValueError(
-            "reports of two protocols are never added: the metadata of these says different ones"
-        )
-    return found.pop() if found else None
-
-
-def releases_of(metadata: dict[bytes, bytes]) -> Releases | None:
-    """Find the releases in the metadata of an Arrow schema, or where pandas and pyarrow may have put them."""
-    own = metadata.get(RELEASES_KEY.encode())
-    if own is not None:
-        return _releases_in({RELEASES_KEY: _parsed(own)})
-    places = (
-        _parsed(metadata.get(ATTRS_KEY.encode())),
-        pandas_note(metadata).get("attributes"),
-    )
-    return next(
-        (found for place in places if (found := _releases_in(place)) is not None), None
-    )
-
-
-def _releases_in(attrs: Any) -> Releases | None:
-    """Return the releases in the attributes of a frame; none are listed if these are no such note."""
-    if not isinstance(attrs, dict) or RELEASES_KEY not in attrs:
-        return None
-    found = attrs[RELEASES_KEY]
-    return (
-        Releases(found)
-        if isinstance(found, dict) and len(found) <= _MOST_RELEASES
-        else Releases()
-    )
-
-
-def pandas_note(metadata: dict[bytes, bytes]) -> dict[str, Any]:
+def pandas_note(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     """Return what pandas wrote into the metadata of an Arrow schema."""
-    found = _parsed(metadata.get(b"pandas"))
-    return found if isinstance(found, dict) else {}
+    note = _parsed(metadata.get(b"pandas"))
+    return note if isinstance(note, dict) else {}
 
 
-def _parsed(text: bytes | None) -> Any:
+def _parsed(text: bytes | str | None) -> Any:
     try:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _text_in(attrs: Any) -> str | None:
-    found = attrs.get(PROTOCOL_KEY) if isinstance(attrs, dict) else None
-    return found if isinstance(found, str) else None
+def joined_releases(parts: Iterable[Releases | None]) -> Releases | None:
+    """Return the releases of the parts of a table; None if a part says none, or there is none."""
+    joined = None
+    for part in parts:
+        if part is None:
+            return None
+        joined = Releases({**(joined or {}), **part})
+    return joined
 
 
 def without_releases(table: Any) -> Any:
@@ -214,20 +215,14 @@ def without_releases(table: Any) -> Any:
         return table
     if isinstance(table, pd.DataFrame):
         bare = table.copy(deep=False)
-        bare.attrs = {
-            key: value for key, value in table.attrs.items() if key != RELEASES_KEY
-        }
+        bare.attrs = dict(table.attrs)
+        del bare.attrs[RELEASES_KEY]
         return bare
-    metadata = {
-        key: value
-        for key, value in table.schema.metadata.items()
-        if key != RELEASES_KEY.encode()
-    }
-    for key, place in ((ATTRS_KEY, ()), ("pandas", ("attributes",))):
-        content = _parsed(metadata.get(key.encode()))
-        attrs = content
-        for name in place:
-            attrs = attrs.get(name) if isinstance(attrs, dict) else None
+    metadata = dict(table.schema.metadata)
+    metadata.pop(RELEASES_KEY.encode(), None)
+    for key in (ATTRS_KEY.encode(), b"pandas"):
+        note = _parsed(metadata.get(key))
+        attrs = note.get("attributes") if key == b"pandas" and note else note
         if isinstance(attrs, dict) and attrs.pop(RELEASES_KEY, None) is not None:
-            metadata[key.encode()] = json.dumps(content).encode()
+            metadata[key] = json.dumps(note).encode()
     return table.replace_schema_metadata(metadata)

@@ -3,60 +3,67 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from datetime import MAXYEAR, date, datetime, timedelta
+from contextlib import suppress
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base._estimator import domains_of_dtypes
-from skdp.base._identifiers import is_named_as_identifier, unrepeated_columns
+from skdp.base._domains import domains_of_dtypes
 from skdp.base._warnings import level_of_the_caller
-from skdp.coding import ColumnError, distinct_values, kind_of, to_numbers
-from skdp.domain import Categories, Domain, Interval
+from skdp.coding import (
+    ColumnError,
+    distinct_values,
+    is_whole_number,
+    kind_of,
+    objects_of,
+    plain,
+    shielded,
+    to_numbers,
+)
+from skdp.domain import Domain, Interval
 from skdp.frames import is_frame, read_table
 from skdp.privacy import PrivacyLeakWarning
 
 _REMARK = (
     "A draft that was read from the data, without any protection: which values occur,\n"
     "and the range of the numbers, is private.\n"
-    "Before you use it for a release, edit it from public knowledge: a code book, a form, a law."
+    "Before you use it for a release, edit it from public knowledge: a code book, "
+    "a form, a law."
 )
 """The head of a drafted file."""
 
-_WHOLE_STEPS = (1, 2, 3, 4, 5, 6, 8)
-_STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
-_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
-_WIDTHS = (
-    *(timedelta(seconds=number) for number in (1, 5, 15)),
-    *(timedelta(minutes=number) for number in (1, 5, 15)),
-    *(_HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR),
-    *(_DAY, 2 * _DAY, 7 * _DAY),
+_IDENTIFIER = "looks like an identifier of records or persons"
+_ADVICE = (
+    "it can be the column of persons (--person-column) or of records (--record-id), "
+    "and no column to release. If it is none, declare it by hand"
 )
-_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12000)
 
 
 def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain:
     """Propose a domain for a table, as a draft to be edited from public knowledge before any release."""
-    # Numbers with more than `bins` distinct values become an `Interval` of bins of equal width, with ends rounded
-    # outwards; the values of other columns are listed. With more than `max_values` of them, dates become an `Interval`
-    # of at most `bins` days, weeks, months or years, and other columns are left out. Missing is declared where it
-    # occurs. A domain that a dtype declares (see `domains_of_dtypes`) is used unchanged.
-    # **Privacy.** None: the draft shows values of the data. A guarantee for a domain does not cover how the domain was
-    # chosen, so replace values read from the data by public knowledge.
+    # Numbers with more than `bins` distinct values become an `Interval` of bins of
+    # equal width, with ends rounded outwards; the values of other columns are listed.
+    # With more than `max_values` of them, dates become an `Interval` of at most `bins`
+    # days, weeks, months or years, and other columns are left out. Missing is declared
+    # where it occurs. A domain that a dtype declares (see `domains_of_dtypes`) is used
+    # unchanged.
+    # **Privacy.** None: the draft shows values of the data. A guarantee for a domain
+    # does not cover how the domain was chosen, so replace values read from the data by
+    # public knowledge.
     domain, remarks = _draft(frame, bins, max_values, None)
     for name in domain.columns:
         domain[name].observed = True  # for `privacy_statement`
-    lines = [
-        f"{_REMARK}",
-        *(f"column {name!r}: {remark}" for name, remark in remarks.items()),
-    ]
-    warnings.warn(
-        "\n".join(lines), PrivacyLeakWarning, stacklevel=level_of_the_caller()
-    )
+    lines = [_REMARK]
+    for name, remark in remarks.items():
+        lines.append(f"column {name!r}: {remark}")
+    level = level_of_the_caller()
+    warnings.warn("\n".join(lines), PrivacyLeakWarning, stacklevel=level)
     return domain
 
 
@@ -68,29 +75,27 @@ def draft_domain_toml(
     unrepeated: Collection[Any] | None = None,
 ) -> str:
     """Write the draft of `draft_domain` as the text of a domain file with comments."""
-    # `unrepeated` names the columns in which no value occurs twice, where the frame has not the rows of the table.
+    # `unrepeated` names the columns in which no value occurs twice, where the frame has
+    # not the rows of the table.
     # **Privacy.** None, see `draft_domain`; the text contains the warning.
     domain, remarks = _draft(frame, bins, max_values, unrepeated)
-    left_out = [
-        f"Column {name!r} {remark}."
-        for name, remark in remarks.items()
-        if name not in domain.columns
-    ]
-    head = "\n".join(f"# {line}" for line in [*_REMARK.split("\n"), *left_out])
-    comments = {
-        name: f"This column {remark}."
-        for name, remark in remarks.items()
-        if name in domain.columns
-    }
-    return f"{head}\n\n{domain.to_toml(comments=comments)}"
+    lines = _REMARK.split("\n")
+    for name, remark in remarks.items():
+        lines.append(f"Column {name!r} {remark}.")
+    head = "\n".join(f"# {line}" for line in lines)
+    return f"{head}\n\n{domain.to_toml()}"
+
+
+class _LeftOut(ValueError):
+    """No domain can be drafted for a column; the message continues "it ..." and holds no value."""
 
 
 def _draft(
     frame: Any, bins: int, max_values: int, unrepeated: Collection[Any] | None
 ) -> tuple[Domain, dict[Any, str]]:
-    """Return the draft, and remarks on some columns, among them each column left out."""
+    """Return the draft, and why each column that it lacks is left out."""
     for name, number in (("bins", bins), ("max_values", max_values)):
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        if not is_whole_number(number) or number < 1:
             raise ValueError(
                 f"{name} must be a whole number of at least 1, got {number!r}"
             )
@@ -99,105 +104,93 @@ def _draft(
             f"expected a pandas, polars or pyarrow table, got {type(frame).__name__}"
         )
     table = read_table(frame)
-    found, remarks = {}, {}
-    declared, _ = domains_of_dtypes(table)
     if unrepeated is None:
         unrepeated = unrepeated_columns(frame)
+    declared, _ = domains_of_dtypes(table)
+    attributes = {}
+    remarks = {}
     for name, column in zip(table.names, table.columns, strict=True):
         try:
-            if name in unrepeated and name not in declared:
+            distinct, has_missing = distinct_values(column)
+            values: list[Any] | Interval
+            if name in declared:
+                values = declared[name]
+            elif name in unrepeated:
                 raise _LeftOut(
                     f"{_IDENTIFIER}, as no value of it occurs twice; {_ADVICE}"
                 )
-            attribute, remark = _draft_column(
-                column, declared.get(name), bins, max_values
-            )
-            if is_named_as_identifier(name) and isinstance(attribute, Interval):
+            else:
+                values = _draft_values(column, distinct, bins, max_values)
+            if isinstance(values, Interval) and is_named_as_identifier(name):
                 raise _LeftOut(
                     f"{_IDENTIFIER}, by its name and its many values; {_ADVICE}"
                 )
-            found[name] = attribute
-            if remark:
-                remarks[name] = remark
         except (ColumnError, _LeftOut) as error:
             remarks[name] = f"is left out: it {error}"
-    if not found:
-        raise ValueError(
-            f"no column can be drafted; {'; '.join(f'{name!r} {why}' for name, why in remarks.items())}"
-        )
-    return Domain(found), remarks
+            continue
+        attributes[name] = _with_missing(values) if has_missing else values
+    if not attributes:
+        reasons = [f"{name!r} {remark}" for name, remark in remarks.items()]
+        raise ValueError(f"no column can be drafted; {'; '.join(reasons)}")
+    return Domain(attributes), remarks
 
 
-_IDENTIFIER = "looks like an identifier of records or persons"
-_ADVICE = (
-    "it can be the column of persons (--person-column) or of records (--record-id), and no column to release. If it is "
-    "none, declare it by hand"
-)
+def _with_missing(values: list[Any] | Interval) -> list[Any] | Interval:
+    if isinstance(values, Interval):
+        return Interval(edges=values.edges, missing=True, real=values.real)
+    return [*values, None]
 
 
-class _LeftOut(ValueError):
-    """No domain can be drafted for a column; the message continues "it ..." and holds no value."""
-
-
-def _draft_column(
-    column: Any, declared: list[Any] | None, bins: int, max_values: int
-) -> tuple[Categories | Interval, str]:
-    values, missing = distinct_values(column)
-    end = [None] if missing else []
-    if declared:
-        return Categories([*declared, *end]), ""
-    kind = kind_of(values[0]) if values else "nothing"
+def _draft_values(
+    column: Any, values: list[Any], bins: int, max_values: int
+) -> list[Any] | Interval:
+    """Return the values to list of a column, or the bins of an interval."""
+    kind = kind_of(values[0]) if values else ""
+    if kind == "boolean":
+        return [False, True]
     if kind == "number":
         if len(values) > bins:
-            drafted = _draft_interval(to_numbers(column), bins)
-            return Interval(
-                edges=drafted.edges, missing=bool(missing), real=drafted.real
-            ), ""
+            return _cut_numbers(to_numbers(column), bins)
         if not all(map(math.isfinite, values)):
             raise _LeftOut("holds infinite numbers")
-        return Categories(
-            [*(int(value) if value == int(value) else value for value in values), *end]
-        ), ""
-    if kind == "boolean":
-        return Categories([False, True, *end]), ""
+        return [int(value) if value == int(value) else value for value in values]
+    if kind in ("date", "datetime") and len(values) > max_values:
+        return Interval(edges=_cut_dates(values, bins))
     if kind not in ("string", "date", "datetime"):
-        raise _LeftOut(
-            f"holds {'no value' if kind == 'nothing' else f'values of type {kind}'}"
-        )
-    if len(values) > max_values and kind != "string":
-        return Interval(edges=_cut_dates(values, bins), missing=bool(missing)), ""
+        raise _LeftOut(f"holds values of type {kind}" if kind else "holds no value")
     if len(values) > max_values:
         raise _LeftOut(
-            f"has more than {max_values} distinct values; declare them by hand, grouped, or drop it"
+            f"has more than {max_values} distinct values; declare them by hand, "
+            "grouped, or drop it"
         )
-    return Categories([*values, *end]), ""
+    return values
 
 
-def _draft_interval(numbers: NDArray[np.floating], bins: int) -> Interval:
+_STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+"""Round widths of bins, and their tenfold, hundredfold and so on."""
+
+
+def _cut_numbers(numbers: NDArray[np.floating], bins: int) -> Interval:
     """Cut the range of numbers into at most `bins` bins of a round width, from a multiple of it."""
     finite = numbers[np.isfinite(numbers)]
     if finite.size == 0:
         raise _LeftOut("holds infinite numbers")
     low, high = Fraction(float(finite.min())), Fraction(float(finite.max()))
-    whole = bool((finite == np.floor(finite)).all())
+    are_whole = bool((finite == np.floor(finite)).all())
     most = max(bins, 2)  # one bin around 0 has no multiples of a width as ends
-    for step in _round_steps((high - low) / most, whole):
-        first = math.floor(low / step)
+    for width in _round_widths((high - low) / most, are_whole):
+        first, end = math.floor(low / width), math.ceil(high / width)
         # The last bin is closed, so whole numbers get one more bin: all are equally wide.
-        last = (
-            math.floor(high / step) + 1
-            if whole
-            else max(math.ceil(high / step), first + 1)
-        )
-        if last - first <= most:
+        if are_whole:
+            end = math.floor(high / width) + 1
+        n_bins = max(end - first, 1)
+        if n_bins <= most:
             break
+    low, high = first * width, (first + n_bins) * width
     try:
         with np.errstate(all="ignore"):
             return Interval(
-                float(first * step),
-                float(last * step),
-                bins=min(last - first, bins),
-                real=not whole,
+                float(low), float(high), bins=min(n_bins, bins), real=not are_whole
             )
     except (ValueError, OverflowError):
         raise _LeftOut(
@@ -205,72 +198,138 @@ def _draft_interval(numbers: NDArray[np.floating], bins: int) -> Interval:
         ) from None
 
 
-def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
-    """Cut the range of sorted dates into at most `bins` bins of a usual width; midnights count as days."""
-    low, high, widths = values[0], values[-1], _WIDTHS
-    if getattr(low, "tzinfo", None) is not None:
-        raise _LeftOut("holds times with a time zone, for which there are no bins")
-    try:
-        if kind_of(low) == "datetime":
-            low, high = low.to_pydatetime(warn=False), high.to_pydatetime(warn=False)
-            if all(value == value.normalize() for value in values):
-                low, high = low.date(), high.date()
-        if not isinstance(low, datetime):
-            widths = tuple(width for width in _WIDTHS if width >= _DAY)
-    except ValueError:
-        raise _LeftOut(
-            "has times beyond the year 9999, for which there are no bins"
-        ) from None
-    try:
-        edges = _date_edges(
-            low, high, widths, max(bins, 2)
-        )  # as for numbers: one bin may not cover it
-    except (
-        ValueError,
-        OverflowError,
-    ):  # no usual width fits, or an end is beyond the calendar
-        edges = _year_edges(low, high, bins)
-    return edges if bins > 1 else [edges[0], edges[-1]]
-
-
-def _year_edges(low: Any, high: Any, bins: int) -> list[Any]:
-    """Cut whole years into bins of equal numbers of years; the last may be shorter, or end with the calendar."""
-    first, beyond = low.year, high.year + 1
-    cuts = [*range(first, beyond, -(-(beyond - first) // bins)), beyond]
-    return [
-        type(low).min.replace(year=year) if year <= MAXYEAR else type(low).max
-        for year in cuts
-    ]
-
-
-def _date_edges(
-    low: Any, high: Any, widths: Sequence[timedelta], most: int
-) -> list[Any]:
-    for width in widths:
-        start = low - (low - type(low).min) % width  # weeks begin on Mondays
-        bins = (high - start) // width + 1
-        if bins <= most:
-            return [start + index * width for index in range(bins + 1)]
-    first, last = (12 * day.year + day.month - 1 for day in (low, high))
-    midnight = type(low).min
-    for months in _MONTHS:
-        start, stop = first // months, last // months + 1
-        if stop - start <= most:
-            cuts = (divmod(index * months, 12) for index in range(start, stop + 1))
-            return [
-                midnight.replace(year=year, month=month + 1) for year, month in cuts
-            ]
-    raise ValueError
-
-
-def _round_steps(least: Fraction, whole: bool) -> Iterator[Fraction]:
+def _round_widths(least: Fraction, are_whole: bool) -> Iterator[Fraction]:
     """Yield the round widths that are at least some width, in increasing order."""
     power = len(str(least.numerator)) - len(str(least.denominator)) - 1
-    if whole:
-        power = max(power, 0)
     while True:
-        for step in _WHOLE_STEPS if whole else _STEPS:
+        for step in _STEPS:
             width = Fraction(step) * Fraction(10) ** power
-            if width >= least:
+            if width >= least and (width.denominator == 1 or not are_whole):
                 yield width
         power += 1
+
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3_600, 86_400, 12
+
+# Widths of bins that people use, in seconds and in months, to the whole calendar.
+_SECONDS = (
+    *(1, 5, 15, _MINUTE, 5 * _MINUTE, 15 * _MINUTE),
+    *(_HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, _DAY, 2 * _DAY, 7 * _DAY),
+)
+_DECADE, _CENTURY, _MILLENNIUM = 10 * _YEAR, 100 * _YEAR, 1000 * _YEAR
+_MONTHS = (
+    *(1, 2, 3, 6, _YEAR, 2 * _YEAR, 5 * _YEAR),
+    *(_DECADE, 2 * _DECADE, 5 * _DECADE, _CENTURY, 2 * _CENTURY, 5 * _CENTURY),
+    *(_MILLENNIUM, 2 * _MILLENNIUM, 5 * _MILLENNIUM, 10 * _MILLENNIUM),
+)
+
+_FIRST_MONDAY = np.datetime64("0001-01-01", "s")
+_FIRST_MONTH = np.datetime64("0000-01", "M")
+"""Bins begin on multiples of their width from here: weeks on Mondays, decades in years that end in 0."""
+
+
+def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
+    """Cut the range of sorted dates into at most `bins` bins of a usual width; midnights count as days."""
+    low, high = values[0], values[-1]
+    if getattr(low, "tzinfo", None) is not None:
+        raise _LeftOut("holds times with a time zone, for which there are no bins")
+    are_times = False
+    if kind_of(low) == "datetime":
+        are_times = any(value != value.normalize() for value in values)
+        try:
+            low, high = low.to_pydatetime(warn=False), high.to_pydatetime(warn=False)
+        except ValueError:
+            raise _LeftOut(
+                "has times beyond the year 9999, for which there are no bins"
+            ) from None
+    ends = np.array([low, high], "datetime64[s]")
+    most = max(bins, 2)  # as for numbers: one bin may not cover it
+    widths = [width for width in _SECONDS if are_times or width >= _DAY]
+    edges = _even_times(ends, _FIRST_MONDAY, widths, most)
+    if edges is None:
+        months = ends.astype("datetime64[M]")
+        edges = _even_times(months, _FIRST_MONTH, _MONTHS, most)
+    # An edge may be beyond the calendar of Python.
+    kind = datetime if are_times else date
+    unit = "datetime64[us]" if are_times else "datetime64[D]"
+    calendar = np.array([kind.min, kind.max], unit)
+    edges = np.clip(edges.astype(unit), calendar[0], calendar[1])
+    dates: list[date] = np.unique(edges).tolist()
+    return dates if bins > 1 else [dates[0], dates[-1]]
+
+
+def _even_times(
+    ends: NDArray[np.datetime64],
+    origin: np.datetime64,
+    widths: Sequence[int],
+    most: int,
+) -> Any:
+    """Return the edges of at most `most` bins of the first width that fits, None if none does."""
+    low, high = (ends - origin).astype(int).tolist()
+    for width in widths:
+        first, end = low // width, high // width + 1
+        if end - first <= most:
+            return origin + np.arange(first, end + 1) * width
+    return None
+
+
+MOST_ROWS = 1 << 12
+"""The rows in which repeated values are looked for."""
+
+_FEWEST_TEXTS, _FEWEST_NUMBERS = 50, 200
+"""Rows from which on values that do not repeat are a sign: a series has a number for each year, a page few names."""
+
+_LEAST_REPEATS = 5
+"""Repeats to expect of values that are drawn at random: none occurs with probability exp(-5), below 1 in 100."""
+
+_FEWEST_DIGITS = 6
+
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_NAMES = frozenset(
+    {"id", "uuid", "guid", "ssn", "email", "phone", "telephone", "iban", "passport"}
+)
+
+
+def is_named_as_identifier(name: Any) -> bool:
+    """Return whether a word of a name is one of those of identifiers, such as in ``customerId``."""
+    return not _NAMES.isdisjoint(word.lower() for word in _WORDS.findall(str(name)))
+
+
+def unrepeated_columns(frame: Any) -> set[Any]:
+    """Name the columns of some rows in which no value occurs twice, as in identifiers and hardly in anything else."""
+    table = read_table(frame)
+    names = set()
+    for name, column in zip(table.names, table.columns, strict=True):
+        with suppress(ColumnError):  # no such column is drafted
+            if shielded(_looks_unrepeated, name, column[:MOST_ROWS]):
+                names.add(name)
+    return names
+
+
+def _looks_unrepeated(name: Any, column: Any) -> bool:
+    values = [plain(value) for value in objects_of(column)]
+    values = [value for value in values if value is not None]
+    kinds = {kind_of(value) for value in values}
+    if kinds not in ({"string"}, {"number"}) or len(values) < 2:
+        return False
+    if len(set(values)) < len(values):
+        return False
+    if kinds == {"string"}:
+        return is_named_as_identifier(name) or len(values) >= _FEWEST_TEXTS
+    numbers = np.array(values, float)
+    if not (np.isfinite(numbers) & (numbers == np.floor(numbers))).all():
+        return False
+    return is_named_as_identifier(name) or _are_numbered(numbers)
+
+
+def _are_numbered(numbers: NDArray[np.float64]) -> bool:
+    """Return whether distinct whole numbers count rows or are codes of one length: measured ones repeat, or vary."""
+    if numbers.size < _FEWEST_NUMBERS:
+        return False
+    # n values that are drawn from R ones at random have about n (n - 1) / 2 R pairs
+    # that are equal.
+    n_pairs = numbers.size * (numbers.size - 1) / 2
+    if n_pairs / (np.ptp(numbers) + 1) >= _LEAST_REPEATS:
+        return True
+    lengths = {len(str(int(number))) for number in numbers}
+    return min(numbers) > 0 and len(lengths) == 1 and min(lengths) >= _FEWEST_DIGITS

@@ -1,12 +1,20 @@
-"""Warnings at the line that the user wrote, once for each object that is called there."""
+"""Warnings at the line that the user wrote, once for each object that is called there; and to hear what code says."""
 
 from __future__ import annotations
 
+import io
+import logging
+import math
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from fractions import Fraction
 from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 
 _LIBRARIES = ("skdp", "sklearn", "imblearn", "joblib")
 """Packages through which estimators call each other: nobody looks for a mistake of their own in these files."""
@@ -23,41 +31,48 @@ def level_of_the_caller() -> int:
 
 def warn_once(text: str, category: type[Warning]) -> None:
     """Warn at the line of the user, once for each object that is called there, unless the filters ask for more."""
-    # A search fits clones. Python shows a warning once a line, but forgets which were shown whenever filters change,
-    # and scikit-learn sets them anew for each fit.
+    # A search fits clones. Python shows a warning once a line, but forgets which were
+    # shown whenever filters change, and scikit-learn sets them anew for each fit.
     level, call = _first_call(sys._getframe(1))
     caller = call.f_back or call
     if _is_shown_once(text, category, caller):
-        shown = _shown_of(_first_argument(call))
-        place = text, caller.f_code.co_filename, caller.f_lineno
-        if place in shown:
+        shown_places = _shown_of(_first_argument(call))
+        place = (text, caller.f_code.co_filename, caller.f_lineno)
+        if place in shown_places:
             return
-        shown.add(place)
+        shown_places.add(place)
     warnings.warn(text, category, stacklevel=level + 1)
 
 
 def _first_call(frame: FrameType) -> tuple[int, FrameType]:
     """Return the stacklevel of the first frame outside the libraries, and the frame of the library that it called."""
-    call, level = frame, 1
-    while (
-        frame.f_back is not None
-        and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES
-    ):
-        call, frame, level = frame, frame.f_back, level + 1
+    level = 1
+    call = frame
+    while frame.f_back is not None and _package_of(frame) in _LIBRARIES:
+        call = frame
+        frame = frame.f_back
+        level += 1
     return level, call
+
+
+def _package_of(frame: FrameType) -> str:
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0]
 
 
 def _first_argument(call: FrameType) -> Any:
     """Return the object whose method was called, or the estimator that was given to a function."""
     names = call.f_code.co_varnames
-    argument = call.f_locals.get(names[0]) if names else None
+    if not names:
+        return None
+    argument = call.f_locals.get(names[0])
     return argument[0] if isinstance(argument, tuple) and argument else argument
 
 
-def _shown_of(owner: Any) -> set[tuple[str, str, int]]:
+def _shown_of(estimator: Any) -> set[tuple[str, str, int]]:
     """Return the warnings that were shown of an object, which are forgotten with it."""
     try:
-        return _SHOWN.setdefault(owner, set())
+        return _SHOWN.setdefault(estimator, set())
     except TypeError:  # nothing can be remembered of it
         return set()
 
@@ -65,20 +80,126 @@ def _shown_of(owner: Any) -> set[tuple[str, str, int]]:
 def _is_shown_once(text: str, category: type[Warning], caller: FrameType) -> bool:
     """Whether the filters ask for one warning of the same text at the same line, as they do by default."""
     module = caller.f_globals.get("__name__", "<unknown>")
-    for action, message, kind, place, line in warnings.filters:
-        of_line = line in (0, caller.f_lineno)
-        if (
-            issubclass(category, kind)
-            and of_line
-            and _matches(message, text)
-            and _matches(place, module)
-        ):
+    for action, message, filter_category, filter_module, line in warnings.filters:
+        is_meant = issubclass(category, filter_category)
+        is_there = line in (0, caller.f_lineno) and _fits(filter_module, module)
+        if is_meant and is_there and _fits(message, text):
             return action in ("default", "module", "once")
     return True
 
 
-def _matches(pattern: Any, text: str) -> bool:
+def _fits(pattern: Any, text: str) -> bool:
     """Whether a pattern of a filter fits: none, the text itself, or a regular expression."""
     if pattern is None or isinstance(pattern, str):
         return pattern in (None, text)
     return pattern.match(text) is not None
+
+
+class _Listener(logging.Handler):
+    def __init__(self, texts: list[str]) -> None:
+        super().__init__()
+        self._texts = texts
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._texts.append(f"{record.name}: {record.getMessage()}")
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """Collect the texts of all log records and warnings, and what is printed, for audits and checks."""
+    texts: list[str] = []
+    printed = io.StringIO()
+    listener = _Listener(texts)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(listener)
+    root.setLevel(logging.DEBUG)
+    try:
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            redirect_stdout(printed),
+            redirect_stderr(printed),
+        ):
+            warnings.simplefilter("always")
+            yield texts
+    finally:
+        root.removeHandler(listener)
+        root.setLevel(level)
+        texts += [f"{each.category.__name__}: {each.message}" for each in caught]
+        if printed.getvalue():
+            texts.append(f"printed: {printed.getvalue()}")
+
+
+LARGE_EPSILON = 10
+"""From here on, one report in e^10 = 22,026 of two values is not the truth."""
+
+_FEW_ROWS = 1_000
+"""Fewer are seldom worth a release by a curator, so that a delta above 1 / 1,000 is above 1 / n of nearly all."""
+
+
+def is_large(epsilon: float) -> bool:
+    """Whether an epsilon protects so little that it is warned of."""
+    return epsilon > LARGE_EPSILON
+
+
+def written_chance(chance: Fraction | float) -> str:
+    """Write a probability, and one near 1 by what it lacks."""
+    lack = 1 - chance
+    if lack >= 1e-3:
+        return f"{float(chance):.4f}"
+    return f"1 - {float(lack):.2g}" if lack > 0 else "1"
+
+
+def written_odds(epsilon: float) -> str:
+    """Write how well two inputs with even odds may be distinguished: e^epsilon / (1 + e^epsilon)."""
+    less_likely = Fraction(math.exp(-min(epsilon, 700.0)))
+    return written_chance(1 / (1 + less_likely))
+
+
+def warn_of_epsilon(epsilon: float, consequence: str) -> None:
+    """Warn of an epsilon above 10, and say what follows from it."""
+    warn_once(
+        f"epsilon = {epsilon:.6g} is above {LARGE_EPSILON}, which protects little: "
+        f"{consequence}",
+        WeakGuaranteeWarning,
+    )
+
+
+def warn_of_loss(epsilon: float) -> None:
+    """Warn of an epsilon above 10 of a curator, or after shuffling, whatever the mechanism is."""
+    if is_large(epsilon):
+        warn_of_epsilon(
+            epsilon,
+            "an output may be e^epsilon times as likely with a record as without it, "
+            "so those who know the others may tell whether it is there, with a "
+            f"probability of up to {written_odds(epsilon)}",
+        )
+
+
+def warn_of_delta(delta: float, n: int, what: str) -> None:
+    """Warn of a delta above 1 / n, where n is public or was released with noise."""
+    if delta * n > 1:
+        warn_once(
+            f"delta = {delta:.3g} is above 1 / {n}, for {what}: with it, a mechanism "
+            "may publish a record as it is. Choose a delta far below 1 / n",
+            WeakGuaranteeWarning,
+        )
+
+
+def warn_of_release(guarantee: PrivacyGuarantee) -> None:
+    """Warn of what a curator is about to release, by what is declared alone."""
+    # The number of rows is private under add/remove: a warning that began at the exact
+    # n would show one record.
+    warn_of_loss(guarantee.epsilon)
+    what = (
+        f"a table of {_FEW_ROWS:,} rows or more "
+        "(the rows were not counted, as their number is private)"
+    )
+    warn_of_delta(guarantee.delta, _FEW_ROWS, what)
+
+
+def warn_of_released_size(guarantee: PrivacyGuarantee, n_rows: float) -> None:
+    """Warn of a delta above 1 / n for a noisy n that was released, unless `warn_of_release` has told of it."""
+    if guarantee.delta * _FEW_ROWS <= 1:
+        what = "the noisy number of rows that is released"
+        warn_of_delta(guarantee.delta, round(n_rows), what)

@@ -1,6 +1,7 @@
 """The declared values of each column, and their integer codes."""
 
 from skdp.domain._bins import Grid as Grid
+from skdp.domain._bins import edge_text as edge_text
 from skdp.domain._domain import Codes, Domain
 from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._packing import check_hashes as check_hashes

@@ -1,81 +1,113 @@
-"""Find the bins of numbers or dates."""
+"""The edges of bins of numbers or dates, and the bin of a value."""
 
 from __future__ import annotations
 
+import math
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+
+from skdp.coding import kind_of
+
+Edge = float | date
+"""A number, a date or a datetime (a subclass of date)."""
 
 _BLOCK = 1 << 15
 """Rows per block, so that intermediate results stay in the cache."""
 
+_LARGEST_EXACT = 1 << 53
+"""Floats represent all whole numbers up to this one."""
 
-def find_bins(
-    values: NDArray[Any], edges: NDArray[Any], outside: int, missing: int
-) -> NDArray[np.unsignedinteger]:
-    """Find the bin of each value."""
-    out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
-    guess = _Guess.of(edges)
-    for start in range(0, values.size, _BLOCK):
-        block = values[start : start + _BLOCK]
-        codes = (
-            np.searchsorted(edges, block, side="right") - 1
-            if guess is None
-            else guess.correct(block, edges)
+_EVERY_MONTH = 28
+"""The last day that every month has."""
+
+
+def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
+    """Return the edges of even bins; those of dates have equal numbers of months if possible."""
+    if isinstance(low, float):
+        # Edges that are not finite are refused later.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.linspace(low, high, bins + 1).tolist()
+    months = 12 * (high.year - low.year) + high.month - low.month
+    is_divisible = months > 0 and months % bins == 0 and low.day <= _EVERY_MONTH
+    if is_divisible and _after(low, months) == high:
+        return [_after(low, index * months // bins) for index in range(bins + 1)]
+    unit = timedelta.resolution
+    span = (high - low) // unit
+    return [low + index * span // bins * unit for index in range(bins + 1)]
+
+
+def _after(start: Any, months: int) -> Any:
+    year, month = divmod(12 * start.year + start.month - 1 + months, 12)
+    return start.replace(year=year, month=month + 1)
+
+
+def read_edges(edges: Any, what: str) -> tuple[Any, ...]:
+    if isinstance(edges, str) or not np.iterable(edges):
+        raise TypeError(
+            f"{what} of an Interval must be a sequence, got {type(edges).__name__}"
         )
-        np.minimum(codes, edges.size - 2, out=codes)  # the last bin is closed
-        inside = (block >= edges[0]) & (block <= edges[-1])
-        if not inside.all():
-            codes[~inside] = outside
-            codes[np.isnan(block)] = missing
-        out[start : start + _BLOCK] = codes
-    return out
+    plain_edges = tuple(_read_edge(edge) for edge in edges)
+    if len({kind_of(edge) for edge in plain_edges}) > 1:
+        raise TypeError(
+            f"{what} of an Interval must be all numbers, all dates, or all datetimes"
+        )
+    return plain_edges
 
 
-class _Guess:
-    """Bins of about equal width: arithmetic finds the bin of a value up to one bin."""
+def _read_edge(edge: Any) -> Edge:
+    if isinstance(edge, date | np.datetime64):
+        return _read_date(edge)
+    if isinstance(edge, bool | np.bool_) or not isinstance(edge, Real | Decimal):
+        raise TypeError(
+            "Interval needs edges that are numbers, dates or datetimes, "
+            f"got {type(edge).__name__}"
+        )
+    try:
+        number = float(edge)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError("Interval needs edges that are finite")
+    return number
 
-    def __init__(self, low: float, scale: float, last: int) -> None:
-        self.low, self.scale, self.last = low, scale, last
 
-    @classmethod
-    def of(cls, edges: NDArray[Any]) -> _Guess | None:
-        """Return the guess for some edges, None if it could be wrong by more than one bin."""
-        low, bins = edges[0], edges.size - 1
-        with np.errstate(all="ignore"):
-            scale = bins / (edges[-1] - low) if edges.dtype == np.float64 else np.nan
-            found = (
-                (edges - low) * scale
-                if np.isfinite(scale)
-                else np.full(edges.size, np.nan)
+def _read_date(edge: Any) -> date:
+    if pd.isna(edge):
+        raise ValueError("Interval needs edges that are finite, got a missing date")
+    if isinstance(edge, pd.Timestamp | np.datetime64):
+        timestamp = pd.Timestamp(edge)
+        if timestamp.nanosecond:
+            raise ValueError(
+                "Interval holds datetimes to the microsecond, not the nanosecond"
             )
-        # Rounding is monotone, so an error of a quarter of a bin at the edges is below one bin between them.
-        even = bool((np.abs(found - np.arange(edges.size)) < 0.25).all())
-        return cls(float(low), float(scale), bins - 1) if even else None
+        edge = timestamp.to_pydatetime()
+    if isinstance(edge, datetime) and edge.tzinfo is not None:
+        raise ValueError("Interval needs datetimes without a time zone")
+    return edge
 
-    def correct(
-        self, block: NDArray[np.float64], edges: NDArray[np.float64]
-    ) -> NDArray[np.intp]:
-        """Return the bins of values, -1 or the number of bins beyond the ends; arbitrary for nan."""
-        with np.errstate(all="ignore"):
-            places = block - self.low
-            places *= self.scale
-        np.fmax(places, 0.0, out=places)  # nan gets a place too
-        np.fmin(places, self.last, out=places)
-        codes = places.astype(np.intp)
-        below = block < edges[codes]
-        codes += block >= edges[codes + 1]
-        codes -= below
-        return codes
+
+def edge_text(edge: Edge) -> str:
+    """Write an edge; a whole number without a point, as 38 rather than 38.0."""
+    if not isinstance(edge, float):
+        return edge.isoformat()
+    if edge.is_integer() and abs(edge) < _LARGEST_EXACT:
+        return str(int(edge))
+    return repr(edge)
 
 
 class Grid(NamedTuple):
-    """Bins of equal width that a database finds by arithmetic instead of comparison with each edge."""
+    """Bins of equal width, in which arithmetic finds the bin of a value instead of comparison with each edge."""
 
-    # With ``k = floor((x - low) * scale)``, a value between the first and the last edge is in bin ``k - (x < k * width
-    # + low)``, or in the last bin if that equals the number of bins. The number is negative below the first edge, and
-    # at least that of the last bin above the last edge.
+    # With ``k = floor((x - low) * scale)``, a value between the first and the last edge
+    # is in bin ``k - (x < k * width + low)``, or in the last bin if that equals the
+    # number of bins. The number is negative below the first edge, and at least that of
+    # the last bin above the last edge.
 
     low: float
     scale: float
@@ -84,19 +116,51 @@ class Grid(NamedTuple):
     @classmethod
     def of(cls, edges: NDArray[np.float64]) -> Grid | None:
         """Return the grid of some edges, None if the arithmetic is not exact."""
-        bins, places = edges.size - 1, np.arange(edges.size)
+        low = edges[0]
+        n_bins = edges.size - 1
+        index = np.arange(edges.size)
         with np.errstate(all="ignore"):
-            width = (edges[-1] - edges[0]) / bins
-            scale = (
-                1 + 2.0**-50
-            ) / width  # rounded up: k is at most one too high, never too low
-            found = np.floor((edges - edges[0]) * scale)
+            width = (edges[-1] - low) / n_bins
+            # Rounded up: k is at most one too high, never too low.
+            scale = (1 + 2.0**-50) / width
+            k = np.floor((edges - low) * scale)
             # Rounding is monotone: what holds at both edges of a bin holds between them.
-            exact = (places * width + edges[0] == edges)[:-1].all() and (
-                found == places
-            )[:-1].all()
-        return (
-            cls(float(edges[0]), float(scale), float(width))
-            if exact and found[-1] <= bins
-            else None
-        )
+            is_exact = (index * width + low == edges)[:-1] & (k == index)[:-1]
+        if not is_exact.all() or not k[-1] <= n_bins:
+            return None
+        return cls(float(low), float(scale), float(width))
+
+    def bins(self, values: NDArray[np.float64], n_bins: int) -> NDArray[np.intp]:
+        """Return the bins of values; that of a value which is outside of all edges, or nan, is arbitrary."""
+        with np.errstate(all="ignore"):
+            places = values - self.low
+            places *= self.scale
+        # nan gets a place, too.
+        np.fmax(places, 0.0, out=places)
+        np.fmin(places, n_bins, out=places)
+        codes = places.astype(np.intp)
+        codes -= values < codes * self.width + self.low
+        return codes
+
+
+def _compare(values: NDArray[Any], edges: NDArray[Any]) -> NDArray[np.intp]:
+    return np.searchsorted(edges, values, side="right") - 1
+
+
+def find_bins(
+    values: NDArray[Any], edges: NDArray[Any], outside: int, missing: int
+) -> NDArray[np.unsignedinteger]:
+    """Find the bin of each value."""
+    out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
+    grid = Grid.of(edges) if edges.dtype == np.float64 else None
+    n_bins = edges.size - 1
+    for start in range(0, values.size, _BLOCK):
+        block = values[start : start + _BLOCK]
+        codes = _compare(block, edges) if grid is None else grid.bins(block, n_bins)
+        np.minimum(codes, n_bins - 1, out=codes)  # the last bin is closed
+        is_inside = (block >= edges[0]) & (block <= edges[-1])
+        if not is_inside.all():
+            codes[~is_inside] = outside
+            codes[np.isnan(block)] = missing
+        out[start : start + _BLOCK] = codes
+    return out

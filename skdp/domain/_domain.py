@@ -28,8 +28,8 @@ class Domain:
     Parameters
     ----------
     columns : mapping of column name to values
-        A list of values per column, or an `Interval`. None (also nan, ``pd.NA``) among the values declares missing as a
-        value. A column may have a single value.
+        A list of values per column, or an `Interval`. None (also nan, ``pd.NA``) among
+        the values declares missing as a value. A column may have a single value.
 
     Attributes
     ----------
@@ -43,9 +43,11 @@ class Domain:
     Raises
     ------
     TypeError
-        If `columns` is not a mapping, or the values of a column are of several kinds (1, True and "1" are).
+        If `columns` is not a mapping, or the values of a column are of several kinds
+        (1, True and "1" are).
     ValueError
-        If there is no column, a column without values, or a duplicate (1 and 1.0 are one).
+        If there is no column, a column without values, or a duplicate (1 and 1.0 are
+        one).
 
     Examples
     --------
@@ -65,21 +67,20 @@ class Domain:
     ) -> None:
         if not isinstance(columns, Mapping):
             raise TypeError(
-                f"Domain takes a mapping from column name to values, got {type(columns).__name__}"
+                "Domain takes a mapping from column name to values, "
+                f"got {type(columns).__name__}"
             )
         if not columns:
             raise ValueError("Domain needs at least one column")
         self._attributes: dict[Any, Categories | Interval] = {}
         for name, values in columns.items():
+            if isinstance(values, Interval | Categories):
+                self._attributes[name] = values
+                continue
             try:
-                attribute = (
-                    values
-                    if isinstance(values, Interval | Categories)
-                    else Categories(values)
-                )
+                self._attributes[name] = Categories(values)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"column {name!r}: {error}") from None
-            self._attributes[name] = attribute
 
     @property
     def columns(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
@@ -101,40 +102,34 @@ class Domain:
 
     def __eq__(self, other: object) -> bool:
         # The order determines the joint codes.
-        return isinstance(other, Domain) and list(self._attributes.items()) == list(
-            other._attributes.items()
-        )
+        return isinstance(other, Domain) and self._items() == other._items()
 
     def __hash__(self) -> int:
-        return hash(tuple(self._attributes.items()))
+        return hash(self._items())
+
+    def _items(self) -> tuple[tuple[Any, Categories | Interval], ...]:
+        return tuple(self._attributes.items())
 
     def __repr__(self) -> str:
-        columns = ", ".join(
-            f"{name!r:.200}: {attribute!r}"
-            for name, attribute in self._attributes.items()
-        )
-        return f"Domain({{{columns}}})"
+        columns = [f"{name!r:.200}: {values!r}" for name, values in self._items()]
+        return f"Domain({{{', '.join(columns)}}})"
 
     def _repr_html_(self) -> str:
         rows = []
-        for name, attribute in self._attributes.items():
-            labels = [str(label) for label in attribute.labels[:FEW]]
-            values = ", ".join([*labels, "…"] if len(attribute) > FEW else labels)
+        title = "Declared domain"
+        for name, attribute in self._items():
             kind = "bins" if isinstance(attribute, Interval) else "values"
+            labels = [str(label) for label in attribute.labels[:FEW]]
+            if len(attribute) > FEW:
+                labels.append("…")
+            values = ", ".join(labels)
             if attribute.observed:
-                kind, values = f"{kind}, read from the data", "not shown"
+                title = "Domain"
+                kind += ", read from the data"
+                values = "not shown"
             rows.append((name, kind, len(attribute), values))
-        title = (
-            "Domain"
-            if any(one.observed for one in self._attributes.values())
-            else "Declared domain"
-        )
-        return html_rows(
-            title,
-            ("column", "kind", "number", "values"),
-            rows,
-            f"{self.size:,} cells together",
-        )
+        heads = ("column", "kind", "number", "values")
+        return html_rows(title, heads, rows, f"{self.size:,} cells together")
 
     def select(self, columns: Iterable[Any]) -> Domain:
         """Return the domain of some of the columns.
@@ -172,10 +167,12 @@ class Domain:
     def from_toml(cls, text: str) -> Self:
         r"""Read the text of a domain file, written by `to_toml` or by hand.
 
-        A table ``[columns.NAME]`` for each column, in order, has either ``values`` (``missing = true`` appends None,
-        ``missing = 2`` inserts it at that position), or ``low``, ``high`` and ``bins``, or ``edges``. Ends and edges
-        are numbers, dates (``2020-02-29``) or datetimes (``2020-02-29T18:30:00``); ``real = true`` declares that the
-        numbers between whole edges have fractions, ``decimals = 2`` how many decimals numbers have.
+        A table ``[columns.NAME]`` for each column, in order, has either ``values``
+        (``missing = true`` appends None, ``missing = 2`` inserts it at that position),
+        or ``low``, ``high`` and ``bins``, or ``edges``. Ends and edges are numbers,
+        dates (``2020-02-29``) or datetimes (``2020-02-29T18:30:00``); ``real = true``
+        declares that the numbers between whole edges have fractions, ``decimals = 2``
+        how many decimals numbers have.
 
         Parameters
         ----------
@@ -227,13 +224,14 @@ class Domain:
         Returns
         -------
         str
-            TOML, from which `from_toml` reads an equal domain. An `Interval` of bins of equal width is written by
-            its ends, any other by its edges.
+            TOML, from which `from_toml` reads an equal domain. An `Interval` of bins of
+            equal width is written by its ends, any other by its edges.
 
         Raises
         ------
         TypeError, ValueError
-            If the name of a column is not text, or a value is not text, a number, a boolean, a date or a time.
+            If the name of a column is not text, or a value is not text, a number, a
+            boolean, a date or a time.
 
         Examples
         --------
@@ -263,17 +261,18 @@ class Domain:
         Returns
         -------
         list of ndarray of unsigned integers
-            The code of each value; the number of values of the column for values that are not declared.
+            The code of each value; the number of values of the column for values that
+            are not declared.
 
         Raises
         ------
         ValueError
-            If a column cannot be coded, such as a column of text that is declared as an `Interval`.
+            If a column cannot be coded, such as a column of text that is declared as an
+            `Interval`.
         """
-        pairs = zip(self._attributes.items(), columns, strict=True)
         return [
             _naming(name, attribute.encode, column)
-            for (name, attribute), column in pairs
+            for (name, attribute), column in zip(self._items(), columns, strict=True)
         ]
 
     def decoders(
@@ -284,22 +283,23 @@ class Domain:
         Parameters
         ----------
         like : iterable of 1-D arrays or series
-            For each column of the domain, in order, the column whose library and dtype to use.
+            For each column of the domain, in order, the column whose library and dtype
+            to use.
 
         Returns
         -------
         list of callable
-            For each column, a function from codes to values. A code of an `Interval` becomes the middle of its bin.
+            For each column, a function from codes to values. A code of an `Interval`
+            becomes the middle of its bin.
 
         Raises
         ------
         ValueError
             If no dtype of a column's library can hold the declared values.
         """
-        pairs = zip(self._attributes.items(), like, strict=True)
         return [
             _naming(name, _decoder, attribute, column)
-            for (name, attribute), column in pairs
+            for (name, attribute), column in zip(self._items(), like, strict=True)
         ]
 
     def join(self, codes: Sequence[NDArray[np.integer]]) -> Codes:
@@ -329,7 +329,8 @@ class Domain:
         """
         if self.size >= 1 << 63:
             raise ValueError(
-                f"the joint domain has {self.size} cells; at most 2**63 - 1 can be coded"
+                f"the joint domain has {self.size} cells; "
+                "at most 2**63 - 1 can be coded"
             )
         dtype = np.min_scalar_type(self.size)
         joint = np.array(codes[0], dtype=dtype)
@@ -355,16 +356,14 @@ class Domain:
             np.empty(joint.shape, np.min_scalar_type(size)) for size in self.sizes
         ]
         for start in range(0, joint.size, _BLOCK):
-            rest = joint[start : start + _BLOCK]
+            block = slice(start, start + _BLOCK)
+            quotient = joint[block]
             for size, code in zip(self.sizes[::-1], codes[::-1], strict=True):
-                above = rest // rest.dtype.type(size)
-                np.subtract(
-                    rest,
-                    above * rest.dtype.type(size),
-                    out=code[start : start + _BLOCK],
-                    casting="unsafe",
-                )
-                rest = above
+                dividend = quotient
+                divisor = dividend.dtype.type(size)
+                quotient = dividend // divisor
+                remainder = dividend - quotient * divisor
+                code[block] = remainder
         return codes
 
     def cells(self) -> pd.Index:
@@ -373,7 +372,8 @@ class Domain:
         Returns
         -------
         pandas.Index
-            The values (for an `Interval`, the bins) of one column, or a MultiIndex over the values of several.
+            The values (for an `Interval`, the bins) of one column, or a MultiIndex over
+            the values of several.
         """
         labels = [list(attribute.labels) for attribute in self._attributes.values()]
         if len(labels) == 1:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from itertools import groupby
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,53 +18,17 @@ from skdp.domain._values import Interval
 
 _MOST_CHARACTERS, _MOST_ITEMS, _MOST_DIGITS = 1 << 24, 1 << 19, 1000
 
-# In this order: a timestamp is a date, too.
-_SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "float": (float, repr, float),  # those that JSON does not know
-    "timestamp": (
-        datetime,
-        lambda value: pd.Timestamp(value).isoformat(),
-        pd.Timestamp,
-    ),
-    "date": (date, date.isoformat, date.fromisoformat),
-    "time": (time, time.isoformat, time.fromisoformat),
-    "timedelta": (pd.Timedelta, pd.Timedelta.isoformat, pd.Timedelta),
-    "duration": (
-        timedelta,
-        lambda value: value // timedelta(microseconds=1),
-        lambda n: timedelta(microseconds=n),
-    ),
-    "decimal": (Decimal, str, Decimal),
-    # Not "1e9", whose digits would be computed.
-    "fraction": (Fraction, str, lambda text: Fraction(*map(int, text.split("/")))),
-    "bytes": (bytes, bytes.hex, bytes.fromhex),
-    "interval": (
-        Interval,
-        lambda value: _pack_interval(value),
-        lambda packed: _unpack_interval(*packed),
-    ),
-}
-
-
-def _pack_interval(interval: Interval) -> list[Any]:
-    packed = [pack(interval.edges), interval.missing, interval.says_real]
-    return (
-        packed if interval.says_decimals is None else [*packed, interval.says_decimals]
-    )
-
-
-def _unpack_interval(
-    edges: Any, missing: bool, real: bool = False, decimals: int | None = None
-) -> Interval:
-    return Interval(edges=unpack(edges), missing=missing, real=real, decimals=decimals)
-
-
-_TIMES, _LONGEST_TIME = frozenset({"timestamp", "date", "time", "timedelta"}), 100
-"""Their parsers take seconds for long texts."""
+_MOST_FRACTIONS = 1000
+"""Python keeps the hashes of fractions in a mapping of its own, whose time is quadratic in those of one hash."""
 
 _MOST_OF_ONE_HASH = 1 << 7
 
+_LONGEST_TIME = 100
+"""The parsers of times take seconds for long texts."""
+
 _SAME = {str, int, bool, type(None)}
+
+_MICROSECOND = timedelta.resolution
 
 
 def pack(value: Any) -> Any:
@@ -75,47 +37,21 @@ def pack(value: Any) -> Any:
         return value
     if isinstance(value, np.ndarray):
         return pack(value.tolist())
-    if isinstance(value, tuple | list):
-        packed = [pack(item) for item in value]
-        return {"tuple": packed} if isinstance(value, tuple) else packed
+    if isinstance(value, list):
+        return [pack(item) for item in value]
+    if isinstance(value, tuple):
+        return {"tuple": pack(list(value))}
     if isinstance(value, Mapping):
         return {"mapping": [[pack(key), pack(item)] for key, item in value.items()]}
     value = plain(value)
-    if (
-        value is None
-        or isinstance(value, bool | int | str)
-        or (isinstance(value, float) and np.isfinite(value))
-    ):
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and np.isfinite(value):
         return value
     for name, (kind, write, _) in _SCALARS.items():
         if isinstance(value, kind):
             return {name: write(value)}
     raise TypeError(f"a {type(value).__name__} cannot be saved")
-
-
-def check_hashes(values: Iterable[Any]) -> None:
-    """Refuse values of others that were chosen for their hash: a set or mapping of them would take quadratic time."""
-    values = list(values)
-    _check_fractions(values)
-    _check_counts(values)
-
-
-def _check_fractions(values: Iterable[Any]) -> None:
-    # Python keeps the hashes of fractions in a mapping of their pairs of whole numbers, which are therefore looked at
-    # before any fraction is hashed.
-    pairs, left = [], [*values]
-    while left:
-        value = left.pop()
-        if isinstance(value, Fraction):
-            pairs.append((value.numerator, value.denominator))
-        elif isinstance(value, tuple):
-            left += value
-    _check_counts(pair for pair, _ in groupby(sorted(pairs)))
-
-
-def _check_counts(values: Iterable[Any]) -> None:
-    if max(Counter(map(hash, values)).values(), default=0) > _MOST_OF_ONE_HASH:
-        raise ValueError("too many values have one hash")
 
 
 def unpack(packed: Any) -> Any:
@@ -135,9 +71,64 @@ def unpack(packed: Any) -> Any:
         return dict(pairs)
     if name not in _SCALARS:
         raise ValueError(f"unknown type {str(name)[:50]!r}")
-    if name in _TIMES and isinstance(value, str) and len(value) > _LONGEST_TIME:
+    kind, _, parse = _SCALARS[name]
+    is_time = kind in (datetime, date, time, pd.Timedelta)
+    if is_time and isinstance(value, str) and len(value) > _LONGEST_TIME:
         raise ValueError("a time is too long")
-    return _SCALARS[name][2](value)
+    return parse(value)
+
+
+def _timestamp_text(value: datetime) -> str:
+    return pd.Timestamp(value).isoformat()
+
+
+def _in_microseconds(duration: timedelta) -> int:
+    return duration // _MICROSECOND
+
+
+def _duration(microseconds: int) -> timedelta:
+    return microseconds * _MICROSECOND
+
+
+def _fraction(text: str) -> Fraction:
+    # Not "1e9", whose digits would be computed.
+    numerator, denominator = text.split("/")
+    return Fraction(int(numerator), int(denominator))
+
+
+def _fraction_text(fraction: Fraction) -> str:
+    return f"{fraction.numerator}/{fraction.denominator}"
+
+
+def _pack_interval(interval: Interval) -> list[Any]:
+    edges = pack(interval.edges)
+    return [edges, interval.missing, interval.says_real, interval.says_decimals]
+
+
+def _unpack_interval(packed: list[Any]) -> Interval:
+    edges, missing, real, decimals = packed
+    return Interval(edges=unpack(edges), missing=missing, real=real, decimals=decimals)
+
+
+# In this order: a timestamp is a date, too, and a Timedelta a timedelta.
+_SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "float": (float, repr, float),  # those that JSON does not know
+    "timestamp": (datetime, _timestamp_text, pd.Timestamp),
+    "date": (date, date.isoformat, date.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "timedelta": (pd.Timedelta, pd.Timedelta.isoformat, pd.Timedelta),
+    "duration": (timedelta, _in_microseconds, _duration),
+    "decimal": (Decimal, str, Decimal),
+    "fraction": (Fraction, _fraction_text, _fraction),
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+    "interval": (Interval, _pack_interval, _unpack_interval),
+}
+
+
+def check_hashes(values: Iterable[Any]) -> None:
+    """Refuse values of others that were chosen for their hash: a set or mapping of them would take quadratic time."""
+    if max(Counter(map(hash, values)).values(), default=0) > _MOST_OF_ONE_HASH:
+        raise ValueError("too many values have one hash")
 
 
 def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
@@ -146,23 +137,26 @@ def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
         raise ValueError(
             f"{what} has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}"
         )
-    if (items := sum(map(text.count, "[,")) + 4 * text.count("{")) > most_items:
-        raise ValueError(f"{what} has at most {most_items:,} values, got {items:,}")
-    fractions: list[Fraction] = []
+    n_items = text.count("[") + text.count(",") + 4 * text.count("{")
+    if n_items > most_items:
+        raise ValueError(f"{what} has at most {most_items:,} values, got {n_items:,}")
+    fractions = []
 
-    def collect(found: dict[str, Any]) -> dict[str, Any]:
-        if isinstance(found.get("fraction"), str):
-            with suppress(ValueError, ArithmeticError, TypeError):
-                fractions.append(unpack(found))
-        return found
+    def note_fraction(mapping: dict[str, Any]) -> dict[str, Any]:
+        if "fraction" in mapping:
+            fractions.append(mapping)
+        return mapping
 
     try:
         content = json.loads(
-            text, parse_int=_whole, parse_constant=_refuse, object_hook=collect
+            text, parse_int=_whole, parse_constant=_refuse, object_hook=note_fraction
         )
     except (ValueError, RecursionError, MemoryError):
         return None
-    _check_fractions(fractions)  # those of all columns: they share the mapping
+    if len(fractions) > _MOST_FRACTIONS:
+        raise ValueError(
+            f"{what} has at most {_MOST_FRACTIONS:,} fractions, got {len(fractions):,}"
+        )
     return content
 
 

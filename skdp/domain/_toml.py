@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -11,18 +12,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.domain._edges import Edge, even_edges
+from skdp.domain._bins import edge_text, even_edges
 from skdp.domain._values import MOST_BINS, Categories, Interval
+
+_LONGEST_TEXT = 1 << 23
+"""Limit on the characters of a file: reading one character takes some hundred bytes."""
 
 _FLAGS = {"missing", "real", "decimals"}
 _WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})
 _EXPECTED = (
     "expected values, or low, high and bins, or edges; and missing, real, decimals"
 )
+_TABLES = "a domain file has a table [columns.NAME] for each column"
+
 _BARE = re.compile("[A-Za-z0-9_-]+")
-_SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
-LONGEST_TEXT = 1 << 23
-"""Limit on the characters of a file: reading one character takes some hundred bytes."""
+"""Names that TOML takes without quotes."""
 
 _WIDTH = 100
 """A longer list is written with one item per line."""
@@ -32,133 +36,86 @@ def write_toml(
     attributes: Mapping[Any, Categories | Interval], comments: Mapping[Any, str]
 ) -> str:
     """Write the values of all columns as TOML."""
-    return "\n".join(
-        _block(name, attribute, comments.get(name, ""))
-        for name, attribute in attributes.items()
-    )
+    blocks = []
+    for name, attribute in attributes.items():
+        if not isinstance(name, str):
+            raise TypeError(
+                f"column {name!r}: a domain file needs names that are text, "
+                f"got {type(name).__name__}"
+            )
+        try:
+            block = _block(name, attribute)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"column {name!r}: {error}") from None
+        blocks.append(_comment(comments.get(name, "")) + block)
+    return "\n".join(blocks)
 
 
-def read_toml(text: str) -> dict[str, Categories | Interval]:
-    """Read the columns of a domain file."""
-    if len(text) > LONGEST_TEXT:
-        raise ValueError(
-            f"a domain file has at most {LONGEST_TEXT:,} characters, got {len(text):,}"
-        )
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"not a TOML file: {error}") from None
-    except (ValueError, RecursionError) as error:
-        what = (
-            "lists within lists without end"
-            if isinstance(error, RecursionError)
-            else "a number, date or time"
-        )
-        raise ValueError(
-            f"not a domain file: it has {what} that cannot be read"
-        ) from None
-    unknown = sorted(content.keys() - {"columns"})
-    if unknown:
-        raise ValueError(
-            f"unknown key {unknown[0]!r}; a domain file has a table [columns.NAME] for each column"
-        )
-    columns = content.get("columns")
-    if not isinstance(columns, dict) or not columns:
-        raise ValueError(
-            "no column; a domain file has a table [columns.NAME] for each column"
-        )
-    bins = sum(_asked_bins(table) for table in columns.values())
-    if bins > MOST_BINS:
-        raise ValueError(
-            f"a domain file has at most {MOST_BINS:,} bins in all its columns, got {bins:,}"
-        )
-    return {name: _read_column(name, table) for name, table in columns.items()}
-
-
-def _asked_bins(table: Any) -> int:
-    """Return the number of bins that a column declares."""
-    bins = table.get("bins") if isinstance(table, dict) else None
-    return bins if isinstance(bins, int) and bins > 0 else 0
-
-
-def comment(text: str) -> str:
+def _comment(text: str) -> str:
     """Write each line of a text as a TOML comment."""
-    # TOML forbids control characters in comments.
-    lines = (
-        "".join(mark if mark.isprintable() else "?" for mark in line)
-        for line in text.splitlines()
-    )
-    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+    comment = ""
+    for line in text.splitlines():
+        # TOML forbids control characters in comments.
+        marks = [mark if mark.isprintable() else "?" for mark in line]
+        comment += f"# {''.join(marks)}".rstrip() + "\n"
+    return comment
 
 
-def _block(name: Any, attribute: Categories | Interval, remark: str) -> str:
-    if not isinstance(name, str):
-        raise TypeError(
-            f"column {name!r}: a domain file needs names that are text, got {type(name).__name__}"
-        )
-    try:
-        keys = (
-            _interval_keys(attribute)
-            if isinstance(attribute, Interval)
-            else _category_keys(attribute)
-        )
-        head = f"[columns.{name if _BARE.fullmatch(name) else _string(name)}]"
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"column {name!r}: {error}") from None
-    return (
-        comment(remark)
-        + "\n".join([head, *(f"{key} = {value}" for key, value in keys.items())])
-        + "\n"
-    )
+def _block(name: str, attribute: Categories | Interval) -> str:
+    keys = _keys(attribute)
+    lines = [f"[columns.{name if _BARE.fullmatch(name) else _scalar(name)}]\n"]
+    for key, value in keys.items():
+        lines.append(f"{key} = {value}\n")
+    return "".join(lines)
+
+
+def _keys(attribute: Categories | Interval) -> dict[str, str]:
+    if isinstance(attribute, Interval):
+        return _interval_keys(attribute)
+    return _category_keys(attribute)
 
 
 def _interval_keys(interval: Interval) -> dict[str, str]:
     """Write even bins by their ends if that gives identical edges, others by their edges."""
-    low, high, bins = interval.edges[0], interval.edges[-1], len(interval.edges) - 1
-    missing = {"missing": "true"} if interval.missing else {}
-    missing |= {"real": "true"} if interval.says_real else {}
-    missing |= (
-        {}
-        if interval.says_decimals is None
-        else {"decimals": str(interval.says_decimals)}
-    )
+    low, high = interval.edges[0], interval.edges[-1]
+    bins = len(interval.edges) - 1
     with np.errstate(all="ignore"):
-        even = tuple(even_edges(low, high, bins)) == interval.edges
-    if even:
-        return {"low": _edge(low), "high": _edge(high), "bins": str(bins)} | missing
-    return {"edges": _list([_edge(edge) for edge in interval.edges])} | missing
-
-
-def _edge(edge: Edge) -> str:
-    """Write an edge; a whole number without a point, as 38 rather than 38.0."""
-    if not isinstance(edge, float):
-        return edge.isoformat()
-    return str(int(edge)) if edge.is_integer() and abs(edge) < 1 << 53 else repr(edge)
-
-
-def _category_keys(categories: Categories) -> dict[str, str]:
-    known = [value for value in categories.values if value is not None]
-    keys = {"values": _list([_scalar(value) for value in known])}
-    if None in categories.values:
-        place = categories.values.index(None)
-        keys["missing"] = "true" if place == len(known) else str(place)
+        is_even = tuple(even_edges(low, high, bins)) == interval.edges
+    if is_even:
+        keys = {"low": edge_text(low), "high": edge_text(high), "bins": str(bins)}
+    else:
+        keys = {"edges": _list([edge_text(edge) for edge in interval.edges])}
+    if interval.missing:
+        keys["missing"] = "true"
+    if interval.says_real:
+        keys["real"] = "true"
+    if interval.says_decimals is not None:
+        keys["decimals"] = str(interval.says_decimals)
     return keys
 
 
-def _list(items: list[str]) -> str:
-    line = f"[{', '.join(items)}]"
-    return (
-        line
-        if len(line) <= _WIDTH
-        else "".join(["[\n", *(f"    {item},\n" for item in items), "]"])
-    )
+def _category_keys(categories: Categories) -> dict[str, str]:
+    texts = [_scalar(value) for value in categories.values if value is not None]
+    keys = {"values": _list(texts)}
+    if None in categories.values:
+        place = categories.values.index(None)
+        keys["missing"] = "true" if place == len(texts) else str(place)
+    return keys
+
+
+def _list(texts: list[str]) -> str:
+    line = f"[{', '.join(texts)}]"
+    if len(line) <= _WIDTH:
+        return line
+    lines = [f"    {text},\n" for text in texts]
+    return f"[\n{''.join(lines)}]"
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, str):
         return _string(value)
+    if isinstance(value, bool):
+        return str(value).lower()
     if type(value) in (int, float):
         return repr(value)
     if isinstance(value, pd.Timestamp) and value.nanosecond:
@@ -170,7 +127,8 @@ def _scalar(value: Any) -> str:
     if isinstance(value, date) or (isinstance(value, time) and value.tzinfo is None):
         return value.isoformat()
     raise TypeError(
-        f"a domain file holds text, numbers, booleans and dates, not {type(value).__name__}"
+        "a domain file holds text, numbers, booleans and dates, "
+        f"not {type(value).__name__}"
     )
 
 
@@ -181,114 +139,84 @@ def _string(text: str) -> str:
         raise ValueError(
             "expected Unicode text, got half of a surrogate pair"
         ) from None
-    return f'"{_SPECIAL.sub(_escape, text)}"'
+    # A string of JSON is one of TOML, except that TOML wants an escape for this mark.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", r"\u007F")
 
 
-def _escape(found: re.Match[str]) -> str:
-    mark = found[0]
-    return "\\" + mark if mark in '"\\' else f"\\u{ord(mark):04X}"
+def read_toml(text: str) -> dict[str, Categories | Interval]:
+    """Read the columns of a domain file."""
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(
+            f"a domain file has at most {_LONGEST_TEXT:,} characters, got {len(text):,}"
+        )
+    columns = _columns(text)
+    n_bins = 0
+    for table in columns.values():
+        bins = table.get("bins") if isinstance(table, dict) else None
+        if isinstance(bins, int):
+            n_bins += max(0, bins)
+    if n_bins > MOST_BINS:
+        raise ValueError(
+            f"a domain file has at most {MOST_BINS:,} bins in all its columns, "
+            f"got {n_bins:,}"
+        )
+    attributes = {}
+    for name, table in columns.items():
+        try:
+            attributes[name] = _read_column(table)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"column {name!r}: {error}") from None
+    return attributes
 
 
-def _read_column(name: str, table: Any) -> Categories | Interval:
+def _columns(text: str) -> dict[str, Any]:
     try:
-        if not isinstance(table, dict):
-            raise TypeError(f"{_EXPECTED}; got {_type(table)}")
-        given = set(table)
-        unknown = sorted(given - set().union(*_WAYS, _FLAGS))
-        if unknown:
-            hint = (
-                "; write a name with a dot in quotes"
-                if isinstance(table[unknown[0]], dict)
-                else ""
-            )
-            raise ValueError(f"unknown key {unknown[0]!r}; {_EXPECTED}{hint}")
-        if given - _FLAGS not in _WAYS or (
-            "values" in given and given & {"real", "decimals"}
-        ):
-            raise ValueError(
-                f"{_EXPECTED}; got {', '.join(sorted(given)) or 'nothing'}"
-            )
-        if "values" in given:
-            return Categories(
-                _with_missing(
-                    _read_list(table["values"], "values"), table.get("missing", False)
-                )
-            )
-        return _read_interval(table)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"column {name!r}: {error}") from None
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"not a TOML file: {error}") from None
+    except RecursionError:
+        raise ValueError(
+            "not a domain file: it has lists within lists without end"
+        ) from None
+    except ValueError:
+        raise ValueError(
+            "not a domain file: it has a number, date or time that cannot be read"
+        ) from None
+    unknown_keys = sorted(content.keys() - {"columns"})
+    if unknown_keys:
+        raise ValueError(f"unknown key {unknown_keys[0]!r}; {_TABLES}")
+    columns = content.get("columns")
+    if not isinstance(columns, dict) or not columns:
+        raise ValueError(f"no column; {_TABLES}")
+    return columns
 
 
-def _with_missing(values: list[Any], missing: Any) -> list[Any]:
+def _read_column(table: Any) -> Categories | Interval:
+    if not isinstance(table, dict):
+        raise TypeError(f"{_EXPECTED}; got {type(table).__name__}")
+    keys = set(table)
+    unknown_keys = sorted(keys - set().union(*_WAYS, _FLAGS))
+    if unknown_keys:
+        hint = ""
+        if isinstance(table[unknown_keys[0]], dict):
+            hint = "; write a name with a dot in quotes"
+        raise ValueError(f"unknown key {unknown_keys[0]!r}; {_EXPECTED}{hint}")
+    is_list = "values" in keys
+    if keys - _FLAGS not in _WAYS or (is_list and keys & {"real", "decimals"}):
+        raise ValueError(f"{_EXPECTED}; got {', '.join(sorted(keys)) or 'nothing'}")
+    if not is_list:
+        return Interval(**table)
+    if not isinstance(table["values"], list):
+        raise TypeError(f"values must be a list, got {type(table['values']).__name__}")
+    return Categories(_with_missing(table["values"], table.get("missing", False)))
+
+
+def _with_missing(values: list[Any], missing: bool | int) -> list[Any]:
     if isinstance(missing, bool):
         return [*values, None] if missing else values
-    if not isinstance(missing, int):
-        raise TypeError(
-            f"missing must be true, false, or its place among the values, got {_type(missing)}"
-        )
-    if not 0 <= missing <= len(values):
+    if not isinstance(missing, int) or not 0 <= missing <= len(values):
         raise ValueError(
-            f"missing must be true, false, or a place from 0 to {len(values)}, got {missing}"
+            f"missing must be true, false, or a place from 0 to {len(values)}, "
+            f"got {missing!r}"
         )
     return [*values[:missing], None, *values[missing:]]
-
-
-def _read_interval(table: Mapping[str, Any]) -> Interval:
-    missing = table.get("missing", False)
-    if not isinstance(missing, bool):
-        raise TypeError(
-            f"missing must be true or false for an interval, got {_type(missing)}"
-        )
-    real = table.get("real", False)
-    if not isinstance(real, bool):
-        raise TypeError(f"real must be true or false, got {_type(real)}")
-    decimals = table.get("decimals")
-    if decimals is not None and (
-        not isinstance(decimals, int) or isinstance(decimals, bool)
-    ):
-        raise TypeError(f"decimals must be a whole number, got {_type(decimals)}")
-    if "edges" in table:
-        edges = [
-            _read_edge(edge, "edges") for edge in _read_list(table["edges"], "edges")
-        ]
-        return Interval(edges=edges, missing=missing, real=real, decimals=decimals)
-    bins = table["bins"]
-    if not isinstance(bins, int) or isinstance(bins, bool):
-        raise TypeError(f"bins must be a whole number, got {_type(bins)}")
-    low, high = _read_edge(table["low"], "low"), _read_edge(table["high"], "high")
-    return Interval(low, high, bins=bins, missing=missing, real=real, decimals=decimals)
-
-
-def _read_edge(value: Any, key: str) -> Edge:
-    if isinstance(value, date):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        expected = "numbers or dates" if key == "edges" else "a number or a date"
-        raise TypeError(f"{key} must be {expected}, got {_type(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(
-            f"{key} is beyond the range of floating-point numbers"
-        ) from None
-
-
-def _read_list(value: Any, key: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{key} must be a list in square brackets, got {_type(value)}")
-    if any(isinstance(item, list | dict) for item in value):
-        raise TypeError(f"{key} must be a flat list")
-    return value
-
-
-def _type(value: Any) -> str:
-    """Return the name of the TOML type of a value."""
-    names = {
-        bool: "a boolean",
-        str: "text",
-        int: "a whole number",
-        float: "a number with a point",
-        list: "a list",
-        dict: "a table",
-    }
-    return names.get(type(value), f"a {type(value).__name__}")

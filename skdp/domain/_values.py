@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from skdp.coding import (
     ValueCoder,
-    check_dtype,
     is_missing,
+    is_whole_number,
     kind_of,
     plain,
     to_dates,
     to_numbers,
 )
-from skdp.domain._bins import find_bins
-from skdp.domain._edges import Edge, even_edges, read_edges
+from skdp.domain._bins import Edge, edge_text, even_edges, find_bins, read_edges
 
 FEW = 8
 """The most values of a column that are shown."""
@@ -35,8 +34,8 @@ class Categories:
     Parameters
     ----------
     values : iterable
-        At least one; all of one kind (strings, numbers, booleans, …). None (or nan, or ``pd.NA``) declares missing as a
-        value.
+        At least one; all of one kind (strings, numbers, booleans, …). None (or nan, or
+        ``pd.NA``) declares missing as a value.
 
     Attributes
     ----------
@@ -48,7 +47,8 @@ class Categories:
     TypeError
         If the values are not a collection of hashable scalars, or of several kinds.
     ValueError
-        If there is no value, a duplicate (1 and 1.0 are one), or a number that is not finite.
+        If there is no value, a duplicate (1 and 1.0 are one), or a number that is not
+        finite.
 
     Examples
     --------
@@ -60,31 +60,30 @@ class Categories:
     observed = False  # True once the values were read from private data
 
     def __init__(self, values: Iterable[Any]) -> None:
-        # The order of a set changes from one process to the next, and with it every code.
-        if isinstance(values, str | bytes | Mapping | Set) or not isinstance(
-            values, Iterable
-        ):
+        # The order of a set changes from one process to the next, and with it every
+        # code.
+        is_unordered = isinstance(values, str | bytes | Mapping | Set)
+        if is_unordered or not isinstance(values, Iterable):
             raise TypeError(f"expected a list of values, got {type(values).__name__}")
         self.values = tuple(plain(value) for value in values)
-        known = [value for value in self.values if value is not None]
         if not self.values:
             raise ValueError("expected at least one value")
-        kinds = sorted({kind_of(value) for value in known})
+        kinds = {kind_of(value) for value in self.values if value is not None}
         if len(kinds) > 1:
-            raise TypeError(f"expected values of one kind, got {' and '.join(kinds)}")
-        if not all(map(_is_finite, known)):
-            raise ValueError(
-                "expected finite numbers, got one that is infinite, or beyond the range of floats"
-            )
-        odd = [
-            type(value).__name__
-            for value in self.values
-            if not isinstance(value, Hashable)
-        ]
-        if odd:
             raise TypeError(
-                f"expected text, numbers, dates or other scalars, got {odd[0]}"
+                f"expected values of one kind, got {' and '.join(sorted(kinds))}"
             )
+        if not all(map(_is_finite, self.values)):
+            raise ValueError(
+                "expected finite numbers, got one that is infinite, "
+                "or beyond the range of floats"
+            )
+        for value in self.values:
+            if not isinstance(value, Hashable):
+                raise TypeError(
+                    "expected text, numbers, dates or other scalars, "
+                    f"got {type(value).__name__}"
+                )
         if len(set(self.values)) < len(self.values):
             raise ValueError("expected distinct values, got duplicates")
         self._coder = ValueCoder(self.values)
@@ -126,13 +125,15 @@ class Categories:
         Raises
         ------
         ColumnError
-            If the column has a dtype that can hold none of the values, such as integers where text is declared.
+            If the column has a dtype that can hold none of the values, such as integers
+            where text is declared.
         """
-        check_dtype(column, self._coder, shown=repr(self))
+        self._coder.check_dtype(column, declared=repr(self))
         return self._coder.encode(column)
 
 
 def _is_finite(value: Any) -> bool:
+    """Whether a value is no number, or a finite one."""
     try:
         return not isinstance(value, Real) or math.isfinite(value)
     except OverflowError:  # a whole number beyond the range of floats
@@ -150,8 +151,12 @@ _DTYPES = {
     "date": np.dtype("datetime64[D]"),
     "datetime": np.dtype("datetime64[us]"),
 }
-MOST_DECIMALS, LARGEST_STEP = 15, 2.0**52
-"""Limits on decimals, and on the whole number of steps from 0 to an end: floats tell them apart up to there."""
+
+_MOST_DECIMALS = 15
+"""All decimal numbers of so many digits are distinct floats."""
+
+_LARGEST_STEP = 2.0**52
+"""Limit on the whole number of steps from 0 to an end: floats tell halves of a step apart up to there."""
 
 MOST_BINS = 1 << 22
 """Limit for an interval declared by its ends: a short file could otherwise ask for any amount of memory."""
@@ -163,21 +168,25 @@ class Interval:
     Parameters
     ----------
     low, high : float, date or datetime, optional
-        The ends of the range, together with `bins`: both numbers, both dates, or both datetimes (without a time zone).
+        The ends of the range, together with `bins`: both numbers, both dates, or both
+        datetimes (without a time zone).
     bins : int, optional
-        The number of bins, from 1 to 2**22. Bins of numbers have equal widths. Bins of dates have equal numbers of
-        months, if the range is a whole number of months that `bins` divides and does not start on the 29th or later;
-        otherwise equal widths, rounded down to days or microseconds.
+        The number of bins, from 1 to 2**22. Bins of numbers have equal widths. Bins of
+        dates have equal numbers of months, if the range is a whole number of months
+        that `bins` divides and does not start on the 29th or later; otherwise equal
+        widths, rounded down to days or microseconds.
     edges : sequence of float, date or datetime, optional
-        The edges of the bins, instead of `low`, `high` and `bins`: at least 2, increasing, all of one kind.
+        The edges of the bins, instead of `low`, `high` and `bins`: at least 2,
+        increasing, all of one kind.
     missing : bool, default=False
         Whether missing is a declared value: one more cell, after the bins.
     real : bool, default=False
-        Whether the numbers have fractions even if all edges are whole. Otherwise, numbers that are drawn are whole.
+        Whether the numbers have fractions even if all edges are whole. Otherwise,
+        numbers that are drawn are whole.
     decimals : int, optional
-        The number of decimals that the numbers have, from 0 to 15: those that are drawn have no more. 0 is for whole
-        numbers, also between edges that are not. By default any number, or none if all edges are whole and `real` is
-        not set.
+        The number of decimals that the numbers have, from 0 to 15: those that are drawn
+        have no more. 0 is for whole numbers, also between edges that are not. By
+        default any number, or none if all edges are whole and `real` is not set.
 
     Attributes
     ----------
@@ -188,20 +197,27 @@ class Interval:
     real : bool
         Whether the numbers have fractions, as declared, or because an edge has.
     decimals : int or None
-        As declared; 0 also where `real` is False, None where any number of decimals may occur.
+        As declared; 0 also where `real` is False, None where any number of decimals may
+        occur.
+    says_real : bool
+        Whether `real` is declared of numbers whose edges do not show it.
+    says_decimals : int or None
+        `decimals`, if they are declared and not what the edges show.
 
     Raises
     ------
     TypeError
         If an edge is not a number, date or datetime, or edges are of several kinds.
     ValueError
-        If the ends are not finite, not increasing, or given in both ways, or datetimes have a time zone or nanoseconds;
-        if `decimals` is out of range, is more than floats hold at the ends, or contradicts `real`.
+        If the ends are not finite, not increasing, or given in both ways, or datetimes
+        have a time zone or nanoseconds; if `decimals` is out of range, is more than
+        floats hold at the ends, or contradicts `real`.
 
     Notes
     -----
-    Edges that are dates count days: a time is in the bin of its day, and the last bin includes the whole day of its
-    end. Edges that are datetimes count microseconds: a date is its midnight.
+    Edges that are dates count days: a time is in the bin of its day, and the last bin
+    includes the whole day of its end. Edges that are datetimes count microseconds: a
+    date is its midnight.
 
     Examples
     --------
@@ -234,79 +250,67 @@ class Interval:
         real: bool = False,
         decimals: int | None = None,
     ) -> None:
-        if not isinstance(missing, bool):
-            raise TypeError(
-                f"missing must be True or False, got {type(missing).__name__}"
-            )
-        if not isinstance(real, bool):
-            raise TypeError(f"real must be True or False, got {type(real).__name__}")
-        self.missing = missing
+        for name, flag in (("missing", missing), ("real", real)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} must be True or False, got {_type(flag)}")
         if (edges is None) == (low is None and high is None and bins is None):
             raise ValueError("Interval takes either edges, or low, high and bins")
         if edges is None:
-            if low is None or high is None or bins is None:
-                raise ValueError(
-                    "Interval takes either edges, or low, high and bins: all three"
-                )
-            if (
-                isinstance(bins, bool | np.bool_)
-                or not isinstance(bins, Integral)
-                or bins < 1
-            ):
-                raise ValueError(
-                    f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
-                )
-            bins = int(bins)
-            if bins > MOST_BINS:
-                raise ValueError(
-                    f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}"
-                )
-            first, last = read_edges([low, high], "low and high")
-            edges = even_edges(first, last, bins)
+            edges = _edges_between(low, high, bins)
         self.edges = read_edges(edges, "the edges")
         if len(self.edges) < 2:
             raise ValueError("Interval needs at least 2 edges")
-        if any(left >= right for left, right in pairwise(self.edges)):
+        if any(low >= high for low, high in pairwise(self.edges)):
             raise ValueError("the edges of an Interval must increase")
-        if real and not isinstance(self.edges[0], float):
-            raise ValueError(
-                "real is for numbers; the edges of this Interval are dates"
-            )
-        fractional = any(
-            isinstance(edge, float) and not edge.is_integer() for edge in self.edges
-        )
-        if decimals is not None:
-            self._check_decimals(decimals, real)
-        self._declared_decimals = None if decimals is None else int(decimals)
-        self.real = real or fractional if decimals is None else decimals > 0
-        self.decimals = (
-            0
-            if not self.real and isinstance(self.edges[0], float)
-            else self._declared_decimals
-        )
+        self.missing = missing
+        self.real = self.says_real = False
+        self.decimals: int | None = None
+        self.says_decimals: int | None = None
+        if isinstance(self.edges[0], float):
+            self._declare_numbers(real, decimals)
+        else:
+            self._declare_dates(real, decimals)
+
+    def _declare_dates(self, real: bool, decimals: Any) -> None:
+        for name, is_declared in (("real", real), ("decimals", decimals is not None)):
+            if is_declared:
+                raise ValueError(
+                    f"{name} is for numbers; the edges of this Interval are dates"
+                )
+
+    def _declare_numbers(self, real: bool, decimals: Any) -> None:
+        are_whole = all(edge.is_integer() for edge in self.edges)
+        if decimals is None:
+            self.real = real or not are_whole
+            self.decimals = None if self.real else 0
+            self.says_real = real and are_whole
+            return
+        self._check_decimals(decimals, real)
+        self.decimals = int(decimals)
+        self.real = self.decimals > 0
+        self.says_decimals = self.decimals if self.real or not are_whole else None
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
-        if not isinstance(self.edges[0], float):
-            raise ValueError(
-                "decimals is for numbers; the edges of this Interval are dates"
-            )
-        if isinstance(decimals, bool | np.bool_) or not isinstance(decimals, Integral):
+        if not is_whole_number(decimals):
             raise TypeError(
-                f"decimals of an Interval must be a whole number or None, got {type(decimals).__name__}"
+                "decimals of an Interval must be a whole number or None, "
+                f"got {_type(decimals)}"
             )
-        if not 0 <= int(decimals) <= MOST_DECIMALS:
+        if not 0 <= int(decimals) <= _MOST_DECIMALS:
             raise ValueError(
-                f"decimals of an Interval must be from 0 to {MOST_DECIMALS}, got {decimals}"
+                f"decimals of an Interval must be from 0 to {_MOST_DECIMALS}, "
+                f"got {decimals}"
             )
         if real and decimals == 0:
             raise ValueError(
-                "decimals=0 declares whole numbers, but real=True numbers with fractions: leave one out"
+                "decimals=0 declares whole numbers, "
+                "but real=True numbers with fractions: leave one out"
             )
         largest = max(abs(self.edges[0]), abs(self.edges[-1]))
-        if int(decimals) > 0 and largest * 10.0 ** int(decimals) > LARGEST_STEP:
+        if int(decimals) > 0 and largest * 10.0 ** int(decimals) > _LARGEST_STEP:
             raise ValueError(
-                f"floats up to {_short(largest)} hold fewer than {decimals} decimals; declare fewer, or real=True for "
-                "any"
+                f"floats up to {edge_text(largest)} hold fewer than {decimals} "
+                "decimals; declare fewer, or real=True for any"
             )
 
     def __len__(self) -> int:
@@ -324,32 +328,17 @@ class Interval:
     def __repr__(self) -> str:
         if self.observed:
             return f"Interval({len(self)} bins, read from the data)"
-        edges = _few(
-            [
-                _short(edge) if isinstance(edge, float) else repr(edge)
-                for edge in self.edges[: FEW + 1]
-            ]
-        )
-        flags = ", missing=True" * self.missing + ", real=True" * self.says_real
+        is_numeric = isinstance(self.edges[0], float)
+        edges = self.edges[: FEW + 1]
+        texts = list(map(edge_text if is_numeric else repr, edges))
+        flags = ""
+        if self.missing:
+            flags += ", missing=True"
+        if self.says_real:
+            flags += ", real=True"
         if self.says_decimals is not None:
             flags += f", decimals={self.says_decimals}"
-        return f"Interval(edges={edges}{flags})"
-
-    @property
-    def says_real(self) -> bool:  # numpydoc ignore=RT01
-        """Whether the numbers are declared to have fractions that the edges do not show."""
-        whole = all(
-            isinstance(edge, float) and edge.is_integer() for edge in self.edges
-        )
-        return self.real and whole and self.decimals is None
-
-    @property
-    def says_decimals(self) -> int | None:  # numpydoc ignore=RT01
-        """The number of decimals, if it is declared and not what the edges show."""
-        whole = all(
-            isinstance(edge, float) and edge.is_integer() for edge in self.edges
-        )
-        return None if self.decimals == 0 and whole else self._declared_decimals
+        return f"Interval(edges={_few(texts)}{flags})"
 
     @property
     def dtype(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
@@ -359,17 +348,15 @@ class Interval:
     @property
     def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
         """The bins as text, and None for missing, if it is declared."""
-        last = len(self.edges) - 2
-        bins = [
-            f"[{_short(left)}, {_short(right)}{']' if index == last else ')'}"
-            for index, (left, right) in enumerate(pairwise(self.edges))
-        ]
+        ends = [edge_text(edge) for edge in self.edges]
+        bins: list[str | None] = [f"[{low}, {high})" for low, high in pairwise(ends)]
+        bins[-1] = f"[{ends[-2]}, {ends[-1]}]"
         return (*bins, None) if self.missing else tuple(bins)
 
     @property
     def values(self) -> tuple[Edge | int | None, ...]:  # numpydoc ignore=RT01
         """The middle of each bin, which represents it, as an int if it is whole; None for missing."""
-        middles = [_middle(left, right) for left, right in pairwise(self.edges)]
+        middles = [_middle(low, high) for low, high in pairwise(self.edges)]
         return (*middles, None) if self.missing else tuple(middles)
 
     def read(self, column: Any) -> NDArray[Any]:
@@ -383,18 +370,17 @@ class Interval:
         Returns
         -------
         ndarray
-            Of `dtype`, or narrower floats if the column has them; nan or NaT for missing.
+            Of `dtype`, or narrower floats if the column has them; nan or NaT for
+            missing.
 
         Raises
         ------
         ColumnError
             If the column is not numeric, or not one of dates.
         """
-        return (
-            to_numbers(column)
-            if self.dtype.kind == "f"
-            else to_dates(column, self.dtype)
-        )
+        if self.dtype.kind == "f":
+            return to_numbers(column)
+        return to_dates(column, self.dtype)
 
     def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
         """Encode a column of numbers or dates by bin.
@@ -407,8 +393,8 @@ class Interval:
         Returns
         -------
         ndarray of unsigned integers
-            The bin of each value, the cell after the bins for missing if it is declared, and ``len(self)`` for values
-            that are not declared.
+            The bin of each value, the cell after the bins for missing if it is
+            declared, and ``len(self)`` for values that are not declared.
 
         Raises
         ------
@@ -416,29 +402,45 @@ class Interval:
             If the column is not numeric, or not one of dates.
         """
         values = self.read(column)
-        # In the precision of the column: a narrow float rounded from 0.3 is equal to the edge 0.3.
+        # In the precision of the column: a narrow float rounded from 0.3 is equal to
+        # the edge 0.3.
         edges = np.array(self.edges, values.dtype)
         missing = len(self.edges) - 1 if self.missing else len(self)
         return find_bins(values, edges, len(self), missing)
 
 
-def _middle(left: Any, right: Any) -> Edge | int:
-    if not isinstance(left, float):
-        return left + (right - left) // 2
-    middle = (left + right) / 2
+def _type(value: Any) -> str:
+    return type(value).__name__
+
+
+def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
+    if low is None or high is None or bins is None:
+        raise ValueError(
+            "Interval takes either edges, or low, high and bins: all three"
+        )
+    if not is_whole_number(bins) or bins < 1:
+        raise ValueError(
+            f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
+        )
+    if bins > MOST_BINS:
+        raise ValueError(f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}")
+    low, high = read_edges([low, high], "low and high")
+    return even_edges(low, high, int(bins))
+
+
+def _middle(low: Any, high: Any) -> Edge | int:
+    if not isinstance(low, float):
+        return low + (high - low) // 2
+    middle = (low + high) / 2
     return int(middle) if middle.is_integer() else middle
 
 
 def _few(texts: list[str]) -> str:
     """Write the first of some texts as a list."""
-    few = [
-        text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-        for text in texts[:FEW]
-    ]
-    return f"[{', '.join([*few, '…'] if len(texts) > FEW else few)}]"
-
-
-def _short(edge: Any) -> str:
-    if not isinstance(edge, float):
-        return edge.isoformat()
-    return str(int(edge)) if edge.is_integer() else repr(edge)
+    shortened = []
+    for text in texts[:FEW]:
+        is_long = len(text) > _LONGEST
+        shortened.append(f"{text[: _LONGEST - 1]}…" if is_long else text)
+    if len(texts) > FEW:
+        shortened.append("…")
+    return f"[{', '.join(shortened)}]"

@@ -179,28 +179,28 @@ class SubsetSelection(FrequencyOracle):
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
         """Draw the sets from the table of all sets."""
-        # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a uniform
-        # integer below w N gives, divided by w, one of all the sets, and divided by k, one of
-        # those that contain the true value.
+        # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a
+        # uniform integer below w N gives, divided by w, one of all the sets, and divided by
+        # k, one of those that contain the true value.
         n_sets = self.n_reports
         n_own = n_sets * self.subset_size // self.k
         table = _table(self.k, self.subset_size)
         bits = np.empty((codes.size, self.k), np.uint8)
         step = max(1, _CELLS // self.k)
         for start in range(0, codes.size, step):
-            index = codes[start : start + step].astype(np.uint32)
-            drawn = uniform_integers(source, n_sets * self.subset_size, index.size)
+            block = codes[start : start + step]
+            drawn = uniform_integers(source, n_sets * self.subset_size, block.size)
             drawn = drawn.astype(np.uint32)
             # In the table, the sets that contain a value come after all sets.
-            index *= np.uint32(n_own)
+            index = block.astype(np.uint32) * np.uint32(n_own)
             index += np.uint32(n_sets)
             index += drawn // np.uint32(self.k)
             # where(lies, drawn // w, index), but by arithmetic: a branch on random bits is
             # several times slower.
-            change = drawn // np.uint32(self.subset_size)
-            change ^= index
-            change *= bernoulli(source, self._lie, index.size)
-            index ^= change
+            drawn //= np.uint32(self.subset_size)
+            drawn ^= index
+            drawn *= bernoulli(source, self._lie, block.size)
+            index ^= drawn
             table.take(index, axis=0, out=bits[start : start + step], mode="clip")
         return bits
 

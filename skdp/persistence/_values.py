@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -88,11 +88,7 @@ class Writer:
                 else self.write(list(value))
             )
         if isinstance(value, PrivacyGuarantee):
-            return {
-                "guarantee": {
-                    name: self.write(item) for name, item in value._packed().items()
-                }
-            }
+            return {"guarantee": [value.to_json(), self.write(value.scope)]}
         if isinstance(value, Shuffled):
             return {
                 "shuffled": {
@@ -249,6 +245,11 @@ class Reader:
         mark_observed(domain, value["observed"])
         return domain
 
+    def _guarantee(self, value: Any) -> PrivacyGuarantee:
+        # The record has the names of columns as text, but for whole numbers.
+        record, scope = value
+        return replace(PrivacyGuarantee.from_json(record), scope=self.read(scope))
+
     def _absent_ledger(self, value: Any) -> PrivacyLedger:
         self.has_ledger = True
         if self._ledger is None:
@@ -271,9 +272,7 @@ _READ: dict[str, Callable[[Reader, Any], Any]] = {
     "dtype": lambda _, text: _dtype(text, "biufSUO"),
     "estimator": lambda reader, content: reader._read_estimator(content, reader),
     "frame": Reader._frame,
-    "guarantee": lambda reader, parts: PrivacyGuarantee._unpacked(
-        {key: reader.read(one) for key, one in parts.items()}
-    ),
+    "guarantee": Reader._guarantee,
     "shuffled": lambda reader, parts: Shuffled(
         **{name: reader.read(part) for name, part in parts.items()}
     ),

@@ -5,9 +5,9 @@ from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
 from skdp.privacy._guarantee import PrivacyGuarantee, PrivacyLeakWarning
 from skdp.privacy._numbers import check_delta as check_delta
 from skdp.privacy._numbers import check_epsilon as check_epsilon
+from skdp.privacy._share import Mu, Rho
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share
-from skdp.privacy._shares import Mu, Rho
 from skdp.privacy._warnings import WeakGuaranteeWarning
 from skdp.privacy._zcdp import largest_rho as largest_rho
 from skdp.privacy._zcdp import zcdp_epsilon

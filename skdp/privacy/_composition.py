@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
 from typing import Any
 
 from skdp.exact import round_up
-from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy._guarantee import PrivacyGuarantee, added_up
 from skdp.privacy._numbers import check_delta
 from skdp.privacy._zcdp import zcdp_epsilon
 from skdp.privacy.accounting import (
-    GaussianLoss,
     Loss,
     StatedLoss,
     joint_failure,
     smallest_epsilon,
 )
 
+# Shares of the remaining delta to try for the releases with a rho; with all of it, the
+# other epsilons add.
 _SHARES = Fraction(1, 2), Fraction(9, 10), Fraction(1)
-"""Shares of the remaining delta to try for the releases with a rho; with all of it, the other epsilons add."""
 
 
 def compose(
@@ -84,24 +82,25 @@ def compose(
     epsilon = 4.77457, delta = 0.000001, local model, replacing one record
     """
     releases = read_releases(guarantees)
-    total = _sum(Counter(releases))
+    total = added_up(Counter(releases).items())
     allowed = Fraction(total.delta) if delta is None else check_delta(delta)
     losses = total._all_losses()
-    by_rho = [isinstance(loss, StatedLoss) and loss.rho is not None for loss in losses]
-    bounds = [_bound(losses, [False] * len(losses), allowed)]
-    if any(by_rho):
-        bounds += [
-            _bound(losses, by_rho, allowed),
-            _bound(
-                losses, [loss._concentrated is not None for loss in losses], allowed
-            ),
-        ]
-    possible = [bound for bound in bounds if bound is not None]
-    if not possible:
+
+    bounds = [smallest_epsilon(losses, allowed)]
+    # Rhos are converted together: those that are stated alone, or all that are known.
+    stated = [loss for loss in losses if isinstance(loss, StatedLoss)]
+    stated = [loss for loss in stated if loss.rho is not None]
+    if stated:
+        by_rho = [loss for loss in losses if loss._concentrated is not None]
+        bounds.append(_bound_by_rho(losses, stated, allowed))
+        bounds.append(_bound_by_rho(losses, by_rho, allowed))
+    proven = [bound for bound in bounds if bound is not None]
+    if not proven:
         raise ValueError(
-            f"delta must be larger than {float(allowed):g}: these releases fail more often together"
+            f"delta must be larger than {float(allowed):g}: these releases fail more "
+            "often together"
         )
-    epsilon = min(possible)
+    epsilon = min(proven)
     if total.epsilon <= epsilon and total.delta <= allowed:
         return total
     return replace(total, epsilon=epsilon, delta=round_up(allowed))
@@ -111,7 +110,8 @@ def read_releases(guarantees: Any) -> list[PrivacyGuarantee]:
     """Check the guarantees of releases."""
     if not isinstance(guarantees, Iterable):
         raise TypeError(
-            f"guarantees must be an iterable of PrivacyGuarantees, got {type(guarantees).__name__}"
+            "guarantees must be an iterable of PrivacyGuarantees, got "
+            f"{type(guarantees).__name__}"
         )
     releases = list(guarantees)
     if not releases:
@@ -126,62 +126,27 @@ def read_releases(guarantees: Any) -> list[PrivacyGuarantee]:
 
 def repeated(guarantee: PrivacyGuarantee, times: int) -> PrivacyGuarantee:
     """Return the guarantee of several releases that each have the same guarantee."""
-    return guarantee if times == 1 else _sum(Counter({guarantee: times}))
+    return guarantee if times == 1 else added_up([(guarantee, times)])
 
 
-def _sum(counts: Counter[PrivacyGuarantee]) -> PrivacyGuarantee:
-    """Add up guarantees, each a number of times; sums are rounded once."""
-    # One loss stands for all of each, as theirs are listed below.
-    total = reduce(
-        operator.add, (replace(one, losses=(GaussianLoss(0.0),)) for one in counts)
-    )
-    parts = [(one.to(total.relation), count) for one, count in counts.items()]
-    numbers: dict[str, Any] = {
-        name: round_up(
-            sum(
-                (count * Fraction(getattr(one, name)) for one, count in parts),
-                Fraction(0),
-            )
-        )
-        for name in ("epsilon", "delta")
-    }
-    losses = [
-        replace(loss, count=count * loss.count)
-        for one, count in parts
-        for loss in one._all_losses()
-    ]
-    if total.rho is not None:
-        numbers["rho"] = round_up(
-            sum(
-                (count * (one._any_rho or Fraction(0)) for one, count in parts),
-                Fraction(0),
-            )
-        )
-    return replace(total, losses=tuple(losses), **numbers)
-
-
-def _bound(
-    losses: Sequence[Loss], by_rho: Sequence[bool], delta: Fraction
+def _bound_by_rho(
+    losses: Sequence[Loss], concentrated: Sequence[Loss], delta: Fraction
 ) -> float | None:
-    """Bound epsilon, adding the rhos of some losses; None if the others need more than delta."""
-    if not any(by_rho):
-        return smallest_epsilon(losses, delta)
-    others = [loss for loss, chosen in zip(losses, by_rho, strict=True) if not chosen]
-    rhos = [
-        loss.count * (loss._concentrated or 0)
-        for loss, chosen in zip(losses, by_rho, strict=True)
-        if chosen
-    ]
+    """Bound epsilon, adding the rhos of some losses; None if others exceed delta."""
+    converted_losses = set(concentrated)
+    unconverted = [loss for loss in losses if loss not in converted_losses]
+    rhos = [loss.count * (loss._concentrated or 0) for loss in concentrated]
     rho = sum(rhos, Fraction(0))
-    failure = joint_failure(others)
+    failure = joint_failure(unconverted)
     room = (delta - failure) / (1 - failure)
     if room <= 0:
         return None
-    if not others:
+    if not unconverted:
         return zcdp_epsilon(rho, room)
-    parts = [Fraction(-round_up(-room * share)) for share in _SHARES]
-    converted = (
-        StatedLoss(zcdp_epsilon(rho, part), float(part)) for part in parts if part
-    )
-    bounds = (smallest_epsilon([*others, part], delta) for part in converted)
+    bounds = []
+    for share in _SHARES:
+        part = Fraction(-round_up(-room * share))
+        if part:
+            converted = StatedLoss(zcdp_epsilon(rho, part), float(part))
+            bounds.append(smallest_epsilon([*unconverted, converted], delta))
     return min((bound for bound in bounds if bound is not None), default=None)

@@ -3,118 +3,141 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from decimal import (
+    MAX_EMAX,
+    MIN_EMIN,
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    getcontext,
+    localcontext,
+)
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 
-from skdp.exact import exp_bounds, exp_minus_bounds, round_up
+from skdp.exact import round_up
 from skdp.privacy._numbers import check_delta, check_epsilon
+from skdp.privacy._search import proven_edge, proven_start
 
-_GUARD = 48
+# Delta is phi(a) * (R(a) - R(b)) with a = epsilon / mu - mu / 2, b = a + mu, the normal
+# density phi and Mills' ratio R(x) = Phi(-x) / phi(x). It is computed in decimals, of
+# which each operation, also exp and sqrt, is rounded correctly: all that has to be
+# known is how many digits cancel. With m = min(mu, 1), R(a) - R(b) is at least m times
+# the slope 1 - x R(x) at x = a + m, which is at least 1 / (x**2 + 3) for x >= 0, where
+# R < 1.26, and 1 + |x| R(x) below, where R may be large. So for -12 <= a <= 60, fewer
+# than 6 digits cancel, and those of 1 / m. The relative error of x is multiplied by
+# |x R'(x) / R(x)| <= x**2 + 1 in R, and by x**2 in phi.
+
+# Digits of a difference of two ratios, but for those that cancel; those of rounding
+# errors are below 10.
+_DIGITS = 40
+
+# Further digits in a sum: each of its operations errs by at most 1 in the last digit,
+# and they are less than 10**6.
+_GUARD = 10
+
+# More than all errors of delta together, as a factor.
+_MARGIN = 1 + Decimal("1e-30")
+
+# A tail from here has all of the mass but 1e-32: delta is rounded up to 1.
+_CERTAIN = -12
+
+# A tail from here has less than e**(-60**2 / 2) < 10**-781 of the mass: below the least
+# float.
+_FAR = 60
+
+_TINY = Decimal("1e-700")
+
+# Of two deltas, where their logarithm is searched for.
+_LEAST_RATIO, _MOST_RATIO = Decimal("1e-300"), Decimal("1e300")
+
+_PRECISION = 2.0**-50
 
 
-def mills_ratio_bounds(x: Fraction, bits: int) -> tuple[int, int]:
-    """Return integer bounds of ``2**bits * Phi(-x) / phi(x)``, Mills' ratio of the standard normal distribution."""
-    # Near 0, it is ``e**(x**2 / 2) * sqrt(2 * pi) / 2`` less the series x + x^3/3 + x^5/(3 * 5) + ... ([1]_, 26.2.11).
-    # For large x, it is the continued fraction 1/(x + 1/(x + 2/(x + 3/(x + ...)))) ([1]_, 26.2.14): the integrals J_n
-    # of ``t**n / n! * e**(-x * t - t**2 / 2)`` over t > 0 satisfy J_(n-1) / J_n = x + (n + 1) / (J_n / J_(n+1)), so
-    # each of its tails is above x. Computed in integers, rounded outwards.
-    # .. [1] M. Abramowitz, I. A. Stegun (1964). Handbook of mathematical functions. Chapter 26, M. Zelen, N. C. Severo.
-    if (
-        x < 4 or 8 * x * x < bits
-    ):  # beyond, the continued fraction is shorter than the series
-        guard = _GUARD + math.ceil(
-            x * x
-        )  # the series is subtracted from a number of nearly its size
-        lower, upper = _by_series(x, bits + guard)
-    else:
-        guard = _GUARD
-        lower, upper = _by_continued_fraction(x, bits + guard)
-    return lower >> guard, -(-upper >> guard)
+def _decimals(digits: int) -> Context:
+    """Return a context, whatever those of the program are."""
+    return Context(digits, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX)
+
+
+def _decimal(number: Fraction) -> Decimal:
+    return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+def _mills_ratio(x: Fraction, digits: int) -> Decimal:
+    """Return ``Phi(-x) / phi(x)``, off by less than 1 part in ``10**digits``."""
+    # Beyond, the continued fraction takes less time than the series.
+    if x < 8 or 5 * x * x < 2 * digits:
+        # The series is subtracted from a number of e**(x**2 / 2).
+        n_cancelled = math.ceil(0.22 * float(x) ** 2) + 2
+        with localcontext(_decimals(digits + _GUARD + n_cancelled)):
+            return _by_series(_decimal(x))
+    with localcontext(_decimals(digits + _GUARD)):
+        return _by_continued_fraction(_decimal(x), digits)
+
+
+def _by_series(x: Decimal) -> Decimal:
+    """Return half of the mass minus the mass between 0 and x, over the density."""
+    # R(x) = e**(x**2 / 2) * sqrt(2 * pi) / 2 - (x + x^3/3 + x^5/(3 * 5) + ...): M.
+    # Abramowitz, I. A. Stegun (1964). Handbook of mathematical functions, 26.2.11.
+    square = x * x
+    term = total = x
+    odd = 1
+    # Beyond 2 x**2, each term is less than half of the previous one.
+    while odd < 2 * square or total + term != total:
+        odd += 2
+        term *= square / odd
+        total += term
+    return (square / 2).exp() * _root_two_pi(getcontext().prec) / 2 - total
+
+
+def _by_continued_fraction(x: Decimal, digits: int) -> Decimal:
+    """Return 1 / (x + 1 / (x + 2 / (x + 3 / (x + ...)))), the same, 26.2.14."""
+    # The integrals J_n of ``t**n / n! * e**(-x * t - t**2 / 2)`` over t > 0 satisfy
+    # J_(n-1) / J_n = x + (n + 1) / (J_n / J_(n+1)), so each of its tails is above x.
+    depth = 8 + math.ceil(7 * digits**2 / (10 * x * x))
+    while True:
+        least, most = x, x + depth / x
+        for numerator in range(depth - 1, 0, -1):
+            least, most = x + numerator / most, x + numerator / least
+        if (most - least).scaleb(digits) < least:
+            return 1 / least
+        depth *= 2
 
 
 @lru_cache
-def root_two_pi_bounds(bits: int) -> tuple[int, int]:
-    """Return integer bounds of ``2**bits * sqrt(2 * pi)``, by Machin's formula for pi."""
-    precision = 2 * bits + _GUARD
-    pi = 16 * _arctan_of_inverse(5, precision) - 4 * _arctan_of_inverse(239, precision)
-    error = 20 * precision  # fewer terms than bits, each rounded by less than 1
-    return math.isqrt(2 * (pi - error) >> _GUARD), math.isqrt(
-        2 * (pi + error) >> _GUARD
-    ) + 1
+def _root_two_pi(digits: int) -> Decimal:
+    scale = 10 ** (digits + _GUARD)
+    pi = 16 * _arctan_of_inverse(5, scale) - 4 * _arctan_of_inverse(239, scale)
+    with localcontext(_decimals(digits)):
+        return (Decimal(2 * pi) / scale).sqrt()
 
 
-def _arctan_of_inverse(number: int, precision: int) -> int:
-    """Return ``2**precision * arctan(1 / number)`` with an error of at most one unit per term."""
-    power = (1 << precision) // number
-    total, odd = 0, 1
+def _arctan_of_inverse(number: int, scale: int) -> int:
+    """Return ``scale * arctan(1 / number)``, off by at most one unit per term."""
+    power = scale // number
+    total = 0
+    odd = 1
     while power:
-        total += power // odd if odd & 2 == 0 else -(power // odd)
+        total += power // odd if odd % 4 == 1 else -(power // odd)
         power //= number**2
         odd += 2
     return total
 
 
-def _by_series(x: Fraction, bits: int) -> tuple[int, int]:
-    """Bound Mills' ratio as half of the mass minus the mass between 0 and x, over the density."""
-    root_low, root_high = root_two_pi_bounds(bits)
-    power_low, power_high = exp_bounds(x * x / 2, precision=bits)
-    half_low, half_high = (
-        math.floor(power_low * root_low / 2),
-        math.ceil(power_high * root_high / 2),
-    )
-    low_sum, high_sum = _odd_series(abs(x), bits)
-    if x < 0:
-        return half_low + low_sum, half_high + high_sum
-    return half_low - high_sum, half_high - low_sum
-
-
-def _odd_series(x: Fraction, bits: int) -> tuple[int, int]:
-    """Bound ``2**bits`` times the sum of x^n / (1 * 3 * ... * n) over all odd n."""
-    low_term = math.floor(x * (1 << bits))
-    high_term = low_term + 1
-    low_square, high_square = low_term**2 >> bits, (high_term**2 >> bits) + 1
-    low_sum, high_sum, odd = low_term, high_term, 1
-    while high_term > 1 or odd < 2 * x * x:
-        odd += 2
-        low_term = low_term * low_square // (odd << bits)
-        high_term = high_term * high_square // (odd << bits) + 1
-        low_sum += low_term
-        high_sum += high_term
-    return (
-        low_sum,
-        high_sum + 1,
-    )  # each later term is less than half of the previous one
-
-
-def _by_continued_fraction(x: Fraction, bits: int) -> tuple[int, int]:
-    """Bound Mills' ratio by a continued fraction, doubling its depth until the bounds are close."""
-    low, high = math.floor(x * (1 << bits)), math.ceil(x * (1 << bits))
-    one = 1 << 2 * bits
-    depth = 8 + bits**2 // (16 * math.floor(x) ** 2)
-    while True:
-        bottom, top = low, high + depth * one // low + 1
-        for numerator in range(depth - 1, 0, -1):
-            bottom, top = (
-                low + numerator * one // top,
-                high + numerator * one // bottom + 1,
-            )
-        lower, upper = one // top, one // bottom + 1
-        if upper - lower < 1 << _GUARD // 2:
-            return lower, upper
-        depth *= 2
-
-
-_BITS = 96
-"""Precision of the bounds, in addition to the bits that cancel in the difference of two tails."""
-
-_SMALLEST_BITS = 1100
-"""Densities down to 2**-1100, which is below any float, are distinguished from 0."""
-
-_CERTAIN = -12
-"""A tail from here has all of the mass but 1e-32: delta is rounded up to 1."""
-
-_TOLERANCE = 2.0**-50
+def _delta_above(mu: Fraction, epsilon: Fraction) -> Decimal:
+    """Return an upper bound of delta, above it by less than 1 part in 10**29."""
+    if mu == 0:
+        return Decimal(0)
+    near = epsilon / mu - mu / 2
+    if near < _CERTAIN:
+        return Decimal(1)
+    if near > _FAR:
+        return _TINY
+    digits = _DIGITS + len(str(math.ceil(1 / mu)))
+    with localcontext(_decimals(digits)):
+        gap = _mills_ratio(near, digits) - _mills_ratio(near + mu, digits)
+        density = (-(_decimal(near) ** 2) / 2).exp() / _root_two_pi(digits)
+        return min(gap * density * _MARGIN, Decimal(1))
 
 
 def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
@@ -163,7 +186,8 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     0.126937
     """
     exact_mu = check_epsilon(mu, name="mu", zero=True)
-    return round_up(_curve(exact_mu, check_epsilon(epsilon, zero=True))[0])
+    delta = _delta_above(exact_mu, check_epsilon(epsilon, zero=True))
+    return round_up(Fraction(delta))
 
 
 def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
@@ -197,22 +221,24 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
     >>> round(gaussian_epsilon(1, 1e-6), 3), round(zcdp_epsilon(0.5, 1e-6), 3)
     (4.887, 5.222)
     """
-    exact_mu, exact_delta = (
-        check_epsilon(mu, name="mu", zero=True),
-        _round_down(check_delta(delta)),
-    )
+    exact_mu = check_epsilon(mu, name="mu", zero=True)
+    target = _float_below(check_delta(delta))
     if exact_mu > 2**500:
         raise ValueError(f"mu must be at most 2**500, got {mu}")
     if exact_mu == 0:
         return 0.0
-    _check_failure(exact_delta)
-    if _curve(exact_mu, Fraction(0))[0] <= exact_delta:
+    _check_failure(target)
+
+    def excess(epsilon: float) -> float:
+        return _log_ratio(_delta_above(exact_mu, Fraction(epsilon)), target)
+
+    if excess(0.0) <= 0:
         return 0.0
-    # From delta <= Phi(-a) <= e**(-a**2 / 2).
-    start = float(exact_mu) ** 2 / 2 + float(exact_mu) * math.sqrt(
-        -2 * _log(exact_delta)
-    )
-    return _nearest_safe(start, 1, partial(_epsilon_on_tangent, exact_mu, exact_delta))
+    # From delta <= Phi(-a) <= e**(-a**2 / 2), but for the rounding of epsilon.
+    near = math.sqrt(-2 * math.log(target))
+    start = float(exact_mu) ** 2 / 2 + float(exact_mu) * near
+    safe = proven_start(excess, start, _PRECISION)
+    return proven_edge(excess, _PRECISION, safe=safe, unsafe=0.0)
 
 
 def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
@@ -251,88 +277,43 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     >>> round(mu, 4), gaussian_delta(mu, 1) <= 1e-9
     (0.182, True)
     """
-    exact_epsilon, exact_delta = (
-        check_epsilon(epsilon, zero=True),
-        _round_down(check_delta(delta)),
-    )
-    _check_failure(exact_delta)
+    exact_epsilon = check_epsilon(epsilon, zero=True)
+    target = _float_below(check_delta(delta))
+    _check_failure(target)
+
+    def excess(mu: float) -> float:
+        return _log_ratio(_delta_above(Fraction(mu), exact_epsilon), target)
+
     # From delta <= Phi(-a) <= e**(-a**2 / 2), and from delta <= mu * phi(0).
-    half = math.sqrt(-_log(exact_delta) / 2)
-    start = float(exact_epsilon) / (
+    half = math.sqrt(-math.log(target) / 2)
+    from_tail = float(exact_epsilon) / (
         math.sqrt(half**2 + float(exact_epsilon) / 2) + half
     )
-    start = max(start, 2.5 * float(exact_delta))
-    return _nearest_safe(start, -1, partial(_mu_on_tangent, exact_epsilon, exact_delta))
+    safe = proven_start(excess, max(from_tail, 2.5 * target), -_PRECISION)
+    unsafe = 2 * safe
+    while excess(unsafe) <= 0:
+        unsafe *= 2
+    return proven_edge(excess, _PRECISION, safe=safe, unsafe=unsafe)
 
 
-def _round_down(delta: Fraction) -> Fraction:
+def _float_below(delta: Fraction) -> float:
     """Return the largest float of at most delta, as `gaussian_delta` returns floats."""
-    return Fraction(-round_up(-delta))
+    return -round_up(-delta)
 
 
-def _check_failure(delta: Fraction) -> None:
+def _check_failure(delta: float) -> None:
     if delta == 0:
         raise ValueError(
-            "Gaussian noise has delta > 0, got delta = 0; with 0, take discrete Laplace noise"
+            "Gaussian noise has delta > 0, got delta = 0; with 0, take discrete Laplace "
+            "noise"
         )
 
 
-def _curve(mu: Fraction, epsilon: Fraction) -> tuple[Fraction, Fraction, Fraction]:
-    """Return an upper bound of delta, its factor R(a) - R(b), and R(b)."""
-    # With a = epsilon / mu - mu / 2, b = a + mu, the density phi and R(x) = Phi(-x) / phi(x), delta is
-    # phi(a) * (R(a) - R(b)): the number of bits that cancel is known beforehand. Delta over the factor is its
-    # derivative by mu, and delta times R(b) over the factor is minus that by epsilon.
-    if mu == 0:
-        return Fraction(0), Fraction(0), Fraction(1)
-    near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    if near < _CERTAIN:
-        return Fraction(1), Fraction(1), Fraction(1)
-    bits = _BITS + math.ceil(1 / mu).bit_length() + math.ceil(far).bit_length()
-    outer = mills_ratio_bounds(far, bits)[0]
-    gap = mills_ratio_bounds(near, bits)[1] - outer
-    power_bits = bits + min(_SMALLEST_BITS, math.ceil(near**2 * Fraction(3, 4)))
-    power = exp_minus_bounds(near**2 / 2, power_bits)[1]
-    delta = Fraction(power * gap, root_two_pi_bounds(bits)[0] << power_bits)
-    return min(delta, Fraction(1)), Fraction(gap, 1 << bits), Fraction(outer, 1 << bits)
-
-
-def _epsilon_on_tangent(mu: Fraction, delta: Fraction, epsilon: float) -> float | None:
-    """Return where the tangent at an epsilon reaches log(delta); None if the curve is above it at epsilon."""
-    reached, gap, far = _curve(mu, Fraction(epsilon))
-    return (
-        max(0.0, epsilon - _log(delta / reached) * float(gap / far))
-        if reached <= delta
-        else None
-    )
-
-
-def _mu_on_tangent(epsilon: Fraction, delta: Fraction, mu: float) -> float | None:
-    """Return where the tangent at a mu reaches log(delta); None if the curve is above it at mu."""
-    reached, gap, _ = _curve(Fraction(mu), epsilon)
-    return mu + _log(delta / reached) * float(gap) if reached <= delta else None
-
-
-def _nearest_safe(
-    start: float, outwards: int, on_tangent: Callable[[float], float | None]
-) -> float:
-    """Find where delta is reached by Newton's method from the safe side; `on_tangent` returns None beyond it."""
-    # Only rounding errors can make the start, or the end of a tangent, unsafe; it is then moved outwards.
-    safe, step = start, math.ulp(start)
-    while (trial := on_tangent(safe)) is None:
-        safe, step = safe + outwards * step, 2 * step
-    step = 0.0
-    while (distance := (safe - trial) * outwards) > _TOLERANCE * safe:
-        further = on_tangent(trial)
-        if further is None:
-            step = max(2 * step, _TOLERANCE * trial, math.ulp(trial))
-            trial += outwards * min(step, distance)
-        else:
-            safe, trial, step = trial, further, 0.0
-    return safe
-
-
-def _log(ratio: Fraction) -> float:
-    """Return the logarithm of a fraction that may be beyond the range of floats, or close to 1."""
-    if Fraction(1, 2) < ratio < 2:
-        return math.log1p(ratio - 1)
-    return math.log(ratio.numerator) - math.log(ratio.denominator)
+def _log_ratio(reached: Decimal, target: float) -> float:
+    """Return the logarithm of a ratio, which is precise where it is near 0."""
+    with localcontext(_decimals(_DIGITS)):
+        ratio = reached / Decimal(target)
+        if abs(ratio - 1) < 0.5:
+            return math.log1p(float(ratio - 1))
+        # Beyond the floats, only the sign and about the size matter.
+        return math.log(min(max(ratio, _LEAST_RATIO), _MOST_RATIO))

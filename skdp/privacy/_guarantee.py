@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from dataclasses import fields as dataclass_fields
 from fractions import Fraction
-from functools import partial
+from functools import reduce
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp.exact import round_up
 from skdp.markup import html_facts, written_text
 from skdp.privacy._json import Fields, JsonRecord, written_name
-from skdp.privacy._numbers import check_delta, check_epsilon, shown
+from skdp.privacy._numbers import at_least_0, check_delta, float_above, shown
 from skdp.privacy._odds import in_odds
 from skdp.privacy.accounting import (
     MOST_LOSSES,
@@ -49,8 +47,8 @@ class PrivacyLeakWarning(UserWarning):
 Relation = Literal["replace", "add_remove"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 Trust = Literal["local", "shuffle", "central"]
+# From those that trust nobody to those that trust somebody with the data.
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
-"""From those that trust nobody to those that trust somebody with the data."""
 
 _TRUSTED = {
     "local": "local: no one is trusted",
@@ -58,8 +56,9 @@ _TRUSTED = {
     "central": "central: a curator is trusted",
 }
 
+# The largest relative difference of the stated epsilon and that of the losses that
+# rounding explains.
 _ROUNDING = Fraction(1, 1 << 30)
-"""The largest relative difference of the stated epsilon and that of the losses that rounding explains."""
 
 
 @dataclass(frozen=True)
@@ -138,66 +137,55 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     max_rows_per_person: int = 1
 
     def __post_init__(self) -> None:
-        numbers = {
-            "epsilon": _float_above(partial(check_epsilon, zero=True), self.epsilon),
-            "delta": _float_above(check_delta, self.delta),
-            "rho": None
-            if self.rho is None
-            else _float_above(partial(check_epsilon, name="rho", zero=True), self.rho),
+        fields: dict[str, Any] = {
+            "epsilon": float_above(at_least_0, self.epsilon, "epsilon"),
+            "delta": float_above(check_delta, self.delta, "delta"),
         }
-        for name, number in numbers.items():
-            object.__setattr__(self, name, number)
+        if self.rho is not None:
+            fields["rho"] = float_above(at_least_0, self.rho, "rho")
         check_relation(self.relation)
         if self.trust not in TRUSTS:
-            raise ValueError(
-                f"trust must be one of {', '.join(map(repr, TRUSTS))}, got {self.trust!r}"
-            )
+            choices = ", ".join(map(repr, TRUSTS))
+            raise ValueError(f"trust must be one of {choices}, got {self.trust!r}")
         rows = self.max_rows_per_person
         if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
             raise ValueError(
                 f"max_rows_per_person must be a whole number >= 1, got {rows!r}"
             )
-        object.__setattr__(self, "max_rows_per_person", int(rows))
         if isinstance(self.scope, str):
-            raise TypeError(
-                f"scope must be a tuple of names, got {type(self.scope).__name__}"
-            )
+            raise TypeError("scope must be a tuple of names, got str")
+        fields["max_rows_per_person"] = int(rows)
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "losses", self._checked_losses())
+
+    def _checked_losses(self) -> tuple[Loss, ...]:
+        """Return the losses, empty if they say no more than epsilon, delta and rho."""
         losses = merged(check_losses(self.losses))
         least = total_epsilon(losses)
         if losses and least is not None and self.epsilon > least * (1 + _ROUNDING):
             raise ValueError(
-                f"losses add up to epsilon {round_up(least)}, less than the stated {self.epsilon}: give those of all "
-                "that is stated, or none"
+                f"losses add up to epsilon {round_up(least)}, less than the stated "
+                f"{self.epsilon}: give those of all that is stated, or none"
             )
-        object.__setattr__(
-            self,
-            "losses",
-            () if losses and losses == (self._stated_loss(),) else losses,
-        )
+        return () if losses == (self._stated_loss(),) else losses
 
     def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
         if not isinstance(other, PrivacyGuarantee):
             return NotImplemented
-        left, right = self._in_one_relation(other)
-        return left._merged(
-            right,
-            round_up(Fraction(left.epsilon) + Fraction(right.epsilon)),
-            round_up(Fraction(left.delta) + Fraction(right.delta)),
-            operator.add,
-            (*left._all_losses(), *right._all_losses()),
-        )
+        return added_up([(self, 1), (other, 1)])
 
     def __or__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
         if not isinstance(other, PrivacyGuarantee):
             return NotImplemented
-        left, right = self._in_one_relation(other)
-        losses = either(left._all_losses(), right._all_losses())
-        return left._merged(
-            right,
-            max(left.epsilon, right.epsilon),
-            max(left.delta, right.delta),
-            max,
-            losses,
+        both = in_one_relation([self, other])
+        rhos = _rhos(both)
+        return PrivacyGuarantee(
+            max(release.epsilon for release in both),
+            max(release.delta for release in both),
+            rho=round_up(max(rhos)) if rhos else None,
+            losses=either(*[release._all_losses() for release in both]),
+            **_shared(both),
         )
 
     def to(self, relation: Relation) -> PrivacyGuarantee:
@@ -227,7 +215,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             return self
         if relation == "add_remove":
             raise ValueError(
-                "a guarantee for replacing a record says nothing about adding or removing one"
+                "a guarantee for replacing a record says nothing about adding or "
+                "removing one"
             )
         losses = doubled(self.losses)
         try:
@@ -246,13 +235,6 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             rho=loss.rho,
             losses=losses,
         )
-
-    def _in_one_relation(
-        self, other: PrivacyGuarantee
-    ) -> tuple[PrivacyGuarantee, PrivacyGuarantee]:
-        if self.relation == other.relation:
-            return self, other
-        return self.to("replace"), other.to("replace")
 
     def in_odds(self) -> str:
         """Return what epsilon and delta allow an attacker to learn, in odds.
@@ -284,12 +266,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         all other records, and is right about 50 times in 100 when guessing which of two values a record has, is right
         at most 74 times in 100 after seeing what is released.
         """
-        return in_odds(
-            self.epsilon,
-            self.delta,
-            self.relation,
-            "record" if self.max_rows_per_person == 1 else "person",
-        )
+        who = "record" if self.max_rows_per_person == 1 else "person"
+        return in_odds(self.epsilon, self.delta, self.relation, who)
 
     def _content(self) -> dict[str, Any]:
         return {
@@ -307,7 +285,6 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
-        at_least_0 = partial(check_epsilon, zero=True)
         return cls(
             fields.number("epsilon", at_least_0),
             fields.number("delta", check_delta),
@@ -317,23 +294,9 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             mechanism=fields.text("mechanism"),
             secure=fields.flag("secure"),
             rho=fields.optional("rho", lambda name: fields.number(name, at_least_0)),
-            losses=_read_losses(fields),
+            losses=tuple(fields.parts("losses", read_loss, most=MOST_LOSSES)),
             max_rows_per_person=fields.take("max_rows_per_person"),
         )
-
-    def _packed(self) -> dict[str, Any]:
-        """Return the fields as they are, but the losses as JSON text."""
-        packed = {
-            field.name: getattr(self, field.name) for field in dataclass_fields(self)
-        }
-        return packed | {
-            "losses": json.dumps([loss._content() for loss in self.losses])
-        }
-
-    @classmethod
-    def _unpacked(cls, stated: Mapping[str, Any]) -> Self:
-        losses = _read_losses(Fields({"losses": json.loads(stated["losses"])}))
-        return cls(**dict(stated) | {"losses": losses})
 
     def _stated_loss(self) -> StatedLoss:
         return StatedLoss(self.epsilon, self.delta, self.rho)
@@ -347,43 +310,10 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         """The stated rho, or the one implied by delta = 0."""
         if self.rho is not None:
             return Fraction(self.rho)
-        return (
-            Fraction(self.epsilon) ** 2 / 2
-            if self.delta == 0 and self.epsilon < 1e150
-            else None
-        )
-
-    def _merged(
-        self,
-        other: PrivacyGuarantee,
-        epsilon: float,
-        delta: float,
-        merge: Callable[[Fraction, Fraction], Fraction],
-        losses: tuple[Loss, ...],
-    ) -> PrivacyGuarantee:
-        ours, theirs = self._any_rho, other._any_rho
-        stated = self.rho is not None or other.rho is not None
-        rho = (
-            round_up(merge(ours, theirs))
-            if stated and ours is not None and theirs is not None
-            else None
-        )
-        limited = [one for one in (self, other) if one.epsilon or one.delta] or [
-            self,
-            other,
-        ]
-        return PrivacyGuarantee(
-            epsilon,
-            delta,
-            relation=self.relation,
-            trust=max(self.trust, other.trust, key=TRUSTS.index),
-            scope=tuple(dict.fromkeys((*self.scope, *other.scope))),
-            mechanism=_listed(self.mechanism, other.mechanism),
-            secure=self.secure and other.secure,
-            rho=rho,
-            losses=losses,
-            max_rows_per_person=min(one.max_rows_per_person for one in limited),
-        )
+        # The square of a larger epsilon is beyond the floats.
+        if self.delta or self.epsilon >= 1e150:
+            return None
+        return Fraction(self.epsilon) ** 2 / 2
 
     def __str__(self) -> str:
         parts = [f"epsilon = {shown(self.epsilon)}"]
@@ -392,38 +322,35 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         if self.rho is not None:
             parts.append(f"rho = {shown(self.rho)}")
         parts.append(f"{self.trust} model")
+
         verb = "replacing" if self.relation == "replace" else "adding or removing"
         columns = ", ".join(map(written_text, self.scope))
-        if (rows := self.max_rows_per_person) > 1:
-            parts.append(
-                f"{verb} one person's values, in up to {rows} records, of: {columns}"
-                if columns
-                else f"{verb} one person with up to {rows} records"
-            )
+        rows = self.max_rows_per_person
+        if rows > 1 and columns:
+            unit = f"person's values, in up to {rows} records,"
         else:
-            parts.append(
-                f"{verb} one record's values of: {columns}"
-                if columns
-                else f"{verb} one record"
-            )
+            unit = "record's values" if columns else self._unit
+        covered = f" of: {columns}" if columns else ""
+        parts.append(f"{verb} one {unit}{covered}")
+
         if not self.secure:
             parts.append("NOT SECURE: the randomness comes from a seed")
         return ", ".join(parts)
 
-    def _repr_html_(self) -> str:
+    @property
+    def _unit(self) -> str:
+        """What neighbours differ in."""
         rows = self.max_rows_per_person
-        one = "record" if rows == 1 else f"person with up to {rows} records"
+        return "record" if rows == 1 else f"person with up to {rows} records"
+
+    def _repr_html_(self) -> str:
+        verb = "replaced" if self.relation == "replace" else "added or removed"
         facts = [
             ("epsilon", shown(self.epsilon)),
             ("delta", shown(self.delta)),
             ("rho", None if self.rho is None else shown(self.rho)),
             ("model", _TRUSTED[self.trust]),
-            (
-                "neighbours",
-                f"one {one} replaced"
-                if self.relation == "replace"
-                else f"one {one} added or removed",
-            ),
+            ("neighbours", f"one {self._unit} {verb}"),
             ("columns", ", ".join(map(str, self.scope))),
             ("mechanism", self.mechanism),
             ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
@@ -439,17 +366,61 @@ def check_relation(relation: Any) -> None:
         )
 
 
-def _read_losses(fields: Fields) -> tuple[Loss, ...]:
-    if len(fields.array("losses", keep=True)) > MOST_LOSSES:
-        raise ValueError(
-            f"{fields.at('losses')} must have at most {MOST_LOSSES:,} items"
-        )
-    return tuple(fields.parts("losses", read_loss))
+def added_up(counts: Collection[tuple[PrivacyGuarantee, int]]) -> PrivacyGuarantee:
+    """Add up guarantees, each a number of times; sums are rounded once."""
+    releases = in_one_relation([release for release, _ in counts])
+    times = [count for _, count in counts]
+    losses = [
+        replace(loss, count=count * loss.count)
+        for release, count in zip(releases, times, strict=True)
+        for loss in release._all_losses()
+    ]
+    rhos = _rhos(releases)
+    return PrivacyGuarantee(
+        _sum([Fraction(release.epsilon) for release in releases], times),
+        _sum([Fraction(release.delta) for release in releases], times),
+        rho=_sum(rhos, times) if rhos else None,
+        losses=tuple(losses),
+        **_shared(releases),
+    )
 
 
-def _float_above(check: Callable[[Any], Fraction], number: Any) -> float:
-    """Check a number, and return the smallest float of at least it after a check of that (it may be infinite)."""
-    return float(check(round_up(check(number))))
+def _sum(amounts: Iterable[Fraction], counts: Iterable[int]) -> float:
+    products = map(operator.mul, amounts, counts)
+    return round_up(sum(products, Fraction(0)))
+
+
+def in_one_relation(releases: Sequence[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
+    """Convert guarantees to replacing a record, unless their relations are equal."""
+    relations = {release.relation for release in releases}
+    relation = relations.pop() if len(relations) == 1 else "replace"
+    return [release.to(relation) for release in releases]
+
+
+def _rhos(releases: Sequence[PrivacyGuarantee]) -> list[Fraction]:
+    """Return the rho of each if one states it and the others have one, else none."""
+    rhos = [release._any_rho for release in releases]
+    if all(release.rho is None for release in releases):
+        return []
+    implied = [rho for rho in rhos if rho is not None]
+    return implied if len(implied) == len(rhos) else []
+
+
+def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
+    """Return what a guarantee of several releases has beside its numbers."""
+    names = [name for release in releases for name in release.scope]
+    # A release of no loss protects any number of rows.
+    limited = [release for release in releases if release.epsilon or release.delta]
+    rows = [release.max_rows_per_person for release in limited or releases]
+    trusts = [release.trust for release in releases]
+    return {
+        "relation": releases[0].relation,
+        "trust": max(trusts, key=TRUSTS.index),
+        "scope": tuple(dict.fromkeys(names)),
+        "mechanism": reduce(_listed, [release.mechanism for release in releases]),
+        "secure": all(release.secure for release in releases),
+        "max_rows_per_person": min(rows),
+    }
 
 
 def _listed(mechanisms: str, further: str) -> str:

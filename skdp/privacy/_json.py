@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -14,10 +14,11 @@ VERSION = 1
 
 _MOST_CHARACTERS = 1 << 26
 
+# Larger whole numbers are not exact in JavaScript and others; names of columns beyond
+# are written as text.
 _LARGEST_NAME = 1 << 53
-"""Larger whole numbers are not exact in JavaScript and others; names of columns beyond are written as text."""
 
-_KINDS = {
+_KINDS: dict[type, str] = {
     dict: "an object",
     list: "an array",
     str: "a string",
@@ -119,11 +120,12 @@ class JsonRecord(ABC):
         version = fields.take("version")
         if isinstance(version, bool) or version != VERSION:
             raise ValueError(
-                f"version must be {VERSION}: this version of skdp reads no other, got {_short(version)}"
+                f"version must be {VERSION}: this version of skdp reads no other, got "
+                f"{_short(version)}"
             )
-        made = cls._of(fields)
+        record = cls._of(fields)
         fields.close()
-        return made
+        return record
 
 
 def _parsed(text: Any) -> Any:
@@ -134,7 +136,7 @@ def _parsed(text: Any) -> Any:
             f"text must have at most {_MOST_CHARACTERS:,} characters, got {len(text):,}"
         )
     try:
-        return json.loads(text, parse_int=_whole, object_pairs_hook=_once)
+        return json.loads(text, parse_int=_whole, object_pairs_hook=_object)
     except (json.JSONDecodeError, RecursionError):
         raise ValueError("text is no JSON") from None
 
@@ -143,24 +145,21 @@ def _whole(digits: str) -> int | float:
     return int(digits) if len(digits) < 20 else float(digits)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in made:
-            raise ValueError(f"the field {_short(name)} is there twice")
-        made[name] = value
-    return made
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make the object of its names and values, of which JSON allows the same twice."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {_short(twice)} is there twice")
+    return content
 
 
 def _short(value: Any) -> str:
     """Show a value of a file, unless it is large."""
-    return (
-        repr(value)
-        if isinstance(value, int | float)
-        else repr(value[:40])
-        if isinstance(value, str)
-        else kind(value)
-    )
+    if isinstance(value, str):
+        return repr(value[:40])
+    return repr(value) if isinstance(value, int | float) else kind(value)
 
 
 def kind(value: Any) -> str:
@@ -172,11 +171,7 @@ class Fields:
     """The fields of a JSON object, each taken once; an error names the field."""
 
     def __init__(self, content: Any, place: str = "") -> None:
-        if not isinstance(content, dict):
-            raise ValueError(
-                f"{place or 'the record'} must be an object, got {kind(content)}"
-            )
-        self._left = dict(content)
+        self._left = dict(_typed(content, dict, place or "the record"))
         self._place = place
 
     def at(self, name: str) -> str:
@@ -197,105 +192,103 @@ class Fields:
         """Refuse fields that were not taken."""
         if self._left:
             unknown = ", ".join(map(_short, list(self._left)[:5]))
-            raise ValueError(
-                f"unknown fields{f' of {self._place}' if self._place else ''}: {unknown}"
-            )
+            owner = f" of {self._place}" if self._place else ""
+            raise ValueError(f"unknown fields{owner}: {unknown}")
+
+    def checked(self, name: str, check: Callable[..., Any]) -> Any:
+        """Return what a check returns of a value; it gets the full name too."""
+        try:
+            return check(self.take(name), name=self.at(name))
+        except TypeError as error:
+            raise ValueError(str(error)) from None
 
     def number(self, name: str, check: Callable[..., Any]) -> float:
-        """Return a float that passes a check, which gets the name too."""
-        value, at = self.take(name), self.at(name)
+        """Return a float that passes a check, which gets the full name too."""
+        value = self.take(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"{at} must be a number, got {kind(value)}")
-        check(value, name=at)
+            raise ValueError(f"{self.at(name)} must be a number, got {kind(value)}")
+        check(value, name=self.at(name))
         return float(value)
 
     def optional(self, name: str, read: Callable[[str], Any]) -> Any:
         """Return None for null, and otherwise what a method reads."""
-        if name in self._left and self._left[name] is None:
+        if self.has(name) and self._left[name] is None:
             return self._left.pop(name)
         return read(name)
-
-    def text(self, name: str) -> str:
-        return _text(self.take(name), self.at(name))
 
     def one_of(self, name: str, options: Sequence[str]) -> Any:
         value = self.take(name)
         if not isinstance(value, str) or value not in options:
-            wanted = " or ".join(map(repr, options))
-            raise ValueError(f"{self.at(name)} must be {wanted}, got {_short(value)}")
+            choices = " or ".join(map(repr, options))
+            raise ValueError(f"{self.at(name)} must be {choices}, got {_short(value)}")
         return value
 
     def flag(self, name: str) -> bool:
-        value = self.take(name)
-        if not isinstance(value, bool):
-            raise ValueError(
-                f"{self.at(name)} must be true or false, got {kind(value)}"
-            )
-        return value
+        return bool(_typed(self.take(name), bool, self.at(name)))
+
+    def text(self, name: str) -> str:
+        return _text(self.take(name), self.at(name))
 
     def column(self, name: str) -> str | int:
         return _column(self.take(name), self.at(name))
 
-    def array(self, name: str, *, keep: bool = False) -> list[Any]:
-        value = self.take(name)
-        if keep:
-            self._left[name] = value
-        if not isinstance(value, list):
-            raise ValueError(f"{self.at(name)} must be an array, got {kind(value)}")
-        return value
-
     def columns(self, name: str) -> tuple[str | int, ...]:
-        return tuple(
-            _column(value, f"{self.at(name)}[{i}]")
-            for i, value in enumerate(self.array(name))
-        )
+        return tuple(_column(*item) for item in self._items(name))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(
-            _text(value, f"{self.at(name)}[{i}]")
-            for i, value in enumerate(self.array(name))
-        )
+        return tuple(_text(*item) for item in self._items(name))
 
     def part(self, name: str, read: Callable[[Fields], Any]) -> Any:
         """Read an object within this one."""
         return _read(self.take(name), self.at(name), read)
 
-    def parts(self, name: str, read: Callable[[Fields], Any]) -> list[Any]:
-        """Read an array of objects."""
-        return [
-            _read(value, f"{self.at(name)}[{i}]", read)
-            for i, value in enumerate(self.array(name))
-        ]
+    def parts(
+        self, name: str, read: Callable[[Fields], Any], *, most: int | None = None
+    ) -> list[Any]:
+        """Read an array of objects, of at most a number."""
+        items = list(self._items(name))
+        if most is not None and len(items) > most:
+            raise ValueError(f"{self.at(name)} must have at most {most:,} items")
+        return [_read(*item, read) for item in items]
 
     def named_texts(self, name: str) -> dict[str, str]:
         """Return an object of texts."""
-        content = self.take(name)
-        if not isinstance(content, dict):
-            raise ValueError(f"{self.at(name)} must be an object, got {kind(content)}")
         at = self.at(name)
-        return {
-            _text(key, f"a name of {at}"): _text(value, f"{at}.{key[:40]}")
-            for key, value in content.items()
-        }
+        texts = {}
+        for key, value in _typed(self.take(name), dict, at).items():
+            texts[_text(key, f"a name of {at}")] = _text(value, f"{at}.{key[:40]}")
+        return texts
+
+    def _items(self, name: str) -> Iterator[tuple[Any, str]]:
+        """Yield the items of an array, each with its place."""
+        items = _typed(self.take(name), list, self.at(name))
+        for index, item in enumerate(items):
+            yield item, f"{self.at(name)}[{index}]"
+
+
+def _typed(value: Any, form: type, place: str) -> Any:
+    if not isinstance(value, form):
+        raise ValueError(f"{place} must be {_KINDS[form]}, got {kind(value)}")
+    return value
 
 
 def _read(value: Any, place: str, read: Callable[[Fields], Any]) -> Any:
     fields = Fields(value, place)
-    made = read(fields)
+    content = read(fields)
     fields.close()
-    return made
+    return content
 
 
 def _text(value: Any, place: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{place} must be a string, got {kind(value)}")
-    if not value.isascii() and any(
-        "\ud800" <= character <= "\udfff" for character in value
-    ):
+    # JSON may escape half of a character, which no encoding can write again.
+    text = str(_typed(value, str, place))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
         raise ValueError(
             f"{place} must be a string of Unicode characters, got half of one"
-        )
-    return value
+        ) from None
+    return text
 
 
 def _column(value: Any, place: str) -> str | int:
@@ -309,11 +302,8 @@ def _column(value: Any, place: str) -> str | int:
 
 
 def written_name(name: Any) -> str | int:
-    """Return the name of a column as it is written: text, unless it is a whole number."""
-    if (
-        isinstance(name, Integral)
-        and not isinstance(name, bool)
-        and abs(int(name)) < _LARGEST_NAME
-    ):
+    """Return the name of a column as it is written: text, unless a whole number."""
+    is_whole = isinstance(name, Integral) and not isinstance(name, bool)
+    if is_whole and abs(int(name)) < _LARGEST_NAME:
         return int(name)
     return written_text(name)

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from skdp.exact import exp_bounds, round_up
 
+# The exponential of more is beyond the floats.
 _LARGEST = 700.0
-"""The exponential of more is beyond the floats."""
 
 _MOST_SHOWN = 1e9
 
@@ -21,8 +21,9 @@ def largest_ratio(epsilon: float) -> float:
 
 def best_guess(epsilon: float, delta: float) -> float:
     """Bound the share of right guesses between two neighbours that are equally likely before the release."""
-    # The laws of the release for two neighbours have a total-variation distance of at most
-    # (e**epsilon - 1 + 2 delta) / (e**epsilon + 1); the best test is right with probability (1 + distance) / 2.
+    # The laws of the release for two neighbours have a total-variation distance of at
+    # most (e**epsilon - 1 + 2 delta) / (e**epsilon + 1); the best test is right with
+    # probability (1 + distance) / 2.
     ratio = exp_bounds(min(epsilon, _LARGEST))[1]
     return min(1.0, round_up((ratio + Fraction(delta)) / (1 + ratio)))
 
@@ -38,12 +39,11 @@ def shown_ratio(epsilon: float) -> str:
 def shown_guess(epsilon: float, delta: float) -> str:
     """Write the guesses out of 100 that are right, rounded up; not as 100 if they are fewer."""
     guess = best_guess(epsilon, delta)
-    digits = next(
-        (digits for digits in (0, 1, 2) if _up(100 * guess, digits) < 100), None
-    )
-    if digits is None:
-        return "nearly 100" if guess < 1 else "possibly 100"
-    return f"at most {_up(100 * guess, digits)}"
+    for digits in (0, 1, 2):
+        percent = _up(100 * guess, digits)
+        if percent < 100:
+            return f"at most {percent}"
+    return "nearly 100" if guess < 1 else "possibly 100"
 
 
 def _up(number: float, digits: int) -> Decimal:
@@ -59,22 +59,21 @@ def in_odds(epsilon: float, delta: float, relation: str, who: str = "record") ->
         compared = f"one value of a {who} as for any other"
     else:
         question = f"whether a {who} is in the data"
-        compared = f"the data with a {who} as for the same data without, and the other way round"
-    ratio = largest_ratio(epsilon)
-    bound = (
-        f"at most {shown_ratio(epsilon)}"
-        if ratio <= _MOST_SHOWN
-        else f"possibly {shown_ratio(epsilon)}"
-    )
-    beyond = (
-        f" (or its probability is larger by up to delta, {_up(delta, _places(delta)).normalize():f})"
-        if delta
-        else ""
-    )
+        compared = (
+            f"the data with a {who} as for the same data without, and the other way "
+            "round"
+        )
+    is_shown = largest_ratio(epsilon) <= _MOST_SHOWN
+    bound = f"{'at most' if is_shown else 'possibly'} {shown_ratio(epsilon)}"
+    beyond = ""
+    if delta:
+        excess = _up(delta, _places(delta)).normalize()
+        beyond = f" (or its probability is larger by up to delta, {excess:f})"
     return (
-        f"Any result is {bound} times as likely for {compared}{beyond}. An attacker who knows all other "
-        f"{who}s, and is right about 50 times in 100 when guessing {question}, is right "
-        f"{shown_guess(epsilon, delta)} times in 100 after seeing what is released."
+        f"Any result is {bound} times as likely for {compared}{beyond}. An attacker "
+        f"who knows all other {who}s, and is right about 50 times in 100 when guessing "
+        f"{question}, is right {shown_guess(epsilon, delta)} times in 100 after seeing "
+        "what is released."
     )
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from scipy.optimize import brentq
 
 from skdp.exact import exp_bounds, round_up
+from skdp.privacy._gaussian import gaussian_epsilon, largest_mu
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy._shares import Mu, Rho
-from skdp.privacy._zcdp import zcdp_epsilon
+from skdp.privacy._zcdp import largest_rho, zcdp_epsilon
 from skdp.privacy.accounting import (
     GaussianLoss,
     Loss,
@@ -24,8 +24,227 @@ from skdp.privacy.accounting import (
     smallest_epsilon,
 )
 
+# Of rho and mu**2: between them, conversions neither overflow nor take long.
+_LEAST, _MOST = 1e-60, 1e6
+
+# For the rounding of a part, also to the decimals that a ledger adds up.
+_ROOM = 2.0**-50
+
+# Of mu**2, for the epsilon that it buys, which is then about 500.
 _MOST_SQUARE = 4000.0
-"""Of mu**2, for the epsilon that it buys, which is then about 500."""
+
+
+class _Composed:
+    """Checks and arithmetic of `Rho` and `Mu`."""
+
+    name: ClassVar[Literal["rho", "mu"]]
+    power: ClassVar[int]
+    """Of the number, which then adds up."""
+
+    delta: float
+
+    def __post_init__(self) -> None:
+        stated = getattr(self, self.name)
+        number = check_epsilon(stated, name=self.name)
+        delta = check_delta(self.delta)
+        if not _LEAST <= number**self.power <= _MOST:
+            least = self._from_amount(Fraction(_LEAST))
+            most = self._from_amount(Fraction(_MOST))
+            raise ValueError(
+                f"{self.name} must be from {least:g} to {most:g}, got {stated}"
+            )
+        if delta == 0:
+            raise ValueError(
+                f"delta must be a number in (0, 1), got 0: {self.name} gives no "
+                "epsilon without it"
+            )
+        object.__setattr__(self, self.name, -round_up(-number))
+        object.__setattr__(self, "delta", -round_up(-delta))
+
+    @property
+    def amount(self) -> Fraction:
+        """What adds up."""
+        return Fraction(getattr(self, self.name)) ** self.power
+
+    @classmethod
+    def _from_amount(cls, amount: Fraction) -> float:
+        """Return the number of an amount, rounded down."""
+        number = math.sqrt(amount) if cls.power == 2 else float(amount)
+        return number * (1 - _ROOM)
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float) -> Self:
+        """Return the largest share, but for rounding, that is (epsilon, delta)-private.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite and > 0. The share of a large one is the largest that there is.
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        same type
+            The share.
+        """
+        exact_epsilon, exact_delta = check_epsilon(epsilon), check_delta(delta)
+        if exact_delta == 0:
+            number = 1.0  # it is refused below
+        elif cls.name == "mu":
+            number = _largest_mu(exact_epsilon, exact_delta)
+        else:
+            number = -round_up(-largest_rho(exact_epsilon, exact_delta))
+        most = cls._from_amount(Fraction(_MOST))
+        return cls(**{cls.name: min(number, most), "delta": delta})
+
+    def split(self, n: int) -> Self:
+        """Return the share of each of n releases.
+
+        Parameters
+        ----------
+        n : int
+            The number of releases, at least 1.
+
+        Returns
+        -------
+        same type
+            The largest share, but for rounding, of which n add up to at most this one, with the same delta.
+        """
+        if isinstance(n, bool) or not hasattr(n, "__index__"):
+            raise TypeError(f"n must be a whole number, got {type(n).__name__}")
+        count = n.__index__()
+        if count < 1:
+            raise ValueError(f"n must be at least 1, got {count}")
+        if count == 1:
+            return self
+        number = self._from_amount(self.amount / count)
+        return type(self)(**{self.name: number, "delta": self.delta})
+
+
+@dataclass(frozen=True)
+class Rho(_Composed):
+    """A share of a budget in zero-concentrated privacy, as the `epsilon` of a central estimator.
+
+    The parts of a release then add up in rho, and noise is Gaussian where this is less than Laplace noise.
+
+    Parameters
+    ----------
+    rho : float
+        The loss of the release in zero-concentrated differential privacy ([1]_), > 0.
+    delta : float
+        The failure probability at which `guarantee_` states an epsilon, in (0, 1). A ledger in rho does not count it.
+
+    See Also
+    --------
+    Mu : The same in Gaussian privacy.
+    zcdp_epsilon : The conversion to epsilon.
+
+    Notes
+    -----
+    **Privacy.** Adding or removing a record changes the release by a Rényi divergence of at most ``rho * a``, for each
+    order a. `guarantee_` states rho, what the noise loses if more is known, and an epsilon for delta; `compose` finds
+    that of other deltas. A purely private mechanism of epsilon counts as ``epsilon * tanh(epsilon / 2)``, which is
+    exact: its loss has the bounds -epsilon and epsilon, and the inequality of Kearns and Saul ([2]_) bounds the
+    exponential moments. A choice by the exponential mechanism counts as ``epsilon**2 / 8`` ([3]_).
+
+    References
+    ----------
+    .. [1] M. Bun, T. Steinke (2016). Concentrated differential privacy: simplifications, extensions, and lower bounds.
+       TCC.
+    .. [2] M. Kearns, L. Saul (1998). Large deviation methods for approximate probabilistic inference. UAI.
+    .. [3] M. Cesar, R. Rogers (2021). Bounding, concentrating, and truncating: unifying privacy loss composition for
+       data analytics. ALT.
+
+    Examples
+    --------
+    Ten releases that are (1, 1e-6)-private together:
+
+    >>> from skdp import DPMean, PrivacyLedger
+    >>> from skdp.datasets import load_adult
+    >>> from skdp.privacy import Rho
+    >>> total = Rho.of(epsilon=1, delta=1e-6)
+    >>> ledger = PrivacyLedger(rho=total.rho)
+    >>> mean = DPMean(total.split(10), bounds=(0, 100), ledger=ledger, random_state=0).fit(load_adult().frame[["age"]])
+    >>> round(mean.guarantee_.rho, 5), round(mean.guarantee_.epsilon, 2)
+    (0.00244, 0.27)
+    """
+
+    name = "rho"
+    power = 1
+
+    rho: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Mu(_Composed):
+    """A share of a budget in Gaussian privacy, as the `epsilon` of a central estimator.
+
+    The squares of the mus of the parts of a release then add up, and noise is Gaussian.
+
+    Parameters
+    ----------
+    mu : float
+        The loss of the release in Gaussian differential privacy ([1]_), > 0.
+    delta : float
+        The failure probability at which `guarantee_` states an epsilon, in (0, 1). A ledger in mu does not count it.
+
+    See Also
+    --------
+    Rho : The same in zero-concentrated privacy.
+    gaussian_epsilon : The conversion to epsilon.
+
+    Notes
+    -----
+    **Privacy.** Telling whether a record was added or removed is, for each release, at least as hard as telling two
+    normal distributions apart whose means differ by mu standard deviations. `guarantee_` states this as a
+    `GaussianLoss`, with an epsilon for delta. A choice by the exponential mechanism, whose losses lie in an interval of
+    length epsilon, is post-processing of a choice among two such losses ([2]_); the worst of these is randomised
+    response of ``epsilon / 2``, so its mu is ``2 q`` for the normal quantile q of ``1 / (1 + e**(-epsilon / 2))``.
+
+    References
+    ----------
+    .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
+       84(1).
+    .. [2] J. Dong, D. Durfee, R. Rogers (2020). Optimal differential privacy composition for exponential mechanisms.
+       ICML.
+
+    Examples
+    --------
+    Ten releases that are (1, 1e-6)-private together:
+
+    >>> from skdp import DPHistogram, PrivacyLedger
+    >>> from skdp.datasets import load_adult
+    >>> from skdp.privacy import Mu
+    >>> total = Mu.of(epsilon=1, delta=1e-6)
+    >>> ledger = PrivacyLedger(mu=total.mu)
+    >>> sexes = load_adult().data[["sex"]]
+    >>> counts = DPHistogram(total.split(10), domain={"sex": ["Female", "Male"]}, ledger=ledger, random_state=0)
+    >>> print(counts.fit(sexes).guarantee_)
+    epsilon = 0.291..., delta = 0.000001, rho = 0.00280..., central model, adding or removing one record's values of:
+    sex, NOT SECURE: the randomness comes from a seed
+    """
+
+    name = "mu"
+    power = 2
+
+    mu: float
+    delta: float
+
+
+@lru_cache(maxsize=256)
+def _largest_mu(epsilon: Fraction, delta: Fraction) -> float:
+    """Return the largest mu whose epsilon, as `guarantee_` states it, is within."""
+    # Both conversions round to the safe side: a ledger of just this epsilon would
+    # refuse the release. For a tiny epsilon, mu is that of delta alone, and its own
+    # epsilon may be much larger: so steps double.
+    number = largest_mu(epsilon, delta)
+    step = _ROOM
+    while gaussian_epsilon(number, delta) > epsilon:
+        number *= 1 - step
+        step = min(2 * step, 0.5)
+    return number
 
 
 @dataclass(frozen=True)
@@ -85,70 +304,57 @@ class Share:
     ) -> dict[str, Any]:
         """Return epsilon, delta, rho and losses of a guarantee, from the losses of the parts if they are known."""
         if self.given is None:
-            return {
-                "epsilon": round_up(self.amount),
-                "delta": round_up(check_delta(delta)),
-                "rho": None if rho is None else round_up(rho),
-                "losses": tuple(losses),
-            }
-        own = check_delta(self.given.delta)
-        if isinstance(self.given, Mu):
-            losses = (GaussianLoss(self.given.mu),)
-        epsilon = _epsilon(
-            None if isinstance(self.given, Mu) else self.amount, tuple(losses), own
-        )
+            epsilon = round_up(self.amount)
+        else:
+            delta, rho = check_delta(self.given.delta), self.mu_squared / 2
+            concentrated: Fraction | None = self.amount
+            if isinstance(self.given, Mu):
+                losses, concentrated = (GaussianLoss(self.given.mu),), None
+            epsilon = _epsilon(concentrated, tuple(losses), delta)
         return {
             "epsilon": epsilon,
-            "delta": round_up(own),
-            "rho": round_up(self.mu_squared / 2),
+            "delta": round_up(check_delta(delta)),
+            "rho": None if rho is None else round_up(rho),
             "losses": tuple(losses),
         }
 
 
 @lru_cache(maxsize=256)
 def _epsilon(rho: Fraction | None, losses: tuple[Loss, ...], delta: Fraction) -> float:
-    """Return the least epsilon of a rho or of losses, if they are given."""
+    """Return the least epsilon of a rho or of losses, of which one is known."""
     by_losses = smallest_epsilon(losses, delta) if losses else None
-    found = [by_losses, None if rho is None else zcdp_epsilon(rho, delta)]
-    return min(one for one in found if one is not None)
+    by_rho = None if rho is None else zcdp_epsilon(rho, delta)
+    return min(epsilon for epsilon in (by_losses, by_rho) if epsilon is not None)
 
 
 def read_share(epsilon: Any) -> Share:
     """Check the `epsilon` of a central release."""
     # A derived class might state one number and have the noise of another.
-    if type(epsilon) is Rho:
-        return Share("rho", Fraction(epsilon.rho), epsilon)
-    if type(epsilon) is Mu:
-        return Share("mu", Fraction(epsilon.mu) ** 2, epsilon)
+    if type(epsilon) in (Rho, Mu):
+        return Share(epsilon.name, epsilon.amount, epsilon)
     return Share("epsilon", check_epsilon(epsilon))
 
 
 def _root(square: Fraction) -> Fraction:
-    """Return a square root, rounded down."""
-    shift = (
-        max(0, square.denominator.bit_length() - square.numerator.bit_length()) + 160
-    )
-    shift += shift % 2
-    return Fraction(
-        math.isqrt((square.numerator << shift) // square.denominator), 1 << shift // 2
-    )
+    """Return a square root, rounded down to at least 80 bits."""
+    n_bits = square.denominator.bit_length() - square.numerator.bit_length()
+    half = (max(0, n_bits) + 161) // 2
+    scaled = math.isqrt((square.numerator << 2 * half) // square.denominator)
+    return Fraction(scaled, 1 << half)
 
 
 def _pure_of_rho(rho: Fraction) -> Fraction:
-    """Return the largest epsilon, but for rounding, of which ``epsilon * tanh(epsilon / 2)`` is at most rho."""
+    """Return the largest epsilon of a rho, but for rounding: see `Rho`."""
+    # Of epsilon * tanh(epsilon / 2), which is at most epsilon**2 / 2 and epsilon.
     if rho < Fraction(1, 1 << 20):
         return _root(2 * rho)
     if rho > 64:
         return rho
-    wanted = float(rho)
-    found = float(
-        brentq(
-            lambda one: one * math.tanh(one / 2) - wanted,
-            0.0,
-            2 + 2 * wanted,
-            xtol=1e-13,
-        )
-    )
-    while Fraction(found) * (1 - 2 / (exp_bounds(found)[1] + 1)) > rho:
-        found *= 1 - 2.0**-40
-    return Fraction(found)
+
+    def excess(epsilon: float) -> float:
+        return epsilon * math.tanh(epsilon / 2) - float(rho)
+
+    epsilon = float(brentq(excess, 0.0, 2 + 2 * float(rho), xtol=1e-13))
+    while Fraction(epsilon) * (1 - 2 / (exp_bounds(epsilon)[1] + 1)) > rho:
+        epsilon *= 1 - 2.0**-40
+    return Fraction(epsilon)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
+
+from scipy.optimize import brentq
 
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._numbers import check_delta, check_epsilon
+from skdp.privacy._search import proven_edge, proven_start
+
+# Of an order minus 1, the largest logarithm that is useful, and minus the least.
+_MOST_LOG = 12 * math.log(10)
+
+_PRECISION = 2.0**-40
 
 
 def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
@@ -45,18 +54,15 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
     >>> round(zcdp_epsilon(0.5, 1e-6), 2)
     5.22
     """
-    exact_rho, exact_delta = (
-        check_epsilon(rho, name="rho", zero=True),
-        check_delta(delta),
-    )
+    exact_rho = check_epsilon(rho, name="rho", zero=True)
+    exact_delta = check_delta(delta)
     if exact_rho == 0:
         return 0.0
     if exact_delta == 0:
         raise ValueError(
             "a release that is zero-concentrated only has delta > 0, got delta = 0"
         )
-    log_delta = math.log(exact_delta.numerator) - math.log(exact_delta.denominator)
-    excess = Fraction(_best_excess(float(exact_rho), log_delta))
+    excess = Fraction(_best_excess(float(exact_rho), _log(exact_delta)))
     order = 1 + excess
     share = exact_delta * order
     penalty = Fraction(log_upper(1 / share)) if share < 1 else -_log_lower(share)
@@ -65,35 +71,47 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the largest zero-concentrated loss, but for rounding, that gives no more than epsilon at delta."""
-    # Below the floats it is 0.
-    low, high = Fraction(0), epsilon  # rho-zCDP is never less than rho
-    while zcdp_epsilon(high, delta) <= epsilon:
-        low, high = high, 2 * high
-    while high - low > high / 2**40:
-        middle = Fraction(float((low + high) / 2))
-        if not low < middle < high:
-            break
-        if zcdp_epsilon(middle, delta) <= epsilon:
-            low = middle
-        else:
-            high = middle
-    return low
+    """Return the largest rho, but for rounding, that gives epsilon at delta."""
+
+    def excess(rho: float) -> float:
+        return zcdp_epsilon(rho, delta) + round_up(-epsilon)
+
+    # From the simpler formula, epsilon = rho + 2 * sqrt(rho * log(1 / delta)).
+    root = math.sqrt(-_log(delta))
+    start = (float(epsilon) / (math.sqrt(root**2 + float(epsilon)) + root)) ** 2
+    safe = proven_start(excess, start, -_PRECISION)
+    if safe == 0:
+        return Fraction(0)  # it is below the floats
+    unsafe = safe
+    while excess(unsafe) <= 0:
+        unsafe = min(2 * unsafe, sys.float_info.max)
+    return Fraction(proven_edge(excess, _PRECISION, safe=safe, unsafe=unsafe))
+
+
+def _log(delta: Fraction) -> float:
+    """Return the logarithm of a fraction that may be below the floats."""
+    return math.log(delta.numerator) - math.log(delta.denominator)
 
 
 def _best_excess(rho: float, log_delta: float) -> float:
-    """Return the best order minus 1: the zero of the derivative, which increases."""
-    # No useful order is outside these bounds; inside, its fraction is short.
-    low, high = 1e-12, 1e12
-    while high > low * (1 + 1e-12):
-        middle = math.sqrt(low * high)
-        slope = rho * middle * middle + math.log1p(middle) + log_delta
-        low, high = (low, middle) if slope > 0 else (middle, high)
-    return high
+    """Return about the best order minus 1: the zero of the derivative."""
+
+    def slope(log_excess: float) -> float:
+        excess = math.exp(log_excess)
+        return rho * excess**2 + math.log1p(excess) + log_delta
+
+    # It increases. No useful order is outside these bounds.
+    low, high = -_MOST_LOG, _MOST_LOG
+    if slope(low) >= 0:
+        return math.exp(low)
+    if slope(high) <= 0:
+        return math.exp(high)
+    return math.exp(float(brentq(slope, low, high, xtol=1e-12)))
 
 
 def _log_lower(ratio: Fraction) -> Fraction:
-    """Return a lower bound of the logarithm of a ratio of at least 1, at most two floats below the upper bound."""
+    """Return a lower bound of the logarithm of a ratio of at least 1."""
+    # It is at most two floats below the upper bound.
     bound = log_upper(ratio)
     while bound > 0 and exp_bounds(bound)[1] > ratio:
         bound = math.nextafter(bound, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -106,10 +107,10 @@ def describe_fit(
     shapes = synthesizer._shapes
     attributes = [(name, domain[name]) for name in domain.columns]
     described = {
-        "guarantee": {
-            name: pack(value)
-            for name, value in synthesizer.guarantee_._packed().items()
-        },
+        "guarantee": [
+            synthesizer.guarantee_.to_json(),
+            pack(synthesizer.guarantee_.scope),
+        ],
         "others": pack(synthesizer._others),
         "observed": [
             place for place, name in enumerate(domain.columns) if domain[name].observed
@@ -220,9 +221,10 @@ def restore_fit(
         ):
             raise ValueError("what stands for the unforeseen is not declared")
     with reading("guarantee"):
-        guarantee = PrivacyGuarantee._unpacked(
-            {name: unpack(value) for name, value in described["guarantee"].items()}
-        )
+        # The record has the names of columns as text, but for whole numbers.
+        record, scope = described["guarantee"]
+        guarantee = PrivacyGuarantee.from_json(record)
+        guarantee = replace(guarantee, scope=unpack(scope))
     with reading("model"):
         synthesizer.model_ = read_model(array, described, domain.sizes)
         synthesizer.n_rows_ = _positive(described["n_rows"])

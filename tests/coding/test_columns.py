@@ -148,6 +148,8 @@ def test_the_levels_of_a_categorical_may_be_in_any_order_and_unused():
     assert back.categories.tolist() == ["a", "b"]
     assert back.ordered
     assert [None if pd.isna(value) else value for value in back] == ["b", "a", None]
+    wide = pl.Series([3, None, 9], dtype=pl.Int128)
+    assert ValueCoder([1, 2, 3, None]).encode(wide).tolist() == [2, 3, 4]
     integers = pd.Series(pd.Categorical([3, 1]))
     assert ValueCoder([1, 2, 3]).encode(integers).tolist() == [2, 0]
 
@@ -258,6 +260,10 @@ def test_numbers_of_any_frame(make_frame):
         (pa.chunked_array([[Decimal("1.50"), None]]), [1.5, np.nan]),
         (np.array([0.3], np.float32), [np.float32(0.3)]),
         (pl.Series([0.3], dtype=pl.Float32), [np.float32(0.3)]),
+        (pd.Series([0.3, None], dtype="Float32"), [np.float32(0.3), np.float32("nan")]),
+        (pa.chunked_array([pa.array([0.3], pa.float32())]), [np.float32(0.3)]),
+        (pl.Series([5, None], dtype=pl.Int128), [5.0, np.nan]),
+        (np.array([Decimal("1.50"), Decimal("sNaN")], object), [1.5, np.nan]),
         (np.array([1, 2.5, True, "3", None, b"1"], object), [1, 2.5, *[np.nan] * 4]),
         (pd.Series([10**400, -(10**400)], dtype=object), [np.inf, -np.inf]),
         *(
@@ -270,6 +276,27 @@ def test_numbers_of_any_dtype(given, numbers):
     read = to_numbers(given)
     np.testing.assert_array_equal(read, numbers)
     assert read.dtype == (np.float32 if isinstance(numbers[0], np.float32) else np.float64)
+
+
+@each(
+    "truths",
+    [
+        np.array([True, False]),
+        pd.Series([True, None], dtype="boolean"),
+        pd.Series([True, None]).astype("category"),
+        pl.Series([True, None]),
+        pa.chunked_array([[True, None]]),
+        pa.chunked_array([pa.array([True, None]).dictionary_encode()]),
+        np.array([True, None], object),
+    ],
+)
+def test_truth_values_are_numbers_where_that_is_asked_for(truths):
+    assert to_numbers(truths, truth=True)[0] == 1
+    if str(getattr(truths, "dtype", "")) == "object":  # decided value by value
+        assert np.isnan(to_numbers(truths)).all()
+    else:
+        with pytest.raises(ColumnError, match="expected numbers, got a column of dtype"):
+            to_numbers(truths)
 
 
 @each(

@@ -359,3 +359,11 @@ def test_every_declaration_of_an_encoder_is_taken():
 def test_what_declares_nothing(domain, error, message):
     with pytest.raises(error, match=message):
         recommend_plan(domain, 1.0)
+
+
+def test_columns_of_objects_stay_so_whichever_rows_report_them():
+    texts = pd.DataFrame({"a": ["x", "y"] * 6, "b": ["y", "x"] * 6}, dtype=object)
+    encoder = LocalTableEncoder(categories={"a": ["x", "y"], "b": ["x", "y"]}, epsilon=1.0, random_state=0).fit(texts)
+    for n_rows in (1, 2, 3, 12):
+        reports = encoder.transform(texts.head(n_rows))
+        assert reports.dtypes[["a", "b"]].tolist() == [object, object]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp.privacy import gaussian_delta, gaussian_epsilon, largest_mu, zcdp_epsilon
+from skdp.privacy import Mu, gaussian_delta, gaussian_epsilon, largest_mu, zcdp_epsilon
 from tests.conftest import each
 
 MUS = st.floats(1e-9, 50)
@@ -136,6 +136,14 @@ def test_delta_of_extremes():
 def test_impossible_parameters_are_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@each("epsilon", [5e-324, 1e-300, 1e-15])
+def test_the_share_of_a_tiny_epsilon_is_found(epsilon):
+    """It is that of delta alone, whose own epsilon is larger than this one but for many steps of a float."""
+    mu = Mu.of(epsilon, 1e-6).mu
+    assert mu == pytest.approx(1e-6 * math.sqrt(2 * math.pi))
+    assert gaussian_epsilon(mu, 1e-6) <= epsilon
 
 
 RHOS = st.floats(1e-6, 100)

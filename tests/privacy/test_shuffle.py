@@ -69,14 +69,15 @@ def test_any_local_randomiser_is_bounded_by_its_epsilon_alone(seed):
         assert tables.is_bounded(pair, part * math.log(ratio))
 
 
-@each("together", [False, True])
+@each("together", [False, True, "by ratio"])
 def test_parts_are_bounded_for_all_pairs_of_records(together):
-    """Reports of both parts, or of one of them by chance."""
+    """Reports of both parts, of which one may be known by its ratio only, or of one of them by chance."""
     one, other = RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.7)
     half, rows = Fraction(1, 2), itertools.product(one.channel(), other.channel())
     if together:
         channel = [[a * b for a in row for b in column] for row, column in rows]
-        pair = ReportPair.product([one.shuffle_pair(), other.shuffle_pair()])
+        second = ReportPair.of_any(other.worst_ratio) if together == "by ratio" else other.shuffle_pair()
+        pair = ReportPair.product([one.shuffle_pair(), second])
     else:
         channel = [[half * a for a in (*row, *column)] for row, column in rows]
         pair = ReportPair.mixed([(half, one.shuffle_pair()), (half, other.shuffle_pair())])
@@ -110,6 +111,22 @@ def test_columns_that_are_summed_apart_are_bounded_together(delta):
         for first, second in itertools.permutations(joint, 2):
             reached = sum(max(mass - ratio * second.get(key, 0), 0) for key, mass in first.items()) / total
             assert reached <= delta
+
+
+def test_ten_different_columns_compose_by_their_losses():
+    def pairs_at(local):
+        return [RandomizedResponse(k, local / 10).shuffle_pair() for k in range(3, 13)]
+
+    class Ten:
+        guarantee = PrivacyGuarantee(10.0)
+
+        def shuffle_pairs(self, released):
+            return tuple(pairs_at(10.0))
+
+    promise = shuffled_guarantee(Ten(), 10_000, 1e-6, released="tally")
+    alone = [shuffled_guarantee(Given(pair), 10_000, 1e-7).epsilon for pair in pairs_at(10.0)]
+    assert max(alone) < promise.epsilon < sum(alone) / 2
+    assert Shuffled(promise.epsilon, 1e-6, 10_000).local_epsilon(pairs_at) == pytest.approx(10, rel=0.01)
 
 
 ATTAINED = list(itertools.product([3, 30], [0.2, 1.0, 4.0], [1_000, 45_222, 10**7], [1e-6, 1e-9]))

@@ -301,6 +301,11 @@ def of_a_curator():
             "age:S pay:A",
             "1 replace central: age",
         ),
+        "classes that are read": Case(
+            lambda: logistic().fit(NUMBERS, pd.Series(Y, name="ill")),
+            "age:S pay:S ill:SC",
+            "2 replace central: age, pay",
+        ),
         "a delta that would be 1": Case(lambda: [wide.fit(AGE), shown.fit(X[["pay"]])], "age:S pay:A", None),
         "a target whose name is taken": Case(
             lambda: make_pipeline(StandardScaler(), logistic(classes=[0, 1])).fit(

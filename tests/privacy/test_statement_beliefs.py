@@ -54,6 +54,17 @@ def protected(statement):
     return sorted(set(statement.rows["column"]) - set(statement.rows["column"][exposed]))
 
 
+def test_fields_of_others_are_not_believed():
+    encoder = sex().fit(PEOPLE[["sex"]])
+    assert AS_IS not in str(privacy_statement(encoder))
+    (field,) = encoder.protocol_.fields
+    outside = type("OpenField", (type(field),), {"__module__": "elsewhere"})
+    object.__setattr__(field, "__class__", outside)
+    assert AS_IS in str(privacy_statement(encoder))
+    encoder.protocol_ = object()
+    assert AS_IS in str(privacy_statement(encoder))
+
+
 class Duck(TransformerMixin, BaseEstimator):
     """Has the attributes of what it looks like, and keeps the table."""
 

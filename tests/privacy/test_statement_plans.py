@@ -197,6 +197,12 @@ def test_protection_is_as_it_is_going_to_be():
     assert learnt.target_learners == ["logisticregression: LogisticRegression"]
 
 
+def test_categories_that_fit_is_going_to_read_are_not_covered():
+    statement = privacy_statement(response(categories="auto"), TABLE[TEXT])
+    assert statement.total is None
+    assert [name for name, _ in statement.read_columns] == TEXT
+
+
 def test_what_is_partly_fitted_has_no_plan():
     pipeline = make_pipeline(response(), OneHotEncoder(), LogisticRegression()).fit(TABLE[TEXT], SICK)
     pipeline.set_params(randomizedresponseencoder=response(epsilon=0.1))

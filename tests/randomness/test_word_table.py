@@ -49,16 +49,20 @@ def test_every_pair_of_words_gives_every_outcome_as_often_as_it_should(weights, 
     followed = []
     monkeypatch.setattr(table, "_follow", lambda source, row, left: followed.append((row, left)) or 0)
     firsts = np.arange(1 << table.bits, dtype="<u2")
+
+    def rows(size):
+        return np.full(size, row, np.uint8) if len(weights) > 1 else None
+
     for row in range(len(weights)):
         source = scripted_source(firsts.view(np.uint8), filler=0)
-        drawn = table.draw(source, firsts.size, np.full(firsts.size, row))
+        drawn = table.draw(source, firsts.size, rows(firsts.size))
         settled = 2 * firsts.size - source.used // 2
         assert settled == min(table.digits(0).sum(axis=1)), "the rows differ in how often a second word is drawn"
         pairs = np.bincount(drawn[:settled], minlength=len(weights[0])) << 16
         followed.clear()
         for first in firsts[settled:]:
             source = scripted_source(np.full(1 << 16, first, "<u2").view(np.uint8), seconds)
-            drawn = table.draw(source, 1 << 16, np.full(1 << 16, row, np.uint8))
+            drawn = table.draw(source, 1 << 16, rows(1 << 16))
             pairs += np.bincount(drawn, minlength=len(weights[0]))
             assert source.used == source.script.size
         pairs[0] -= len(followed)

@@ -25,11 +25,9 @@ _DIGITS, _WORDS = re.compile(r"[0-9]{1,20}"), 1 << 64
 
 def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
     """Return the columns of each attribute."""
-    return (
-        [domain.columns]
-        if strategy == "joint"
-        else [(name,) for name in domain.columns]
-    )
+    if strategy == "joint":
+        return [domain.columns]
+    return [(name,) for name in domain.columns]
 
 
 def value_labels(domain: Domain) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -50,20 +50,20 @@ def estimate_counts(
     check_tally(tally, protocol.meaning)
     parts = None if reports is None else protocol.parts(reports)
     groups = _groups(protocol, columns)
-    pairs = [
-        _group_counts(protocol, tally, group, parts, count_options) for group in groups
-    ]
-    estimates = SampledCounts.joined([counts for counts, _ in pairs])
-    shown_counts = np.concatenate([part for _, part in pairs])
+    estimates = SampledCounts.joined(
+        [
+            _group_counts(protocol, tally, group, parts, count_options)
+            for group in groups
+        ]
+    )
     if len(groups) == 1:
         index = protocol.domain.select(groups[0]).cells()
     else:
         index = _cell_index(protocol.domain, [name for (name,) in groups])
     return estimates.table(
         count_options.confidence_level,
-        shown_counts=shown_counts,
         clipped=count_options.postprocess != "none",
-        n_cells=len(shown_counts) if count_options.simultaneous else 1,
+        n_cells=len(estimates.counts) if count_options.simultaneous else 1,
         what=count_options.what,
         index=index,
     )
@@ -108,28 +108,25 @@ def _group_counts(
     columns: Sequence[Any],
     parts: Sequence[NDArray[Any]] | None,
     options: CountOptions,
-) -> tuple[SampledCounts, NDArray[np.float64]]:
-    """Return the unbiased counts of the values of some columns, and those that are shown."""
+) -> SampledCounts:
+    """Estimate the counts of the values of some columns, from all fields that have them."""
     places = fields_with(protocol, *columns)
     # Of columns in several fields, each record reports one at most.
     reported = [place for place in places if tally.sizes[place]]
     places = places if len(places) == 1 else reported or places[:1]
-    pairs = []
+    estimates, samples = [], []
     for place in places:
+        field = protocol.fields[place]
+        sums, size = tally.counts[place], tally.sizes[place]
         part = None if parts is None else parts[place]
-        field, sums = protocol.fields[place], tally.counts[place]
-        size = tally.sizes[place]
-        pairs.append(
+        estimates.append(
             field_counts(field, sums, size, tally.n_reports, columns, options, part)
         )
-    if len(pairs) == 1:
-        return pairs[0]
-    samples = [(protocol.fields[place].oracle, tally.sizes[place]) for place in places]
-    weights = _sample_weights(samples, len(pairs[0][1]))
-    shown_counts = weights @ np.array([part for _, part in pairs])
-    return SampledCounts.combined(
-        [unbiased for unbiased, _ in pairs], weights
-    ), shown_counts
+        samples.append((field.oracle, size))
+    if len(estimates) == 1:
+        return estimates[0]
+    weights = _sample_weights(samples, len(estimates[0].counts))
+    return SampledCounts.combined(estimates, weights)
 
 
 def field_counts(
@@ -140,8 +137,8 @@ def field_counts(
     columns: Sequence[Any],
     options: CountOptions,
     reports: NDArray[Any] | None = None,
-) -> tuple[SampledCounts, NDArray[np.float64]]:
-    """Return the unbiased counts of the values of some columns of a field, and those that are shown."""
+) -> SampledCounts:
+    """Estimate the counts of the values of some columns of a field."""
     oracle = field.oracle
     # Of a sampled field, `size` of n records were reported.
     scale = n / size if size else np.nan
@@ -150,14 +147,14 @@ def field_counts(
     counts = oracle.estimate(sums, size)
     if tuple(columns) == tuple(field.columns):
         noise = oracle.variance(counts, size) if size else counts
-        return SampledCounts.of(counts, noise, size, n), shown_counts
+        return replace(SampledCounts.of(counts, noise, size, n), shown=shown_counts)
     group = cell_groups(field.domain, columns)
     counts = np.bincount(group, counts).astype(float)
     noise = counts
     if size:
         noise = _margin_variances(oracle, group, counts, size, reports)
-    unbiased = SampledCounts.of(counts, noise, size, n)
-    return unbiased, np.bincount(group, shown_counts).astype(float)
+    shown_counts = np.bincount(group, shown_counts).astype(float)
+    return replace(SampledCounts.of(counts, noise, size, n), shown=shown_counts)
 
 
 def cell_groups(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:

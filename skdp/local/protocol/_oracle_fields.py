@@ -131,13 +131,12 @@ class OracleField(Field):
         self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
     ) -> pd.DataFrame:
         count_options = CountOptions(**options)
-        unbiased, shown_counts = field_counts(
+        estimates = field_counts(
             self, sums, size, n_reports, self.columns, count_options
         )
         index = self.domain.cells()
-        return unbiased.table(
+        return estimates.table(
             count_options.confidence_level,
-            shown_counts=shown_counts,
             clipped=count_options.postprocess != "none",
             n_cells=len(index) if count_options.simultaneous else 1,
             what=count_options.what,

@@ -10,130 +10,143 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy.optimize import minimize_scalar
 from scipy.special import erfcx, ndtr
 
 from skdp.exact import round_up
 from skdp.privacy._gaussian import gaussian_epsilon
-from skdp.privacy.accounting._lists import coarsened
-from skdp.privacy.accounting._loss import Loss
-from skdp.privacy.accounting._noise import GaussianLoss, gaussian_loss
+from skdp.privacy._search import proven_edge
+from skdp.privacy.accounting._losses import (
+    GaussianLoss,
+    Loss,
+    coarsened,
+    gaussian_loss,
+)
 
-# All losses but the Gaussian one are symmetric: given its absolute value, a radius r, a loss is that of randomised
-# response of two values, r or -r. Radii are placed on a grid: one between two points is split among them so that the
-# mean of tanh(r / 2), the total variation, stays. The divergence of order g of randomised response,
-# ``max(0, 1 - (1 + g) / (1 + e**r))`` for g >= 1, is convex in tanh(r / 2) = 1 - 2 / (1 + e**r), so splitting can only
-# increase it, and so can the same step on any loss of several: "connect the dots" ([1]_), for symmetric pairs.
+# All losses but the Gaussian one are symmetric: given its absolute value, a radius r, a
+# loss is that of randomised response of two values, r or -r. Radii are placed on a
+# grid: one between two points is split among them so that the mean of tanh(r / 2), the
+# total variation, stays. The divergence of order g of randomised response, ``max(0, 1 -
+# (1 + g) / (1 + e**r))`` for g >= 1, is convex in tanh(r / 2) = 1 - 2 / (1 + e**r), so
+# splitting can only increase it, and so can the same step on any loss of several:
+# "connect the dots" ([1]_), for symmetric pairs.
 #
-# Gaussian losses add up to one, of which the divergence is known for every epsilon, so that it needs no grid:
-# ``delta(e) = E[delta_mu(e - L)]``, with the total L of the others. Its law is a product of Fourier transforms. For
-# small errors relative to delta, it is tilted by e^(t L) first ([2]_): with M(t) = E[e^(t L)] and the tilted law p,
-# ``delta(e) = M(t) e**(-t e) * sum_j p_j e**(t (e - l_j)) delta_mu(e - l_j)``.
+# Gaussian losses add up to one, of which the divergence is known for every epsilon, so
+# that it needs no grid: ``delta(e) = E[delta_mu(e - L)]``, with the total L of the
+# others. Its law is a product of Fourier transforms. For small errors relative to
+# delta, it is tilted by e^(t L) first ([2]_): with M(t) = E[e^(t L)] and the tilted law
+# p, ``delta(e) = M(t) e**(-t e) * sum_j p_j e**(t (e - l_j)) delta_mu(e - l_j)``.
 #
-# What rounding may take away is added: the transform is periodic, and losses above the window would count as small
-# ones, so Chernoff's bound of their probability is added. Those below it would count as larger ones, of which the tilt
-# takes away more: Chernoff's bound of their tilted probability is added. The error of a transform is at most
-# `_TRANSFORM` of the 2-norm of its input ([3]_, theorem 24.2, with room), and that of a product of n factors of at most
-# 1 adds up, so the sum is off by at most that times the 2-norms of p (at most 1) and of its factors.
-# .. [1] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi (2022). Connect the dots: tighter discrete
-#    approximations of privacy loss distributions. PoPETs 2022(4). arXiv:2207.04380
-# .. [2] As in S. Gopi, Y. T. Lee, L. Wutschitz (2021). Numerical composition of differential privacy. NeurIPS. There,
-#    the law is not tilted, and errors are absolute.
-# .. [3] N. J. Higham (2002). Accuracy and stability of numerical algorithms. SIAM, second edition, chapter 24.
+# What rounding may take away is added: the transform is periodic, and losses above the
+# window would count as small ones, so Chernoff's bound of their probability is added.
+# Those below it would count as larger ones, of which the tilt takes away more:
+# Chernoff's bound of their tilted probability is added. The error of a transform is at
+# most `_TRANSFORM` of the 2-norm of its input ([3]_, theorem 24.2, with room), and that
+# of a product of n factors of at most 1 adds up, so the sum is off by at most that
+# times the 2-norms of p (at most 1) and of its factors.
+# .. [1] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi (2022). Connect the
+#    dots: tighter discrete approximations of privacy loss distributions. PoPETs
+#    2022(4). arXiv:2207.04380
+# .. [2] As in S. Gopi, Y. T. Lee, L. Wutschitz (2021). Numerical composition of
+#    differential privacy. NeurIPS. There, the law is not tilted, and errors are
+#    absolute.
+# .. [3] N. J. Higham (2002). Accuracy and stability of numerical algorithms. SIAM,
+#    second edition, chapter 24.
 
+# Points of the grid, and the most of them, for very many releases of a small loss.
 _POINTS, _MOST_POINTS = 1 << 16, 1 << 20
-"""Points of the grid, and the most of them, for very many releases of a small loss."""
 
+# Steps of the grid in a radius of medium size: splitting then increases the variance by
+# 1 part in 4 * 8**2.
 _FINE = 8
-"""Steps of the grid in a radius of medium size: splitting then increases the variance by 1 part in 4 * 8**2."""
 
+# Bound of the error of a Fourier transform and of a product, relative to the 2-norm. By
+# theory at most log2(`_MOST_POINTS`) times about 7 roundings, less than 2**-45.
 _TRANSFORM = 2.0**-43
-"""Bound of the error of a Fourier transform and of a product, relative to the 2-norm. By theory at most
-log2(`_MOST_POINTS`) times about 7 roundings, less than 2**-45."""
 
+# Bound of the relative error of a probability and of each factor of M, some operations
+# each.
 _MARGIN = 2.0**-40
-"""Bound of the relative error of a probability and of each factor of M, some operations each."""
 
+# Bound of the relative error of `erfcx` and `ndtr`, whose authors state 2**-49.
 _SPECIAL = 2.0**-43
-"""Bound of the relative error of `erfcx` and `ndtr`, whose authors state 2**-49."""
 
+# Bound of the error of a point of the grid, relative to the sum of all losses.
 _SLACK = Fraction(1, 1 << 40)
-"""Bound of the error of a point of the grid, relative to the sum of all losses."""
 
+# The largest number of releases for which these margins hold.
 _MOST = 1 << 24
-"""The largest number of releases for which these margins hold."""
 
+# The most different losses; similar ones are rounded up together, for the time that
+# each takes.
 _MOST_KINDS = 1 << 9
-"""The most different losses; similar ones are rounded up together, for the time that each takes."""
 
+# The smallest float above 0.
 _SMALLEST = Fraction(5e-324)
-"""The smallest float above 0."""
 
+# The largest radius of a release for which these margins hold.
 _LARGEST = 1 << 10
-"""The largest radius of a release for which these margins hold."""
 
+# Of the tilted law, about e**-50 is beyond each end of the window.
 _FAR = 50.0
-"""Of the tilted law, about e**-50 is beyond each end of the window."""
 
 _BITS = 1200
 
 
 def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
-    """Return a proven epsilon for losses together; None if they fail more often than delta."""
-    listed = list(losses)
-    failure = joint_failure(listed)
+    """Return a proven epsilon for losses together; None if they exceed delta."""
+    losses = list(losses)
+    failure = joint_failure(losses)
     room = (delta - failure) / (1 - failure) if failure < delta else Fraction(0)
-    mu_squared = gaussian_square(listed)
+    mu_squared = gaussian_square(losses)
     if failure > delta or (mu_squared and room < _SMALLEST):
         return None
-    others = coarsened([one for one in listed if one._pure], _MOST_KINDS)
-    pure = _sum(listed)
     mu = gaussian_loss(mu_squared).mu
-    basic = pure + Fraction(gaussian_epsilon(mu, room) if mu else 0)
-    # All that can be reached by underestimating delta a little is rounded away, and not worth it.
-    allowed = -math.inf if room < Fraction(1, 1 << 900) else math.log(room) - 2.0**-40
-    most = _sum(others)
-    if others and _within_margins(others, most, mu) and math.isfinite(allowed):
-        found = _search([Kind.of(one) for one in others], mu, allowed, float(most))
-        basic = (
-            basic
-            if found is None
-            else min(basic, Fraction(found) + _SLACK * (most + Fraction(mu)))
-        )
+    basic = _sum(losses) + Fraction(gaussian_epsilon(mu, room) if mu else 0)
+
+    pure = coarsened([loss for loss in losses if loss._pure], _MOST_KINDS)
+    most = _sum(pure)
+    # Less is rounded away when delta is underestimated a little, and not worth it.
+    is_possible = room >= Fraction(1, 1 << 900)
+    if pure and is_possible and _within_margins(pure, most, mu):
+        allowed = math.log(room) - 2.0**-40
+        epsilon = _search([Kind.of(loss) for loss in pure], mu, allowed, float(most))
+        if epsilon is not None:
+            error = _SLACK * (most + Fraction(mu))
+            basic = min(basic, Fraction(epsilon) + error)
     return round_up(basic)
 
 
 def _sum(losses: Iterable[Loss]) -> Fraction:
-    return sum((one.count * (one._pure or Fraction(0)) for one in losses), Fraction(0))
+    """Return the sum of the epsilons of all losses but Gaussian ones."""
+    amounts = (loss.count * (loss._pure or Fraction(0)) for loss in losses)
+    return sum(amounts, Fraction(0))
 
 
 def gaussian_square(losses: Iterable[Loss]) -> Fraction:
     """Return the square of mu of all Gaussian losses together."""
-    squares = (
-        one.count * Fraction(one.mu) ** 2
-        for one in losses
-        if isinstance(one, GaussianLoss)
-    )
-    return sum(squares, Fraction(0))
+    gaussian = (loss for loss in losses if isinstance(loss, GaussianLoss))
+    return sum((loss.count * Fraction(loss.mu) ** 2 for loss in gaussian), Fraction(0))
 
 
 def joint_failure(losses: Iterable[Loss]) -> Fraction:
     """Bound the probability that at least one of independent failures happens."""
     spared = Fraction(1)
-    for one in losses:
-        if one._failure:
-            spared = _shortened(spared * _power(1 - one._failure, one.count))
+    for loss in losses:
+        if loss._failure:
+            spared = _shortened(spared * _power(1 - loss._failure, loss.count))
     return 1 - spared
 
 
 def _power(base: Fraction, exponent: int) -> Fraction:
     """Return a lower bound of a power of a number in [0, 1], by at most 2**-1100."""
-    result = Fraction(1)
+    power = Fraction(1)
     while exponent:
         if exponent & 1:
-            result = _shortened(result * base)
-        base, exponent = _shortened(base * base), exponent >> 1
-    return result
+            power = _shortened(power * base)
+        base = _shortened(base * base)
+        exponent >>= 1
+    return power
 
 
 def _shortened(number: Fraction) -> Fraction:
@@ -143,14 +156,11 @@ def _shortened(number: Fraction) -> Fraction:
 
 
 def _within_margins(losses: Sequence[Loss], pure: Fraction, mu: float) -> bool:
-    largest = max(one._pure or Fraction(0) for one in losses)
-    few = sum(one.count for one in losses) <= _MOST
-    return (
-        few
-        and largest <= _LARGEST
-        and pure > Fraction(1, 1 << 30)
-        and (mu == 0 or 2.0**-30 < mu < 2.0**5)
-    )
+    n_losses = sum(loss.count for loss in losses)
+    largest = max(loss._pure or Fraction(0) for loss in losses)
+    is_pure_within = largest <= _LARGEST and pure > Fraction(1, 1 << 30)
+    is_mu_within = mu == 0 or 2.0**-30 < mu < 2.0**5
+    return n_losses <= _MOST and is_pure_within and is_mu_within
 
 
 @dataclass(frozen=True)
@@ -169,11 +179,8 @@ class Kind:
     def symmetric(count: int, radii: NDArray[Any], weights: NDArray[Any]) -> Kind:
         radii, weights = radii[weights > 0], weights[weights > 0]
         gains = np.log(weights) - np.logaddexp(0, -radii)
-        return Kind(
-            count,
-            np.concatenate([radii, -radii]),
-            np.concatenate([gains, gains - radii]),
-        )
+        values = np.concatenate([radii, -radii])
+        return Kind(count, values, np.concatenate([gains, gains - radii]))
 
     def variation(self) -> float:
         """Return the total variation of one of them."""
@@ -190,17 +197,17 @@ class Kind:
         return np.exp(self.logs + tilt * self.values - self.cumulant(tilt))
 
     def on_grid(self, step: float) -> tuple[NDArray[np.int64], Kind]:
-        """Split its radii among neighbouring points of a grid; return the points too."""
+        """Split its radii among points of a grid, which are returned too."""
         half = self.values.size // 2
         places = self.values[:half] / step * (1 + _MARGIN)
         below = np.floor(places)
-        # sinh(x - a) / sinh(b - a) * cosh(b) / cosh(x) for x between a and b, all halved radii.
-        rest, radii = (places - below) * step, places * step
-        upper = (below + 1) * step
-        share = np.sinh(rest / 2) / math.sinh(step / 2) * np.exp((upper - radii) / 2)
-        share = np.minimum(
-            share * (1 + np.exp(-upper)) / (1 + np.exp(-radii)) * (1 + _MARGIN), 1
-        )
+        # sinh(x - a) / sinh(b - a) * cosh(b) / cosh(x) for x between a and b, all
+        # halved radii.
+        radii, upper = places * step, (below + 1) * step
+        share = np.sinh((places - below) * step / 2) / math.sinh(step / 2)
+        share = share * np.exp((upper - radii) / 2)
+        share = share * (1 + np.exp(-upper)) / (1 + np.exp(-radii)) * (1 + _MARGIN)
+        share = np.minimum(share, 1)
         weights = np.exp(self.logs[:half] + np.logaddexp(0, -self.values[:half]))
         points = np.concatenate([below, below + 1]).astype(np.int64)
         points, where = np.unique(points, return_inverse=True)
@@ -208,64 +215,60 @@ class Kind:
             where, np.concatenate([weights * (1 - share), weights * share])
         )
         points, split = points[split > 0], split[split > 0]
-        return np.concatenate([points, -points]), Kind.symmetric(
-            self.count, points * step, split
-        )
+        kind = Kind.symmetric(self.count, points * step, split)
+        return np.concatenate([points, -points]), kind
+
+
+def _cumulant(kinds: Sequence[Kind], tilt: float) -> float:
+    """Return the logarithm of ``E[e**(tilt L)]`` of the total L."""
+    return sum(kind.count * kind.cumulant(tilt) for kind in kinds)
+
+
+def _moment(kinds: Sequence[Kind], tilt: float, power: int) -> float:
+    """Return the sum of the moments of all losses under the tilted law."""
+    moments = (
+        kind.count * float(kind.tilted(tilt) @ kind.values**power) for kind in kinds
+    )
+    return sum(moments)
 
 
 def _search(
     kinds: Sequence[Kind], mu: float, allowed: float, pure: float
 ) -> float | None:
-    """Find the smallest epsilon of which delta is proven to be at most e**allowed, None if none is."""
+    """Find an epsilon whose delta is proven to be at most e**allowed, None if none is."""
     # Total variations add up, and a tilt for larger epsilons shows little at 0.
-    if mu == 0 and sum(kind.count * kind.variation() for kind in kinds) * (
-        1 + 2.0**-30
-    ) <= math.exp(allowed):
+    variation = sum(kind.count * kind.variation() for kind in kinds)
+    if mu == 0 and variation * (1 + 2.0**-30) <= math.exp(allowed):
         return 0.0
     tilt, guess = _best_tilt(kinds, mu, allowed)
     total = _Total.of(kinds, mu, tilt, pure)
+
+    def excess(epsilon: float) -> float:
+        return total.log_delta(epsilon) - allowed
+
     bracket = [0.0, guess * (1 + 2.0**-10), 2 * guess + pure]
-    high = next((one for one in bracket if total.log_delta(one) <= allowed), None)
+    high = next((epsilon for epsilon in bracket if excess(epsilon) <= 0), None)
     if not high:
         return high
-    tolerance = 2.0**-34 * (pure + mu)
-    found = brentq(
-        lambda epsilon: total.log_delta(epsilon) - allowed,
-        0.0,
-        high,
-        xtol=tolerance,
-        rtol=2.0**-48,
-    )
-    # Only what is proven counts; the search itself may end on either side.
-    ends = (found, found + tolerance, found + 16 * tolerance, high)
-    return next(one for one in ends if total.log_delta(one) <= allowed)
+    return proven_edge(excess, 2.0**-34, safe=high, unsafe=0.0)
 
 
 def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float, float]:
     """Return the tilt, which is the order minus 1, of the smallest epsilon by Rényi's divergences, and this."""
-    spread = (
-        sum(kind.count * float(kind.tilted(0.0) @ kind.values**2) for kind in kinds)
-        + mu * mu
-    )
-    scale = math.sqrt(spread + 1e-300)
+    # With the cumulant K and c > 0, (K(t) + c) / t has one minimum, as K is convex.
+    scale = math.sqrt(_moment(kinds, 0.0, 2) + mu * mu + 1e-300)
 
     def epsilon(log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
-        divergence = (
-            sum(kind.count * kind.cumulant(tilt) for kind in kinds)
-            + tilt * (tilt + 1) * mu * mu / 2
-        )
+        divergence = _cumulant(kinds, tilt) + tilt * (tilt + 1) * mu * mu / 2
         order = tilt * math.log(tilt) - (1 + tilt) * math.log1p(tilt)
         return (divergence - allowed + order) / tilt
 
-    tilts = np.linspace(math.log(1e-3 / scale), math.log(1e6 / scale), 50)
-    for _ in range(3):
-        found = [epsilon(one) for one in tilts.tolist()]
-        best = min(range(len(found)), key=found.__getitem__)
-        tilts = np.linspace(
-            tilts[max(best - 1, 0)], tilts[min(best + 1, tilts.size - 1)], 9
-        )
-    return math.exp(tilts[4]), max(min(found), 0.0)
+    bounds = math.log(1e-3 / scale), math.log(1e6 / scale)
+    # Any tilt would do, and the best one by far less than this.
+    options = {"xatol": 1e-2}
+    best = minimize_scalar(epsilon, bounds=bounds, method="bounded", options=options)
+    return math.exp(float(best.x)), max(float(best.fun), 0.0)
 
 
 @dataclass(frozen=True)
@@ -283,57 +286,54 @@ class _Total:
 
     @staticmethod
     def of(kinds: Sequence[Kind], mu: float, tilt: float, pure: float) -> _Total:
-        center = sum(
-            kind.count * float(kind.tilted(tilt) @ kind.values) for kind in kinds
-        )
-        spread = sum(
-            kind.count * float(kind.tilted(tilt) @ kind.values**2) for kind in kinds
-        )
+        spread = _moment(kinds, tilt, 2)
         n_losses = sum(kind.count for kind in kinds)
-        reaches = [
-            1 / math.sqrt(spread + 1e-300) * 2.0**power for power in range(-4, 9)
-        ]
-        cumulants = {
-            s: sum(kind.count * kind.cumulant(tilt + s) for kind in kinds)
-            for s in (0.0, *reaches)
-        }
-        lower = {
-            s: sum(kind.count * kind.cumulant(tilt - s) for kind in kinds)
-            for s in reaches
-        }
-        up = min((cumulants[s] - cumulants[0.0] + _FAR) / s for s in reaches) - center
-        down = min((lower[s] - cumulants[0.0] + _FAR) / s for s in reaches) + center
+        scale = 1 / math.sqrt(spread + 1e-300)
+        tilts = [scale * 2.0**power for power in range(-4, 9)]
+
+        # By Chernoff's bound, e**-_FAR is beyond either end.
+        log_mean = _cumulant(kinds, tilt)
+        ends = []
+        for sign in (-1, 1):
+            gains = [_cumulant(kinds, tilt + sign * s) - log_mean for s in tilts]
+            reach = min((gain + _FAR) / s for gain, s in zip(gains, tilts, strict=True))
+            ends.append(sign * reach)
         points = _POINTS
         while True:
-            bounded = pure <= min(up + center, down - center) and n_losses < points >> 3
-            start, stop = (-pure, pure) if bounded else (center - down, center + up)
-            step = (stop - start) / (points - (2 * n_losses + 4 if bounded else 4))
+            # Where the window holds all losses, each of them may be one step further.
+            is_bounded = pure <= min(-ends[0], ends[1]) and n_losses < points >> 3
+            start, stop = (-pure, pure) if is_bounded else ends
+            n_beyond = n_losses if is_bounded else 0
+            step = (stop - start) / (points - 2 * n_beyond - 4)
             if points >= _MOST_POINTS or step * _FINE <= math.sqrt(spread / n_losses):
                 break
             points *= 2
-        first = math.floor(start / step) - (n_losses if bounded else 0)
-        placed = [kind.on_grid(step) for kind in kinds]
+        first = math.floor(start / step) - n_beyond
+
+        placed = []
+        widest = 0
         transform = np.ones(points // 2 + 1, complex)
-        log_mean = 0.0
-        for places, kind in placed:
-            law = np.bincount(places % points, kind.tilted(tilt), points)
+        for kind in kinds:
+            places, on_grid = kind.on_grid(step)
+            law = np.bincount(places % points, on_grid.tilted(tilt), points)
             transform *= _to_power(np.fft.rfft(law), kind.count)
-            log_mean += kind.count * kind.cumulant(tilt)
+            widest += kind.count * int(places.max())
+            placed.append(on_grid)
         masses = np.roll(np.fft.irfft(transform, points), -(first % points))
-        top = (first + points) * step
-        tails = [
-            sum(kind.count * kind.cumulant(tilt + s) for _, kind in placed)
-            - (tilt + s) * top
-            for s in reaches
-        ]
-        # Below the window: under the tilted law, where the largest weight is at most E[e**(tilt G)] of Gaussian loss G.
-        shift = tilt * (tilt + 1) * mu * mu / 2 - log_mean
-        low = [
-            sum(kind.count * kind.cumulant(tilt - s) for _, kind in placed)
-            + s * first * step
-            for s in reaches
-        ]
-        widest = sum(kind.count * int(places.max()) for places, kind in placed)
+        log_mean = _cumulant(placed, tilt)
+
+        # Chernoff's bounds of what is above the window, and below it: the latter under
+        # the tilted law, where the largest weight is at most E[e**(tilt G)] of the
+        # Gaussian loss G.
+        log_tail = log_low = -math.inf
+        if widest >= first + points:
+            top = (first + points) * step
+            tails = [_cumulant(placed, tilt + s) - (tilt + s) * top for s in tilts]
+            log_tail = min(tails) + 1e-6
+        if -widest < first:
+            shift = tilt * (tilt + 1) * mu * mu / 2 - log_mean
+            lows = [_cumulant(placed, tilt - s) + s * first * step for s in tilts]
+            log_low = min(lows) + shift + 1e-6
         return _Total(
             mu,
             tilt,
@@ -341,39 +341,29 @@ class _Total:
             (first + np.arange(points)) * step,
             np.maximum(masses, 0),
             (n_losses + len(placed) + 4) * _TRANSFORM,
-            -math.inf if widest < first + points else min(tails) + 1e-6,
-            -math.inf if -widest >= first else min(low) + shift + 1e-6,
+            log_tail,
+            log_low,
         )
 
     def log_delta(self, epsilon: float) -> float:
         """Return an upper bound of the logarithm of delta, infinite if floats overflow."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._log_delta(epsilon)
-
-    def _log_delta(self, epsilon: float) -> float:
         # Without Gaussian noise, losses up to epsilon have no weight.
-        first = int(np.searchsorted(self.losses, epsilon)) if self.mu == 0 else 0
+        first = 0 if self.mu else int(np.searchsorted(self.losses, epsilon))
         gaps = epsilon - self.losses[first:]
-        weights = (
-            _pure_delta(gaps, self.tilt)
-            if self.mu == 0
-            else _gaussian_delta(gaps, self.mu, self.tilt)
-        )
-        rounding = self.error * float(np.linalg.norm(weights)) + 1e-250
-        total = (
-            float(weights @ self.masses[first:])
-            + rounding
-            + float(np.exp(self.log_low))
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.mu:
+                weights = _gaussian_delta(gaps, self.mu, self.tilt)
+            else:
+                weights = np.exp(self.tilt * gaps) * -np.expm1(gaps)
+            rounding = self.error * float(np.linalg.norm(weights)) + 1e-250
+            bulk = float(weights @ self.masses[first:])
+            total = bulk + rounding + float(np.exp(self.log_low))
         if not math.isfinite(total):
             return math.inf
-        operations = self.error / _TRANSFORM + self.tilt * (
-            abs(epsilon) + float(np.abs(self.losses[[0, -1]]).max())
-        )
-        bulk = (
-            self.log_mean - self.tilt * epsilon + math.log(total) + operations * _MARGIN
-        )
-        return float(np.logaddexp(bulk, self.log_tail))
+        largest = float(np.abs(self.losses[[0, -1]]).max())
+        operations = self.error / _TRANSFORM + self.tilt * (abs(epsilon) + largest)
+        exponent = self.log_mean - self.tilt * epsilon + operations * _MARGIN
+        return float(np.logaddexp(exponent + math.log(total), self.log_tail))
 
 
 def _to_power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
@@ -387,27 +377,22 @@ def _to_power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex
     return result
 
 
-def _pure_delta(gaps: NDArray[np.float64], tilt: float) -> NDArray[np.float64]:
-    """Return ``e**(tilt * gap) * (1 - e**gap)`` of gaps that are not positive."""
-    return np.exp(tilt * gaps) * -np.expm1(gaps)
-
-
 def _gaussian_delta(
     gaps: NDArray[np.float64], mu: float, tilt: float
 ) -> NDArray[np.float64]:
     """Return upper bounds of ``e**(tilt * gap) * delta_mu(gap)``."""
     near, far = gaps / mu - mu / 2, gaps / mu + mu / 2
-    weights = np.empty_like(gaps)
-    upper = near >= 0
+    is_tail = near >= 0
     # With the density phi and Mills' ratio R, delta is phi(near) * (R(near) - R(far)).
     root = math.sqrt(0.5)
-    ratios = erfcx(near[upper] * root) * (1 + _SPECIAL) - erfcx(far[upper] * root) * (
-        1 - _SPECIAL
-    )
-    weights[upper] = np.exp(tilt * gaps[upper] - near[upper] ** 2 / 2) * ratios / 2
-    lower = ~upper
-    inside = ndtr(-near[lower]) * (1 + _SPECIAL) - np.exp(gaps[lower]) * ndtr(
-        -far[lower]
-    ) * (1 - _SPECIAL)
-    weights[lower] = np.exp(tilt * gaps[lower]) * inside
+    near_ratios = erfcx(near[is_tail] * root) * (1 + _SPECIAL)
+    far_ratios = erfcx(far[is_tail] * root) * (1 - _SPECIAL)
+    density = np.exp(tilt * gaps[is_tail] - near[is_tail] ** 2 / 2) / 2
+    weights = np.empty_like(gaps)
+    weights[is_tail] = density * (near_ratios - far_ratios)
+
+    is_bulk = ~is_tail
+    upper = ndtr(-near[is_bulk]) * (1 + _SPECIAL)
+    lower = np.exp(gaps[is_bulk]) * ndtr(-far[is_bulk]) * (1 - _SPECIAL)
+    weights[is_bulk] = np.exp(tilt * gaps[is_bulk]) * (upper - lower)
     return weights

@@ -114,7 +114,8 @@ class Budget:
         """Check the parameters of a budget."""
         if relation is not None:
             check_relation(relation)
-        if [epsilon, rho, mu].count(None) != 2:
+        amounts = [number for number in (epsilon, rho, mu) if number is not None]
+        if len(amounts) != 1:
             raise ValueError("a budget is one of epsilon (with delta), rho and mu")
         if epsilon is None and delta:
             raise ValueError(f"delta {_WITH_EPSILON}")

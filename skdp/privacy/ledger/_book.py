@@ -157,6 +157,10 @@ _TAIL = ', "hash": "{}"}}\n'
 _TAIL_SIZE = len(_TAIL.format("0" * _HASH_SIZE))
 
 
+# A line that somebody else wrote may have a number of any length.
+_LONGEST_REASON = 200
+
+
 class Damaged(ValueError):
     """A file is not as it was written."""
 
@@ -234,7 +238,8 @@ class Position:
                 charge = Charge._of(fields)
                 account = self.account.after(charge)
         except (TypeError, ValueError) as error:
-            raise Damaged(f"its line {number} cannot be read: {error}") from None
+            reason = str(error)[:_LONGEST_REASON]
+            raise Damaged(f"its line {number} cannot be read: {reason}") from None
         if not account.fits:
             raise Damaged(
                 f"its line {number} spends more than the budget, which no ledger allows"

@@ -177,7 +177,8 @@ class PrivacyLedger(JsonRecord):
             "relation": relation,
         }
         budget = None
-        if [epsilon, rho, mu] != [None] * 3:
+        has_budget = any(number is not None for number in (epsilon, rho, mu))
+        if has_budget:
             budget = Budget.checked(**numbers)
         elif any(numbers.values()):
             raise ValueError(

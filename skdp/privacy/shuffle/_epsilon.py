@@ -1,137 +1,165 @@
-"""The epsilon of shuffled reports for a delta, and the largest local epsilon that reaches one."""
+"""The epsilon and the losses of shuffled reports, and the largest local epsilon that reaches one."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from scipy.optimize import brentq
+import numpy as np
+from scipy.special import ndtr
 
 from skdp.exact import log_upper
-from skdp.privacy._composition import compose
-from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy._search import proven_edge
+from skdp.privacy.accounting import GaussianLoss, Loss, StatedLoss, smallest_epsilon
 from skdp.privacy.shuffle._pair import ReportPair
 
+# The relative precision of an epsilon that is searched for.
 _PRECISION = 1e-5
-"""The relative precision of an epsilon that is searched for."""
 
-MOST_LOCAL = 50.0
-"""The largest local epsilon that is tried: beyond, the lies of most oracles are at the limit of 64 bits."""
+# The largest local epsilon of a part that is tried: beyond, the lies of most oracles
+# are at the limit of 64 bits.
+_MOST_LOCAL = 50.0
 
-_SHARES = Fraction(1), Fraction(1, 2)
-"""Shares of delta for the parts of a release that are shuffled apart; the rest is for their composition."""
-
-_FEW = 8
-"""The number of parts up to which the sum of their epsilons is the best composition."""
-
+# More than what the search leaves of an epsilon, as a part of it: an epsilon that was
+# reached is found again.
 _CERTAIN = 2.0**-13
-"""More than what the search leaves of an epsilon, as a part of it: an epsilon that was reached is found again."""
 
-_ROUNDING = 2.0**-40
-"""More than the rounding error of a logarithm."""
+# More than the rounding error of a logarithm.
+_LOG_ERROR = 2.0**-40
 
-Excess = Callable[[float], float]
-"""The logarithm of the ratio of delta at an epsilon to the wanted one."""
+# More than the rounding errors of a tangent, relative to the larger of its two terms.
+_ROUNDING = 2.0**-38
+
+# The failure probability of Gaussian noise, as a part of delta, which is then hardly
+# less.
+_FAILURE = 2.0**-10
+
+# Of the grid that compares Gaussian noise with reports: half as many cost a percent of
+# mu, twice as many gain 0.2.
+_POINTS = 40
+
+# The relative precision of a mu, and of what follows from several.
+_ROUGH = 2.0**-10
+
+# Returns the pairs of the parts of a report for a local epsilon.
+PairsAt = Callable[[float], Sequence[ReportPair]]
 
 
 @lru_cache(maxsize=64)  # fits, statements and files ask for the same one
-def shuffled_epsilon(pair: ReportPair, n: int, delta: Fraction) -> float:
-    """Return an epsilon that n shuffled reports are proven to have; at most that of a single report."""
-    most = log_upper(max(pair.worst_ratio, pair.swapped().worst_ratio))
+def _epsilon_of_pair(pair: ReportPair, n: int, delta: Fraction) -> float:
+    """Return a proven epsilon of n shuffled reports; at most that of a single one."""
+    most = log_upper(pair.largest_ratio)
     if delta == 0 or most == 0:
         return most
 
-    return _edge(
-        lambda epsilon: _log_ratio(pair.delta(n, epsilon), delta), safe=most, unsafe=0.0
-    )
+    def excess(epsilon: float) -> float:
+        return _log_ratio(pair.delta(n, epsilon), delta)
+
+    return proven_edge(excess, _PRECISION, safe=most, unsafe=0.0)
 
 
-def epsilon_apart(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:
-    """Bound epsilon for several parts of each report, each shuffled by itself."""
-    if len(pairs) == 1:
-        return shuffled_epsilon(pairs[0], n, delta)
-    kinds, found = Counter(pairs), []
-    for share in _SHARES if delta and len(pairs) > _FEW else _SHARES[:1]:
-        part = _part(delta * share, len(pairs))
-        guarantees = [
-            PrivacyGuarantee(shuffled_epsilon(pair, n, Fraction(part)), part)
-            for pair, number in kinds.items()
-            for _ in range(number)
-        ]
-        found.append(compose(guarantees, delta=delta).epsilon)
+def shuffled_epsilon(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:
+    """Return a proven epsilon of n reports, whose parts are shuffled by themselves."""
     # The parts by themselves follow from the parts together.
-    return min(*found, shuffled_epsilon(ReportPair.product(pairs), n, delta))
-
-
-def largest_local(
-    pairs_at: Callable[[float], Sequence[ReportPair]],
-    n: int,
-    epsilon: float,
-    delta: Fraction,
-) -> float:
-    """Return about the largest local epsilon whose shuffled reports are proven to have an epsilon and delta."""
-    aim, most = epsilon * (1 - _CERTAIN), max(MOST_LOCAL, epsilon)
-
-    def reached(
-        parts_at: Callable[[float], Sequence[ReportPair]], shares: Sequence[float]
-    ) -> float:
-        part = Fraction(_part(delta, len(shares)))
-
-        def excess(local: float) -> float:
-            pairs = dict(zip(parts_at(local), shares, strict=True))
-            return max(
-                _log_ratio(one.delta(n, aim * share), part)
-                for one, share in pairs.items()
-            )
-
-        return _edge(excess, safe=epsilon, unsafe=most)
-
-    together = reached(lambda local: [ReportPair.product(pairs_at(local))], [1.0])
-    number = len(pairs_at(together))
-    if number == 1:
+    together = _epsilon_of_pair(ReportPair.product(pairs), n, delta)
+    if len(pairs) == 1:
         return together
-    # Each part has a share of epsilon: equal ones at first, then those that it needs at what was found.
-    apart = reached(pairs_at, [1 / number] * number)
-    part = Fraction(_part(delta, number))
-    needed = [shuffled_epsilon(pair, n, part) for pair in pairs_at(apart)]
-    return max(
-        together,
-        apart,
-        reached(pairs_at, [one / sum(needed) * (1 - _ROUNDING) for one in needed]),
-    )
+    return min(together, _composed_epsilon(pairs, n, delta))
 
 
-def _part(delta: Fraction, number: int) -> float:
-    """Return a part of delta; all parts add up to at most delta."""
-    return float(delta / number) * (1 - 2**-50) if number > 1 else float(delta)
+def _composed_epsilon(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:
+    """Bound epsilon by the losses of the parts; infinite if there are none."""
+    losses = shuffled_losses(pairs, n, delta)
+    composed = smallest_epsilon(losses, delta) if losses else None
+    return math.inf if composed is None else composed
 
 
-def _log_ratio(found: float, wanted: Fraction) -> float:
-    return max(math.log(max(found, 1e-300)) - math.log(wanted) + _ROUNDING, -50.0)
+def largest_local(pairs_at: PairsAt, n: int, epsilon: float, delta: Fraction) -> float:
+    """Return about the largest local epsilon whose reports have epsilon and delta."""
+    aim = epsilon * (1 - _CERTAIN)
+    most = max(_MOST_LOCAL, epsilon)
+
+    def excess_together(local: float) -> float:
+        pair = ReportPair.product(pairs_at(local))
+        return _log_ratio(pair.delta(n, aim), delta)
+
+    together = proven_edge(excess_together, _PRECISION, safe=epsilon, unsafe=most)
+    n_parts = len(pairs_at(together))
+    if n_parts == 1:
+        return together
+
+    def excess_apart(local: float) -> float:
+        composed = _composed_epsilon(pairs_at(local), n, delta)
+        return min(math.log(max(composed, 1e-300) / aim), 9.0)
+
+    return proven_edge(excess_apart, _ROUGH, safe=together, unsafe=most * n_parts)
 
 
-def _edge(excess: Excess, *, safe: float, unsafe: float) -> float:
-    """Return the number next to `unsafe`, about, that has no excess; at worst `safe`."""
-    # What is returned has no excess by its own check, or is `safe`, which needs none: the search need not be exact, nor
-    # the excess monotone.
-    if safe == unsafe or excess(unsafe) <= 0:
-        return unsafe
-    if excess(safe) >= 0:
-        return safe
-    edge = float(
-        brentq(
-            excess, min(safe, unsafe), max(safe, unsafe), xtol=1e-300, rtol=_PRECISION
-        )
-    )
-    return next((tried for tried in _near(edge, safe) if excess(tried) <= 0), safe)
+def _log_ratio(reached: float, target: Fraction) -> float:
+    """Return the logarithm of a ratio, rounded up, within what a search can handle."""
+    return max(math.log(max(reached, 1e-300)) - math.log(target) + _LOG_ERROR, -50.0)
 
 
-def _near(root: float, good: float) -> Iterator[float]:
-    """Yield a root and numbers beside it, further and further in one direction up to a bound."""
-    step = 0.0
-    while abs(good - root) > step * abs(root):
-        yield root + math.copysign(step * root, good - root)
-        step = max(2 * step, _PRECISION)
+# A sum of many reports is nearly normal. So the divergences of both orders are compared
+# with that of Gaussian noise which fails with a small probability: if they are below it
+# for every epsilon >= 0, it dominates. As functions of t = e**epsilon, all are convex.
+# So between two points of a grid, those of the reports are below the chord, and that of
+# Gaussian noise is above a tangent; lines that are in order at both ends are so in
+# between. Beyond the last point, the divergence of the reports is at most the failure
+# probability.
+
+
+def shuffled_losses(
+    pairs: Sequence[ReportPair], n: int, delta: Fraction
+) -> tuple[Loss, ...]:
+    """Return losses that dominate parts, each shuffled by itself; none if not found."""
+    if not delta:
+        return ()
+    failure = float(delta) / len(pairs) * _FAILURE
+    losses: list[Loss] = []
+    for pair, count in Counter(pairs).items():
+        mu = _gaussian_mu(pair, n, failure)
+        if mu is None:
+            return ()
+        losses.append(GaussianLoss(mu, count=count))
+        losses.append(StatedLoss(0.0, failure, count=count))
+    return tuple(losses)
+
+
+@lru_cache(maxsize=256)
+def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
+    """Return about the least mu of Gaussian noise that dominates but for a failure."""
+    largest = _epsilon_of_pair(pair, n, Fraction(failure))
+    if not largest:
+        return None
+    epsilons = np.linspace(0, largest, _POINTS + 1)
+    reports = np.array([pair.delta(n, epsilon) for epsilon in epsilons.tolist()])
+    # What is left to Gaussian noise if the failure probability is taken off.
+    needed = np.maximum(reports - failure, 0) * (1 + _ROUNDING) / (1 - failure)
+    touched = (epsilons[:-1] + epsilons[1:]) / 2
+    orders = np.exp(touched)
+    steps_below = orders - np.exp(epsilons[:-1])
+    steps_above = np.exp(epsilons[1:]) - orders
+
+    def dominates(mu: float) -> bool:
+        # Of delta(t) = near - t far, the slope is -far.
+        near = ndtr(mu / 2 - touched / mu)
+        far = ndtr(-mu / 2 - touched / mu)
+        tangent = near - orders * far - _ROUNDING * near
+        is_above_before = tangent + steps_below * far >= needed[:-1]
+        is_above_after = tangent - steps_above * far >= needed[1:]
+        return bool(is_above_before.all() and is_above_after.all())
+
+    low, high = 0.0, 4 * float(needed[0]) + largest
+    if not dominates(high):
+        return None
+    while high - low > _ROUGH * high:
+        middle = (low + high) / 2
+        if dominates(middle):
+            high = middle
+        else:
+            low = middle
+    return high

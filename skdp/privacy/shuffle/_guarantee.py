@@ -12,24 +12,23 @@ import numpy as np
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy.shuffle._epsilon import epsilon_apart, largest_local
-from skdp.privacy.shuffle._losses import (
-    composed_epsilon,
-    largest_composed,
+from skdp.privacy.shuffle._epsilon import (
+    largest_local,
+    shuffled_epsilon,
     shuffled_losses,
 )
 from skdp.privacy.shuffle._pair import ReportPair
 
+# What leaves the shuffler.
 Released: TypeAlias = Literal["reports", "tally"]
-"""What leaves the shuffler."""
 
 _RELEASED: tuple[Released, ...] = get_args(Released)
 
+# The local epsilon from which nothing is hidden.
 _LARGEST = 300.0
-"""The local epsilon from which nothing is hidden."""
 
+# The parts of a report, each of which is shuffled by itself.
 Pairs: TypeAlias = tuple[ReportPair, ...]
-"""The parts of a report, each of which is shuffled by itself."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,8 @@ class Shuffled:
         float
             At least `epsilon`.
         """
-        wanted, delta = float(self.epsilon), check_delta(self.delta)
-        reached = largest_local(pairs_at, int(self.n), wanted, delta)
-        return largest_composed(pairs_at, int(self.n), wanted, delta, reached)
+        delta = check_delta(self.delta)
+        return largest_local(pairs_at, int(self.n), float(self.epsilon), delta)
 
 
 def shuffled_guarantee(
@@ -133,7 +131,7 @@ def shuffled_guarantee(
     PrivacyGuarantee
         With ``trust="shuffle"`` and ``relation="replace"``. Its epsilon is never above the local one; if it is the same
         then delta is 0. Else its losses, from which `compose` and a ledger's plan add up several releases, are those of
-        Gaussian noise that fails with a small part of delta, which dominate; none for more than 8 different columns.
+        Gaussian noise that fails with a small part of delta, which dominate.
 
     Raises
     ------
@@ -186,25 +184,22 @@ def shuffled_guarantee(
     n = _check_n(n)
     _check_released(released)
     pairs, local = _parts_of(reporter, released)
-    epsilon = (
-        epsilon_apart(pairs, n, exact_delta)
-        if local.epsilon < _LARGEST
-        else local.epsilon
-    )
-    mechanism = f"{local.mechanism}, {'summed' if released == 'tally' else 'shuffled'} from {n:,} reports"
-    if epsilon >= local.epsilon:
-        return replace(local, trust="shuffle", mechanism=mechanism)
-    if len(pairs) > 1:
-        epsilon = min(epsilon, composed_epsilon(pairs, n, exact_delta))
-    losses = shuffled_losses(pairs, n, exact_delta)
-    delta = round_up(exact_delta)
-    return replace(
+    done = "summed" if released == "tally" else "shuffled"
+    promise = replace(
         local,
-        epsilon=epsilon,
-        delta=delta,
         trust="shuffle",
-        mechanism=mechanism,
-        losses=losses,
+        mechanism=f"{local.mechanism}, {done} from {n:,} reports",
+    )
+    if local.epsilon >= _LARGEST:
+        return promise
+    epsilon = shuffled_epsilon(pairs, n, exact_delta)
+    if epsilon >= local.epsilon:
+        return promise
+    return replace(
+        promise,
+        epsilon=epsilon,
+        delta=round_up(exact_delta),
+        losses=shuffled_losses(pairs, n, exact_delta),
     )
 
 
@@ -259,10 +254,10 @@ def local_epsilon(
     >>> round(local_epsilon(1.0, 1e-6, 45_222, partial(RandomizedResponse, 4)), 2)
     6.97
     """
-    wanted = Shuffled(epsilon, delta, n, released)
+    shuffled = Shuffled(epsilon, delta, n, released)
     _refuse_permanent(reporter)
     if hasattr(reporter, "shuffle_pairs_at"):
-        return wanted.local_epsilon(
+        return shuffled.local_epsilon(
             lambda local: reporter.shuffle_pairs_at(local, released)
         )
     if not callable(reporter):
@@ -270,7 +265,7 @@ def local_epsilon(
             "reporter must be a fitted local transformer, or a function of epsilon that returns an oracle, got "
             f"{type(reporter).__name__}"
         )
-    return wanted.local_epsilon(lambda local: _parts_of(reporter(local), released)[0])
+    return shuffled.local_epsilon(lambda local: _parts_of(reporter(local), released)[0])
 
 
 def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarantee]:
@@ -280,14 +275,16 @@ def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarante
         return _proven((reporter.shuffle_pair(),), alone), alone
     local = getattr(reporter, "guarantee_", getattr(reporter, "guarantee", None))
     if not isinstance(local, PrivacyGuarantee):
+        unfitted = " that is not fitted" if hasattr(reporter, "fit") else ""
         raise TypeError(
-            "reporter must be a fitted local transformer, its protocol, or an oracle, got "
-            f"{type(reporter).__name__}{' that is not fitted' if hasattr(reporter, 'fit') else ''}"
+            "reporter must be a fitted local transformer, its protocol, or an oracle, "
+            f"got {type(reporter).__name__}{unfitted}"
         )
     of_records = local.relation == "replace" and local.max_rows_per_person == 1
     if local.trust != "local" or local.delta or not of_records:
         raise ValueError(
-            f"reporter must randomise each record by itself, without delta; its guarantee is: {local}"
+            "reporter must randomise each record by itself, without delta; its "
+            f"guarantee is: {local}"
         )
     _refuse_permanent(reporter)
     protocol = getattr(reporter, "protocol_", reporter)
@@ -297,21 +294,21 @@ def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarante
 
 
 def _refuse_permanent(reporter: Any) -> None:
-    if (
-        getattr(getattr(reporter, "protocol_", reporter), "permanent_key", None)
-        is not None
-    ):
+    protocol = getattr(reporter, "protocol_", reporter)
+    if getattr(protocol, "permanent_key", None) is not None:
         raise ValueError(
-            "reporter makes permanent reports, and two sums of these may show one: shuffling adds nothing"
+            "reporter makes permanent reports, and two sums of these may show one: "
+            "shuffling adds nothing"
         )
 
 
 def _proven(pairs: Pairs, local: PrivacyGuarantee) -> Pairs:
-    """Return pairs, or those of the worst randomiser if they show less than the local epsilon: of a derived class."""
-    shown = sum(
-        log_upper(max(pair.worst_ratio, pair.swapped().worst_ratio)) for pair in pairs
+    """Return pairs, or the worst one if they show less than the local epsilon."""
+    # They are inherited by a class that draws with another ratio.
+    revealed = sum(log_upper(pair.largest_ratio) for pair in pairs)
+    return (
+        pairs if revealed >= local.epsilon * (1 - 1e-6) else (any_pair(local.epsilon),)
     )
-    return pairs if shown >= local.epsilon * (1 - 1e-6) else (any_pair(local.epsilon),)
 
 
 def any_pair(epsilon: float | Fraction) -> ReportPair:

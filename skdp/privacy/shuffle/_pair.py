@@ -7,28 +7,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TypeAlias
 
-from skdp.privacy.shuffle._divergence import delta_above
-from skdp.privacy.shuffle._ratios import Ratios
+from skdp.privacy.shuffle._divergence import Class, Ratios, delta_above
 from skdp.privacy.shuffle._two_values import two_valued_delta
 
-Class: TypeAlias = tuple[Fraction, Fraction, Fraction]
-"""Probabilities of a class of reports: under the first value, the second one, and (at least) under every value."""
-
+# Fractional bits of a ratio that is rounded up, as those of many steps of a grid have
+# thousands.
 _BITS = 128
-"""Fractional bits of a ratio that is rounded up, as those of many steps of a grid have thousands."""
 
 
 @dataclass(frozen=True)
 class ReportPair:
     """The reports of two values of a record, in classes, beside what every other record reports at least."""
 
-    # A class holds reports y for which ``P(y | x0) / m(y)`` is the same, and so is ``P(y | x1) / m(y)``: it is the sums
-    # of the three over the class. The measure m is the blanket ([1]_): ``0 < m(y) <= P(y | x)`` for every value x. So
-    # the first two of all classes add up to 1 each, the third to at most 1. A pair may stand for all pairs of values:
-    # `FrequencyOracle.shuffle_pair`.
-    # .. [1] B. Balle, J. Bell, A. Gascón, K. Nissim (2019). The privacy blanket of the shuffle model. CRYPTO.
+    # A class holds reports y for which ``P(y | x0) / m(y)`` is the same, and so is
+    # ``P(y | x1) / m(y)``: it is the sums of the three over the class. The measure m is
+    # the blanket ([1]_): ``0 < m(y) <= P(y | x)`` for every value x. So the first two
+    # of all classes add up to 1 each, the third to at most 1. A pair may stand for all
+    # pairs of values: `FrequencyOracle.shuffle_pair`.
+    # .. [1] B. Balle, J. Bell, A. Gascón, K. Nissim (2019). The privacy blanket of the
+    #    shuffle model. CRYPTO.
 
     classes: tuple[Class, ...]
     beside: tuple[ReportPair, ...] = ()
@@ -39,28 +37,26 @@ class ReportPair:
 
     def __post_init__(self) -> None:
         merged: dict[tuple[Fraction, Fraction], Class] = {}
-        for first, second, mass in self.classes:
-            if not (first >= 0 and second >= 0 and mass >= 0) or (
-                mass == 0 and (first or second)
-            ):
+        for part in self.classes:
+            first, second, mass = part
+            if min(part) < 0 or (mass == 0 and max(part) > 0):
                 raise ValueError(
-                    "classes must hold probabilities, and a mass > 0 where these are not 0"
+                    "classes must hold probabilities, and a mass > 0 where these are "
+                    "not 0"
                 )
             if mass:
                 ratios = first / mass, second / mass
-                held = merged.get(ratios, (Fraction(0), Fraction(0), Fraction(0)))
-                merged[ratios] = held[0] + first, held[1] + second, held[2] + mass
-        sums = [
-            sum(column, Fraction(0)) for column in zip(*merged.values(), strict=True)
-        ]
-        if not sums or sums[0] != 1 or sums[1] != 1 or sums[2] > 1:
+                total = merged.get(ratios, (Fraction(0),) * 3)
+                merged[ratios] = total[0] + first, total[1] + second, total[2] + mass
+        sums = [sum(column) for column in zip(*merged.values(), strict=True)]
+        if sums[:2] != [1, 1] or sums[2] > 1:
             raise ValueError(
-                "the probabilities of the classes must add up to 1, and the masses to at most 1"
+                "the probabilities of the classes must add up to 1, and the masses to "
+                "at most 1"
             )
         object.__setattr__(self, "classes", tuple(merged.values()))
-        if self.two_valued and (
-            self.beside or len(self.classes) != 2 or not self.is_symmetric
-        ):
+        is_mirrored = len(self.classes) == 2 and self.is_symmetric
+        if self.two_valued and (self.beside or not is_mirrored):
             raise ValueError("two_valued needs one class and its mirror image")
 
     @property
@@ -68,28 +64,30 @@ class ReportPair:
         """The largest ratio of the probabilities of reports under x0 and x1, in that order."""
         if any(first and not second for first, second, _ in self.classes):
             raise ValueError("a report has probability 0 under the other value")
-        own = max(first / second for first, second, _ in self.classes if second)
-        return math.prod((pair.worst_ratio for pair in self.beside), start=own)
+        ratio = max(first / second for first, second, _ in self.classes if second)
+        for pair in self.beside:
+            ratio *= pair.worst_ratio
+        return ratio
+
+    @property
+    def largest_ratio(self) -> Fraction:
+        """The largest ratio in either order."""
+        return max(self.worst_ratio, self.swapped().worst_ratio)
 
     @cached_property
     def is_symmetric(self) -> bool:
         """Whether the two values may be exchanged in each part."""
-        own = set(self.classes) == {
-            (second, first, mass) for first, second, mass in self.classes
-        }
-        return own and all(pair.is_symmetric for pair in self.beside)
+        mirrored = {(second, first, mass) for first, second, mass in self.classes}
+        is_mirrored = set(self.classes) == mirrored
+        return is_mirrored and all(pair.is_symmetric for pair in self.beside)
 
     @cached_property
     def ratios(self) -> Ratios:
         """The classes of all parts together, as floats."""
         if not self.beside:
             return Ratios.of(self.classes)
-        known = Ratios.product([self.classes, *(pair.classes for pair in self.beside)])
-        if known is not None:
-            return known
-        return ReportPair.of_any(
-            max(self.worst_ratio, self.swapped().worst_ratio)
-        ).ratios
+        parts = [self.classes, *(pair.classes for pair in self.beside)]
+        return Ratios.product(parts) or ReportPair.of_any(self.largest_ratio).ratios
 
     def swapped(self) -> ReportPair:
         """Return the pair with its two values exchanged."""
@@ -101,33 +99,31 @@ class ReportPair:
     def delta(self, n: int, epsilon: float) -> float:
         """Bound delta of n shuffled reports for an epsilon."""
         order = math.exp(epsilon)
-        both = (
-            [self.ratios] if self.is_symmetric else [self.ratios, self.ratios.swapped()]
-        )
-        found = max(delta_above(ratios, n, order) for ratios in both)
-        if not self.two_valued:
-            return found
-        truth, lie, _ = map(float, max(self.classes))
-        return min(found, two_valued_delta(truth, lie, n, order))
+        delta = delta_above(self.ratios, n, order)
+        if not self.is_symmetric:
+            delta = max(delta, delta_above(self.ratios.swapped(), n, order))
+        if self.two_valued:
+            truth, lie, _ = map(float, max(self.classes))
+            delta = min(delta, two_valued_delta(truth, lie, n, order))
+        return delta
 
     @classmethod
     def of_any(cls, worst_ratio: Fraction) -> ReportPair:
         """Return the pair that is as revealing as any pair of a local randomiser with this worst ratio."""
-        # By [1]_, the rows of any two values are mixtures ``(r Q0 + Q1) / (r + 1)`` and ``(Q0 + r Q1) / (r + 1)`` of
-        # two distributions. Every other row is at least 1 / r times either row, thus 1 / r times their mean: it
-        # contains ``(Q0 + Q1) / (2 r)``. To learn from which of Q0 and Q1 the reports are can only help the attacker.
-        # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE
-        #    Transactions on Information Theory 63(6).
+        # By [1]_, the rows of any two values are mixtures ``(r Q0 + Q1) / (r + 1)`` and
+        # ``(Q0 + r Q1) / (r + 1)`` of two distributions. Every other row is at least 1
+        # / r times either row, thus 1 / r times their mean: it contains ``(Q0 + Q1) /
+        # (2 r)``. To learn from which of Q0 and Q1 the reports are can only help the
+        # attacker.
+        # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for
+        #    differential privacy. IEEE Transactions on Information Theory 63(6).
         if worst_ratio < 1:
             raise ValueError(
                 f"worst_ratio must be at least 1, got {float(worst_ratio)}"
             )
-        worst_ratio = Fraction(math.ceil(worst_ratio * 2**_BITS), 2**_BITS)
-        likely, unlikely, mass = (
-            worst_ratio / (worst_ratio + 1),
-            1 / (worst_ratio + 1),
-            1 / (2 * worst_ratio),
-        )
+        ratio = Fraction(math.ceil(worst_ratio * 2**_BITS), 2**_BITS)
+        mass = 1 / (2 * ratio)
+        likely, unlikely = ratio / (ratio + 1), 1 / (ratio + 1)
         return cls(((likely, unlikely, mass), (unlikely, likely, mass)))
 
     @classmethod
@@ -140,17 +136,19 @@ class ReportPair:
         two_valued: bool = False,
     ) -> ReportPair:
         """Return the pair of an oracle whose reports have one probability for the values they support, else another."""
-        # The numbers are those of reports that support x0 only, x1 only, both and none; the blanket is `low` for all.
+        # Of reports that support x0 only, x1 only, both and none; the blanket is `low`
+        # for all.
         shares = (high, low), (low, high), (high, high), (low, low)
-        classes = tuple(
-            (a * n, b * n, low * n) for (a, b), n in zip(shares, counts, strict=True)
-        )
-        return cls(classes, two_valued=two_valued)
+        classes = []
+        for (first, second), count in zip(shares, counts, strict=True):
+            classes.append((first * count, second * count, low * count))
+        return cls(tuple(classes), two_valued=two_valued)
 
     @classmethod
     def product(cls, pairs: Sequence[ReportPair]) -> ReportPair:
         """Return the pair of several independent reports of a record that stay together."""
-        # Where they are hundreds, it counts as that of any randomiser with its worst ratio.
+        # Where they are hundreds, it counts as that of any randomiser with its worst
+        # ratio.
         if len(pairs) == 1:
             return pairs[0]
         parts = [part for pair in pairs for part in (cls(pair.classes), *pair.beside)]
@@ -162,12 +160,10 @@ class ReportPair:
         parts = list(parts)
         if len(parts) == 1:
             return parts[0][1]
-        if any(pair.beside for _, pair in parts):
-            raise ValueError("parts must be pairs without others beside them")
-        return cls(
-            tuple(
-                (a * share, b * share, m * share)
-                for share, pair in parts
-                for a, b, m in pair.classes
-            )
-        )
+        classes = []
+        for share, pair in parts:
+            if pair.beside:
+                raise ValueError("parts must be pairs without others beside them")
+            for first, second, mass in pair.classes:
+                classes.append((first * share, second * share, mass * share))
+        return cls(tuple(classes))

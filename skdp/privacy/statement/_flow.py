@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
 import pandas as pd
 
 # Placeholder for columns of unknown names.
@@ -81,20 +82,22 @@ class Flow:
             return ()
         if self.is_unknown:
             return _listed_names(chosen)
-        # pandas would call a function, which may read values.
+        # Of a function that reads values, the columns are not known.
         if self.columns is None or callable(chosen):
             return None
         if names is None or len(names) != len(self.columns):
             names = self.columns
-        columns: Any = pd.Series(list(self.columns), list(names), dtype=object)
-        items = [chosen.start, chosen.stop] if isinstance(chosen, slice) else chosen
+        listed_names = _listed_names(chosen)
         try:
-            if any(isinstance(item, str) for item in pd.Series(items)):
+            if listed_names is not None:
+                chosen = [list(names).index(name) for name in listed_names]
+            elif isinstance(chosen, slice) and isinstance(chosen.stop, str):
                 # A slice of names includes its end.
-                return tuple(pd.Series(columns.loc[chosen], dtype=object))
-            return tuple(pd.Series(columns.iloc[chosen], dtype=object))
+                chosen = pd.Index(names).slice_indexer(chosen.start, chosen.stop)
+            positions = np.arange(len(self.columns))[chosen]
         except (IndexError, KeyError, TypeError, ValueError):
             return None
+        return tuple(self.columns[position] for position in np.ravel(positions))
 
 
 def _listed_names(chosen: Any) -> tuple[str, ...] | None:

@@ -209,7 +209,8 @@ class Walk:
         # A local transformer releases rows by its protocol, a wrapper by its parts.
         sources = [estimator]
         if hasattr(estimator, "protocol_"):
-            sources += [estimator.protocol_, *estimator.protocol_.fields]
+            protocol = estimator.protocol_
+            sources += [protocol, *getattr(protocol, "fields", ())]
         if {library_of(source) for source in sources} != {"skdp"}:
             return False
         return all(map(self._is_believed, parts_of(estimator)))

@@ -1,0 +1,504 @@
+"""Elementary privacy losses, what a guarantee knows of a mechanism beyond epsilon and delta, and lists of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial, reduce
+from math import inf, isqrt
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.exact import exp_bounds, round_up
+from skdp.privacy._json import Fields
+from skdp.privacy._numbers import at_least_0, check_delta, float_above
+
+# The largest count of equal losses, and the largest sensitivity.
+_MOST = 1 << 40
+
+# The most different losses of a guarantee and of its record.
+MOST_LOSSES = 1 << 12
+
+# The most absolute values of the loss of Laplace noise that are distinguished; others
+# are rounded up.
+_LEVELS = 1 << 11
+
+# Absolute values of a loss, and their probabilities.
+Radii = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def _whole(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
+    number = int(value)
+    if not 1 <= number <= _MOST:
+        raise ValueError(f"{name} must be a whole number from 1 to 2**40, got {number}")
+    return number
+
+
+def _number(value: Any, name: str, *, most: float = inf, limits: str = "") -> float:
+    number = float_above(at_least_0, value, name)
+    if number > most:
+        raise ValueError(f"{name} must be {limits}, got {number}")
+    return number
+
+
+def _probability(value: Any, name: str) -> float:
+    return float_above(check_delta, value, name)
+
+
+def _number_or_none(value: Any, name: str) -> float | None:
+    return None if value is None else _number(value, name)
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """The privacy loss of a number of releases with the same kind of mechanism."""
+
+    # A kind stands for a pair of distributions, P and Q. A release has this loss if,
+    # for any two neighbouring inputs, its hockey-stick divergences in both directions
+    # are at most those of P and Q: a dominating pair. Dominating pairs compose, also if
+    # the mechanism is chosen by earlier results (Y. Zhu, J. Dong, Y.-X. Wang (2022).
+    # Optimal accounting of differential privacy via characteristic function. AISTATS).
+
+    kind: ClassVar[str]
+    _checks: ClassVar[dict[str, Callable[..., Any]]]
+    """The checks of its numbers, which return them as they are kept, rounded up."""
+
+    count: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name, check in ({"count": _whole} | self._checks).items():
+            object.__setattr__(self, name, check(getattr(self, name), name=name))
+
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        """The numbers of one of them."""
+        return {name: getattr(self, name) for name in self._checks}
+
+    @property
+    @abstractmethod
+    def _pure(self) -> Fraction | None:
+        """The epsilon of one of them unless it fails; None for Gaussian noise."""
+
+    @property
+    def _failure(self) -> Fraction:
+        """The probability that one of them reveals everything."""
+        return Fraction(0)
+
+    @property
+    def _concentrated(self) -> Fraction | None:
+        """The rho of one of them, None if it has none."""
+        pure = self._pure
+        return None if pure is None or pure >= 10**150 else pure**2 / 2
+
+    @abstractmethod
+    def _doubled(self) -> Self:
+        """Return the loss for replacing a record: removing one and adding one."""
+
+    def _or(self, other: Any) -> Self:
+        """Return a loss that is at least this one and another of the same kind."""
+        numbers: dict[str, Any] = {}
+        for name, number in self._numbers.items():
+            pair = number, getattr(other, name)
+            numbers[name] = None if None in pair else max(pair)
+        return replace(self, **numbers)
+
+    def _similar(self) -> tuple[Any, ...]:
+        """Return a key by which neighbours are similar."""
+        # The kind and which numbers are missing, and then the numbers.
+        numbers = list(self._numbers.values())
+        missing = tuple(number is None for number in numbers)
+        return (self.kind, missing, *numbers[::-1])
+
+    def _radii(self) -> Radii:
+        """Return absolute values of the loss and their probabilities."""
+        # Given one of them, it is randomised response of two values with this epsilon.
+        return np.array([float(self._pure or 0)]), np.ones(1)
+
+    def _content(self) -> dict[str, Any]:
+        return {"kind": self.kind, "count": self.count} | self._numbers
+
+
+@dataclass(frozen=True)
+class StatedLoss(Loss):
+    """A privacy loss of which no more is known than a guarantee states."""
+
+    # The worst of all (epsilon, delta) releases reveals the input with probability
+    # delta, and is randomised response of two values otherwise (Kairouz, Oh and
+    # Viswanath 2017).
+
+    kind = "stated"
+    _checks: ClassVar = {
+        "epsilon": _number,
+        "delta": _probability,
+        "rho": _number_or_none,
+    }
+
+    epsilon: float
+    delta: float = 0.0
+    rho: float | None = None
+
+    @property
+    def _pure(self) -> Fraction:
+        return Fraction(self.epsilon)
+
+    @property
+    def _failure(self) -> Fraction:
+        return Fraction(self.delta)
+
+    @property
+    def _concentrated(self) -> Fraction | None:
+        if self.rho is not None:
+            return Fraction(self.rho)
+        return None if self.delta else super()._concentrated
+
+    def _doubled(self) -> Self:
+        # Beyond e^800, the result is at least 1 for every float delta.
+        power = exp_bounds(min(self.epsilon, 800.0))[1]
+        delta = (1 + power) * Fraction(self.delta)
+        if delta >= 1:
+            raise ValueError(
+                "the implied delta for replacing a record is 1 or more: nothing is "
+                "promised"
+            )
+        rho = None if self.rho is None else 4 * self.rho
+        return replace(self, epsilon=2 * self.epsilon, delta=round_up(delta), rho=rho)
+
+
+@dataclass(frozen=True)
+class PureLoss(Loss):  # numpydoc ignore=PR02
+    """The privacy loss of a channel, by its epsilon and its total variation.
+
+    Parameters
+    ----------
+    epsilon : float
+        The logarithm of the largest ratio of the probabilities of a report under two inputs, finite and at least 0.
+    share : float, default=1.0
+        In [0, 1]: the largest total variation distance of the reports of two inputs is at most
+        ``share * tanh(epsilon / 2)``.
+    count : int, default=1
+        The number of such releases, from 1 to 2**40.
+
+    See Also
+    --------
+    LaplaceLoss : The loss of Laplace noise.
+    GaussianLoss : The loss of Gaussian noise.
+
+    Notes
+    -----
+    **Privacy.** The worst of these channels shows with probability ``1 - share`` nothing, and otherwise randomised
+    response of two values: the divergence of order ``e**a`` of a channel is a convex function of ``e**a``, equal to the
+    total variation at 1 and 0 at ``e**epsilon``, and that of this one is the straight line between these points. It is
+    attained by randomised response, unary encoding, subset selection and hashing, of which a report has one of three
+    ratios under two inputs. For randomised response of k values, share is ``(e**epsilon + 1) / (e**epsilon + k - 1)``.
+
+    Examples
+    --------
+    Reports of randomised response of ten values, epsilon 0.5 each:
+
+    >>> from math import exp
+    >>> from skdp.privacy import PrivacyGuarantee, PureLoss, compose
+    >>> loss = PureLoss(0.5, (exp(0.5) + 1) / (exp(0.5) + 9))
+    >>> one, known = PrivacyGuarantee(0.5), PrivacyGuarantee(0.5, losses=(loss,))
+    >>> [round(compose([each] * 20, delta=1e-6).epsilon, 2) for each in (one, known)]
+    [9.99, 5.66]
+    """
+
+    kind = "pure"
+    _checks: ClassVar = {
+        "epsilon": _number,
+        "share": partial(_number, most=1, limits="a number in [0, 1]"),
+    }
+
+    epsilon: float
+    share: float = 1.0
+
+    @property
+    def _pure(self) -> Fraction:
+        return Fraction(self.epsilon if self.share else 0)
+
+    def _doubled(self) -> Self:
+        # Total variations add: share * 2 tanh(e / 2) / tanh(e) = share * (1 + tanh(e /
+        # 2)**2).
+        share = Fraction(self.share) * (1 + _tanh_of_half(self.epsilon) ** 2)
+        return replace(
+            self, epsilon=2 * self.epsilon, share=round_up(min(share, Fraction(1)))
+        )
+
+    def _radii(self) -> Radii:
+        return np.array([self.epsilon, 0.0]), np.array([self.share, 1 - self.share])
+
+
+def exponential_loss(epsilon: Fraction) -> PureLoss:
+    """Return a loss of the exponential mechanism whose scores change by epsilon."""
+    # Times its rate, and from each other: the odds of any set of candidates change by a
+    # factor of at most e**epsilon ([1]_). So the total variation is at most the largest
+    # difference of two probabilities with such odds, which is tanh(epsilon / 4), and
+    # the share ``tanh(epsilon / 4) / tanh(epsilon / 2) = (1 + tanh(epsilon / 4)**2) /
+    # 2``.
+    # .. [1] J. Dong, D. Durfee, R. Rogers (2020). Optimal differential privacy
+    #    composition for exponential mechanisms. ICML.
+    share = (1 + _tanh_of_half(epsilon / 2) ** 2) / 2
+    return PureLoss(round_up(epsilon), round_up(share))
+
+
+def _tanh_of_half(exponent: Fraction | float) -> Fraction:
+    """Return ``tanh(exponent / 2)``, rounded up."""
+    return 1 - 2 / (exp_bounds(min(exponent, 700.0))[1] + 1)
+
+
+@dataclass(frozen=True)
+class LaplaceLoss(Loss):  # numpydoc ignore=PR02
+    """The privacy loss of integers with discrete Laplace noise.
+
+    Parameters
+    ----------
+    epsilon : float
+        The L1 sensitivity over the scale of the noise, finite and at least 0.
+    sensitivity : int
+        The L1 sensitivity of the integers, from 1 to 2**40: 1 is as bad as randomised response, any multiple of it is
+        better, and beyond 1,000 it hardly matters.
+    count : int, default=1
+        The number of such releases, from 1 to 2**40.
+
+    See Also
+    --------
+    GaussianLoss : The loss of Gaussian noise.
+    skdp.randomness.discrete_laplace : The noise.
+
+    Notes
+    -----
+    **Privacy.** With ``s = sensitivity``, this is the loss of every release for which a chain of at most s inputs leads
+    from each input to its neighbours, where each link is epsilon / s-differentially private. Proof. Let F be the
+    largest power of a test of one link, by its level: with ``d = epsilon / s`` it is at most ``min(e**d a, 1 -
+    e**-d (1 - a))``. A test of both ends of two links has at most the power F(F(a)), and so on ([1]_, theorem 2.14).
+    Discrete Laplace noise attains this: on integers that are 1 apart its tests are those of randomised response, and
+    the power for a change by s is F, s times. Fewer links have less power.
+
+    So it holds for integers that change by s in L1 norm, with discrete Laplace noise: each link changes one of them by
+    1. It holds for other noise in which a link is a change by 1 in the norm that is protected, such as
+    `skdp.randomness.cube_noise` of integers that change by at most s each; and for all s at once where inputs can be
+    divided as finely as one likes, such as the scores of `skdp.randomness.permute_and_flip`.
+
+    References
+    ----------
+    .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
+       84(1).
+
+    Examples
+    --------
+    >>> from skdp.privacy import LaplaceLoss, PrivacyGuarantee, compose
+    >>> sums = [PrivacyGuarantee(0.1, losses=(LaplaceLoss(0.1, 1000),))] * 100
+    >>> round(compose(sums, delta=1e-6).epsilon, 2)
+    4.69
+    """
+
+    kind = "laplace"
+    _checks: ClassVar = {"epsilon": _number, "sensitivity": _whole}
+
+    epsilon: float
+    sensitivity: int
+
+    @property
+    def _pure(self) -> Fraction:
+        return Fraction(self.epsilon)
+
+    def _doubled(self) -> Self:
+        doubled = replace(self, epsilon=2 * self.epsilon)
+        if 2 * self.sensitivity > _MOST:
+            return doubled  # one link for each two: worse
+        return replace(doubled, sensitivity=2 * self.sensitivity)
+
+    def _or(self, other: LaplaceLoss) -> Self:
+        # Of chains of different numbers of links, none is at least the other.
+        is_alike = self.sensitivity == other.sensitivity
+        larger = super()._or(other)
+        return larger if is_alike else replace(larger, sensitivity=1)
+
+    def _radii(self) -> Radii:
+        # Of the loss (s - 2j) epsilon / s at j steps, the absolute value is epsilon at
+        # the ends j = 0 and j = s, with (1 + q**s) / (1 + q) together. From j to s - j,
+        # inner places have (q**j - q**(s - j + 1)) / (1 + q) together.
+        n_steps, rate = self.sensitivity, self.epsilon / self.sensitivity
+        half = n_steps // 2 + 1
+        ends = np.unique(np.linspace(1, half, min(_LEVELS, half)).astype(np.int64))
+        # Places from `first` to before `after`, and their mirror images.
+        first, after = ends[:-1], ends[1:]
+        mirror_images = _between(rate, n_steps - after + 1, n_steps - first + 1)
+        scale = 1 / (1 + np.exp(-rate))
+        inner = scale * (_between(rate, first, after) + mirror_images)
+        if n_steps % 2 == 0 and first.size:
+            # The last place, in the middle, is its own mirror image.
+            inner[-1] -= scale * _between(rate, n_steps / 2, n_steps / 2 + 1)
+        radii = np.concatenate([[self.epsilon], rate * (n_steps - 2 * first)])
+        return radii, np.concatenate([[scale * (1 + np.exp(-self.epsilon))], inner])
+
+
+def laplace_loss(epsilon: Fraction, sensitivity: int = _MOST) -> LaplaceLoss | PureLoss:
+    """Return the loss of a chain of links, by default of as many as may be."""
+    if sensitivity == 1:
+        return PureLoss(round_up(epsilon))  # the same, as other randomised response
+    # With more links than a loss has, several are one, and the last one is made as long
+    # as the others.
+    in_each = -(-sensitivity // _MOST)
+    n_links = -(-sensitivity // in_each)
+    return LaplaceLoss(round_up(epsilon * n_links * in_each / sensitivity), n_links)
+
+
+def _between(rate: float, first: Any, after: Any) -> Any:
+    """Return ``q**first - q**after`` for ``q = e**-rate``."""
+    return np.exp(-rate * first) * -np.expm1(-rate * (after - first))
+
+
+@dataclass(frozen=True)
+class GaussianLoss(Loss):  # numpydoc ignore=PR02
+    """The privacy loss of Gaussian noise, also if rounded.
+
+    Parameters
+    ----------
+    mu : float
+        The Gaussian privacy loss: the L2 sensitivity over the standard deviation, finite and at least 0.
+    count : int, default=1
+        The number of such releases, from 1 to 2**40.
+
+    See Also
+    --------
+    skdp.privacy.gaussian_delta : The conversion to (epsilon, delta).
+    skdp.randomness.rounded_gaussian : The noise.
+
+    Notes
+    -----
+    **Privacy.** Rounding is post-processing of real noise. The discrete Gaussian is none: it has a rho alone.
+
+    Examples
+    --------
+    >>> from skdp.privacy import GaussianLoss, PrivacyGuarantee, compose, gaussian_epsilon
+    >>> one = PrivacyGuarantee(gaussian_epsilon(0.2, 1e-6), 1e-6, losses=(GaussianLoss(0.2),))
+    >>> round(compose([one] * 20, delta=1e-6).epsilon, 2)
+    4.31
+    """
+
+    kind = "gaussian"
+    _checks: ClassVar = {"mu": partial(_number, most=1e100, limits="at most 1e100")}
+
+    mu: float
+
+    @property
+    def _pure(self) -> None:
+        return None
+
+    @property
+    def _concentrated(self) -> Fraction:
+        return Fraction(self.mu) ** 2 / 2
+
+    def _doubled(self) -> Self:
+        return replace(self, mu=2 * self.mu)
+
+
+def gaussian_loss(mu_squared: Fraction) -> GaussianLoss:
+    """Return the loss of Gaussian noise, of the square of mu."""
+    if mu_squared == 0:
+        return GaussianLoss(0.0)
+    # The root of the square of a float is this float, and no further one.
+    scaled = isqrt((mu_squared.numerator * mu_squared.denominator << 200) - 1) + 1
+    root = Fraction(scaled, mu_squared.denominator << 100)
+    return GaussianLoss(round_up(root))
+
+
+_KINDS: dict[str, type[Loss]] = {
+    loss.kind: loss for loss in (StatedLoss, PureLoss, LaplaceLoss, GaussianLoss)
+}
+
+
+def read_loss(record: Fields) -> Loss:
+    """Read a loss of a record."""
+    kind = _KINDS[record.one_of("kind", tuple(_KINDS))]
+    checks = {"count": _whole} | kind._checks
+    return kind(**{name: record.checked(name, checks[name]) for name in checks})
+
+
+def check_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
+    """Check that losses are of the kinds that records have."""
+    if not isinstance(losses, Iterable):
+        raise TypeError(
+            "losses must be a tuple of losses of skdp.privacy, got "
+            f"{type(losses).__name__}"
+        )
+    checked = tuple(losses)
+    for loss in checked:
+        if type(loss) not in _KINDS.values():
+            raise TypeError(
+                f"losses must be losses of skdp.privacy, got {type(loss).__name__}"
+            )
+    return checked
+
+
+def merged(losses: Iterable[Loss]) -> tuple[Loss, ...]:
+    """Add up the counts of equal losses, and round up similar ones if they are many."""
+    counts: dict[Loss, int] = {}
+    for loss in losses:
+        single = replace(loss, count=1)
+        counts[single] = counts.get(single, 0) + loss.count
+    different = [replace(single, count=count) for single, count in counts.items()]
+    return tuple(coarsened(different, MOST_LOSSES))
+
+
+def coarsened(losses: Sequence[Loss], most: int) -> Sequence[Loss]:
+    """Round up similar losses together, to at most a number of different ones."""
+    if len(losses) <= most:
+        return losses
+    kinds: dict[tuple[Any, ...], list[Loss]] = {}
+    for loss in sorted(losses, key=Loss._similar):
+        kinds.setdefault(loss._similar()[:2], []).append(loss)
+    size = -(-len(losses) // (most - len(kinds)))
+    rounded = []
+    for alike in kinds.values():
+        # Of two numbers, such as epsilon and share, both are similar in a part: the
+        # losses are cut by one of them into slabs, and these by the other.
+        for slab in _cut(alike, size * (1 + isqrt(len(alike) // size))):
+            by_first = sorted(slab, key=lambda loss: loss._similar()[-1])
+            rounded += [_rounded_up(part) for part in _cut(by_first, size)]
+    return rounded
+
+
+def _cut(losses: Sequence[Loss], size: int) -> Iterator[Sequence[Loss]]:
+    return (losses[start : start + size] for start in range(0, len(losses), size))
+
+
+def _rounded_up(losses: Sequence[Loss]) -> Loss:
+    """Return a loss that, with all their counts, is at least those of one kind."""
+    count = sum(loss.count for loss in losses)
+    return replace(reduce(lambda first, second: first._or(second), losses), count=count)
+
+
+def total_epsilon(losses: Iterable[Loss]) -> Fraction | None:
+    """Return the sum of the epsilons of losses, None if one has none."""
+    total = Fraction(0)
+    for loss in losses:
+        if isinstance(loss, GaussianLoss):
+            return None
+        total += loss.count * Fraction(loss._numbers["epsilon"])
+    return total
+
+
+def doubled(losses: Iterable[Loss]) -> tuple[Loss, ...]:
+    """Return the losses for replacing a record, of those for adding or removing one."""
+    return tuple(loss._doubled() for loss in losses)
+
+
+def either(ours: tuple[Loss, ...], theirs: tuple[Loss, ...]) -> tuple[Loss, ...]:
+    """Return losses that dominate both; none if this does not show."""
+    if ours == theirs:
+        return ours
+    if len(ours) != 1 or len(theirs) != 1:
+        return ()
+    first, second = ours[0], theirs[0]
+    if type(first) is not type(second) or first.count != second.count:
+        return ()
+    return (first._or(second),)
