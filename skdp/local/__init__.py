@@ -2,6 +2,7 @@
 
 from skdp.local._bit_encoders import SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.local._frequency_oracle import FrequencyOracleEncoder
+from skdp.local._heavy_hitters import HeavyHitters
 from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEncoder
 from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
@@ -21,7 +22,6 @@ from skdp.local._shuffle import join_reports, shuffle_reports
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
-from skdp.local.heavy_hitters import HeavyHitters
 from skdp.local.memo import SecretKey
 from skdp.local.numeric import NumericPerturber
 from skdp.local.protocol import SAMPLED as SAMPLED

@@ -43,50 +43,47 @@ class CountEstimator(ReportTransformer):
         reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
         columns : sequence of column names, optional
-            The columns to count; by default all. Under "joint", counts are summed over the other columns, with the
-            standard error of the sum; for Hadamard response and sketches this needs the reports, not a tally.
+            The columns to count; by default all. Under "joint", counts are summed over
+            the other columns; for Hadamard response and sketches this needs the
+            reports.
         postprocess : str, default="none"
-            ``"none"``: unbiased, possibly negative. ``"clip"``: the unbiased estimate clipped to [0, n]; biased, and
-            the counts no longer add up to n. ``"simplex"``: the nearest counts that are not negative and add up to n
-            (norm-sub). ``"norm_mul"``, ``"norm_cut"``: negative counts become 0, the others are scaled, or the smallest
-            cut, to add up. ``"base_cut"``: what is not significant becomes 0. ``"power"``: shrunk by a fitted power
-            law. ``"mle"``: the likeliest counts; needs the reports themselves, but for randomised response.
+            ``"none"`` is unbiased, possibly negative. ``"clip"``, ``"simplex"``,
+            ``"norm_mul"``, ``"norm_cut"``, ``"base_cut"``, ``"power"`` and ``"mle"``
+            are not negative, and biased; the guide page "What all encoders share"
+            compares them.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         simultaneous : bool, default=False
-            Whether all intervals together shall have the coverage (Bonferroni), not each by itself.
+            Whether all intervals together shall have the coverage (Bonferroni), not
+            each.
 
         Returns
         -------
         pandas.DataFrame
-            ``count, std_error, lower, upper``, indexed by value for one column, by (column, value) if the columns are
-            attributes of their own, and by the values of all columns under "joint". By (column, value), truth values
-            are ``"True"`` and ``"False"`` if another column has 0 or 1: an index of pandas takes True for 1. The
-            standard error is that of the unbiased estimate (a plug-in of its variance), and so is the interval (normal
-            approximation); with a postprocess, the interval is cut to [0, n], where the truth lies.
+            ``count, std_error, lower, upper``, indexed by value for one column, by
+            (column, value) for several, and by the values of all columns under "joint".
+            Standard error and interval (normal approximation) are those of the unbiased
+            estimate; with a postprocess, the interval is cut to [0, n]. By (column,
+            value), truth values are ``"True"`` and ``"False"`` if another column has 0
+            or 1.
 
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the reports come from another encoder, or a parameter is out of range; or if no true
-            values explain their sums: reports of another protocol or epsilon are among them, values were overwritten,
-            or rows were chosen by their reports.
+            Before `fit`, or if the reports come from another encoder, or a parameter is
+            out of range; or if no true values explain their sums: reports of another
+            protocol or epsilon are among them, values were overwritten, or rows were
+            chosen by their reports.
 
         Warns
         -----
         UnverifiedReportsWarning
-            If the sums are as unlikely as those of one table in a million, whatever the true values; or as `tally`.
+            If the sums are as unlikely as those of one table in a million, whatever the
+            true values; or as `tally`.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
-
-        *Sums that no true values explain.* A report supports each value with a probability between q and p. So the
-        count of a value, or of a set of values, is stochastically between two binomial ones, whose exact tails (for
-        signed sums Chernoff's bound) bound how likely the observed one is; corrected for all that are examined, at most
-        one of a million tables of honest reports is called unlikely, of any size. An error takes a tail below the
-        square of that, which is as rare where rows are drawn again with replacement (a bootstrap). Nothing is judged of
-        permanent reports, as those of several releases are not independent.
         """
         return self._estimate(
             reports,
@@ -118,13 +115,13 @@ class CountEstimator(ReportTransformer):
         Returns
         -------
         pandas.DataFrame
-            ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`, whose values these are, divided by
-            the number of reports.
+            ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`,
+            whose values these are, divided by the number of reports.
 
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+            As for `estimate_counts`.
 
         Notes
         -----
@@ -153,7 +150,7 @@ class CountEstimator(ReportTransformer):
         return estimates
 
     def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """Return the variances of the unbiased counts if the true counts are given ones.
+        """Return the variances of the unbiased counts, given the true counts.
 
         Parameters
         ----------
@@ -163,13 +160,14 @@ class CountEstimator(ReportTransformer):
         Returns
         -------
         ndarray of shape (n_cells,)
-            Exact, by the closed form of the oracle; under "sample", for equal samples of the records.
+            Exact, by the closed form of the oracle; under "sample", for equal samples
+            of the records.
 
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the counts are of another number than the cells, negative, or do not add up to the same
-            n in each column.
+            Before `fit`, or if the counts are of another number than the cells,
+            negative, or do not add up to the same n in each column.
         """
         check_is_fitted(self)
         return count_variances(self.protocol_, counts)
@@ -181,15 +179,17 @@ class CountEstimator(ReportTransformer):
         columns: Sequence[Any] | None = None,
         confidence_level: float = 0.95,
     ) -> pd.DataFrame:
-        """Estimate how many records truly have each combination of values, from columns that were reported apart.
+        """Estimate the joint counts of columns that were reported apart.
 
-        The unbiased estimates of the one-hot vectors of a record's columns are independent given the record, so their
-        outer product is unbiased for the combination: the inverse of the Kronecker product of the channels.
+        The unbiased estimates of the one-hot vectors of a record's columns are
+        independent given the record, so their outer product is unbiased for the
+        combination: the inverse of the Kronecker product of the channels.
 
         Parameters
         ----------
         reports : same kind as what `transform` returns
-            Privatised rows of an encoder with ``strategy="split"``; a tally has lost what goes together.
+            Privatised rows of an encoder with ``strategy="split"``; a tally has lost
+            what goes together.
         columns : sequence of column names, optional
             Which columns to combine; by default all.
         confidence_level : float, default=0.95
@@ -203,13 +203,14 @@ class CountEstimator(ReportTransformer):
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the encoder has another strategy, a column is unknown, or a parameter is out of range.
+            Before `fit`, or if the encoder has another strategy, a column is unknown,
+            or a parameter is out of range.
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. The variance of a cell is the sum over the
-        records of the product of the second moments, less the cell's count; it grows quickly with the number of
-        columns.
+        **Privacy.** Post-processing of reports: free, and repeatable. The variance of a
+        cell is the sum over the records of the product of the second moments, less the
+        cell's count; it grows quickly with the number of columns.
         """
         check_is_fitted(self)
         protocol = self.protocol_
@@ -231,8 +232,8 @@ class CountEstimator(ReportTransformer):
         Returns
         -------
         list
-            A table for each attribute: one for each column, or one for all under "joint". A row a true value, a column
-            a report, each entry a Fraction.
+            A table for each attribute: one for each column, or one for all under
+            "joint". A row a true value, a column a report, each entry a Fraction.
         """
         check_is_fitted(self)
         return [oracle.channel() for oracle in self.protocol_.oracles]

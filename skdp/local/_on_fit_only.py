@@ -1,4 +1,4 @@
-"""Privatise the rows that a model is trained on, and leave those that it predicts for unprotected."""
+"""Privatise the rows that a model is trained on, and none that it predicts for."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import OnSite, all_or_nothing, as_asked
+from skdp.base import OnSite, all_or_nothing, as_asked, read_input
 from skdp.local._transformer import ReportTransformer
 from skdp.privacy import PrivacyGuarantee
 from skdp.typing import ColumnLike, TableLike
 
 
 class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
-    """Base of the meta-estimators whose only estimator is a local transformer, whose `transform` gets the metadata."""
+    """Base of what wraps a local transformer, whose `transform` gets the metadata."""
 
     _wrapped: ClassVar[str]
     """The parameter that holds the transformer."""
@@ -31,9 +31,11 @@ class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimat
     """The methods that privatise rows."""
 
     def _route(self, caller: str, params: dict[str, Any]) -> dict[str, Any]:
-        if get_config()["enable_metadata_routing"]:
-            return process_routing(self, caller, **params)[self._wrapped]["transform"]
-        return params
+        """Return what of the metadata of a method the wrapped `transform` gets."""
+        if not get_config()["enable_metadata_routing"]:
+            return params
+        routed = process_routing(self, caller, **params)
+        return routed[self._wrapped]["transform"]
 
     def get_metadata_routing(self) -> Any:
         """Route metadata to the `transform` of the transformer that is wrapped.
@@ -46,58 +48,34 @@ class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimat
         mapping = MethodMapping()
         for caller in self._releasing:
             mapping.add(caller=caller, callee="transform")
-        inner = {self._wrapped: getattr(self, self._wrapped)}
-        return MetadataRouter(owner=type(self).__name__).add(
-            **inner, method_mapping=mapping
-        )
+        wrapped = {self._wrapped: getattr(self, self._wrapped)}
+        router = MetadataRouter(owner=type(self).__name__)
+        return router.add(**wrapped, method_mapping=mapping)
 
     def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), getattr(self, self._wrapped)
-        if hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type):
-            tags.input_tags = get_tags(inner).input_tags
+        tags = super().__sklearn_tags__()
+        wrapped = getattr(self, self._wrapped)
+        if hasattr(wrapped, "__sklearn_tags__") and not isinstance(wrapped, type):
+            tags.input_tags = get_tags(wrapped).input_tags
         tags.transformer_tags.preserves_dtype = []
         return tags
 
 
-class FittedInside:
-    """What a fitted transformer inside, `transformer_`, knows of the columns."""
-
-    transformer_: Any
-
-    @property
-    def n_features_in_(self) -> int:  # numpydoc ignore=RT01
-        """Number of columns."""
-        return self.transformer_.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
-        """The names of the columns."""
-        return self.transformer_.feature_names_in_
-
-    def get_feature_names_out(
-        self, input_features: ArrayLike | None = None
-    ) -> NDArray[np.object_]:
-        """Return the names of the columns of the output.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            The names of the input columns, if `fit` saw none.
-
-        Returns
-        -------
-        ndarray of str
-            The transformer's own names.
-        """
-        check_is_fitted(self, "transformer_")
-        return self.transformer_.get_feature_names_out(input_features)
-
-
-class OnFitOnly(FittedInside, WrapsTransformer):
+class OnFitOnly(WrapsTransformer):
     """Privatise the rows at fit, and give the same encoding of true values afterwards.
 
-    In a Pipeline, the model learns from privatised rows and predicts for true ones: for persons who give their data for
-    training, but ask the model about themselves on their own device.
+    >>> import pandas as pd
+    >>> from skdp import OnFitOnly, RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"smokes": ["yes", "no"] * 500})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]})
+    >>> private = OnFitOnly(encoder)
+    >>> reports = private.fit_transform(people)
+    >>> private.transform(people).equals(people)
+    True
+
+    In a Pipeline, the model learns from privatised rows and predicts for true ones: for
+    persons who give their data for training, but ask the model about themselves on
+    their own device.
 
     Parameters
     ----------
@@ -107,18 +85,18 @@ class OnFitOnly(FittedInside, WrapsTransformer):
     Attributes
     ----------
     transformer_ : local transformer
-        The fitted clone: its `channel`, `tally` and `estimate_counts` are for what `fit_transform` returned.
+        The fitted clone: its `channel`, `tally` and `estimate_counts` are for what
+        `fit_transform` returned.
     guarantee_ : PrivacyGuarantee
-        What `fit_transform` promises to each record of its rows. Nothing is promised to the rows of `transform`.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if X had string names.
+        What `fit_transform` promises to each record of its rows; `transform` promises
+        nothing.
 
     Raises
     ------
-    TypeError
-        By `fit`, if the transformer has no `encode`.
+    TypeError, ValueError
+        By `fit`, if the transformer has no `encode`, or its encoding is random by
+        nature (hashing, Hadamard response, one sampled column), and so has no true
+        form.
 
     See Also
     --------
@@ -126,38 +104,18 @@ class OnFitOnly(FittedInside, WrapsTransformer):
 
     Notes
     -----
-    **Privacy.** Only the call `fit_transform` privatises. Protected: each record of the rows that `fit_transform` got,
-    as stated by `guarantee_`, against every recipient of its output or anything computed from that, such as a trained
-    model. **Not protected: the rows of `transform`**, which come out in the clear. This includes the training rows,
-    which are not recognised: a model that scores them, or a cross-validation that scores test rows, sees true values.
-    The party that runs the prediction sees the true values. `fit` alone releases nothing. A ledger is charged by
-    `fit_transform` only, as only this releases anything protected.
+    **Privacy.** Only `fit_transform` privatises. Protected: each record of its rows, as
+    `guarantee_` states, against every recipient of its output or of anything computed
+    from that, such as a trained model. **Not protected: the rows of `transform`**,
+    which come out in the clear. This includes the training rows, which are not
+    recognised: a model that scores them, or a cross-validation that scores test rows,
+    sees true values, and so does the party that runs the prediction. `fit` alone
+    releases nothing. A ledger is charged by `fit_transform` only, as only this releases
+    anything protected.
 
-    The transformer's own `set_output` is not used; what is set here, or globally, holds for both encodings. Metadata
-    (``record_id``) are routed to the transformer's `transform`, within `fit_transform`. Encodings that are random by
-    nature (hashing, Hadamard response, one sampled column) have no true form, so `fit` refuses them.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import OneHotEncoder
-    >>> from skdp.local import OnFitOnly, RandomizedResponseEncoder
-    >>> people = pd.DataFrame({"smokes": ["yes", "no"] * 500})
-    >>> ill = people["smokes"] == "yes"
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]}, random_state=0)
-    >>> private = OnFitOnly(encoder)
-    >>> (private.fit_transform(people) != people).to_numpy().mean().round(2) > 0.2
-    np.True_
-    >>> private.transform(people).equals(people)
-    True
-    >>> print(private.guarantee_)
-    epsilon = 1, local model, replacing one record's values of: smokes, NOT SECURE: the randomness comes from a seed
-
-    >>> model = make_pipeline(OnFitOnly(encoder), OneHotEncoder(), LogisticRegression()).fit(people, ill)
-    >>> model.score(people, ill)
-    1.0
+    The transformer's own `set_output` is not used; what is set here, or globally, holds
+    for both encodings. Metadata (``record_id``) are routed to the transformer's
+    `transform`, within `fit_transform`.
     """
 
     protects_rows = "fit"
@@ -192,20 +150,23 @@ class OnFitOnly(FittedInside, WrapsTransformer):
         ValueError
             If its encoding draws random bits by nature.
         """
-        if isinstance(self.transformer, str | type) or not hasattr(
-            self.transformer, "encode"
-        ):
+        transformer = self.transformer
+        is_estimator = not isinstance(transformer, str | type)
+        if not is_estimator or not hasattr(transformer, "encode"):
             raise TypeError(
-                "transformer must be a local transformer, which can encode without noise, got "
-                f"{type(self.transformer).__name__}"
+                "transformer must be a local transformer, which can encode without "
+                f"noise, got {type(transformer).__name__}"
             )
-        inner = clone(self.transformer)
-        # Only the outer setting counts, or one of the two encodings would be converted twice and the other not at all.
-        inner.set_output(transform="default")
-        inner.fit(X, y)
-        if hasattr(inner, "check_encodable"):
-            inner.check_encodable()  # before anything is released that could not be used
-        self.transformer_ = inner
+        transformer = clone(transformer)
+        # Only the outer setting counts, or one of the two encodings would be converted
+        # twice and the other not at all.
+        transformer.set_output(transform="default")
+        transformer.fit(X, y)
+        if hasattr(transformer, "check_encodable"):
+            # Before anything is released that could not be used.
+            transformer.check_encodable()
+        read_input(self, X, reset=True)
+        self.transformer_ = transformer
         return self
 
     def fit_transform(
@@ -237,7 +198,8 @@ class OnFitOnly(FittedInside, WrapsTransformer):
             If the ledger of the transformer does not cover the release.
         """
         params = self._route("fit_transform", params)
-        return as_asked(self, self.fit(X, y).transformer_.transform(X, **params))
+        self.fit(X, y)
+        return as_asked(self, self.transformer_.transform(X, **params))
 
     def transform(self, X: TableLike) -> Any:
         """Encode rows as `fit_transform` does, but leave them true.
@@ -264,3 +226,21 @@ class OnFitOnly(FittedInside, WrapsTransformer):
     def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
         """What `fit_transform` promises to each record of its rows."""
         return self.transformer_.guarantee_
+
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
+        """Return the names of the columns of the output.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            The names of the input columns, if `fit` saw none.
+
+        Returns
+        -------
+        ndarray of str
+            The transformer's own names.
+        """
+        check_is_fitted(self, "transformer_")
+        return self.transformer_.get_feature_names_out(input_features)

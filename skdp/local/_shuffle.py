@@ -1,4 +1,4 @@
-"""Tables of reports: joined with their notes, or in random order without a row index."""
+"""Tables of reports: joined with their notes, or shuffled without a row index."""
 
 from __future__ import annotations
 
@@ -26,25 +26,38 @@ from skdp.typing import TableLike
 
 
 def join_reports(tables: Sequence[Any]) -> Any:
-    """Put tables of reports of one protocol under each other, with the notes of all of them.
+    """Put tables of reports of one protocol under each other, with the notes of all.
 
-    pandas and pyarrow keep the note of the first table that they join, or none, so that it cannot be verified of the
-    rows of the others.
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.local import join_reports
+    >>> people = pd.DataFrame({"sex": ["f", "m", "m"]})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
+    >>> encoder = encoder.fit(people)
+    >>> week = join_reports([encoder.transform(people) for day in range(7)])
+    >>> len(week), len(week.attrs["skdp.releases"])
+    (21, 7)
+
+    pandas and pyarrow keep the note of the first table that they join, or none, so that
+    it cannot be verified of the rows of the others.
 
     Parameters
     ----------
     tables : sequence of dataframe
-        What `transform` returned, in one call or several, of one library; also parts of it.
+        What `transform` returned, in one call or several, of one library; also parts of
+        it.
 
     Returns
     -------
     same kind as the tables
-        The rows of all tables; in pandas with a new row index. It says its protocol, and its releases, if all do.
+        The rows of all tables; in pandas with a new row index. It says its protocol,
+        and its releases, if all do.
 
     Raises
     ------
     TypeError, ValueError
-        If there are no tables, they are of several libraries, or of other columns, or say different protocols.
+        If there are no tables, they are of several libraries, or of other columns, or
+        say different protocols.
 
     See Also
     --------
@@ -53,63 +66,79 @@ def join_reports(tables: Sequence[Any]) -> Any:
     Notes
     -----
     **Privacy.** Post-processing of reports: free.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp.local import join_reports
-    >>> people = pd.DataFrame({"sex": ["f", "m", "m"]})
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people)
-    >>> week = join_reports([encoder.transform(people) for day in range(7)])
-    >>> len(week), len(week.attrs["skdp.releases"])
-    (21, 7)
     """
-    listed = list(tables)
-    if not listed or not all(map(is_frame, listed)):
+    tables = list(tables)
+    if not tables or not all(map(is_frame, tables)):
         raise TypeError(
-            "tables must be a list of at least one table in memory of pandas, polars or pyarrow"
+            "tables must be a list of at least one table in memory of pandas, polars "
+            "or pyarrow"
         )
-    texts = [carried_text(table) for table in listed]
-    known = [text for text in texts if text is not None]
-    for text in known[1:]:
-        refuse_other(text, known[0])
+    text = _common_text(tables)
+    joined = _concatenated(tables)
+    releases = joined_releases(map(carried_releases, tables))
+    return with_protocol(joined, text, releases)
+
+
+def _common_text(tables: Sequence[Any]) -> str | None:
+    """Return the protocol of all tables; none if some table does not say it."""
+    texts = [carried_text(table) for table in tables]
+    stated = [text for text in texts if text is not None]
+    for text in stated[1:]:
+        refuse_other(text, stated[0])
+    if len(stated) < len(texts):
+        return None
+    # The joined table is as secure as the least secure of them.
+    for text in stated:
+        if not says_secure(text):
+            return text
+    return stated[0]
+
+
+def _concatenated(tables: Sequence[Any]) -> Any:
+    """Put tables under each other, without a note."""
     frames: list[nw.DataFrame[Any]] = [
-        nw.from_native(table, eager_only=True) for table in listed
+        nw.from_native(table, eager_only=True) for table in tables
     ]
     if len({frame.implementation for frame in frames}) > 1:
         raise TypeError("tables must all be of one library")
     if len({tuple(frame.columns) for frame in frames}) > 1:
         raise ValueError("tables must have the same columns in the same order")
-    joined = nw.maybe_reset_index(nw.concat(frames, how="vertical")).to_native()
-    if isinstance(joined, pd.DataFrame):
-        joined.attrs = {}
-    elif carries_notes(joined):
-        joined = joined.replace_schema_metadata(None)
-    said = None
-    if len(known) == len(listed):
-        # The joined table is as secure as the least secure of them.
-        insecure = [text for text in known if not says_secure(text)]
-        said = (insecure or known)[0]
-    return with_protocol(joined, said, joined_releases(map(carried_releases, listed)))
+    joined = nw.concat(frames, how="vertical")
+    native = nw.maybe_reset_index(joined).to_native()
+    if isinstance(native, pd.DataFrame):
+        native.attrs = {}
+        return native
+    if carries_notes(native):
+        return native.replace_schema_metadata(None)
+    return native
 
 
 def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> Any:
     """Put the rows of a table of reports into a random order, and drop the row index.
 
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.local import shuffle_reports
+    >>> people = pd.DataFrame({"sex": ["f", "m", "m"]}, index=["Ann", "Bob", "Carl"])
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
+    >>> encoder = encoder.fit(people)
+    >>> shuffle_reports(encoder.transform(people)).index.tolist()
+    [0, 1, 2]
+
     Parameters
     ----------
     reports : dataframe or array-like of shape (n_samples, n_columns)
-        What `transform` returned: reports only. All columns are kept and stay together, so no column may tell who sent
-        a row, or when.
+        What `transform` returned: reports only. All columns are kept and stay together,
+        so no column may tell who sent a row, or when.
     random_state : int, optional
-        None uses secure randomness. An int gives a reproducible order, for tests and experiments only: with it, the
-        order can be undone.
+        None is secure. An int is reproducible, and not private, as the order can be
+        undone: for tests only.
 
     Returns
     -------
     same kind as reports
-        The rows in an order that is uniform among all orders; in pandas with a new row index.
+        The rows in an order that is uniform among all orders; in pandas with a new row
+        index.
 
     Raises
     ------
@@ -122,22 +151,14 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
 
     Notes
     -----
-    **Privacy.** Together with reports of n honest persons, it gives the guarantee of `shuffled_guarantee` to those who
-    see the result and nothing else of the reports. The process that shuffles sees them all, and is trusted; so are
-    those who keep a copy of them, or logs. Free: it is post-processing of reports, with the local guarantee at least.
+    **Privacy.** Together with reports of n honest persons, it gives the guarantee of
+    `shuffled_guarantee` to those who see the result and nothing else of the reports.
+    The process that shuffles sees them all, and is trusted; so are those who keep a
+    copy of them, or logs. Free: it is post-processing of reports, with the local
+    guarantee at least.
 
-    The order is exactly uniform: random words of 64 bits are sorted, and if two are equal, which for 10 million rows
-    happens once in 300,000 calls, all are drawn again.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp.local import shuffle_reports
-    >>> people = pd.DataFrame({"sex": ["f", "m", "m"]}, index=["Ann", "Bob", "Carl"])
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people)
-    >>> shuffle_reports(encoder.transform(people)).index.tolist()
-    [0, 1, 2]
+    The order is exactly uniform: random words of 64 bits are sorted, and if two are
+    equal, which for 10 million rows happens once in 300,000 calls, all are drawn again.
     """
     check_random_state(random_state)
     source = coins(random_state, "shuffle_reports")
@@ -148,69 +169,85 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
         return rows[_permutation(len(rows), source)]
     frame: nw.DataFrame[Any] = nw.from_native(cast(Any, reports), eager_only=True)
     native = frame.to_native()
-    said = carried_text(native)
     order = _permutation(len(frame), source)
-    releases = carried_releases(native)
     if frame.implementation.is_pandas():
-        taken = (native.iloc[:, place].take(order) for place in range(native.shape[1]))
-        columns = {place: _of_pandas(column) for place, column in enumerate(taken)}
-        table = pd.DataFrame(columns, index=pd.RangeIndex(len(order)))
-        table.columns = native.columns
-        return with_protocol(table, said, releases)
-    if frame.implementation.is_pyarrow():
-        return with_protocol(_of_arrow(native, order), said, releases)
-    shuffled = frame[order]
-    return shuffled.with_columns(
-        _fresh(shuffled[name]) for name in shuffled.columns
-    ).to_native()
-
-
-def _of_pandas(column: pd.Series) -> Any:
-    """Return a column without its index; categories that nobody declared may be in the order of the rows."""
-    values = column.reset_index(drop=True)
-    if isinstance(values.dtype, pd.ArrowDtype):
-        import pyarrow
-
-        whole = _plain(pyarrow.chunked_array(pyarrow.array(values)))
-        return pd.Series(pd.arrays.ArrowExtensionArray(whole))
-    if isinstance(values.dtype, pd.CategoricalDtype) and not values.dtype.ordered:
-        return values.cat.set_categories(
-            sorted(values.cat.categories, key=lambda value: (str(type(value)), value))
-        )
-    return values
-
-
-def _of_arrow(table: Any, order: NDArray[np.intp]) -> Any:
-    """Return rows of a table without metadata, and without the columns that were a row index."""
-    index = pandas_note(table.schema.metadata or {}).get("index_columns")
-    names = [
-        name
-        for name in table.column_names
-        if not (isinstance(index, list) and name in index)
-    ]
-    rows = table.select(names).take(order).combine_chunks()
-    return type(table).from_arrays([_plain(column) for column in rows.columns], names)
-
-
-def _plain(column: Any) -> Any:
-    """Return an Arrow column without a dictionary, which may be in the order of the rows."""
-    kind = column.type
-    return column.cast(kind.value_type) if hasattr(kind, "index_type") else column
-
-
-def _fresh(column: nw.Series[Any]) -> nw.Series[Any]:
-    """Return a column of polars whose texts are stored in the order of its rows."""
-    plain = column.cast(nw.String) if column.dtype == nw.Categorical else column
-    if plain.dtype not in (nw.String, nw.Binary):
-        return plain
-    return nw.new_series(
-        plain.name, plain.to_list(), plain.dtype, backend=plain.implementation
-    )
+        shuffled = _rows_of_pandas(native, order)
+    elif frame.implementation.is_pyarrow():
+        shuffled = _rows_of_arrow(native, order)
+    else:  # polars, which has no notes
+        return _rows_of_polars(frame, order)
+    return with_protocol(shuffled, carried_text(native), carried_releases(native))
 
 
 def _permutation(n: int, source: ByteSource) -> NDArray[np.intp]:
     while True:
         words = source.bytes(8 * n).view("<u8")
         order = np.argsort(words, kind="stable")
-        if not (np.diff(words[order]) == 0).any():
+        has_equal_words = (np.diff(words[order]) == 0).any()
+        if not has_equal_words:
             return order
+
+
+# How columns are stored may tell of the order of the rows before: the categories of a
+# dtype, the dictionary or the chunks of an Arrow array, the views of polars.
+
+
+def _rows_of_pandas(table: pd.DataFrame, order: NDArray[np.intp]) -> pd.DataFrame:
+    columns = {}  # by place, as names may occur twice
+    for place in range(table.shape[1]):
+        column = table.iloc[:, place].take(order).reset_index(drop=True)
+        columns[place] = _stored_anew(column)
+    shuffled = pd.DataFrame(columns, index=pd.RangeIndex(len(order)))
+    shuffled.columns = table.columns
+    return shuffled
+
+
+def _stored_anew(column: pd.Series) -> pd.Series:
+    dtype = column.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        import pyarrow
+
+        values = _without_dictionary(pyarrow.chunked_array(pyarrow.array(column)))
+        return pd.Series(pd.arrays.ArrowExtensionArray(values))
+    if isinstance(dtype, pd.CategoricalDtype) and not dtype.ordered:
+        categories = sorted(column.cat.categories, key=_sort_key)
+        return column.cat.set_categories(categories)
+    return column
+
+
+def _sort_key(category: Any) -> tuple[str, Any]:
+    return str(type(category)), category
+
+
+def _rows_of_arrow(table: Any, order: NDArray[np.intp]) -> Any:
+    """Return rows without metadata, and without the columns that were a row index."""
+    index = pandas_note(table.schema.metadata or {}).get("index_columns")
+    if not isinstance(index, list):
+        index = []
+    names = [name for name in table.column_names if name not in index]
+    rows = table.select(names).take(order).combine_chunks()
+    columns = [_without_dictionary(column) for column in rows.columns]
+    return type(table).from_arrays(columns, names)
+
+
+def _without_dictionary(column: Any) -> Any:
+    if hasattr(column.type, "index_type"):
+        return column.cast(column.type.value_type)
+    return column
+
+
+def _rows_of_polars(frame: nw.DataFrame[Any], order: NDArray[np.intp]) -> Any:
+    rows = frame[order]
+    columns = []
+    for column in rows.iter_columns():
+        if column.dtype == nw.Categorical:
+            column = column.cast(nw.String)
+        if column.dtype in (nw.String, nw.Binary):
+            column = nw.new_series(
+                column.name,
+                column.to_list(),
+                column.dtype,
+                backend=column.implementation,
+            )
+        columns.append(column)
+    return rows.with_columns(columns).to_native()

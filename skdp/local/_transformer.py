@@ -6,7 +6,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.archive import what_it_is
 from skdp.base import (
     CallCounter,
     CallRandomness,
@@ -24,24 +26,30 @@ from skdp.base import (
     check_names,
     check_random_state,
     check_same_order,
+    is_large,
     level_of_the_caller,
     named_levels,
     read_input,
     refuse_protected_levels,
+    warn_of_delta,
+    warn_of_epsilon,
     warn_of_levels,
+    warn_of_loss,
+    written_chance,
+    written_odds,
 )
 from skdp.domain import Domain
 from skdp.exact import round_up
 from skdp.frames import Releases, Table, carried_text, carries_notes, with_protocol
-from skdp.local._portable import Portable
-from skdp.local._promise import warn_of_promise
 from skdp.local._protocol_file import (
+    FORMAT,
     WrittenProtocol,
     protocol_text,
     read_carried,
+    read_protocol,
     text_in_memory,
 )
-from skdp.local.protocol import ReleasedCounts, ReportProtocol
+from skdp.local.protocol import Channel, ReleasedCounts, ReportProtocol
 from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
@@ -52,19 +60,29 @@ from skdp.privacy import (
     spend,
 )
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
-from skdp.typing import ColumnLike, TableLike
+from skdp.typing import ColumnLike, PathType, TableLike
+
+# Of a channel that is enumerated for a warning: some milliseconds.
+_MOST_ENTRIES = 1 << 16
 
 
-class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
+class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     """Base of the transformers that report each row by itself.
 
-    A subclass has ``ledger`` and ``random_state`` among its parameters and implements `_make_protocol`; it inherits
-    `fit`, `transform`, the charge, the call counter and the record ids. Then `skdp.engines` takes it as it takes ours.
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.local import ReportTransformer
+    >>> issubclass(RandomizedResponseEncoder, ReportTransformer)
+    True
+
+    A subclass has ``ledger`` and ``random_state`` among its parameters and implements
+    `_make_protocol`; it inherits `fit`, `transform`, the charge, the call counter and
+    the record ids. Then `skdp.engines` takes it as it takes ours.
 
     Attributes
     ----------
     protocol_ : ReportProtocol
-        What the fitted transformer does to a row, and what a server does with the reports.
+        What the fitted transformer does to a row, and what a server does with the
+        reports.
     guarantee_ : PrivacyGuarantee
         What a call of `transform` promises for one record.
 
@@ -74,14 +92,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
 
     Notes
     -----
-    **Privacy.** Each call of `transform` validates the rows, then charges the ledger, then draws randomness.
-
-    Examples
-    --------
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp.local import ReportTransformer
-    >>> issubclass(RandomizedResponseEncoder, ReportTransformer)
-    True
+    **Privacy.** Each call of `transform` validates the rows, then charges the ledger,
+    then draws randomness.
     """
 
     epsilon: Any = None
@@ -95,10 +107,11 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
     _ledger: PrivacyLedger | None
     _seed: int | None
     _released: ReleasedCounts
+    _written: WrittenProtocol
 
     @abstractmethod
     def _make_protocol(self, table: Table) -> ReportProtocol:
-        """Check the parameters, and make the protocol from the names and dtypes of a table and what is declared."""
+        """Check the parameters, and make the protocol from what is declared."""
 
     def _set_fitted(self, protocol: Any) -> None:
         """Set the fitted attributes besides `protocol_` and `guarantee_`."""
@@ -117,34 +130,35 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Returns
         -------
         self
-            The fitted transformer. Parameters that are set later take effect with the next `fit`; until then, a ledger
-            that is set is refused by `transform`, and one that is taken away is still charged.
+            The fitted transformer. Parameters that are set later take effect with the
+            next `fit`; until then, `transform` refuses another ledger, and charges one
+            that is taken away.
 
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range or does not fit the columns, X is empty, 1-D, sparse or lazy, or the row
-            index of X or y has a level with the name of a column.
+            If a parameter is out of range or does not fit the columns, X is empty, 1-D,
+            sparse or lazy, or the row index of X or y has a level with the name of a
+            column.
         """
         check_ledger(self.ledger)
         check_random_state(self.random_state)
         protocol = self._make_protocol(read_input(self, X, reset=True))
         refuse_protected_levels(X, protocol.columns)
-        refuse_protected_levels(
-            y, protocol.columns, what="y"
-        )  # which goes on with the reports in a Pipeline
-        # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
-        self.protocol_, self.guarantee_ = protocol, protocol.guarantee
+        # The target goes on with the reports in a Pipeline.
+        refuse_protected_levels(y, protocol.columns, what="y")
+        # As they were at `fit`: parameters that are set later must not change what
+        # `guarantee_` says.
+        self.protocol_ = protocol
+        self.guarantee_ = protocol.guarantee
         self._set_fitted(protocol)
         self._index_levels = named_levels(X)
         warn_of_levels(X)
-        warn_of_promise(self.epsilon, protocol)
+        _warn_of_epsilon(self.epsilon, protocol)
         self._written = WrittenProtocol(self, protocol)
-        self._seed, self._ledger, self._calls = (
-            self.random_state,
-            self.ledger,
-            CallCounter(),
-        )
+        self._seed = self.random_state
+        self._ledger = self.ledger
+        self._calls = CallCounter()
         self._released = ReleasedCounts()
         return self
 
@@ -181,49 +195,55 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         return self.fit(X, y).transform(X, record_id=record_id)
 
     def transform(self, X: TableLike, record_id: ArrayLike | None = None) -> Any:
-        """Privatise a table: a new release at every call, with fresh randomness unless reports are permanent.
+        """Privatise a table: a new release at every call, unless reports are permanent.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             True values, in the columns of `fit`.
         record_id : array-like of shape (n_samples,), optional
-            Which record each row is of: required with permanent reports (``memoize=True``, or a secret key of
-            `RapporEncoder`), and only then. Text, numbers (1 and 1.0 are one, "1" is another), dates, UUIDs, bytes, or
-            tuples of these; all different. In a Pipeline, route it with ``set_transform_request(record_id=True)``.
+            Which record each row is of: required with permanent reports
+            (``memoize=True``, or a secret key of `RapporEncoder`), and only then. Text,
+            numbers (1 and 1.0 are one, "1" is another), dates, UUIDs, bytes, or tuples
+            of these; all different. In a Pipeline, route it with
+            ``set_transform_request(record_id=True)``.
 
         Returns
         -------
         same kind as X
-            The reports, with the row index of X. In pandas and pyarrow they carry `to_json` under ``skdp.protocol`` (in
-            ``attrs``, or the metadata of the schema), unless more than 2,048 values are declared; and under
-            ``skdp.releases`` counts of this release: of its reports, and of their values or bits, in any order. Beside
-            a part of the rows these tell, by difference, of the reports that were left out. To publish a part, remove
-            the note first: ``reports.attrs.pop("skdp.releases")`` in pandas, ``replace_schema_metadata`` in pyarrow.
+            The reports, with the row index of X. In pandas and pyarrow they carry their
+            protocol and the counts of this release (guide page "Clients in other
+            languages"), which beside a part of the rows tell of those left out: before
+            you publish a part, remove ``reports.attrs["skdp.releases"]``, or the
+            metadata of the schema.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns or values that cannot be reported, or a level of its row index has
-            the name of a column, or the record ids are missing, too few, repeated, not wanted, or a series with the row
-            labels of X in another order, or another ledger was set after `fit`.
+            Before `fit`, or if X has other columns or values that cannot be reported,
+            or a level of its row index has the name of a column, or the record ids are
+            missing, too few, repeated, not wanted, or a series with the row labels of X
+            in another order, or another ledger was set after `fit`.
         BudgetExceeded
             If the ledger does not cover the release.
 
         Warns
         -----
         UserWarning
-            If X says that a column holds reports already: randomised again, they are reports of the first reports.
+            If X says that a column holds reports already: randomised again, they are
+            reports of the first reports.
         """
-        table, protocol = self._read(X), self.protocol_
+        table = self._read(X)
+        protocol = self.protocol_
         refuse_protected_levels(X, protocol.columns)
         warn_of_levels(X, known=self._index_levels)
         check_same_order(X, record_id, "record_id")
         warn_of_reports(_notes_of(X), self)
+        n_rows = len(table.columns[0])
         codes = protocol.prepare(table)
-        records = protocol.read_records(record_id, len(table.columns[0]))
+        records = protocol.read_records(record_id, n_rows)
         with search_advice():
-            self.charge(n_rows=len(table.columns[0]))
+            self.charge(n_rows=n_rows)
         randomness = self.randomness()
         reports = protocol.randomise(codes, records, randomness)
         counts = protocol.report_counts(reports)
@@ -257,16 +277,16 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports have other columns or values than this transformer's, or carry another
-            protocol.
+            Before `fit`, or if the reports have other columns or values than this
+            transformer's, or carry another protocol.
 
         Warns
         -----
         UnverifiedReportsWarning
-            If the reports are not among those of the releases whose counts they carry; or, where they carry none, or
-            those of fewer reports, if they are neither a part of one table that this transformer has made since `fit`,
-            nor some of its tables together, if it has made any. Of more than 32 tables, the first are known by their
-            sum only.
+            If the reports are not among those of the releases whose counts they carry;
+            or, without such counts, neither a part of one table that this transformer
+            has made since `fit`, nor some of its tables together, if it has made any.
+            Of more than 32 tables, the first are known by their sum only.
 
         Notes
         -----
@@ -299,32 +319,35 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         return np.array(list(map(str, self.protocol_.report_columns)), dtype=object)
 
     def charge(self, run: str | None = None, *, n_rows: int | None = None) -> None:
-        """Charge the ledger with one call, before anything is drawn; `transform` does so itself.
+        """Charge the ledger with one call, before any draw; `transform` does so itself.
 
         Parameters
         ----------
         run : str, optional
-            The name of a run that can be resumed: it stands in the ledger, and is charged once.
+            The name of a run that can be resumed: it stands in the ledger, and is
+            charged once.
         n_rows : int, optional
-            The number of rows that are reported, if it is known: inside of `PrivacyLedger.parallel` it is compared with
-            that of the positions.
+            The number of rows that are reported, if it is known: inside of
+            `PrivacyLedger.parallel` it is compared with that of the positions.
 
         Raises
         ------
         BudgetExceeded
             If the ledger does not cover the release.
         ValueError
-            If another ledger was set after `fit`, or rows of the ledger are open, and `n_rows` is not given or is
-            another number.
+            If another ledger was set after `fit`, or rows of the ledger are open, and
+            `n_rows` is not given or is another number.
         """
-        ledger, name = self.charged_ledger, type(self).__name__
-        if run is None:
-            spend(ledger, self.guarantee_, name, n_rows=n_rows)
-        elif (
-            ledger is not None
-            and not ledger.report()["what"].str.endswith(f", run {run}").any()
-        ):
-            spend(ledger, self.guarantee_, f"{name}, run {run}", n_rows=n_rows)
+        ledger = self.charged_ledger
+        if ledger is None:
+            return
+        title = type(self).__name__
+        if run is not None:
+            suffix = f", run {run}"
+            title += suffix
+            if ledger.report()["what"].str.endswith(suffix).any():
+                return
+        spend(ledger, self.guarantee_, title, n_rows=n_rows)
 
     def check_budget(self) -> None:
         """Refuse what the ledger does not cover before a row is read; `charge` decides.
@@ -334,10 +357,11 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         BudgetExceeded
             If the ledger does not cover a call.
         ValueError
-            If another ledger was set after `fit`, or rows of the ledger are open (`PrivacyLedger.parallel`): before a
-            row is read, their number is not known.
+            If another ledger was set after `fit`, or rows of the ledger are open
+            (`PrivacyLedger.parallel`): before a row is read, their number is not known.
         """
-        ledger, name = self.charged_ledger, type(self).__name__
+        ledger = self.charged_ledger
+        name = type(self).__name__
         if ledger is not None:
             check_n_rows(ledger, name, None)
             ledger.check(self.guarantee_, name)
@@ -348,8 +372,9 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Returns
         -------
         PrivacyGuarantee or None
-            What `privacy_statement` says before `fit`: at least `guarantee_`, without columns and mechanism. None if it
-            follows from the columns: with probabilities in place of an epsilon, or with a `Shuffled` one.
+            What `privacy_statement` says before `fit`: at least `guarantee_`, without
+            columns and mechanism. None if it follows from the columns: with
+            probabilities in place of an epsilon, or with a `Shuffled` one.
 
         Raises
         ------
@@ -358,9 +383,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         if self.epsilon is None or isinstance(self.epsilon, Shuffled):
             return None
-        return PrivacyGuarantee(
-            round_up(check_epsilon(self.epsilon)), secure=self.random_state is None
-        )
+        epsilon = round_up(check_epsilon(self.epsilon))
+        return PrivacyGuarantee(epsilon, secure=self.random_state is None)
 
     def randomness(self, call: int | None = None) -> CallRandomness:
         """Return the randomness of one call.
@@ -373,7 +397,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         Returns
         -------
         CallRandomness
-            Secure, or with an integer ``random_state`` a stream of its own for each call since `fit`.
+            Secure, or with an integer ``random_state`` a stream of its own for each
+            call since `fit`.
         """
         number = self._calls.advance() if call is None else call
         return CallRandomness(self._seed, type(self).__name__, number)
@@ -381,19 +406,20 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
     def shuffle_pairs_at(
         self, epsilon: float, released: Released
     ) -> tuple[ReportPair, ...]:
-        """Return what `local_epsilon` needs to know of a report with another epsilon, fitted to the same columns.
+        """Return what `local_epsilon` needs of a report with another epsilon.
 
         Parameters
         ----------
         epsilon : float
-            The local epsilon.
+            The local epsilon of a transformer that is fitted to the same columns.
         released : {"reports", "tally"}
             What is released after shuffling.
 
         Returns
         -------
         tuple of ReportPair
-            As of `ReportProtocol.shuffle_pairs`; by default of the worst randomiser with this epsilon.
+            As of `ReportProtocol.shuffle_pairs`; by default of the worst randomiser
+            with this epsilon.
         """
         return (any_pair(epsilon),)
 
@@ -403,27 +429,29 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
             [float, Released], tuple[ReportPair, ...]
         ] = lambda epsilon, _: (any_pair(epsilon),),
     ) -> Fraction:
-        """Return the epsilon of a report: as given, or the largest one that reaches what is wanted after shuffling."""
+        """Return the epsilon of a report: given, or the largest before shuffling."""
         self.__dict__.pop("local_epsilon_", None)
-        wanted = self.epsilon
-        if not isinstance(wanted, Shuffled):
-            return check_epsilon(wanted)
-        if getattr(self, "memoize", getattr(self, "secret_key", None) is not None):
+        target = self.epsilon
+        if not isinstance(target, Shuffled):
+            return check_epsilon(target)
+        has_key = getattr(self, "secret_key", None) is not None
+        if getattr(self, "memoize", has_key):
             raise ValueError(
-                "permanent reports need a number as epsilon: two sums of these may show a single report"
+                "permanent reports need a number as epsilon: two sums of these may "
+                "show a single report"
             )
-        self.local_epsilon_ = wanted.local_epsilon(
-            lambda epsilon: pairs_at(epsilon, wanted.released)
+        self.local_epsilon_ = target.local_epsilon(
+            lambda epsilon: pairs_at(epsilon, target.released)
         )
         return Fraction(self.local_epsilon_)
 
     @property
     def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
-        """The values of the columns that are not text, before or after `fit`: how the text of a CSV file is read."""
+        """The values of the columns that are not text: how a CSV file is read."""
         return None
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        """Make a row to fit on from what is declared, where the rows of a large table are not read.
+        """Make a row to fit on from what is declared, where no rows are read.
 
         Parameters
         ----------
@@ -448,17 +476,176 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
 
     @property
     def released(self) -> ReleasedCounts:  # numpydoc ignore=RT01
-        """Counts of the reports of all calls since `fit` in this process, to recognise these when they are read."""
+        """Counts of the reports of all calls since `fit`, to recognise these."""
         return self._released
 
     @property
     def charged_ledger(self) -> PrivacyLedger | None:  # numpydoc ignore=RT01
-        """The ledger that calls are charged to: that of `fit`. One that was set later would look charged: refused."""
+        """The ledger of `fit`, which calls are charged to; another one is refused."""
         if self.ledger is not None and self.ledger is not self._ledger:
             raise ValueError(
-                f"{type(self).__name__}: the ledger was set after fit, and would not be charged: call fit again"
+                f"{type(self).__name__}: the ledger was set after fit, and would not "
+                "be charged: call fit again"
             )
         return self._ledger
+
+    def to_json(self) -> str:
+        """Write what a client and a server must agree on, and nothing secret.
+
+        Returns
+        -------
+        str
+            Columns, declared values, parameters, exact probabilities and guarantee; not
+            the ledger, the seed, or a secret key. Under ``"client"`` is what a client
+            in another language needs (``examples/client``); where there is none for
+            these reports, that is null and ``"no_client"`` says why: permanent reports,
+            bins of dates, or whole numbers of more than 53 bits, which JavaScript
+            confuses, are such reasons.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if a parameter is of a type that is not saved, or the
+            protocol is larger than `from_json` reads: 1,024 columns, 2,097,152 numbers
+            of grids in all columns, or 16,777,216 sums.
+
+        Notes
+        -----
+        **Privacy.** It follows from what is declared. If `fit` read categories from the
+        data, with a warning, they are in it, as they are in every report.
+        """
+        check_is_fitted(self)
+        return self._written.text
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Make a fitted transformer from what `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The JSON.
+
+        Returns
+        -------
+        transformer
+            Of the class that wrote it, which must be this one, or one of `skdp.local`
+            that is derived from it. It has no ledger; if reports are permanent, it has
+            a key of its own, and does not repeat the reports of others.
+
+        Raises
+        ------
+        ValueError
+            If the text is no protocol of such a transformer, beyond the limits below,
+            of another version of skdp that draws otherwise, or states another
+            guarantee, or another client, than follow from its parameters.
+
+        Notes
+        -----
+        **Privacy.** Nothing in the text is run. It may come from an untrusted source:
+        it has at most 2**24 characters and 2**19 items (a mapping counts as four),
+        2**10 columns, 2**17 declared values (2**7 of one hash), whole numbers of 1,000
+        digits, attributes of fewer than 2**24 joint cells, reports of 2**17 columns of
+        bits, whose names have 2**23 characters in all, grids of 2**19 numbers in all,
+        and filters of 2**24 bits in all cohorts; more is refused before it takes memory
+        or time.
+        """
+        return cast(Self, read_protocol(text, cls))
+
+    def save(self, path: PathType) -> None:
+        """Write `to_json` to a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Raises
+        ------
+        NotFittedError, TypeError
+            As `to_json`.
+        """
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: PathType) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        transformer
+            As of `from_json`.
+
+        Raises
+        ------
+        ValueError, OSError
+            As `from_json`, or if the file cannot be read.
+        """
+        try:
+            text = Path(path).read_bytes().decode()
+        except UnicodeDecodeError:
+            text = ""
+        if FORMAT not in text:
+            description = what_it_is(path)
+            if description:
+                raise ValueError(
+                    f"the file is no protocol of a local transformer{description}"
+                )
+        return cls.from_json(text)
+
+
+def _warn_of_epsilon(epsilon: Any, protocol: ReportProtocol) -> None:
+    """Warn of an epsilon above 10, with the chance that a report is the truth."""
+    if isinstance(epsilon, Shuffled):
+        # The local epsilon follows from what is released after shuffling, and is
+        # usually large.
+        reports = f"the {epsilon.n} reports that are shuffled together"
+        warn_of_delta(epsilon.delta, epsilon.n, reports)
+        warn_of_loss(epsilon.epsilon)
+        return
+    stated_epsilon = protocol.guarantee.epsilon
+    if is_large(stated_epsilon):
+        warn_of_epsilon(stated_epsilon, _consequence(protocol))
+
+
+def _consequence(protocol: ReportProtocol) -> str:
+    """Say what is learned of the column whose report says most."""
+    attributes = protocol.channels(_MOST_ENTRIES)
+    if attributes is None:
+        odds = written_odds(protocol.guarantee.epsilon)
+        return (
+            "a report may be e^epsilon times as likely under one value as under "
+            "another, so which of two is true may be told with a probability of up to "
+            f"{odds}"
+        )
+    names = [repr(name) for name in protocol.columns]
+    if len(attributes) != len(names):  # all columns are one attribute
+        names = [", ".join(names)] * len(attributes)
+    chance = Fraction(-1)
+    name = ""
+    for attribute_name, channels in zip(names, attributes, strict=True):
+        # Where the public part of a report chooses one of several channels, the one
+        # that shows most.
+        attribute_chance = max(map(_best_guess, channels))
+        if attribute_chance > chance:
+            chance = attribute_chance
+            name = attribute_name
+    if all(field.reports_values for field in protocol.fields):
+        statement = f"a report of {name} is the truth"
+    else:
+        statement = f"the truth can be guessed from a report of {name}"
+    return f"{statement} with a probability of {written_chance(chance)}"
+
+
+def _best_guess(channel: Channel) -> Fraction:
+    """Return how often the likeliest value is true, if all are equally frequent."""
+    likeliest = [max(shares) for shares in zip(*channel, strict=True)]
+    return sum(likeliest, Fraction(0)) / len(channel)
 
 
 def _notes_of(X: Any) -> list[str | None]:
@@ -474,22 +661,29 @@ def warn_of_reports(
     transformer: ReportTransformer,
     sidecar: str | None = None,
 ) -> None:
-    """Warn of columns that are reports already, by the protocols that a table says, or a file beside it."""
+    """Warn of columns that are reports already, by the notes of a table or file."""
     note = "the note of the table (skdp.protocol)"
     removal = (
         "remove it (`X.attrs.clear()` in pandas, `replace_schema_metadata` in pyarrow)"
     )
     if sidecar is not None:
-        note, removal = f"the note beside the table ({sidecar})", f"remove {sidecar}"
+        note = f"the note beside the table ({sidecar})"
+        removal = f"remove {sidecar}"
+    columns = transformer.protocol_.columns
     for text in notes:
-        reported = [] if text is None else _report_columns(text, transformer)
-        again = [name for name in transformer.protocol_.columns if name in reported]
-        if again:
+        if text is None:
+            continue
+        report_columns = _report_columns(text, transformer)
+        names = [repr(name) for name in columns if name in report_columns]
+        if names:
             warnings.warn(
-                f"{', '.join(map(repr, again))}: {note} says that these are reports, and they are randomised a "
-                "second time. What is estimated from the result are counts of the first reports, noise "
-                "included, and not of the true values, which the intervals do not cover. Estimate from the first "
-                f"reports, or privatise the true table; if these are true values with an old note, {removal}",
+                f"{', '.join(names)}: {note} says that these are reports, and they are "
+                "randomised a second time. What is estimated from the result are "
+                "counts of the first reports, noise included, and not of the true "
+                "values, which the intervals do not cover. Estimate from the first "
+                "reports, or "
+                "privatise the true table; if these are true values with an old note, "
+                f"{removal}",
                 UserWarning,
                 stacklevel=level_of_the_caller(),
             )
@@ -497,7 +691,7 @@ def warn_of_reports(
 
 
 def _report_columns(text: str, transformer: ReportTransformer) -> Sequence[Any]:
-    """Return the columns of reports of a protocol; none of a text that cannot be read."""
+    """Return the report columns of a protocol; none of what cannot be read."""
     if text == protocol_text(transformer):
         return transformer.protocol_.report_columns
     try:

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from skdp import BudgetExceeded, PrivacyLedger
 from skdp.exact import exp_bounds
 from skdp.local import HeavyHitters
-from skdp.local.heavy_hitters._prefixes import PrefixProtocol, WordCoder
+from skdp.local._heavy_hitters import PrefixProtocol, WordCoder
 from skdp.oracles import LinearHash, support_variance
 from tests.conftest import each
 

@@ -92,11 +92,20 @@ class TestPlan:
         assert means.reports.set_index("columns")["inclusion"]["age"] > share[0]["age"]
         pairs = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="pairs")
         assert [*pairs.groups] == [*combinations(VALUES, 2), *((name,) for name in BOUNDS)]
+        assert {*pairs.kinds} <= {"randomized_response", "local_hashing", "optimal"}  # of one column or two
+        wide = recommend_plan({name: range(40) for name in "abc"}, 1.0, purpose="pairs", strategy="overlapping")
+        assert {*wide.kinds} == {"local_hashing"}
         grouped = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="pairs", strategy="groups")
         assert any(set(VALUES) <= set(group) for group in grouped.groups)
         model = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="model")
         assert model.n_reported == len(model.groups)
         assert set(model.kinds) == {"optimal", "randomized_response"}
+
+    def test_a_record_reports_some_columns_of_a_wide_table(self):
+        domain = {f"c{place}": range(2 + place % 5) for place in range(70)}
+        plan = recommend_plan(domain, 8.0)
+        assert 1 < plan.n_reported < len(domain)
+        assert plan.strategies.loc["weighted", "error"] < 0.7 * plan.strategies.loc["sample", "error"]
 
 
 def joint_error(domain, epsilon):

@@ -51,61 +51,59 @@ _LEAST_SHARE = 1
 
 
 class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer):
-    """Add noise to each number so that one record reveals little and the means can still be estimated.
+    """Add noise to numbers: a record reveals little, and means can be estimated.
 
-    A number is clipped to its public bounds, rounded at random to one of `grid_size` + 1 positions, and reported by one
-    of four mechanisms for the local model. The report is a number too, an unbiased estimate of the true one, and may
-    well lie outside the bounds. The output has the columns and names of the input.
+    >>> import pandas as pd
+    >>> from skdp import NumericPerturber
+    >>> people = pd.DataFrame({"age": [20, 30, 40, 70] * 250})
+    >>> perturber = NumericPerturber(1.0, bounds={"age": (0, 100)})
+    >>> mean = perturber.estimate_mean(perturber.fit_transform(people))
+
+    A number is clipped to its bounds, rounded at random to one of `grid_size` + 1
+    positions, and reported as a number: an unbiased estimate of the true one, which may
+    well lie outside the bounds. The output has the columns and names of the input. The
+    guide page "Numbers in the local model" compares the mechanisms.
 
     Parameters
     ----------
     epsilon : float or Shuffled, default=1.0
-        Privacy loss of one record over all columns together; finite and > 0. Smaller is more private.
-    mechanism : {"optimal", "square_wave", "distribution", "laplace"} or list, default="optimal"
-        ``"optimal"``: the most accurate mean that is possible, of some 50 or 100 numbers, by a linear program ([1]_)
-        that takes up to some seconds at the first `fit`; for an epsilon of up to 8 for each column. A list of the
-        `outcomes` of such a mechanism repeats it. ``"square_wave"``: a number near the true one, or any other, made for
-        `estimate_distribution` ([2]_). ``"distribution"``: a mixture of such windows and of narrow ones that repeat,
-        whose error of the estimated distribution is the least, exactly and over many shapes; its means vary more.
-        ``"laplace"``: discrete Laplace noise, clamped to the bounds ([3]_).
-    bounds : (low, high), mapping of column name to (low, high), or array-like of shape (n_features, 2)
-        Public bounds of all columns or of each, which must be given; the data are never asked. A number outside of them
-        is moved to the nearer one.
+        Privacy loss of one record over all columns together, > 0.
+    mechanism : str or list, default="optimal"
+        ``"optimal"``: the most accurate mean ([1]_), for an epsilon of at most 8 a
+        column. ``"square_wave"`` ([2]_) and ``"distribution"``, a mixture of windows,
+        are made for `estimate_distribution`. ``"laplace"``: clamped discrete Laplace
+        noise ([3]_). A list of the `outcomes` of an optimal mechanism repeats it.
+    bounds : (low, high), mapping, or array-like of shape (n_features, 2)
+        Public bounds of all columns or, by name, of each: required, and never read from
+        the data. A number outside of them is moved to the nearer one.
     grid_size : int, default=1024
-        The number of steps between the bounds, from 1 to 65,536. Finite, so that the probability of each report is
-        known exactly; the rounding keeps the mean.
+        The number of steps between the bounds, from 1 to 65,536; finite, so that each
+        probability is known exactly.
     strategy : {"split", "sample"}, default="split"
-        ``"split"``: each column is reported, with an equal share of epsilon. ``"sample"``: each record reports a few
-        columns, drawn at random, with an equal share for each, and the others are missing ([4]_). From two columns on,
-        means are then mostly more accurate, and distributions too: fewer reports, with less noise.
+        Whether each record reports all columns, with equal shares of epsilon, or a few
+        of them, drawn at random ([4]_); the others are missing.
     n_sampled : int or "auto", default="auto"
-        With "sample", how many columns a record reports: at most as many as there are. ``"auto"``: as many as make
-        the mean squared error of the means least if numbers are spread evenly between their bounds, computed exactly;
-        mostly about epsilon / 4, at least 1. With a list as `mechanism`, a number.
-    weights : "uniform" or mapping of column name to number, default="uniform"
-        With "sample", public weights: the probability that a record reports a column is proportional to its weight,
-        which must be at most the sum of the weights over `n_sampled`. The mean of a column of twice the weight has
-        about half the variance.
+        With "sample", how many columns a record reports; "auto" takes the number with
+        the least error of the means, mostly about epsilon / 4. Not with a list of
+        outcomes.
+    weights : "uniform" or mapping, default="uniform"
+        With "sample", public weights: a column is reported with a probability in
+        proportion to its weight, which is at most the sum of the weights over
+        `n_sampled`.
     memoize : bool, default=False
-        Whether a record that reports again repeats its report, so that the average of many reports shows no more than
-        one does. The report is then a function of `secret_key`, record id, column and position on the grid, and no
-        table is kept; `transform` needs ``record_id``. The rounding is permanent too ([5]_): a number that changes
-        within a step mostly keeps its report. With the optimal mechanism, `mechanism` must be a list: another version
-        of the solver may find other outcomes, and their reports would be new ones. Not with ``"distribution"``.
+        Whether a record repeats its report; `transform` then needs ``record_id``. Not
+        with ``"distribution"``, and with an optimal mechanism by its outcomes only.
     secret_key : bytes, optional
-        With `memoize`: as for `RandomizedResponseEncoder`.
+        With `memoize`, such as ``SecretKey.generate()``: at least 16 bytes.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
+        Charged with `guarantee_` at each call of `transform`, before any draw.
     random_state : int, optional
-        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it,
-        the noise can be undone. It differs between column names and calls, and starts again with `fit`. Of no use with
-        `memoize`: that randomness comes from the key.
+        None is secure. An int is reproducible, and not private: for tests only.
 
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record, computed from the exact probabilities and rounded up; with
-        `memoize`, what all calls together promise for a record whose numbers stay the same.
+        What a call of `transform` promises for one record.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds of each column.
     report_values_ : list of ndarray
@@ -116,98 +114,30 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         How many columns a record reports.
     inclusion_ : ndarray of shape (n_features,)
         The probability that a record reports each column; 1 under "split".
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if X had string names.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, for a parameter out of range or bounds that do not fit.
 
     See Also
     --------
-    RandomizedResponseEncoder : For columns of categories; with an `Interval`, for numbers cut into bins.
+    RandomizedResponseEncoder : For categories; with an `Interval`, for numbers in bins.
 
     Notes
     -----
-    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, at most the parameter, ``delta = 0``. The
-    epsilons of the columns that a record reports add up, and under "sample" only these: which columns they are is drawn
-    by random bits of its own, without looking at a value, so it has the same distribution for all records, and may be
-    seen. Given any outcome of this draw, the reports of a record have the epsilon once; so do they together with it.
-    Permanent reports are always of the same columns. `fit` reads column names, and checks that the values are finite
-    numbers; an error shows that some value is not, and nothing else of the data is kept or shown. Every call of
-    `transform` is a new release, at fit and at predict time alike, unless it is memoised: m releases of a record cost m
-    times epsilon. For other columns and the row index, as for `RandomizedResponseEncoder`.
-
-    **Repeated collection.** With `memoize`, what `RandomizedResponseEncoder` says of it holds here, with positions of
-    the grid for values: `guarantee_` is what all reports of a record cost together while its numbers stay the same, and
-    each further position of a column that it is ever rounded to costs as much again, up to their number
-    (`guarantee_for_changes`). *That* a number moved to another position, and when, is not hidden. Column names, bounds,
-    grid and epsilon enter the keyed function. There is no second round of noise: where a single report needs a bound of
-    its own, use `RandomizedResponseEncoder` with an `Interval` and ``instantaneous_epsilon``.
-
-    For bounds -1 and 1, the variance of a report is at most
-
-    ============  =======  =======  =======  =======
-    epsilon       0.5      1        2        4
-    ============  =======  =======  =======  =======
-    optimal       16.0     3.99     0.868    0.129
-    square_wave   21.5     5.52     1.51     0.491
-    distribution  35.8     10.0     2.57     0.681
-    laplace       19.5     5.57     1.63     0.466
-    ============  =======  =======  =======  =======
-
-    at the default grid. Laplace noise that is not clamped would have 8 / epsilon^2; clamping, with the ends decoded to
-    what lies beyond them on average, keeps the mean without bias and makes it more accurate.
+    **Privacy.** Local model: for each record, under replacement of its values in the
+    fitted columns. `fit` checks that numbers are finite, and keeps nothing of them; an
+    error shows that one is not. Which columns a record reports is drawn without looking
+    at a value, so it may be seen, and only their epsilons add up. Each `transform` is a
+    new release unless it is memoised. The guide page "What all encoders share" explains
+    what is not covered.
 
     References
     ----------
-    .. [1] P. Kairouz, S. Oh, P. Viswanath (2016). Extremal mechanisms for local differential privacy. JMLR 17.
-    .. [2] Z. Li et al. (2020). Estimating numerical distributions under local differential privacy. SIGMOD.
-    .. [3] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally utility-maximizing privacy mechanisms. SIAM J.
-       Comput. 41(6).
-    .. [4] N. Wang et al. (2019). Collecting and analyzing multidimensional data with local differential privacy. ICDE.
-    .. [5] B. Ding, J. Kulkarni, S. Yekhanin (2017). Collecting telemetry data privately. NeurIPS.
-
-    Examples
-    --------
-    With age, it is a simpler addition of noise:
-
-    >>> from skdp import NumericPerturber
-    >>> from skdp.datasets import load_adult
-    >>> people = load_adult().frame[["age"]]
-    >>> perturber = NumericPerturber(epsilon=1.0, mechanism="laplace", bounds={"age": (0, 100)}, random_state=0)
-    >>> reports = perturber.fit_transform(people)
-    >>> reports["age"].head(4).round(1).tolist()
-    [-100.0, 27.5, 85.1, 200.0]
-    >>> perturber.estimate_mean(reports).round(1)
-            mean  std_error  lower  upper
-    column
-    age     37.9        0.7   36.6   39.2
-    >>> round(float(people["age"].mean()), 1)
-    38.6
-
-    The distribution of age is best estimated by the square wave. All ages are whole numbers:
-
-    >>> perturber = NumericPerturber(2.0, mechanism="square_wave", bounds=(0, 100), random_state=0)
-    >>> perturber.estimate_distribution(perturber.fit_transform(people), n_bins=5, spacing=1).round(3)
-               left  right  frequency  std_error  lower  upper
-    age
-    [0, 20)     0.0   20.0      0.070      0.026  0.019  0.092
-    [20, 40)   20.0   40.0      0.508      0.030  0.449  0.564
-    [40, 60)   40.0   60.0      0.348      0.036  0.298  0.418
-    [60, 80)   60.0   80.0      0.071      0.022  0.028  0.114
-    [80, 100]  80.0  100.0      0.003      0.007  0.000  0.017
-
-    A missing value is refused, and where it is not shown:
-
-    >>> perturber.transform(people.where(people["age"] != 17))
-    Traceback (most recent call last):
-        ...
-    ValueError: column 'age' holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public rule.
+    .. [1] P. Kairouz, S. Oh, P. Viswanath (2016). Extremal mechanisms for local
+       differential privacy. JMLR 17.
+    .. [2] Z. Li et al. (2020). Estimating numerical distributions under local
+       differential privacy. SIGMOD.
+    .. [3] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally
+       utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
+    .. [4] N. Wang et al. (2019). Collecting and analyzing multidimensional data with
+       local differential privacy. ICDE.
     """
 
     bounds_: NDArray[np.float64]

@@ -34,60 +34,64 @@ from skdp.typing import TableLike
 class RapporEncoder(ReportTransformer):
     """Report each value as a Bloom filter whose bits are randomised twice ("RAPPOR").
 
-    No domain needs to be declared: any text, number or boolean is hashed into a filter, and the server asks for the
-    counts of candidate values. The output has the columns ``cohort`` and ``<column>_bit_<number>``. The permanent round
-    flips every bit of the filter with probability f/2; the instantaneous round reports a 1 with probability q where the
-    permanent bit is 1, and with probability p where it is 0. With a secret key and record ids, a record that reports
-    again repeats its permanent bits, so that the average of many reports shows these, and never the value ([1]_).
+    >>> import pandas as pd
+    >>> from skdp import RapporEncoder
+    >>> visits = pd.DataFrame({"home": ["a.example"] * 3_000 + ["b.example"] * 1_000})
+    >>> encoder = RapporEncoder(4.0, n_bits=32)
+    >>> reports = encoder.fit_transform(visits)
+    >>> counts = encoder.decode(reports, ["a.example", "b.example", "c.example"])
+
+    No domain is declared: any text, number or boolean is hashed into a filter, and the
+    server asks for the counts of candidates. The permanent round flips every bit with
+    probability f/2; the instantaneous round reports a permanent 1 as 1 with probability
+    q, and a permanent 0 as 1 with probability p ([1]_). The output has the columns
+    ``cohort`` and ``<column>_bit_<number>``. The guide page "Collect from the same
+    people again" has both guarantees.
 
     Parameters
     ----------
     epsilon : float, Shuffled or None, default=1.0
-        Privacy loss of the permanent bits of one record over all columns together, finite and > 0: an upper bound
-        for any number of memoised reports of the same values. None if f is given. Of `Shuffled`, which has no
-        secret key, it is found such that one report reaches the guarantee: ``local_epsilon_``, at most 50.
+        Privacy loss of the permanent bits of one record over all columns together, > 0;
+        None with f. Of `Shuffled`, without a key, it is found for one report, at most
+        50.
     f : float, optional
-        Twice the probability that the permanent round flips a bit, between 0 and 1, instead of epsilon.
+        Twice the probability that the permanent round flips a bit, between 0 and 1.
     p, q : float, default=0.5, 0.75
-        The probabilities of the instantaneous round, ``0 <= p < q <= 1``; p = 0 and q = 1 leave it out.
+        The instantaneous round, ``0 <= p < q <= 1``; p = 0 and q = 1 leave it out.
     n_bits : int, default=128
         The size of the filter, from 2 to 65,536.
     n_hashes : int, default=2
-        The number of hash functions, from 1 to `n_bits`. Two values differ in up to twice as many bits, and epsilon is
-        spread over these.
+        The number of hash functions, from 1 to `n_bits`. Two values differ in up to
+        twice as many bits, over which epsilon is spread.
     n_cohorts : int, default=8
-        The number of groups of records with hash functions of their own: values that share bits in one cohort are
-        distinguished in another.
+        The number of groups of records with hash functions of their own: values that
+        share bits in one cohort are distinguished in another.
     handle_missing : {"error", "value"}, default="error"
-        Whether missing values are refused (an error shows that one occurs), or are one more value, hashed as the others
-        are (candidate None).
+        Whether missing values are refused, which shows that one occurs, or are one more
+        value (candidate None).
     secret_key : bytes, optional
-        At least 16 bytes. Take ``SecretKey.generate()``, which hides itself when the estimator is printed; plain bytes
-        are printed. With a key, `transform` needs ``record_id``.
+        At least 16 bytes, such as ``SecretKey.generate()``: a record repeats its
+        permanent bits, and `transform` needs ``record_id``.
     constant_values : bool, default=False
-        With a key, whether the values of a record are the same in all calls. Then the ledger is charged once, at the
-        first call; otherwise at each.
+        With a key, whether the values of a record are the same in all calls. Then the
+        ledger is charged once, at the first call; otherwise at each.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform` (see `constant_values`), before any randomness is drawn.
+        Charged with `guarantee_` at each call of `transform`, before any draw.
     random_state : int, optional
-        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it,
-        the noise can be undone. Memoised permanent bits depend on the key instead.
+        None is secure. An int is reproducible, and not private: for tests only.
+        Permanent bits with a key depend on the key instead.
 
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` spends: `permanent_guarantee_` with a secret key, else `instantaneous_guarantee_`.
+        What a call of `transform` spends: `permanent_guarantee_` with a secret key,
+        else `instantaneous_guarantee_`.
     permanent_guarantee_ : PrivacyGuarantee
-        What all reports of a value together promise, over all columns, when its permanent bits are kept (by a secret
-        key): epsilon.
+        What all reports of the same values together promise where a key keeps the bits.
     instantaneous_guarantee_ : PrivacyGuarantee
-        What a single report promises, over all columns; never more epsilon than `permanent_guarantee_`.
+        What a single report promises; never more epsilon than `permanent_guarantee_`.
     randomizer_ : BloomRandomizer
         The protocol, with its exact probabilities.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if X had string names.
 
     See Also
     --------
@@ -95,50 +99,18 @@ class RapporEncoder(ReportTransformer):
 
     Notes
     -----
-    **Privacy.** Local model: holds against every recipient of the output without the key, for each record,
-    under replacement of the record's values in the fitted columns; ``delta = 0``. No filter has more than h ones, so
-    two values differ in up to 2 h bits, and the permanent bits of a column have
-    ``epsilon = 2 h ln((1 - f/2) / (f/2))`` (min(2 h, n_bits) in general). A single report has
-    ``h ln(q' (1 - p') / (p' (1 - q')))``, where q' and p' are the probabilities, over both rounds, that a bit which is
-    set or not set is reported as 1; h is the number of pairs of bits here, so this too counts 2 h bits. Both are
-    computed from the integers over 2**64 that are drawn, and rounded up. The columns add up.
-
-    *Without* ``record_id`` both rounds are fresh at each call: a call spends `instantaneous_guarantee_`, and m
-    calls m times as much, without limit. *With* it, cohort and permanent bits are a function (a CBC-MAC with
-    AES-256, then SHAKE-128) of key, record id, column and value; no table is kept. Then all calls together spend
-    `permanent_guarantee_` for each distinct value that a record has had: a value that changes c times costs (c + 1)
-    times it, against another history that changes at the same calls; whether and when a value changes is not
-    hidden. A pickle of the estimator holds the key.
-    The costs of encoders with other `n_bits`, `n_hashes`, `n_cohorts` or f add up.
-
-    `fit` keeps the column names only. The row index passes through: reset it before publishing if it identifies
-    a person.
+    **Privacy.** Local model: for each record, under replacement of its values in the
+    fitted columns, against everybody without the key; columns add up. Without a key
+    both rounds are fresh: m calls cost m times `instantaneous_guarantee_`. With one,
+    all calls together cost `permanent_guarantee_` for each distinct value that a record
+    has had; whether and when a value changes is not hidden. Encoders with other
+    `n_bits`, `n_hashes`, `n_cohorts` or f cost extra. `fit` keeps column names only.
+    The guide page "What all encoders share" explains what is not covered.
 
     References
     ----------
-    .. [1] Ú. Erlingsson, V. Pihur, A. Korolova (2014). RAPPOR: randomized aggregatable privacy-preserving ordinal
-       response. CCS.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp.local import RapporEncoder
-    >>> pages = pd.DataFrame({"home": ["a.example"] * 30_000 + ["b.example"] * 15_000 + ["c.example"] * 5_000})
-    >>> encoder = RapporEncoder(epsilon=None, f=0.5, n_bits=32, random_state=0)
-    >>> reports = encoder.fit_transform(pages)
-    >>> reports.shape, reports.columns[:3].tolist()
-    ((50000, 33), ['cohort', 'home_bit_0', 'home_bit_1'])
-    >>> print(encoder.permanent_guarantee_)
-    epsilon = 4.39445, local model, replacing one record's values of: home, NOT SECURE: the randomness comes from a seed
-    >>> round(encoder.instantaneous_guarantee_.epsilon, 2)
-    1.07
-    >>> encoder.decode(reports, ["a.example", "b.example", "c.example", "d.example"]).round(-2)
-                 count  std_error
-    candidate
-    a.example  29000.0      600.0
-    b.example  15000.0      700.0
-    c.example   4700.0      600.0
-    d.example      0.0      700.0
+    .. [1] Ú. Erlingsson, V. Pihur, A. Korolova (2014). RAPPOR: randomized aggregatable
+       privacy-preserving ordinal response. CCS.
     """
 
     without_instantaneous: ClassVar[Mapping[str, float]] = {"p": 0.0, "q": 1.0}

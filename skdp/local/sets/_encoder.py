@@ -53,55 +53,55 @@ SetOracleName: TypeAlias = Literal[
 class SetValuedEncoder(ReportTransformer):
     """Report columns of sets: lists of at most `max_size` values of a declared domain.
 
-    A record may hold any number of the values: the pages that it visited, the symptoms that it has. One epsilon
-    protects the whole set, also how many values are in it. The protocol with the least exact error is taken: mostly set
-    selection ([1]_), whose error grows as `max_size`; a unary encoding of the whole set where sets hold a large part of
-    the values and epsilon is large; padding and sampling ([2]_), whose error grows as its square, where reports must be
-    small.
+    >>> import pandas as pd
+    >>> from skdp import SetValuedEncoder
+    >>> people = pd.DataFrame({"symptoms": [["cough"], ["cough", "fever"], []] * 500})
+    >>> values = {"symptoms": ["cough", "fever", "rash"]}
+    >>> encoder = SetValuedEncoder(2.0, categories=values, max_size=2)
+    >>> counts = encoder.estimate_counts(encoder.fit_transform(people))
+
+    One epsilon protects the whole set, also how many values are in it. The protocol
+    with the least exact error is taken: mostly set selection ([1]_); a unary encoding
+    of the whole set where sets hold a large part of the values and epsilon is large;
+    padding and sampling ([2]_) where reports must be small. The output has a bit
+    ``<column>_<value>`` for each value, or the columns of the frequency oracle. The
+    guide page "Lists of values" has their errors.
 
     Parameters
     ----------
     epsilon : float or Shuffled, default=1.0
-        Privacy loss of one record over all columns together, in equal parts; finite and > 0. Smaller is more private.
+        Privacy loss of one record over all columns together, in equal parts, > 0.
     categories : mapping, list of array-like, or Domain
-        The values that may be in the lists of each column: {column: values}, or a list of values per column. Declared
-        from public knowledge, always; at least two values. An `Interval` puts numbers into bins.
+        The values that may be in the lists of each column, at least two: required, and
+        never read from the data. An `Interval` puts numbers into bins.
     max_size : int or mapping of column name to int, default=5
-        How many values of a list are reported, at least 1; public. Fewer have less error. Of a longer list, as many are
-        drawn at random and reported: these records then count less (see `estimate_counts`).
+        How many values of a list are reported; public. Fewer have less error. Of a
+        longer list, as many are drawn at random, and this record counts less for each
+        value.
     oracle : str, default="auto"
-        ``"auto"``, ``"set_selection"``, ``"set_unary_encoding"``, or for padding and sampling the name of the frequency
-        oracle that reports the sampled value, such as ``"local_hashing"``.
+        ``"auto"``, ``"set_selection"``, ``"set_unary_encoding"``, or for padding and
+        sampling the oracle of the sampled value, such as ``"local_hashing"``.
     max_report_bytes : int or None, default=1024
-        The largest size of the report of a column for ``oracle="auto"``, bits packed; None for no limit.
+        With "auto", the most bytes of a report of a column, bits packed; None for no
+        limit.
     handle_unknown : {"error", "ignore"}, default="error"
-        What to do with a value of a list that is not declared: raise a ValueError, or leave it out of the set.
+        Whether a value that is not declared is refused, which shows that one occurs, or
+        left out of the set.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
+        Charged with `guarantee_` at each call of `transform`, before any draw.
     random_state : int, optional
-        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it,
-        the noise can be undone.
+        None is secure. An int is reproducible, and not private: for tests only.
 
     Attributes
     ----------
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises for one record.
     domain_ : Domain
-        The declared values.
+        The declared values of each column.
     oracles_ : tuple of SetOracle
         The protocol of each column, with its exact probabilities.
-    guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record, computed from the exact probabilities and rounded up.
     local_epsilon_ : float
         With `Shuffled`, the epsilon of one record that was found.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if X had string names.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, for a parameter out of range, or a declaration that does not fit the columns. By `transform`, also for
-        cells that are no lists (a missing one too: write an empty list).
 
     See Also
     --------
@@ -109,37 +109,22 @@ class SetValuedEncoder(ReportTransformer):
 
     Notes
     -----
-    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of its
-    whole lists in the fitted columns by any others, of whatever length; epsilon as stated by `guarantee_`, at most the
-    parameter, ``delta = 0``. The order of a list and values that occur twice in it do not matter. `fit` reads column
-    names and nothing else. Every call of `transform` is a new release. Other columns, and the row index, are as for
-    `RandomizedResponseEncoder`.
+    **Privacy.** Local model: for each record, under replacement of its whole lists in
+    the fitted columns by any others, of whatever length. The order of a list and values
+    that occur twice in it do not matter. `fit` reads column names and nothing else.
+    Each `transform` is a new release. The guide page "What all encoders share" explains
+    what is not covered.
 
-    The cells of a column are lists, tuples, sets or 1-D arrays (pandas, NumPy), or of the List types of polars and
-    pyarrow. The output has a bit ``column_value`` per value, or the columns of the frequency oracle.
+    The cells of a column are lists, tuples, sets or 1-D arrays (pandas, NumPy), or of
+    the List types of polars and pyarrow. Others are refused, a missing one too: write
+    an empty list.
 
     References
     ----------
-    .. [1] S. Wang et al. (2018). PrivSet: set-valued data analyses with locale differential privacy. INFOCOM.
-    .. [2] T. Wang, N. Li, S. Jha (2018). Locally differentially private frequent itemset mining. IEEE S&P.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import SetValuedEncoder
-    >>> people = pd.DataFrame({"symptoms": [["cough"], ["cough", "fever"], [], ["rash"]] * 5_000})
-    >>> values = {"symptoms": ["cough", "fever", "rash", "pain"]}
-    >>> encoder = SetValuedEncoder(2.0, categories=values, max_size=2, random_state=0)
-    >>> reports = encoder.fit_transform(people)
-    >>> list(reports)
-    ['symptoms_cough', 'symptoms_fever', 'symptoms_rash', 'symptoms_pain']
-    >>> encoder.estimate_counts(reports).round()
-               count  std_error   lower    upper
-    symptoms
-    cough     9984.0      158.0  9674.0  10293.0
-    fever     5073.0      130.0  4817.0   5328.0
-    rash      4932.0      129.0  4678.0   5185.0
-    pain       -71.0       93.0  -254.0    112.0
+    .. [1] S. Wang et al. (2018). PrivSet: set-valued data analyses with locale
+       differential privacy. INFOCOM.
+    .. [2] T. Wang, N. Li, S. Jha (2018). Locally differentially private frequent
+       itemset mining. IEEE S&P.
     """
 
     domain_: Domain

@@ -53,122 +53,87 @@ _ROUNDS = 6
 
 
 class LocalTableEncoder(ReportTransformer):
-    """Report a table of categories and numbers under one epsilon, with the least error for what it is wanted for.
+    """Report a table of categories and numbers with the least error under one epsilon.
 
-    How the columns of a record share epsilon decides the error more than any oracle: all of them with a part each, all
-    as one, or a few of them, drawn at random, with all of it. `fit` compares the exact errors for a stated purpose, and
-    takes the best; `plan_` shows them. It is computed from what is declared: `recommend_plan` does so without a table.
+    >>> import pandas as pd
+    >>> from skdp import LocalTableEncoder
+    >>> people = pd.DataFrame({"sex": ["f", "m"] * 500, "age": [20, 70] * 500})
+    >>> values, bounds = {"sex": ["f", "m"]}, {"age": (0, 100)}
+    >>> encoder = LocalTableEncoder(1.0, categories=values, bounds=bounds)
+    >>> reports = encoder.fit_transform(people)
+    >>> counts, means = encoder.estimate_counts(reports), encoder.estimate_mean(reports)
+
+    How the columns of a record share epsilon decides the error more than any oracle.
+    `fit` compares the exact errors of all ways for a stated purpose, from what is
+    declared alone, and takes the best; `plan_` shows them. The guide page "A whole
+    table in the local model" has their formulas.
 
     Parameters
     ----------
     epsilon : float or Shuffled, default=1.0
-        Privacy loss of one record over all columns together; finite and > 0. Smaller is more private.
+        Privacy loss of one record over all columns together, > 0.
     categories : "auto", mapping or Domain, default="auto"
-        The values that each column of categories may take, as for `RandomizedResponseEncoder`: all columns that are not
-        in `bounds`.
+        The values of each column that is not in `bounds`, as for
+        `RandomizedResponseEncoder`.
     bounds : mapping of column name to (low, high), optional
         The columns of numbers, and their public bounds.
     purpose : {"margins", "pairs", "means", "model"}, default="margins"
-        What the reports are for. ``"margins"``: the share of each value of each column, and the mean of each number,
-        which counts as a column of two values. ``"means"``: the same, but all columns count alike, however many values
-        they have. ``"pairs"``: the share of each combination of values of two columns, and the means; for up to 64
-        columns. ``"model"``: the same errors as for margins, but each record reports each column, so that none is
-        missing, and categories are reported as values.
+        What the reports are for: shares of values and means, a column weighing by its
+        values or ("means") all alike; shares of pairs of values, and means, of up to 64
+        columns; or a model, for which each record reports each column, as values.
     weights : "uniform" or mapping of column name to number, default="uniform"
         How much the error of each column counts; public. Of a pair, the product counts.
-    strategy : {"auto", "split", "joint", "sample", "weighted", "groups", "overlapping"}, default="auto"
-        ``"auto"``: the one with the least error. ``"split"``: each column has an equal part of epsilon. ``"joint"``:
-        the columns of categories are one attribute. ``"sample"``: a record reports one column, all alike.
-        ``"weighted"``: it reports the best number of columns, with the best probabilities. ``"groups"``: the same with
-        groups of columns, each reported as one attribute. ``"overlapping"``, for pairs of 3 to 16 columns of
-        categories: a record reports one pair, of all pairs, as one attribute, or one number.
+    strategy : str, default="auto"
+        ``"split"``, ``"joint"``, ``"sample"``, ``"weighted"``, ``"groups"``, and for
+        pairs of 3 to 16 columns of categories ``"overlapping"``; ``"auto"`` takes the
+        best.
     oracle : {"auto", "randomized_response"}, default="auto"
-        How groups of categories are reported: by the oracle with the least error whose report has at most 1,024 bytes,
-        bits packed, or as values in columns like those of the input. Overlapping pairs are reported by hashing, or as
-        the number of the combination.
+        How categories are reported: by the oracle with the least error and a report of
+        at most 1,024 bytes, bits packed, or as values in columns like those of the
+        input.
     mechanism : str, default="optimal"
-        How numbers are reported, as for `NumericPerturber`. With `Shuffled` as `epsilon`, the local epsilon of
-        ``"square_wave"`` and ``"laplace"`` is the largest that their exact channel allows; that of the others, whose
-        program would be solved for each epsilon, is smaller.
+        How numbers are reported, as for `NumericPerturber`.
     grid_size : int, default=1024
         As for `NumericPerturber`.
     handle_unknown : {"error", "uniform"}, default="error"
         As for `RandomizedResponseEncoder`, of columns of categories.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
+        Charged with `guarantee_` at each call of `transform`, before any draw.
     random_state : int, optional
-        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it,
-        the noise can be undone.
+        None is secure. An int is reproducible, and not private: for tests only.
 
     Attributes
     ----------
     plan_ : TablePlan
-        The groups of columns, how many of them a record reports, and the errors of all strategies.
+        The groups of columns, how many of them a record reports, and all errors.
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record, computed from the exact probabilities and rounded up.
+        What a call of `transform` promises for one record.
     local_epsilon_ : float
         With `Shuffled`, the epsilon of one record that was found.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if X had string names.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, for a parameter out of range, or a declaration that does not fit the columns.
 
     See Also
     --------
     recommend_plan : The plan without a table.
-    RandomizedResponseEncoder, FrequencyOracleEncoder, NumericPerturber : What reports the groups.
+    RandomizedResponseEncoder, FrequencyOracleEncoder, NumericPerturber : The reports.
 
     Notes
     -----
-    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, at most the parameter, ``delta = 0``. A
-    record reports `n_reported` groups of columns, with an equal share of epsilon each, and these epsilons add up. Which
-    groups they are is drawn without looking at a value, so it may be seen: given any outcome of this draw, the reports
-    have the epsilon once. The plan and its weights follow from what is declared. `fit` reads column names and dtypes,
-    the data only where ``categories="auto"`` finds no declared dtype, and checks that numbers are finite. Every call of
-    `transform` is a new release. Other columns, and the row index, are as for `RandomizedResponseEncoder`.
+    **Privacy.** Local model: for each record, under replacement of its values in the
+    fitted columns. A record reports `n_reported` groups of columns, with an equal share
+    of epsilon each; these add up. Which groups they are is drawn without looking at a
+    value, so it may be seen. `fit` reads names and dtypes, the data only where
+    ``categories="auto"`` finds no declared dtype, and checks that numbers are finite.
+    Each `transform` is a new release. The guide page "What all encoders share" explains
+    what is not covered.
 
-    The output holds the columns of each group: values in columns like those of the input for randomised response, and
-    numbers for numbers; else those of `FrequencyOracleEncoder`. If a record reports only some groups, the values and
-    numbers of the others are missing, their bits and other whole numbers are 0, and the columns ``sampled`` (or
-    ``sampled_0``, …) say which groups of `plan_` it reports.
-
-    With `Shuffled`, the plan is the best one at the local epsilon that was found for it, by the exact channels of all
-    groups; if a record reports several of them, but not all, and they are not alike, by the worst randomiser with
-    this epsilon.
-
-    The errors are exact for all data alike, but for what sampling adds: that is the one of uniform data ([1]_).
+    If a record reports only some groups, the columns of the others hold missing values
+    or zeros, and the columns ``sampled`` (or ``sampled_0``, …) say which groups of
+    `plan_` it reports.
 
     References
     ----------
-    .. [1] H. Arcolezi et al. (2023). Frequency estimation of correlated multi-attribute data under local differential
-       privacy. arXiv:2205.15648
-
-    Examples
-    --------
-    >>> from skdp import LocalTableEncoder
-    >>> from skdp.datasets import load_adult
-    >>> adult = load_adult()
-    >>> people, values = adult.data[["sex", "race", "age"]], adult.domain.select(["sex", "race"])
-    >>> encoder = LocalTableEncoder(2.0, categories=values, bounds={"age": (0, 100)}, random_state=0)
-    >>> reports = encoder.fit_transform(people)
-    >>> encoder.plan_.strategies[["error", "n_reported"]].round(2)
-              error  n_reported
-    strategy
-    weighted   1.05           1
-    groups     1.05           1
-    sample     1.17           1
-    split      4.03           3
-    joint      4.89           2
-    >>> encoder.estimate_mean(reports).round(1)
-            mean  std_error  lower  upper
-    column
-    age     38.3        0.5   37.2   39.4
+    .. [1] H. Arcolezi et al. (2023). Frequency estimation of correlated multi-attribute
+       data under local differential privacy. arXiv:2205.15648
     """
 
     plan_: TablePlan
@@ -256,9 +221,17 @@ class LocalTableEncoder(ReportTransformer):
 
         def plan_at(epsilon: Fraction) -> TablePlan:
             return plan_of(
-                epsilon, sizes, bounds, table.names, self.purpose, self.weights, self.strategy, self.oracle,
-                self.mechanism, self.grid_size,
-            )  # fmt: skip
+                epsilon,
+                sizes,
+                bounds,
+                table.names,
+                purpose=self.purpose,
+                weights=self.weights,
+                strategy=self.strategy,
+                oracle=self.oracle,
+                mechanism=self.mechanism,
+                grid_size=self.grid_size,
+            )
 
         epsilon = self._local_epsilon()
         # These mechanisms are programs, which would be solved for each epsilon.

@@ -1,8 +1,8 @@
-"""The plan of a table: candidates for how its columns share epsilon, compared by their exact errors."""
+"""The plan of a table: how its columns share epsilon, by exact errors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -13,30 +13,41 @@ import numpy as np
 import pandas as pd
 
 from skdp.local.protocol import Sampling
-from skdp.local.table._costs import Costs, Group, best_inclusions
+from skdp.local.table._costs import (
+    MOST_REPORT_BYTES,
+    Costs,
+    Group,
+    Report,
+    best_inclusions,
+)
 from skdp.markup import html_facts
 
+# Probabilities are whole multiples of about 2**-24: their error is below any noise.
 _UNITS = 1 << 24
+# Less epsilon a report than this costs more than more reports are worth: beside one and
+# all, no numbers of reports are tried that have less.
 _LEAST_SHARE = 1
-"""The least epsilon of a report that is tried with several reports a record, beside one and all."""
-_MOST_SIZES, _MOST_GROUPED, _MOST_MERGED, _MOST_CELLS = 12, 16, 1 << 13, 1 << 16
-"""Numbers of reports, columns that are grouped, cells of a group, and cells of all columns together."""
-_FEW = 64
-"""Columns up to which several numbers of reports are tried, beside one and all."""
+# What bounds the time of a search: the columns that are grouped, the cells of all of
+# them together, and the columns up to which all mergers are compared.
+_MOST_COLUMNS_GROUPED = 16
+_MOST_CELLS_JOINT = 1 << 16
+_MOST_COLUMNS_COMPARED = 6
+# A bit for each cell of a merged group fits into a report.
+_MOST_CELLS_MERGED = 8 * MOST_REPORT_BYTES
 
 
 @dataclass(frozen=True, eq=False)
 class TablePlan:
-    """How the columns of a table share the epsilon of a record, computed from what is declared."""
+    """How the columns of a table share epsilon, computed from what is declared."""
 
     strategy: str
     """The name of the strategy that was chosen, a row of `strategies`."""
     groups: tuple[Group, ...]
-    """The columns of each report: several columns are one attribute, with a value for each combination of theirs."""
+    """The columns of each report: several are one attribute, of all combinations."""
     n_reported: int
     """How many groups a record reports, each with ``epsilon / n_reported``."""
     weights: tuple[int, ...]
-    """The probability that a record reports a group is this weight times `n_reported` over their sum."""
+    """A record reports a group with this, times `n_reported` / their sum, as chance."""
     rows: tuple[tuple[Any, ...], ...]
     """The rows of `reports`."""
     candidates: tuple[tuple[Any, ...], ...]
@@ -49,7 +60,7 @@ class TablePlan:
 
     @property
     def reports(self) -> pd.DataFrame:
-        """How each group is reported, and the errors of the estimates from these reports."""
+        """How each group is reported, and the errors of what is estimated from it."""
         return pd.DataFrame(
             self.rows,
             columns=["columns", "report", "cells", "epsilon", "inclusion", "error"],
@@ -70,207 +81,237 @@ class TablePlan:
         facts = [
             ("strategy", self.strategy),
             ("reports of a record", f"{self.n_reported} of {len(self.groups)}"),
+            ("because", str(self.strategies.loc[self.strategy, "reason"])),
         ]
-        facts += [("because", str(self.strategies.loc[self.strategy, "reason"]))]
-        return html_facts(
-            type(self).__name__,
-            facts,
-            "Errors of all strategies: .strategies; each report: .reports",
-        )
+        note = "Errors of all strategies: .strategies; each report: .reports"
+        return html_facts(type(self).__name__, facts, note)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Candidate:
+    """The best plan of a strategy."""
+
     strategy: str
-    groups: tuple[Group, ...]
-    size: int
+    reports: tuple[Report, ...]
+    n_reported: int
     inclusions: tuple[float, ...]
     error: float
 
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return tuple(report.group for report in self.reports)
 
-def make_plan(costs: Costs, names: Sequence[Any], only: str) -> TablePlan:
-    """Compare the strategies for the columns, and choose the best one, or the one that is named."""
-    found = {
-        one.strategy: one
-        for one in _candidates(costs, names)
-        if _are_told_apart(one.groups)
-    }
-    if only != "auto" and only not in found:
-        these = f"these columns and purpose={costs.purpose!r}"
+
+def make_plan(costs: Costs, strategy: str) -> TablePlan:
+    """Compare the strategies, and take the best one, or the one that is named."""
+    candidates = {}
+    for candidate in _candidates(costs):
+        if _have_distinct_names(candidate.groups):
+            candidates[candidate.strategy] = candidate
+    if strategy == "auto":
+        best = _least_error(candidates.values())
+    elif strategy in candidates:
+        best = candidates[strategy]
+    else:
         raise ValueError(
-            f"strategy={only!r} is not possible for {these}; possible are {list(found)}"
+            f"strategy={strategy!r} is not possible for these columns and "
+            f"purpose={costs.purpose!r}; possible are {list(candidates)}"
         )
-    best = (
-        min(found.values(), key=lambda one: one.error)
-        if only == "auto"
-        else found[only]
-    )
     if best.error == inf:
         raise ValueError(
             f"strategy={best.strategy!r} does not give what the purpose "
             f"{costs.purpose!r} asks for"
         )
-    weights = _whole(best.inclusions, best.size)
-    shares = Sampling(weights, best.size).inclusions
-    rows, used = [], costs.of(best.groups)
-    for group, share in zip(best.groups, map(float, shares), strict=True):
-        report = used.report(group, best.size)
-        error = np.average(
-            [one.error(share) for one in report.margins],
-            weights=[one.cells for one in report.margins],
-        )
-        epsilon = float(costs.epsilon / best.size)
-        rows.append(
-            (
-                " x ".join(map(str, group)),
-                report.kind,
-                report.cells,
-                epsilon,
-                share,
-                float(error),
-            )
-        )
-    least = min(one.error for one in found.values())
-    compared = [
-        (
-            one.strategy,
-            one.error,
-            1.0 if one.error == least else one.error / least if least else inf,
-            one.size,
-            reason,
-        )
-        for one, reason in ((one, _reason(one, costs)) for one in found.values())
-    ]
+    weights = _whole_weights(best.inclusions, best.n_reported)
     return TablePlan(
-        best.strategy, best.groups, best.size, weights, tuple(rows), tuple(compared)
+        strategy=best.strategy,
+        groups=best.groups,
+        n_reported=best.n_reported,
+        weights=weights,
+        rows=_report_rows(best, weights, costs.epsilon),
+        candidates=_strategy_rows(list(candidates.values()), costs.epsilon),
     )
 
 
-def _are_told_apart(groups: Sequence[Group]) -> bool:
-    """Return whether the reports have names of their own, as those of ("a_b", "c") and ("a", "b_c") have not."""
-    return len({"_".join(map(str, group)) for group in groups}) == len(groups)
+def _least_error(candidates: Iterable[_Candidate]) -> _Candidate:
+    return min(candidates, key=lambda candidate: candidate.error)
 
 
-def _reason(one: _Candidate, costs: Costs) -> str:
+def _have_distinct_names(groups: Sequence[Group]) -> bool:
+    """Return whether reports differ in name, unlike ("a_b", "c") and ("a", "b_c")."""
+    names = {"_".join(map(str, group)) for group in groups}
+    return len(names) == len(groups)
+
+
+def _title(group: Group) -> str:
+    return " x ".join(map(str, group))
+
+
+def _report_rows(
+    candidate: _Candidate, weights: tuple[int, ...], epsilon: Fraction
+) -> tuple[tuple[Any, ...], ...]:
+    """Describe each report of a plan."""
+    share = float(epsilon / candidate.n_reported)
+    # As whole weights have them: they differ a little from those of the candidate.
+    inclusions = Sampling(weights, candidate.n_reported).inclusions
+    rows = []
+    for report, fraction in zip(candidate.reports, inclusions, strict=True):
+        inclusion = float(fraction)
+        errors = [margin.error(inclusion) for margin in report.margins]
+        cells = [margin.cells for margin in report.margins]
+        error = float(np.average(errors, weights=cells))
+        title = _title(report.group)
+        rows.append((title, report.kind, report.cells, share, inclusion, error))
+    return tuple(rows)
+
+
+def _strategy_rows(
+    candidates: Sequence[_Candidate], epsilon: Fraction
+) -> tuple[tuple[Any, ...], ...]:
+    """Compare the candidates with the best one."""
+    least = _least_error(candidates).error
+    rows = []
+    for candidate in candidates:
+        times = inf
+        if candidate.error == least:
+            times = 1.0
+        elif least > 0:
+            times = candidate.error / least
+        reason = _reason(candidate, epsilon)
+        row = candidate.strategy, candidate.error, times, candidate.n_reported, reason
+        rows.append(row)
+    return tuple(rows)
+
+
+def _reason(candidate: _Candidate, epsilon: Fraction) -> str:
     """Describe in words what decides the error."""
-    share, n = float(costs.epsilon / one.size), len(one.groups)
-    largest = max(costs.report(group, one.size).cells for group in one.groups)
-    if one.error == inf:
+    n_reported = candidate.n_reported
+    n = len(candidate.reports)
+    share = float(epsilon / n_reported)
+    largest = max(report.cells for report in candidate.reports)
+    if candidate.error == inf:
         return "no record reports two columns"
-    if one.size == n == 1:
+    if n == 1:
         return f"one report of {largest:,} cells has all of epsilon"
-    if one.size == n:
-        return f"each of {n} reports has epsilon {share:.3g}; the largest has {largest:,} cells"
-    if len({*one.inclusions}) == 1:
-        return f"a record makes {one.size} of {n} reports, with epsilon {share:.3g} each; all equally often"
-    often = int(np.argmax(one.inclusions))
-    name = " x ".join(map(str, one.groups[often]))
-    return (
-        f"a record makes {one.size} of {n} reports, with epsilon {share:.3g} each; "
-        f"most often {name!r}, in " + (f"{one.inclusions[often]:.0%} of the records")
-    )
-
-
-def _candidates(costs: Costs, names: Sequence[Any]) -> Iterator[_Candidate]:
-    """Iterate over the best plan of each strategy."""
-    singles = tuple((name,) for name in names)
-    yield _candidate("split", costs, singles, len(singles), False)
-    values = tuple(name for name in names if name not in costs.numbers)
-    if len(values) > 1 and prod(costs.sizes.values()) <= _MOST_CELLS:
-        groups = (values, *((name,) for name in names if name in costs.numbers))
-        yield _candidate("joint", costs, groups, len(groups), False)
-    if len(singles) > 1 and costs.purpose != "model":
-        yield _candidate("sample", costs, singles, 1, False)
-        yield _best_of("weighted", costs, singles)
-    if len(values) > 1 and len(names) <= _MOST_GROUPED:
-        yield _grouped(costs, singles)
-    if costs.purpose == "pairs" and 2 < len(values) <= _MOST_GROUPED:
-        largest = sorted(costs.sizes.values())[-2:]
-        if prod(largest) <= _MOST_MERGED:
-            groups = (
-                *combinations(values, 2),
-                *((name,) for name in names if name in costs.numbers),
-            )
-            yield _candidate("overlapping", costs.of(groups), groups, 1, True)
-
-
-def _candidate(
-    strategy: str, costs: Costs, groups: tuple[Group, ...], size: int, weighted: bool
-) -> _Candidate:
-    inclusions = [size / len(groups)] * len(groups)
-    if (
-        weighted and min(parts := [costs.cost(group, size) for group in groups]) > 0
-    ):  # 0: nothing is asked of a group
-        inclusions = best_inclusions(parts, size)
-    return _Candidate(
-        strategy, groups, size, tuple(inclusions), costs.error(groups, size, inclusions)
-    )
-
-
-def _best_of(strategy: str, costs: Costs, groups: tuple[Group, ...]) -> _Candidate:
-    """Return the plan with the best number of reports, and the best weights where the error is known for any."""
-    n = len(groups)
-    sizes = [n] if costs.purpose == "model" else _sizes(n, costs.epsilon)
-    # Of pairs, the probability that two groups are drawn is known if all are drawn alike.
-    free = [size < n and (costs.purpose != "pairs" or size == 1) for size in sizes]
-    tried = [
-        _candidate(strategy, costs, groups, *own)
-        for own in zip(sizes, free, strict=True)
-    ]
-    return min(tried, key=lambda one: one.error)
-
-
-def _sizes(n: int, epsilon: Fraction) -> list[int]:
-    """Return the numbers of reports to try."""
-    most = min(n, max(2, ceil(epsilon / _LEAST_SHARE)))
-    tried = np.geomspace(1, most, _MOST_SIZES if n <= _FEW else 1)
-    return sorted({1, n, *tried.round().astype(int).tolist()})
-
-
-def _grouped(costs: Costs, singles: tuple[Group, ...]) -> _Candidate:
-    """Merge two groups at a time, those whose merger has the least error, and return the best plan on the way."""
-    last = best = _best_of("groups", costs, singles)
-    while merges := [*_merges(costs, last.groups)]:
-        last = min(
-            (_best_of("groups", costs, groups) for groups in merges),
-            key=lambda one: one.error,
+    if n_reported == n:
+        return (
+            f"each of {n} reports has epsilon {share:.3g}; the largest has "
+            f"{largest:,} cells"
         )
-        best = min(best, last, key=lambda one: one.error)
-    return best
+    some = f"a record makes {n_reported} of {n} reports, with epsilon {share:.3g} each"
+    if len({*candidate.inclusions}) == 1:
+        return f"{some}; all equally often"
+    place = int(np.argmax(candidate.inclusions))
+    title = _title(candidate.groups[place])
+    inclusion = candidate.inclusions[place]
+    return f"{some}; most often {title!r}, in {inclusion:.0%} of the records"
 
 
-def _merges(costs: Costs, groups: tuple[Group, ...]) -> Iterator[tuple[Group, ...]]:
-    """Iterate over the groups with two of them merged: any, or of many the smallest one with each other."""
-    sizes = [
-        prod(costs.sizes[name] for name in group)
-        if group[0] not in costs.numbers
-        else 0
-        for group in groups
-    ]
-    order = [
-        place for place in np.argsort(sizes, kind="stable").tolist() if sizes[place]
-    ]
-    firsts = order if len(order) <= 6 else order[:1]
-    for place, one in enumerate(firsts):
-        for two in order[place + 1 :]:
-            if sizes[one] * sizes[two] <= _MOST_MERGED:
-                rest = (
-                    group
-                    for other, group in enumerate(groups)
-                    if other not in (one, two)
-                )
-                merged = sorted(groups[one] + groups[two], key=list(costs.sizes).index)
-                yield (tuple(merged), *rest)
+def _candidates(costs: Costs) -> Iterator[_Candidate]:
+    """Iterate over the best plan of each strategy."""
+    names = costs.names
+    singles = [(name,) for name in names]
+    numbers = [(name,) for name in names if costs.is_number(name)]
+    values = tuple(name for name in names if not costs.is_number(name))
+    yield _uniform("split", costs, singles, len(singles))
+    if len(values) > 1 and prod(costs.sizes.values()) <= _MOST_CELLS_JOINT:
+        groups = [values, *numbers]
+        yield _uniform("joint", costs, groups, len(groups))
+    if len(names) > 1 and costs.purpose != "model":
+        yield _uniform("sample", costs, singles, 1)
+        yield _best_size("weighted", costs, singles)
+    if len(values) > 1 and len(names) <= _MOST_COLUMNS_GROUPED:
+        yield _grouped(costs, singles)
+    if costs.purpose == "pairs" and 2 < len(values) <= _MOST_COLUMNS_GROUPED:
+        largest_pair = sorted(costs.sizes.values())[-2:]
+        if prod(largest_pair) <= _MOST_CELLS_MERGED:
+            groups = [*combinations(values, 2), *numbers]
+            yield _weighted("overlapping", costs, groups, 1)
 
 
-def _whole(inclusions: Sequence[float], size: int) -> tuple[int, ...]:
-    """Return probabilities as whole weights, none of which is more than the sum over `size`."""
+def _uniform(
+    strategy: str, costs: Costs, groups: Sequence[Group], n_reported: int
+) -> _Candidate:
+    """Return the plan in which all groups are reported equally often."""
+    reports = costs.reports(groups, n_reported)
+    inclusions = (n_reported / len(groups),) * len(groups)
+    error = costs.error(reports, n_reported, inclusions)
+    return _Candidate(strategy, reports, n_reported, inclusions, error)
+
+
+def _weighted(
+    strategy: str, costs: Costs, groups: Sequence[Group], n_reported: int
+) -> _Candidate:
+    """Return the plan with the best probabilities."""
+    reports = costs.reports(groups, n_reported)
+    group_costs = [report.cost for report in reports]
+    if min(group_costs) == 0:  # nothing is asked of a group by itself
+        return _uniform(strategy, costs, groups, n_reported)
+    inclusions = tuple(best_inclusions(group_costs, n_reported))
+    error = costs.error(reports, n_reported, inclusions)
+    return _Candidate(strategy, reports, n_reported, inclusions, error)
+
+
+def _best_size(strategy: str, costs: Costs, groups: Sequence[Group]) -> _Candidate:
+    """Return the plan with the best number of reports of a record."""
+    n = len(groups)
+    sizes = {n}
+    if costs.purpose != "model":
+        # Two at least are tried: a pair of columns may need two reports.
+        most = min(n, max(2, ceil(costs.epsilon / _LEAST_SHARE)))
+        sizes.update(range(1, most + 1))
+    candidates = []
+    for n_reported in sorted(sizes):
+        # Two groups are reported together with a probability that is known if all are
+        # drawn alike: so they are for pairs, unless a record reports one group.
+        is_known = costs.purpose != "pairs" or n_reported == 1
+        if n_reported < n and is_known:
+            candidates.append(_weighted(strategy, costs, groups, n_reported))
+        else:
+            candidates.append(_uniform(strategy, costs, groups, n_reported))
+    return _least_error(candidates)
+
+
+def _grouped(costs: Costs, singles: Sequence[Group]) -> _Candidate:
+    """Merge two groups at a time, with the least error, and take the best plan."""
+    candidate = _best_size("groups", costs, singles)
+    candidates = [candidate]
+    while mergers := list(_mergers(costs, candidate.groups)):
+        merged = [_best_size("groups", costs, groups) for groups in mergers]
+        candidate = _least_error(merged)
+        candidates.append(candidate)
+    return _least_error(candidates)
+
+
+def _mergers(costs: Costs, groups: Sequence[Group]) -> Iterator[list[Group]]:
+    """Iterate over the groups with two of them merged."""
+    sizes = {}
+    for group in groups:
+        if not costs.is_number(group[0]):
+            sizes[group] = prod(costs.sizes[name] for name in group)
+    by_size = sorted(sizes, key=lambda group: sizes[group])
+    # Any two of few groups; of many, the smallest one with each other.
+    firsts = by_size
+    if len(by_size) > _MOST_COLUMNS_COMPARED:
+        firsts = by_size[:1]
+    order = list(costs.sizes)
+    for place, first in enumerate(firsts):
+        for second in by_size[place + 1 :]:
+            if sizes[first] * sizes[second] <= _MOST_CELLS_MERGED:
+                merged = sorted(first + second, key=order.index)
+                unmerged = [group for group in groups if group not in (first, second)]
+                yield [tuple(merged), *unmerged]
+
+
+def _whole_weights(inclusions: Sequence[float], n_reported: int) -> tuple[int, ...]:
+    """Return whole weights, none above their sum over `n_reported`."""
     if len({*inclusions}) == 1:
         return (1,) * len(inclusions)
-    weights = [max(1, round(_UNITS * share / size)) for share in inclusions]
-    while max(weights) * size > sum(weights):
-        most = sum(weights) // size
-        if (lowered := [min(weight, most) for weight in weights]) == weights:
+    weights = [max(1, round(_UNITS * share / n_reported)) for share in inclusions]
+    while max(weights) * n_reported > sum(weights):
+        most = sum(weights) // n_reported
+        lowered = [min(weight, most) for weight in weights]
+        if lowered == weights:
             break
         weights = lowered
     return tuple(weights)
