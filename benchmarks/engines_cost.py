@@ -30,8 +30,8 @@ from engines_counts import DOMAIN, write_rows
 from engines_local import COLUMNS, encoder, fitted, write_people
 
 from skdp.engines import privatize, tally
-from skdp.frames import open_large
 from skdp.synthesis.tables._records import LargeRecords
+from skdp.tables import open_large
 
 FILE_ROWS = 10_000_000
 ROWS = 1_000_000, 10_000_000, 100_000_000

@@ -49,8 +49,8 @@ from skdp import (
 )
 from skdp.datasets import load_adult
 from skdp.engines import tally
-from skdp.frames import open_large
 from skdp.synthesis.tables._records import LargeRecords
+from skdp.tables import open_large
 
 CENSUS = load_adult()
 ADULT = CENSUS.frame.drop(columns="fnlwgt")

@@ -15,8 +15,8 @@ from _timing import verdict, write_results
 
 from skdp import SetValuedEncoder
 from skdp.datasets import load_adult
-from skdp.frames import read_table
 from skdp.oracles import SampledSet, SetSelection, SetUnaryEncoding
+from skdp.tables import read_table
 
 SIZE, TURNS, EPSILONS = 5_000, 500, (0.5, 1.0, 2.0, 4.0)
 GRID = [(20, 2), (100, 2), (100, 5), (100, 10), (1_000, 5), (1_000, 20), (10, 10)]

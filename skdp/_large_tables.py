@@ -1,13 +1,13 @@
 """The functions that open tables which do not fit into memory.
 
-Rooms above `skdp.frames` register them. This file imports nothing, so that registering one costs no time.
+Rooms above `skdp.tables` register them. This file imports nothing, so that registering one costs no time.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 openers: list[Callable[[Any], Any]] = []
-"""Each returns a `skdp.frames.LargeTable`, or None for what it does not know."""
+"""Each returns a `skdp.tables.LargeTable`, or None for what it does not know."""
 
 
 def register_large_tables(opener: Callable[[Any], Any]) -> None:

@@ -19,7 +19,7 @@ from tests.conftest import each, often
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-INTERNAL = {"skdp.base", "skdp.coding"}
+INTERNAL = {"skdp.base", "skdp.tables"}
 API = tomllib.loads((DOCS / "api" / "groups.toml").read_text(encoding="utf-8"))
 LISTED = [name for group in API["group"] for name in group["objects"]]
 MECHANISMS = sorted((DOCS / "guarantees" / "mechanisms").glob("*.toml"))

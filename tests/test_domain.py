@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import Domain, Interval
-from skdp.frames import read_table
+from skdp.tables import read_table
 from tests.conftest import each
 
 MISSING = [None, float("nan"), pd.NA, pd.NaT]

@@ -55,6 +55,16 @@ from skdp.base._table_file import parse_dates as parse_dates
 from skdp.base._table_file import read_frame as read_frame
 from skdp.base._table_file import type_of_values as type_of_values
 from skdp.base._table_file import type_texts as type_texts
+from skdp.base._typing import AxesLike as AxesLike
+from skdp.base._typing import Bounds as Bounds
+from skdp.base._typing import ColumnLike as ColumnLike
+from skdp.base._typing import ColumnName as ColumnName
+from skdp.base._typing import HandleUnknown as HandleUnknown
+from skdp.base._typing import Label as Label
+from skdp.base._typing import PathType as PathType
+from skdp.base._typing import Privileged as Privileged
+from skdp.base._typing import ReportStrategy as ReportStrategy
+from skdp.base._typing import TableLike as TableLike
 from skdp.base._warnings import heard as heard
 from skdp.base._warnings import is_large as is_large
 from skdp.base._warnings import level_of_the_caller as level_of_the_caller

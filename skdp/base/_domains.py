@@ -13,10 +13,9 @@ import pandas as pd
 
 from skdp.base._inputs import check_declared
 from skdp.base._warnings import warn_once
-from skdp.coding import ColumnError, distinct_values
 from skdp.domain import FEW, Categories, Domain, Interval, edge_text
-from skdp.frames import Table
 from skdp.privacy import PrivacyLeakWarning
+from skdp.tables import ColumnError, Table, distinct_values
 
 
 def read_domain(

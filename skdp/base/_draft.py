@@ -16,19 +16,20 @@ from numpy.typing import NDArray
 
 from skdp.base._domains import domains_of_dtypes
 from skdp.base._warnings import level_of_the_caller
-from skdp.coding import (
+from skdp.domain import Domain, Interval
+from skdp.privacy import PrivacyLeakWarning
+from skdp.tables import (
     ColumnError,
     distinct_values,
+    is_frame,
     is_whole_number,
     kind_of,
     objects_of,
     plain,
+    read_table,
     shielded,
     to_numbers,
 )
-from skdp.domain import Domain, Interval
-from skdp.frames import is_frame, read_table
-from skdp.privacy import PrivacyLeakWarning
 
 _REMARK = (
     "A draft that was read from the data, without any protection: which values occur,\n"

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from threadpoolctl import ThreadpoolController
 
-from skdp.coding import is_whole_number, plain
+from skdp.base._typing import TableLike
 from skdp.privacy import BudgetExceeded, PrivacyLedger
 from skdp.randomness import ByteSource, SecureSource, SeededSource
-from skdp.typing import TableLike
+from skdp.tables import is_whole_number, plain
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 

@@ -20,9 +20,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from skdp.base._warnings import warn_once
-from skdp.coding import ColumnError, is_missing, objects_of, to_numbers
-from skdp.frames import Table, convert_frame, is_frame, lazy_error, read_table
 from skdp.privacy import PrivacyLeakWarning
+from skdp.tables import (
+    ColumnError,
+    Table,
+    convert_frame,
+    is_frame,
+    is_missing,
+    lazy_error,
+    objects_of,
+    read_table,
+    to_numbers,
+)
 
 
 def read_input(

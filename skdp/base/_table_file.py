@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
+from skdp.tables import kind_of
 
 # fmt: off
 MISSING_TEXTS = (

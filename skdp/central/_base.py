@@ -18,7 +18,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
+    ColumnLike,
+    ColumnName,
     OnSite,
+    TableLike,
     all_or_nothing,
     as_asked,
     check_ledger,
@@ -45,7 +48,6 @@ from skdp.central.statistics import (
     rows_within,
     split_bounds,
 )
-from skdp.frames import LargeTable, Table, open_large
 from skdp.oracles import check_size
 from skdp.privacy import (
     Loss,
@@ -61,7 +63,7 @@ from skdp.privacy import (
     spend,
 )
 from skdp.randomness import ByteSource
-from skdp.typing import ColumnLike, ColumnName, TableLike
+from skdp.tables import LargeTable, Table, open_large
 
 Unknown = Literal["error", "ignore"]
 Columns = list[NDArray[Any]]

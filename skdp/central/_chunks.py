@@ -17,9 +17,16 @@ from numpy.typing import NDArray
 
 from skdp.base import read_array
 from skdp.central._base import with_nulls
-from skdp.coding import ColumnError, is_missing, kind_of, plain, to_numbers
-from skdp.frames import is_frame, read_table
 from skdp.randomness import ByteSource, uniform_integers
+from skdp.tables import (
+    ColumnError,
+    is_frame,
+    is_missing,
+    kind_of,
+    plain,
+    read_table,
+    to_numbers,
+)
 
 Take = Callable[[NDArray[np.intp]], Any]
 """Takes the places of rows, and returns what is there."""

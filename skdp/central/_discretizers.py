@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
-from skdp.base import check_choice, read_bounds
+from skdp.base import Bounds, check_choice, read_bounds
 from skdp.central._base import CentralTransformer, Columns, Plan, keep_missing
 from skdp.central.statistics import (
     Candidates,
@@ -21,11 +21,10 @@ from skdp.central.statistics import (
     read_values,
     warn_of_objects,
 )
-from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds
+from skdp.tables import LargeTable, Table
 
 
 class DPQuantileBinarizer(CentralTransformer):

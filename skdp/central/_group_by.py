@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_choice, check_confidence_level, read_bounds, read_numbers
+from skdp.base import (
+    Bounds,
+    ColumnName,
+    check_choice,
+    check_confidence_level,
+    read_bounds,
+    read_numbers,
+)
 from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
@@ -44,12 +51,10 @@ from skdp.central.statistics import (
     warn_of_kinds,
     warn_of_objects,
 )
-from skdp.coding import as_objects
 from skdp.domain import Domain, DomainLike
-from skdp.frames import LargeTable, Table
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, check_delta
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds, ColumnName
+from skdp.tables import LargeTable, Table, as_objects
 
 Statistic = Literal["count", "mean", "sum"]
 _MOST_GROUPS = 1 << 20

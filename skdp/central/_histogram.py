@@ -30,12 +30,11 @@ from skdp.central.statistics import (
     library_of,
     plan_hierarchy,
 )
-from skdp.coding import as_objects
 from skdp.domain import Domain, DomainLike
-from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size, project_to_simplex
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
+from skdp.tables import LargeTable, Table, as_objects
 
 Method = Literal["auto", "flat", "hierarchical"]
 _MOST_CELLS = 1 << 26

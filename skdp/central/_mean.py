@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import check_choice, check_confidence_level
+from skdp.base import Bounds, check_choice, check_confidence_level
 from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
@@ -17,10 +17,9 @@ from skdp.central.statistics import (
     sum_columns,
     two_sums,
 )
-from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds
+from skdp.tables import LargeTable, Table
 
 
 class DPMean(CentralStatistic):

@@ -12,15 +12,13 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_choice, read_input, read_numbers
+from skdp.base import TableLike, check_choice, read_input, read_numbers
 from skdp.central._base import CentralTransformer, Plan
 from skdp.central.statistics import find_codes, plan_categories, undeclared_error
-from skdp.coding import as_objects, plain
 from skdp.domain import Domain, DomainLike
-from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import TableLike
+from skdp.tables import LargeTable, Table, as_objects, plain
 
 Unknown = Literal["auto", "error", "ignore", "infrequent_if_exist"]
 _INFREQUENT = "infrequent_sklearn"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
-from skdp.base import check_flag, level_of_the_caller, read_bounds, read_numbers
+from skdp.base import Bounds, check_flag, level_of_the_caller, read_bounds, read_numbers
 from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central.statistics import (
     UNIT,
@@ -32,11 +32,10 @@ from skdp.central.statistics import (
     widths,
     with_delta,
 )
-from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds
+from skdp.tables import LargeTable, Table
 
 _CUT = 0.5
 """The largest share of the rows that are shortened."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from skdp.base import check_choice, check_flag, read_bounds
+from skdp.base import Bounds, check_choice, check_flag, read_bounds
 from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central.statistics import (
     Candidates,
@@ -18,11 +18,10 @@ from skdp.central.statistics import (
     read_candidates,
     read_probability,
 )
-from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds
+from skdp.tables import LargeTable, Table
 
 Distribution = Literal["uniform", "normal"]
 _MOST_QUANTILES = 10_000

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.base import read_bounds
+from skdp.base import ColumnLike, TableLike, read_bounds
 from skdp.central._base import charge
 from skdp.central._chunks import (
     Take,
@@ -42,7 +42,6 @@ from skdp.privacy import (
     laplace_loss,
     read_share,
 )
-from skdp.typing import ColumnLike, TableLike
 
 _MOST_CHUNKS = 1 << 31
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import check_choice, check_flag, level_of_the_caller, read_bounds
+from skdp.base import Bounds, check_choice, check_flag, level_of_the_caller, read_bounds
 from skdp.central._base import Columns, InvertibleTransformer, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
@@ -29,10 +29,9 @@ from skdp.central.statistics import (
     sum_columns,
     warn_of_objects,
 )
-from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds
+from skdp.tables import LargeTable, Table
 
 
 class DPStandardScaler(InvertibleTransformer):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
-from skdp.base import read_numbers
+from skdp.base import Bounds, read_numbers
 from skdp.central._base import Plan
 from skdp.central._selectors import Selector
 from skdp.central._supervised import (
@@ -42,11 +42,10 @@ from skdp.central.statistics import (
     sum_columns,
     warn_of_few,
 )
-from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds
+from skdp.tables import LargeTable, Table
 
 _MOMENTS, _COUNTS, _SCORES = Fraction(1, 4), Fraction(1, 32), Fraction(1, 8)
 _CHOICES = 1 - _MOMENTS - _COUNTS - _SCORES

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
 
-from skdp.base import level_of_the_caller
+from skdp.base import Bounds, level_of_the_caller
 from skdp.central._base import CentralTransformer, Plan
 from skdp.central.statistics import (
     GRID,
@@ -24,10 +24,9 @@ from skdp.central.statistics import (
     noisy_moments,
     sum_columns,
 )
-from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds
+from skdp.tables import LargeTable, Table
 
 
 class Selector(CentralTransformer, SelectorMixin):

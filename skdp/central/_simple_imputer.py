@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp.base import check_choice
+from skdp.base import Bounds, check_choice
 from skdp.central._base import CentralTransformer, Columns, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
@@ -30,12 +30,10 @@ from skdp.central.statistics import (
     sum_columns,
     two_sums,
 )
-from skdp.coding import kind_of
 from skdp.domain import DomainLike
-from skdp.frames import LargeTable, Table
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds
+from skdp.tables import LargeTable, Table, kind_of
 
 Strategy = Literal["mean", "median", "most_frequent"]
 Draw = Callable[[ByteSource], NDArray[Any]]

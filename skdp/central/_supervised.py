@@ -14,6 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
+    ColumnLike,
+    ColumnName,
+    TableLike,
     all_or_nothing,
     check_names,
     read_bounds,
@@ -32,11 +35,9 @@ from skdp.central.statistics import (
     split_bounds,
     without_column,
 )
-from skdp.coding import ColumnError, shielded
 from skdp.domain import Categories, Domain, Interval
-from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, Share, check_delta, read_share
-from skdp.typing import ColumnLike, ColumnName, TableLike
+from skdp.tables import ColumnError, LargeTable, Table, shielded
 
 
 class SupervisedStatistic(CentralStatistic):

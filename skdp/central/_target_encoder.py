@@ -30,9 +30,9 @@ from skdp.central.statistics import (
     undeclared_error,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.frames import LargeTable, Table, read_table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
+from skdp.tables import LargeTable, Table, read_table
 
 Unknown = Literal["auto", "error", "ignore"]
 _SQUARES = Fraction(1, 20)

@@ -24,12 +24,12 @@ from skdp.cli._arguments import (
     read_positive,
     read_share,
 )
-from skdp.coding import distinct_values
 from skdp.datasets import load_adult
 from skdp.domain import Categories, Domain, Interval
 from skdp.evaluation import age_sex_report, audit_table, study_report
 from skdp.evaluation.audits import audited_transformers, format_audit
 from skdp.privacy import PrivacyLeakWarning
+from skdp.tables import distinct_values
 
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 MAX_CELLS, MAX_SYNTHESISED = 1_000, 30

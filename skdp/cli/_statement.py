@@ -19,9 +19,9 @@ import pandas as pd
 
 from skdp.cli._arguments import add_command
 from skdp.engines.files import columns_beside_reports, read_protocol
-from skdp.frames import is_frame
 from skdp.persistence import load
 from skdp.privacy import PrivacyLedger, PrivacyStatement, privacy_statement
+from skdp.tables import is_frame
 
 _MOST_CHARACTERS = (1 << 26) + 1
 """One more than a record may have."""

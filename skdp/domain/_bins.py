@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import kind_of
+from skdp.tables import kind_of
 
 Edge = float | date
 """A number, a date or a datetime (a subclass of date)."""

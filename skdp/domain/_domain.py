@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import ColumnError, dates_like, decoder
 from skdp.domain._toml import read_toml, write_toml
 from skdp.domain._values import FEW, Categories, Interval
 from skdp.markup import html_rows
+from skdp.tables import ColumnError, dates_like, decoder
 
 Codes = NDArray[np.unsignedinteger]
 

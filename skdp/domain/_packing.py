@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from skdp.coding import plain
 from skdp.domain._values import Interval
+from skdp.tables import plain
 
 _MOST_CHARACTERS, _MOST_ITEMS, _MOST_DIGITS = 1 << 24, 1 << 19, 1000
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.coding import (
+from skdp.domain._bins import Edge, edge_text, even_edges, find_bins, read_edges
+from skdp.tables import (
     ValueCoder,
     is_missing,
     is_whole_number,
@@ -20,7 +21,6 @@ from skdp.coding import (
     to_dates,
     to_numbers,
 )
-from skdp.domain._bins import Edge, edge_text, even_edges, find_bins, read_edges
 
 FEW = 8
 """The most values of a column that are shown."""

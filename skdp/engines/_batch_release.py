@@ -34,13 +34,6 @@ from skdp.engines._record_ids import (
     digest_records,
     quick_digests,
 )
-from skdp.frames import (
-    Releases,
-    Table,
-    read_table,
-    schema_with_protocol,
-    without_unused_levels,
-)
 from skdp.local import (
     Codes,
     OnFitOnly,
@@ -53,6 +46,13 @@ from skdp.local import (
     warn_of_reports,
 )
 from skdp.local.memo import framed, read_record_ids
+from skdp.tables import (
+    Releases,
+    Table,
+    read_table,
+    schema_with_protocol,
+    without_unused_levels,
+)
 
 Found = TypeVar("Found")
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from skdp.engines._batch_release import Plan
 from skdp.engines._errors import quietly
 from skdp.engines._record_ids import count_ids
-from skdp.frames import LargeTable, Releases, Summary, carried_releases, carried_text
 from skdp.local import ReportProtocol
+from skdp.tables import LargeTable, Releases, Summary, carried_releases, carried_text
 
 ROWS = 1 << 17
 """Rows in memory at a time, where nothing depends on how many."""
@@ -24,7 +24,7 @@ _GROUPS = 1 << 16
 
 
 class ReportSums:
-    """The sums of reports: a `skdp.frames.Summary` of the columns `names`."""
+    """The sums of reports: a `skdp.tables.Summary` of the columns `names`."""
 
     # The last of the sums are the counts by which the reports are recognised, if the protocol has any.
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import CallRandomness
-from skdp.coding import plain
 from skdp.local import Codes, ReportProtocol, Reports, SecretKey
 from skdp.local.memo import framed
 from skdp.randomness import ByteSource
+from skdp.tables import plain
 
 BLOCK_ROWS = 1 << 12
 """Seeded random bits come in blocks of this many rows, counted from the start of the table."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from skdp.engines._engine import Engine
-from skdp.frames import LargeTable
 from skdp.privacy import PrivacyLeakWarning
+from skdp.tables import LargeTable
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Literal
 
+from skdp.base import HandleUnknown, ReportStrategy
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares
 from skdp.oracles import SubsetSelection, UnaryEncoding
 from skdp.privacy import PrivacyLedger, Shuffled
-from skdp.typing import HandleUnknown, ReportStrategy
 
 
 class UnaryEncodingTransformer(OracleEncoder):

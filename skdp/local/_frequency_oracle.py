@@ -5,12 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from skdp.base import check_choice
+from skdp.base import HandleUnknown, ReportStrategy, check_choice
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares
 from skdp.local.protocol import ReportProtocol
 from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle, names_with
 from skdp.privacy import PrivacyLedger, Shuffled
-from skdp.typing import HandleUnknown, ReportStrategy
 
 
 class FrequencyOracleEncoder(OracleEncoder):

@@ -16,7 +16,9 @@ from sklearn.base import BaseEstimator
 
 from skdp.base import (
     CallCounter,
+    ColumnLike,
     OnSite,
+    TableLike,
     all_or_nothing,
     check_confidence_level,
     check_ledger,
@@ -27,7 +29,6 @@ from skdp.base import (
     warn_of_levels,
     warn_of_loss,
 )
-from skdp.coding import is_missing, objects_of
 from skdp.local.protocol import read_report_table
 from skdp.oracles import (
     LinearHash,
@@ -47,7 +48,7 @@ from skdp.privacy import (
 )
 from skdp.privacy.shuffle import any_pair
 from skdp.randomness import ByteSource, uniform_integers
-from skdp.typing import ColumnLike, TableLike
+from skdp.tables import is_missing, objects_of
 
 _MAX_SYMBOLS = 128
 _MAX_CHARACTERS = 254

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from skdp.base import HandleUnknown, ReportStrategy
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
 from skdp.oracles import HadamardResponse, LocalHashing, hashing_for_two_rounds
 from skdp.privacy import PrivacyLedger, Shuffled
-from skdp.typing import HandleUnknown, ReportStrategy
 
 
 class HadamardResponseEncoder(OracleEncoder):

@@ -16,10 +16,16 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import OnSite, all_or_nothing, as_asked, read_input
+from skdp.base import (
+    ColumnLike,
+    OnSite,
+    TableLike,
+    all_or_nothing,
+    as_asked,
+    read_input,
+)
 from skdp.local._transformer import ReportTransformer
 from skdp.privacy import PrivacyGuarantee
-from skdp.typing import ColumnLike, TableLike
 
 
 class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):

@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
+    ReportStrategy,
+    TableLike,
     as_asked,
     check_choice,
     declares_missing,
@@ -22,9 +24,7 @@ from skdp.base import (
     read_domain,
     warn_of_observed,
 )
-from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.frames import Table
 from skdp.local._count_estimator import CountEstimator
 from skdp.local.memo import Memo, MemoisedReports
 from skdp.local.protocol import (
@@ -41,7 +41,7 @@ from skdp.local.protocol import (
 from skdp.oracles import FrequencyOracle, two_rounds
 from skdp.privacy import PrivacyGuarantee, Shuffled, check_epsilon
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
-from skdp.typing import ReportStrategy, TableLike
+from skdp.tables import Table, is_missing
 
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
 """How "split" divides epsilon."""

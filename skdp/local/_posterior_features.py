@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     CallCounter,
+    ColumnLike,
+    TableLike,
     all_or_nothing,
     as_asked,
     check_choice,
     check_flag,
     read_input,
 )
-from skdp.frames import carried_text, read_table
 from skdp.local._on_fit_only import WrapsTransformer
 from skdp.local._oracle_encoder import input_names
 from skdp.local._protocol_file import as_of_seed, read_carried, says_secure
@@ -27,7 +28,7 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import ReportProtocol, estimate_counts, refuse_impossible
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee
-from skdp.typing import ColumnLike, TableLike
+from skdp.tables import carried_text, read_table
 
 _PRIOR_POSTPROCESSORS = [name for name in POSTPROCESSORS if name != "none"]
 

@@ -22,10 +22,10 @@ from skdp.domain import (
     parse_json,
     unpack,
 )
-from skdp.frames import carried_releases, carried_text
 from skdp.local.memo import SecretKey
 from skdp.local.protocol import ReportProtocol, Reports, check_releases
 from skdp.privacy import PrivacyGuarantee, Shuffled, WeakGuaranteeWarning
+from skdp.tables import carried_releases, carried_text
 
 FORMAT, _VERSION = "skdp-protocol", 2
 _SECRET = ("ledger", "random_state", "secret_key")

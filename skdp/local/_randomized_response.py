@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin
 
+from skdp.base import HandleUnknown, ReportStrategy
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
 from skdp.local.protocol import SAMPLED
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyLedger, Shuffled
-from skdp.typing import HandleUnknown, ReportStrategy
 
 
 class RandomizedResponseEncoder(OracleEncoder):

@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_random_state, coins, read_array
-from skdp.frames import (
+from skdp.base import TableLike, check_random_state, coins, read_array
+from skdp.local._protocol_file import refuse_other, says_secure
+from skdp.randomness import ByteSource
+from skdp.tables import (
     carried_releases,
     carried_text,
     carries_notes,
@@ -20,9 +22,6 @@ from skdp.frames import (
     pandas_note,
     with_protocol,
 )
-from skdp.local._protocol_file import refuse_other, says_secure
-from skdp.randomness import ByteSource
-from skdp.typing import TableLike
 
 
 def join_reports(tables: Sequence[Any]) -> Any:

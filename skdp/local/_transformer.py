@@ -19,7 +19,10 @@ from skdp.archive import what_it_is
 from skdp.base import (
     CallCounter,
     CallRandomness,
+    ColumnLike,
     OnSite,
+    PathType,
+    TableLike,
     all_or_nothing,
     as_asked,
     check_ledger,
@@ -40,7 +43,6 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.exact import round_up
-from skdp.frames import Releases, Table, carried_text, carries_notes, with_protocol
 from skdp.local._protocol_file import (
     FORMAT,
     WrittenProtocol,
@@ -60,7 +62,7 @@ from skdp.privacy import (
     spend,
 )
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
-from skdp.typing import ColumnLike, PathType, TableLike
+from skdp.tables import Releases, Table, carried_text, carries_notes, with_protocol
 
 # Of a channel that is enumerated for a warning: some milliseconds.
 _MOST_ENTRIES = 1 << 16

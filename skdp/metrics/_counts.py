@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import check_choice, read_array
-from skdp.coding import is_missing, plain
+from skdp.tables import is_missing, plain
 
 Numbers = NDArray[np.float64]
 

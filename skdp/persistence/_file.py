@@ -14,13 +14,12 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
 from skdp.archive import SUMS, Archive, reading, write_archive
-from skdp.base import check_ledger
+from skdp.base import PathType, check_ledger
 from skdp.domain import parse_json
 from skdp.local import ReportTransformer
 from skdp.persistence._estimators import read_estimator, write_estimator
 from skdp.persistence._values import Reader, Writer
 from skdp.privacy import PrivacyLedger
-from skdp.typing import PathType
 
 _FORMAT, _VERSION, _HEADER = "skdp.estimator", 1, "estimator.json"
 

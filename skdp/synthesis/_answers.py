@@ -13,9 +13,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import OnSite, check_confidence_level, check_names, read_input
+from skdp.base import (
+    ColumnLike,
+    ColumnName,
+    OnSite,
+    TableLike,
+    check_confidence_level,
+    check_names,
+    read_input,
+)
 from skdp.domain import Domain
-from skdp.frames import Table
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._classifier import MarginalClassifier, classifier_of
 from skdp.synthesis._count_errors import CountErrors, Quantile, Query, errors_of_counts
@@ -28,7 +35,7 @@ from skdp.synthesis._queries import (
 )
 from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge
 from skdp.synthesis.tables import Shapes, find_codes, undeclared_in, with_target
-from skdp.typing import ColumnLike, ColumnName, TableLike
+from skdp.tables import Table
 
 
 @dataclass(frozen=True)

@@ -11,19 +11,20 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
+    ColumnLike,
     OnSite,
     ProbabilisticClassifier,
+    TableLike,
     all_or_nothing,
     check_names,
     read_input,
 )
 from skdp.central import CentralEstimator
 from skdp.domain import Categories, Domain
-from skdp.frames import Table
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._queries import find_column
 from skdp.synthesis.tables import read_declared, with_target
-from skdp.typing import ColumnLike, TableLike
+from skdp.tables import Table
 
 
 class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
-from skdp.frames import Table
 from skdp.synthesis.selection import Plan, Strategy, first_cliques, read_plan
 from skdp.synthesis.tables import (
     cells_within,
@@ -23,6 +22,7 @@ from skdp.synthesis.tables import (
     read_codes,
     read_declared,
 )
+from skdp.tables import Table
 
 _OF_THE_PLAN = (
     "marginals",

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skdp.domain import pack, unpack
-from skdp.frames import Table
+from skdp.tables import Table
 
 _POLARS = frozenset(
     {

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics import find_range
-from skdp.coding import is_missing, to_dates
 from skdp.domain import Categories, Domain, Interval
 from skdp.synthesis.tables import Shape
+from skdp.tables import is_missing, to_dates
 
 _AGES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))
 """Before and after all dates of Python."""

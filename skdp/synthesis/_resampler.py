@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, get_tags
 
-from skdp.base import OnSite, all_or_nothing, target_column
-from skdp.frames import Table, is_frame
+from skdp.base import ColumnLike, OnSite, TableLike, all_or_nothing, target_column
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._rules import read_order
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.tables import assemble, decode, public_template
-from skdp.typing import ColumnLike, TableLike
+from skdp.tables import Table, is_frame
 
 
 class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):

@@ -15,13 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     CallCounter,
+    ColumnName,
+    PathType,
+    TableLike,
     as_asked,
     check_names,
     read_input,
     refuse_protected_levels,
 )
 from skdp.domain import Domain
-from skdp.frames import Table
 from skdp.oracles import check_size
 from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._pair_scores import Scores, tabulate_scores
@@ -39,7 +41,7 @@ from skdp.synthesis.tables import (
     read_codes,
     values_of,
 )
-from skdp.typing import ColumnName, PathType, TableLike
+from skdp.tables import Table
 
 _MOST_SAMPLES = 10**9
 

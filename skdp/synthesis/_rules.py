@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.coding import kind_of
 from skdp.domain import Categories, Domain, Interval
 from skdp.synthesis._queries import find_columns
 from skdp.synthesis.model import MOST_CELLS, Clique
 from skdp.synthesis.tables import ends_of
+from skdp.tables import kind_of
 
 _ORDER, _MISSING = "<=", "missing with"
 _ORDERED = {"number", "date", "datetime"}

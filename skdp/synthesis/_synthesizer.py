@@ -14,6 +14,8 @@ from sklearn.utils import Tags
 
 from skdp.base import (
     CallCounter,
+    ColumnLike,
+    ColumnName,
     all_or_nothing,
     check_choice,
     declares_missing,
@@ -23,7 +25,6 @@ from skdp.base import (
 from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within
 from skdp.domain import Domain, DomainLike
-from skdp.frames import open_large
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, check_delta
 from skdp.synthesis._coded_table import code_table
@@ -58,7 +59,7 @@ from skdp.synthesis.tables import (
     warn_undiscovered,
     with_target,
 )
-from skdp.typing import ColumnLike, ColumnName
+from skdp.tables import open_large
 
 
 class DPMarginalSynthesizer(RowTransformer, CentralEstimator):

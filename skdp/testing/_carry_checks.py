@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.frames import without_releases
+from skdp.tables import without_releases
 from skdp.testing._burdened_frames import burdened_frames, signs
 from skdp.testing._subject import Subject
 from skdp.testing._tools import is_table, require, walk

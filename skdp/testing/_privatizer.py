@@ -11,6 +11,7 @@ from unittest import SkipTest
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from skdp.base import TableLike
 from skdp.testing import (
     _audit_checks,
     _carry_checks,
@@ -23,7 +24,6 @@ from skdp.testing import (
 )
 from skdp.testing._subject import Subject
 from skdp.testing._tools import named
-from skdp.typing import TableLike
 
 Check = Callable[[Subject], None]
 

@@ -14,9 +14,8 @@ import numpy as np
 from sklearn.base import clone
 
 from skdp.base import CallCounter
-from skdp.coding import is_missing
 from skdp.domain import Categories, Domain, Interval
-from skdp.frames import is_frame
+from skdp.tables import is_frame, is_missing
 from skdp.testing._tools import Rows, columns_of, make_frame
 
 SEED = 20

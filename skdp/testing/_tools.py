@@ -15,10 +15,10 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdp.base import rows_and_target
-from skdp.coding import is_missing
 from skdp.domain import Domain
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger
 from skdp.randomness import SecureSource, SeededSource
+from skdp.tables import is_missing
 
 Rows = dict[Any, list[Any]]
 

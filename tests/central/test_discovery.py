@@ -18,9 +18,9 @@ from skdp import Domain, DPGroupBy, DPMarginalSynthesizer, DPOneHotEncoder, DPTa
 from skdp.central.statistics import _discovery, count_distinct, discover_values, plan_discovery
 from skdp.central.statistics._discovery import discovery_threshold
 from skdp.central.statistics._partitions import CountThreshold, WeightThreshold, squared_tail, total_weights, weight_of
-from skdp.coding import ColumnError
 from skdp.privacy import Share, gaussian_delta
 from skdp.randomness import SeededSource
+from skdp.tables import ColumnError
 from tests.conftest import each
 
 TINY = Decimal(10) ** -60

@@ -35,8 +35,8 @@ from skdp.central.statistics._private_bounds import (
     _limit,
     find_bounds,
 )
-from skdp.frames import read_table
 from skdp.privacy import Mu, Rho
+from skdp.tables import read_table
 from tests.central.estimators import EVERY, fitted, made, whole
 from tests.central.released import Released
 from tests.conftest import each

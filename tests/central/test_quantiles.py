@@ -25,9 +25,9 @@ from skdp.central.statistics._quantiles import (
     ranked_quantiles,
     scores,
 )
-from skdp.frames import read_table
 from skdp.privacy import Mu, Share
 from skdp.randomness import SecureSource, SeededSource
+from skdp.tables import read_table
 from skdp.testing import check_sensitivity
 from tests.central.released import Released
 from tests.conftest import each

@@ -33,9 +33,9 @@ from skdp.central.statistics._noise import LaplaceNoise, cube_quantile, cube_std
 from skdp.central.statistics._private_bounds import Cells
 from skdp.central.statistics._quantiles import count_below, scores
 from skdp.domain import Domain
-from skdp.frames import Table, read_table
 from skdp.privacy import Share
 from skdp.randomness import SeededSource
+from skdp.tables import Table, read_table
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6

@@ -6,8 +6,8 @@ import pytest
 
 from skdp import RandomizedResponseEncoder
 from skdp.engines import privatize, tally
-from skdp.frames import open_large
 from skdp.local import NumericPerturber, SecretKey
+from skdp.tables import open_large
 
 WORDS = ["Yes", "yes", "YES", "yés", "no"]
 PADDED = [*WORDS, "yes "]  # for Spark, which has collations that ignore trailing spaces

@@ -15,8 +15,8 @@ from skdp.central.statistics import CellTally, SumTally
 from skdp.central.statistics._quantiles import RankTally
 from skdp.domain import Grid
 from skdp.engines.backends import duckdb as _large_duckdb
-from skdp.frames import open_large
 from skdp.synthesis.tables import find_codes
+from skdp.tables import open_large
 
 BIG = 1 << 53
 EDGES = np.array([-1.0, 0.0, 0.1, 10.0, BIG])

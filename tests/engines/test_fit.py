@@ -14,8 +14,8 @@ import pytest
 from pyarrow.compute import field
 
 from skdp import DPHistogram, DPMarginalSynthesizer, DPMean, PrivacyLedger
-from skdp.frames import open_large, read_table
 from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
+from skdp.tables import open_large, read_table
 from tests.engines.tables import SURVEY, survey
 
 # Marks do not go through a fixture.

@@ -9,7 +9,7 @@ import pytest
 
 from skdp.engines.backends import arrow as _large_arrow
 from skdp.engines.backends.arrow import StreamedTable
-from skdp.frames import open_large
+from skdp.tables import open_large
 
 
 class Kept:

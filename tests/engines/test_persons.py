@@ -16,7 +16,7 @@ from scipy.stats import chisquare
 from skdp import DPMean, PrivacyLedger
 from skdp.engines.backends import persons
 from skdp.engines.backends.persons import mark_rows
-from skdp.frames import open_large
+from skdp.tables import open_large
 
 NUMBERS = np.random.default_rng(0).integers(0, 150, 1_000)
 COLUMNS = {

@@ -13,8 +13,8 @@ import pytest
 
 from skdp import Domain, DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
-from skdp.frames import open_large, read_table
 from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
+from skdp.tables import open_large, read_table
 from tests.conftest import often
 
 # Of each column: the type, and the declared values, of which the second never occurs.

@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC, ECB
 
 import skdp.oracles._subset_selection as module
-from skdp.coding import ColumnError
 from skdp.local.memo import canonical, framed, keyed_coins, keyed_digests
 from skdp.local.memo._memo import keyed_numbers
 from skdp.oracles import ClampedLaplace, Optimal, RandomizedResponse, SubsetSelection, Windows
 from skdp.randomness import MOST_ROWS, ONE, RowStreams
+from skdp.tables import ColumnError
 from tests.conftest import each
 
 KEY = bytes(range(32))

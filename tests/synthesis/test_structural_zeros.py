@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.frames import read_table
 from skdp.synthesis import SyntheticResampler
 from skdp.synthesis.selection import read_zeros
 from skdp.synthesis.tables import decode
+from skdp.tables import read_table
 
 CITY_OF = np.sort(np.random.default_rng(1).integers(0, 12, 60))
 STATE_OF = np.sort(np.random.default_rng(2).integers(0, 4, 12))

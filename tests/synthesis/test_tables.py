@@ -12,10 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp.coding import to_dates
 from skdp.domain import Domain, Interval
-from skdp.frames import Table, read_table
 from skdp.synthesis.tables import decode, public_template, read_codes, with_target
+from skdp.tables import Table, read_table, to_dates
 from tests.conftest import each
 
 BINS = Interval(0, 100, bins=4)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from skdp.base import check_flag, read_bounds
+from skdp.base import Bounds, TableLike, check_flag, read_bounds
 from skdp.central._base import Plan
 from skdp.central._supervised import read_rows, split_all_bounds, target_places
 from skdp.central.linear_model._base import Floats, LinearModel
@@ -28,10 +28,9 @@ from skdp.central.statistics import (
     warn_of_few,
     widths,
 )
-from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds, TableLike
+from skdp.tables import LargeTable, Table
 
 _CUT = 0.2
 """The share of the rows that count less."""

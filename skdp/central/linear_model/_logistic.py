@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 
-from skdp.base import check_flag, read_bounds
+from skdp.base import Bounds, TableLike, check_flag, read_bounds
 from skdp.central._base import Plan
 from skdp.central._supervised import Classes, features, read_rows
 from skdp.central.linear_model._base import Floats, LinearModel
@@ -37,11 +37,10 @@ from skdp.central.statistics import (
     widths,
 )
 from skdp.domain import Domain
-from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds, TableLike
+from skdp.tables import LargeTable, Table
 
 _CUT = 0.05
 """The share of the rows that are shrunk."""

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from skdp.base import ProbabilisticClassifier
+from skdp.base import ProbabilisticClassifier, TableLike
 from skdp.central._supervised import Classes, SupervisedStatistic
 from skdp.central.statistics import LARGEST, Noise, warn_of_few
 from skdp.domain import Domain
-from skdp.frames import Table
 from skdp.privacy import Share, read_share
-from skdp.typing import TableLike
+from skdp.tables import Table
 
 Floats = NDArray[np.float64]
 

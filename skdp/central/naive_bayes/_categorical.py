@@ -27,9 +27,9 @@ from skdp.central.statistics import (
     undeclared_error,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.frames import LargeTable, Table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
+from skdp.tables import LargeTable, Table
 
 
 class DPCategoricalNB(NaiveBayes):

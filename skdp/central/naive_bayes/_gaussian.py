@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import read_bounds, read_numbers
+from skdp.base import Bounds, read_bounds, read_numbers
 from skdp.central._base import Plan
 from skdp.central._supervised import Classes, features
 from skdp.central.naive_bayes._base import Floats, NaiveBayes
@@ -26,10 +26,9 @@ from skdp.central.statistics import (
     n_numbers,
     query,
 )
-from skdp.frames import LargeTable, Table, read_table
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.typing import Bounds
+from skdp.tables import LargeTable, Table, read_table
 
 _TINY, _HUGE = np.finfo(float).tiny, np.finfo(float).max
 

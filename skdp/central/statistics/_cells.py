@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from skdp.base import read_domain
 from skdp.base import undeclared_error as error_of_undeclared
 from skdp.central.statistics._sums import dtypes_of, most_values
-from skdp.coding import is_missing, kind_of
 from skdp.domain import Categories, Codes, Domain, Grid, Interval
-from skdp.frames import LargeTable, Table, read_table
+from skdp.tables import LargeTable, Table, is_missing, kind_of, read_table
 
 ORDERED = ("number", "datetime")
 """The kinds of values that have an order of their own."""

@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
-from skdp.coding import (
+from skdp.exact import exp_minus_bounds
+from skdp.oracles import check_size
+from skdp.privacy import check_delta, check_epsilon
+from skdp.randomness import ByteSource, discrete_laplace
+from skdp.tables import (
     ANY,
     KIND_NAMES,
     ColumnError,
@@ -26,10 +30,6 @@ from skdp.coding import (
     objects_of,
     plain,
 )
-from skdp.exact import exp_minus_bounds
-from skdp.oracles import check_size
-from skdp.privacy import check_delta, check_epsilon
-from skdp.randomness import ByteSource, discrete_laplace
 
 _KINDS = ("string", "number", "boolean", "date")
 """The kinds of values that are discovered; of several that are as frequent, the first."""

@@ -24,7 +24,7 @@ from skdp.central.statistics._sums import (
     to_places,
 )
 from skdp.domain import Domain
-from skdp.frames import Table, read_table
+from skdp.tables import Table, read_table
 
 Floats = NDArray[np.float64]
 _LIMB = 32

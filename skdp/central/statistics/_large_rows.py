@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics._rows import Rows
-from skdp.frames import LargeTable, Table, read_table
+from skdp.tables import LargeTable, Table, read_table
 
 Change = Callable[[Rows], Rows]
 
@@ -75,7 +75,7 @@ class _Read:
 
 @dataclass(frozen=True, eq=False)
 class _Sum:
-    """Sums over rows: a `skdp.frames.Summary`."""
+    """Sums over rows: a `skdp.tables.Summary`."""
 
     read: _Read
     what: Callable[[Rows], NDArray[np.int64]]

@@ -25,12 +25,11 @@ from skdp.central.statistics._discovery import (
 )
 from skdp.central.statistics._noise import GaussianNoise
 from skdp.central.statistics._private_bounds import PRIVATE
-from skdp.coding import ColumnError, shielded
 from skdp.domain import Domain
 from skdp.exact import exp_minus_bounds
-from skdp.frames import LargeTable, Table
 from skdp.privacy import Share, check_delta, largest_mu
 from skdp.randomness import ByteSource
+from skdp.tables import ColumnError, LargeTable, Table, shielded
 
 Coded = tuple[list[Any], NDArray[np.unsignedinteger]]
 """The values of a column, and the code of each row, as of `code_values`."""

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from skdp.base import check_same_order
 from skdp.central.statistics._cells import find_missing
-from skdp.coding import ColumnError, shielded
-from skdp.frames import LargeTable, Table, is_frame, read_table
+from skdp.tables import ColumnError, LargeTable, Table, is_frame, read_table, shielded
 
 
 def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.intp]:
@@ -107,7 +106,7 @@ def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
 
 
 class MissingTally:
-    """How many values of a column are missing: a `skdp.frames.Summary`."""
+    """How many values of a column are missing: a `skdp.tables.Summary`."""
 
     def zeros(self) -> list[NDArray[np.int64]]:
         return [np.zeros(1, np.int64)]

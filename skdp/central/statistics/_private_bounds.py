@@ -16,8 +16,8 @@ from skdp.base import floats_between, read_bounds
 from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._ranges import LARGEST
 from skdp.central.statistics._sums import read_values
-from skdp.frames import LargeTable, Table, read_table
 from skdp.randomness import ByteSource
+from skdp.tables import LargeTable, Table, read_table
 
 Floats = NDArray[np.float64]
 

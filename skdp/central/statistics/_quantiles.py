@@ -24,10 +24,10 @@ from skdp.central.statistics._noise import (
 )
 from skdp.central.statistics._ranges import LARGEST
 from skdp.central.statistics._sums import most_rows, read_values, warn_of_objects
-from skdp.frames import LargeTable, Table, read_table
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Share, exponential_loss
 from skdp.randomness import ByteSource
+from skdp.tables import LargeTable, Table, read_table
 
 FINEST = 1_000_000
 """The largest denominator of a probability: scores are then integers of 64 bits for up to 9 * 10**12 values."""

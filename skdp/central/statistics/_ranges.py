@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from skdp.central.statistics._cells import ORDERED
 from skdp.central.statistics._noise import Noise, integer_noise
-from skdp.coding import is_missing, kind_of, plain
 from skdp.domain import Categories, Interval
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
+from skdp.tables import is_missing, kind_of, plain
 
 
 def find_range(

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller, read_bounds, read_numbers
-from skdp.frames import LargeTable, Table, read_table
+from skdp.tables import LargeTable, Table, read_table
 
 GRID = 1 << 29
 """Steps from the middle between the bounds to either of them: a value moves by at most a billionth of the width."""

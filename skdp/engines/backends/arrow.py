@@ -21,8 +21,8 @@ from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.engines.backends.memory import MemoryTable
 from skdp.engines.backends.persons import keep_marked, mark_rows
-from skdp.frames import Releases, Summary, joined_releases, releases_of, text_of
 from skdp.local import ReportProtocol
+from skdp.tables import Releases, Summary, joined_releases, releases_of, text_of
 
 pyarrow = import_extra("pyarrow", "duckdb")
 dataset = import_extra("pyarrow.dataset", "duckdb")

@@ -22,7 +22,7 @@ from skdp.engines._errors import (
 )
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BLOCK_ROWS, Place
-from skdp.frames import with_protocol
+from skdp.tables import with_protocol
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 

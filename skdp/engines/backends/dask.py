@@ -22,7 +22,7 @@ from skdp.engines._extras import import_extra
 from skdp.engines._randomness import Place
 from skdp.engines._record_ids import DistinctInAll, check_countable
 from skdp.engines._registry import tell_of_lazy_reports
-from skdp.frames import ATTRS_KEY, PROTOCOL_KEY, RELEASES_KEY, Releases, Summary
+from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, RELEASES_KEY, Releases, Summary
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")

@@ -32,8 +32,8 @@ from skdp.engines._errors import quietly
 from skdp.engines._extras import import_extra
 from skdp.engines._record_ids import count_ids
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
-from skdp.frames import Summary
 from skdp.local import ReportProtocol
+from skdp.tables import Summary
 
 pyarrow = import_extra("pyarrow", "duckdb")
 duckdb = import_extra("duckdb", "duckdb", least="1.5")

@@ -15,7 +15,7 @@ from skdp.engines._batch_release import Plan
 from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import quietly
 from skdp.engines.backends.batches import write_tables
-from skdp.frames import Summary, is_frame, with_protocol
+from skdp.tables import Summary, is_frame, with_protocol
 
 
 class MemoryTable(Engine):

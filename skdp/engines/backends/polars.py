@@ -35,8 +35,8 @@ from skdp.engines.backends.batches import (
     read_again,
 )
 from skdp.engines.backends.memory import MemoryTable
-from skdp.frames import PROTOCOL_KEY, RELEASES_KEY, Summary
 from skdp.local import ReportProtocol
+from skdp.tables import PROTOCOL_KEY, RELEASES_KEY, Summary
 
 # Before, a stream of batches ended without a word when its source failed.
 polars = import_extra("polars", "polars", least="1.37")

@@ -27,8 +27,8 @@ from skdp.engines._errors import (
 from skdp.engines._extras import import_extra
 from skdp.engines._record_ids import REPEATED, count_ids
 from skdp.engines.backends.batches import arrow_tables, check_arrow, release_batches
-from skdp.frames import Summary
 from skdp.local import ReportProtocol
+from skdp.tables import Summary
 
 pyarrow = import_extra("pyarrow", "spark")
 sql = import_extra("pyspark.sql", "spark")

@@ -12,8 +12,8 @@ from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
 from skdp.engines._extras import Extra
 from skdp.engines.files._formats import format_of, write_file
 from skdp.engines.files._sums import checked_sources, sum_file, transformer_of
-from skdp.frames import flatten_index
 from skdp.local import RapporEncoder, ReportTransformer
+from skdp.tables import flatten_index
 
 pyarrow = Extra("pyarrow")
 

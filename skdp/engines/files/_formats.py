@@ -21,7 +21,7 @@ from skdp.engines._registry import is_damage
 from skdp.engines._source_file import SourceFile, check_delimiter, delimiter_of
 from skdp.engines.backends.batches import arrow_tables, write_tables
 from skdp.engines.files._said import only_one, said_by_sidecar
-from skdp.frames import Releases, joined_releases, read_table
+from skdp.tables import Releases, joined_releases, read_table
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 

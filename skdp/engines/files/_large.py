@@ -28,7 +28,7 @@ from skdp.engines._extras import Extra
 from skdp.engines._registry import is_damage
 from skdp.engines._source_file import SourceFile
 from skdp.engines.files._formats import TableFile
-from skdp.frames import LargeTable, Summary
+from skdp.tables import LargeTable, Summary
 
 pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")
 
@@ -64,7 +64,7 @@ class FileTable(LargeTable):
 
 
 class _ShownSummary:
-    """A `skdp.frames.Summary` of rows that are typed first, and shown by a bar."""
+    """A `skdp.tables.Summary` of rows that are typed first, and shown by a bar."""
 
     def __init__(self, summary: Summary, read: Callable[[Any], Any], bar: Bar) -> None:
         self._summary, self._read, self._bar = summary, read, bar

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from skdp.domain import parse_json
 from skdp.engines._atomic import sync, written_beside
-from skdp.frames import Releases
 from skdp.local import check_carried
+from skdp.tables import Releases
 
 _FORMAT = "skdp reports, version 1"
 _MOST_BYTES = 1 << 24

@@ -21,8 +21,8 @@ from skdp.engines._extras import Extra
 from skdp.engines._source_file import SourceFile, check_delimiter
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._said import check_said, note_of_copy, read_json, sidecar_of
-from skdp.frames import PROTOCOL_KEY, Releases
 from skdp.local import ReportProtocol, ReportTransformer, check_releases, stated
+from skdp.tables import PROTOCOL_KEY, Releases
 
 pyarrow = Extra("pyarrow")
 

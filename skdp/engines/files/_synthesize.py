@@ -24,7 +24,6 @@ from skdp.engines._atomic import (
 from skdp.engines._extras import Extra
 from skdp.engines.files._formats import TableFile, format_of, write_file
 from skdp.engines.files._large import FileTable, open_file
-from skdp.frames import read_table
 from skdp.synthesis import (
     LEFT_OUT,
     DPMarginalSynthesizer,
@@ -32,6 +31,7 @@ from skdp.synthesis import (
     pack_parameter,
 )
 from skdp.synthesis.tables import assemble, decode
+from skdp.tables import read_table
 
 pyarrow = Extra("pyarrow")
 

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from skdp.domain import Codes, Domain
 from skdp.evaluation._progress import counted
-from skdp.frames import is_frame, read_table
+from skdp.tables import is_frame, read_table
 
 _FEW_ROWS = 10_000
 """With fewer, several threads are slower than one."""

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_confidence_level, check_random_state
+from skdp.base import (
+    ColumnLike,
+    ColumnName,
+    TableLike,
+    check_confidence_level,
+    check_random_state,
+)
 from skdp.evaluation.attacks._attacker import (
     Attacker,
     factorize,
@@ -30,7 +36,6 @@ from skdp.evaluation.attacks._ranking import value_table
 from skdp.evaluation.audits import clopper_pearson
 from skdp.local import ReportTransformer
 from skdp.markup import html_facts, html_table
-from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
 @dataclass(frozen=True, eq=False)

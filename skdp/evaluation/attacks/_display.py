@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_confidence_level
+from skdp.base import ColumnLike, TableLike, check_confidence_level
 from skdp.evaluation.attacks._attribute_inference import (
     AttackResult,
     attribute_inference,
@@ -26,7 +26,6 @@ from skdp.evaluation.displays import (
     label_rows,
     tidy_axes,
 )
-from skdp.typing import ColumnLike, TableLike
 
 if TYPE_CHECKING:  # an optional dependency
     from matplotlib.axes import Axes

@@ -12,14 +12,18 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.metrics import pairwise_distances_argmin_min
 
-from skdp.base import check_choice, check_confidence_level, check_random_state
+from skdp.base import (
+    TableLike,
+    check_choice,
+    check_confidence_level,
+    check_random_state,
+)
 from skdp.evaluation.attacks._attacker import code_column, read_columns
 from skdp.evaluation.attacks._ranking import area
 from skdp.evaluation.audits import clopper_pearson
 from skdp.markup import html_facts
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis import DPMarginalSynthesizer
-from skdp.typing import TableLike
 
 Method = Literal["nearest", "likelihood"]
 _METHODS: tuple[str, ...] = get_args(Method)

@@ -17,16 +17,15 @@ from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 
 from skdp.base import read_bounds
-from skdp.coding import is_missing
 from skdp.domain import Categories, Domain, Interval
 from skdp.evaluation.audits._outputs import combine, hash_cells, read_rows
-from skdp.frames import is_frame
 from skdp.local import (
     HeavyHitters,
     LocalTableEncoder,
     ReportTransformer,
     SetValuedEncoder,
 )
+from skdp.tables import is_frame, is_missing
 
 _MOST_CELLS = 16
 _UNDECLARED = "undeclared"

@@ -13,8 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import heard
-from skdp.coding import is_missing
-from skdp.frames import is_frame, without_releases
+from skdp.tables import is_frame, is_missing, without_releases
 
 Outputs = dict[str, NDArray[Any]]
 """A column for each part of the output, an entry for each draw."""

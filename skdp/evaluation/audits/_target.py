@@ -26,8 +26,8 @@ from skdp.evaluation.audits._neighbours import (
     repeat,
 )
 from skdp.evaluation.audits._outputs import hash_cells, read_rows
-from skdp.frames import is_frame
 from skdp.local import LocalTableEncoder, OnFitOnly
+from skdp.tables import is_frame
 
 _SEEDED_ROWS = 64
 _COMPOSED = ("steps", "transformers", "transformer_list")

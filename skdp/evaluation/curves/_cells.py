@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
 from skdp.evaluation.curves._scoring import ALL, Answers, Measure, Row, as_text
-from skdp.frames import is_frame, read_table, take_rows
 from skdp.local import OnFitOnly, PosteriorFeatures
+from skdp.tables import is_frame, read_table, take_rows
 
 _SEEDS = 1 << 32  # the number of seeds of NumPy's generators
 _NO_NOISE = (

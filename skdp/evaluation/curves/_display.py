@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from skdp.base import AxesLike, ColumnLike, TableLike
 from skdp.evaluation.curves._comparison import compare_to_baseline
 from skdp.evaluation.curves._privacy_curve import privacy_curve
 from skdp.evaluation.curves._scoring import ALL
@@ -25,7 +26,6 @@ from skdp.evaluation.displays import (
     new_grid,
     tidy_axes,
 )
-from skdp.typing import AxesLike, ColumnLike, TableLike
 
 CurveKind = Literal["score", "difference"]
 Band = Literal["auto", "std", "range"] | None

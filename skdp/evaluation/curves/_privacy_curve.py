@@ -17,16 +17,23 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length
 
-from skdp.base import check_random_state
+from skdp.base import (
+    ColumnLike,
+    ColumnName,
+    Label,
+    PathType,
+    Privileged,
+    TableLike,
+    check_random_state,
+)
 from skdp.evaluation._progress import counted
 from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
 from skdp.evaluation.curves._results import ResultsFile, hash_of_study
 from skdp.evaluation.curves._scoring import Row, read_scoring
 from skdp.evaluation.curves._table import COLUMNS, SIZES
 from skdp.evaluation.displays import check_count
-from skdp.frames import is_frame
 from skdp.privacy import WeakGuaranteeWarning, check_epsilon
-from skdp.typing import ColumnLike, ColumnName, Label, PathType, Privileged, TableLike
+from skdp.tables import is_frame
 
 Privatize = Literal["always", "fit"]
 

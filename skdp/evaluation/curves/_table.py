@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.coding import is_missing
 from skdp.evaluation.curves._scoring import ALL
 from skdp.evaluation.displays import check_table
+from skdp.tables import is_missing
 
 COLUMNS = ["epsilon", "repeat", "fold", "metric", "group", "value"]
 SIZES = ["n_train", "n_test"]

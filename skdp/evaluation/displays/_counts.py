@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skdp.base import AxesLike, TableLike
 from skdp.evaluation.displays._style import (
     COLOURS,
     INK,
@@ -21,7 +22,6 @@ from skdp.evaluation.displays._style import (
 )
 from skdp.local import ReportTally, ReportTransformer
 from skdp.oracles import Postprocess
-from skdp.typing import AxesLike, TableLike
 
 _ORDER = {"estimate": 0, "true count": 2}  # of the legend
 

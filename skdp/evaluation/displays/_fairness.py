@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from skdp.base import AxesLike, ColumnLike, Label, Privileged, TableLike
 from skdp.evaluation.displays._style import (
     COLOURS,
     INK,
@@ -23,7 +24,6 @@ from skdp.evaluation.displays._style import (
 )
 from skdp.metrics import fairness_report
 from skdp.metrics.fairness import LABELS
-from skdp.typing import AxesLike, ColumnLike, Label, Privileged, TableLike
 
 _KINDS = {
     "rate": ("Rates", None),

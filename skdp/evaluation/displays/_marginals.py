@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import kind_of
+from skdp.base import AxesLike, TableLike
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.evaluation.displays._style import (
     COLOURS,
@@ -23,7 +23,7 @@ from skdp.evaluation.displays._style import (
     import_pyplot,
 )
 from skdp.metrics import count_error, marginal_errors, marginal_table, value_errors
-from skdp.typing import AxesLike, TableLike
+from skdp.tables import kind_of
 
 _MOST_NUMBERS = 30  # more distinct ones are cut into this number of bins
 _PANELS_A_ROW = 3

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from skdp.base import check_choice, check_confidence_level
+from skdp.base import ColumnName, Privileged, check_choice, check_confidence_level
 from skdp.central import DPHistogram
 from skdp.evaluation.planning._display import PlanDisplay
 from skdp.evaluation.planning._widths import (
@@ -28,7 +28,6 @@ from skdp.evaluation.planning._widths import (
 )
 from skdp.markup import html_facts
 from skdp.privacy import Shuffled, check_epsilon
-from skdp.typing import ColumnName, Privileged
 
 if TYPE_CHECKING:  # an optional dependency
     from matplotlib.axes import Axes

@@ -14,12 +14,12 @@ from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike
 
 from skdp.domain import Codes, Domain
-from skdp.frames import read_table
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import count_error
 from skdp.metrics.fairness import two_sided
 from skdp.oracles import POSTPROCESSORS, Postprocess, RandomizedResponse
 from skdp.privacy import local_epsilon
+from skdp.tables import read_table
 
 
 @dataclass(frozen=True)

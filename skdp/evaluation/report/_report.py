@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from skdp.base import ColumnName, Label, Privileged
 from skdp.domain import Domain
 from skdp.evaluation.attacks import EXACT
 from skdp.evaluation.displays import import_pyplot
@@ -54,12 +55,11 @@ from skdp.evaluation.report._tables import (
     values_table,
     written,
 )
-from skdp.frames import flatten_index
 from skdp.metrics import fairness_report
 from skdp.metrics.fairness import LABELS
 from skdp.oracles import check_size
 from skdp.privacy import check_delta, check_epsilon
-from skdp.typing import ColumnName, Label, Privileged
+from skdp.tables import flatten_index
 
 _CLASSIFIERS = {
     "logistic regression": LOGISTIC,

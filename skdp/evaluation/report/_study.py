@@ -18,11 +18,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skdp.coding import is_missing
 from skdp.domain import Domain, Interval
 from skdp.evaluation.report._counts import declared_codes
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics.fairness import find_positive_label
+from skdp.tables import is_missing
 
 PARAM_NAME = "columns__private__encoder__epsilon"
 """The name of the epsilon parameter of `Study.model`."""

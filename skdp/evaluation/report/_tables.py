@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.coding import is_missing
 from skdp.evaluation.attacks import AttackResult
 from skdp.evaluation.report._counts import CountStudy
 from skdp.evaluation.report._experiments import DEBIASED, LEFT_OUT
 from skdp.evaluation.report._figures import POSTPROCESS_NAMES
-from skdp.frames import flatten_index
+from skdp.tables import flatten_index, is_missing
 
 SHOWN = ("statistical parity difference", "equal opportunity difference")
 """The metrics of fairness that have a figure."""

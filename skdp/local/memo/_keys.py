@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
-from skdp.coding import ColumnError, is_missing, kind_of, plain
 from skdp.randomness import BLOCK, ONE
+from skdp.tables import ColumnError, is_missing, kind_of, plain
 
 _LEAST_KEY, _BLOCK = 16, 16
 _MOST_KEY = hashlib.blake2b.MAX_KEY_SIZE

@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_numbers
-from skdp.frames import Table
 from skdp.local.memo import PermanentDraws, written_name
 from skdp.local.numeric._estimation import estimate_mean
 from skdp.local.protocol import Channel, Codes, Field, Randomness, Rows, fold
@@ -21,6 +20,7 @@ from skdp.oracles import NumericMechanism
 from skdp.oracles.numeric import SUBSTEPS, round_at_random
 from skdp.privacy import LaplaceLoss, PureLoss
 from skdp.privacy.shuffle import ReportPair
+from skdp.tables import Table
 
 _MOST_COUNTED = 1 << 16
 """Of the numbers that may be reported, for an engine to count them."""

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import as_asked, read_bounds, read_input, read_numbers
+from skdp.base import Bounds, TableLike, as_asked, read_bounds, read_input, read_numbers
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
-from skdp.frames import Table
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import Memo, MemoisedReports
@@ -36,7 +35,7 @@ from skdp.oracles import ClampedLaplace, NumericMechanism, Optimal, Windows, che
 from skdp.oracles.numeric import check_steps, mean_error
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
-from skdp.typing import Bounds, TableLike
+from skdp.tables import Table
 
 _DESCRIPTIONS = {
     "optimal": "optimal mechanism",

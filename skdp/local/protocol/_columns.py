@@ -13,9 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_array
-from skdp.coding import kind_of
 from skdp.domain import Domain
-from skdp.frames import Table, is_frame, read_table
+from skdp.tables import Table, is_frame, kind_of, read_table
 
 SAMPLED = "sampled"
 """The column that says, under ``strategy="sample"``, which attribute a row reports."""

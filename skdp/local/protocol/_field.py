@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import ColumnError
 from skdp.domain import Categories, Interval
 from skdp.local.memo import PermanentDraws, canonical, framed, written_name
 from skdp.privacy.shuffle import ReportPair
 from skdp.randomness import ByteSource
+from skdp.tables import ColumnError
 
 Codes = list[NDArray[Any]]
 """What reports depend on, and nothing else: arrays of numbers, or of bytes (as objects)."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
-from skdp.frames import Releases, joined_releases
 from skdp.local.protocol._counts import ReleasedCounts
 from skdp.local.protocol._field import Tail
+from skdp.tables import Releases, joined_releases
 
 RATE = 1e-6
 """How often at most, of all tallies of honest reports, one is called unlikely: about five standard errors."""

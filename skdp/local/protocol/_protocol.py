@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Categories, Domain
-from skdp.frames import Table, missing_for_nan, read_table
 from skdp.local._tally import ReportTally, check_tally, plain_field
 from skdp.local.memo import Memo, are_distinct, read_record_ids
 from skdp.local.protocol._columns import (
@@ -37,6 +36,7 @@ from skdp.local.protocol._oracle_fields import CategoryField, OracleField
 from skdp.local.protocol._sampling import Sampling, drawn_pair, one_of
 from skdp.privacy import PrivacyGuarantee
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
+from skdp.tables import Table, missing_for_nan, read_table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -241,7 +241,7 @@ class ReportProtocol:
         Parameters
         ----------
         table : Table
-            The true values of `columns`, in this order, as `skdp.frames.read_table`
+            The true values of `columns`, in this order, as `skdp.tables.read_table`
             reads a frame or an array.
 
         Returns

@@ -11,9 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skdp.base import check_flag
+from skdp.base import TableLike, check_flag
 from skdp.exact import log_upper
-from skdp.frames import Table
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import Memo, check_key, written_name
@@ -28,7 +27,7 @@ from skdp.privacy import (
     has_open_rows,
 )
 from skdp.privacy.shuffle import Released, any_pair
-from skdp.typing import TableLike
+from skdp.tables import Table
 
 
 class RapporEncoder(ReportTransformer):

@@ -15,7 +15,6 @@ from scipy.optimize import nnls
 from sklearn.linear_model import Lasso
 
 from skdp.base import check_choice
-from skdp.coding import ColumnError
 from skdp.local.memo import (
     PermanentDraws,
     canonical,
@@ -33,6 +32,7 @@ from skdp.oracles import (
     upper_tail,
 )
 from skdp.randomness import bernoulli, uniform_integers
+from skdp.tables import ColumnError
 
 Method: TypeAlias = Literal["nnls", "lasso", "least_squares"]
 METHODS = get_args(Method)

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_choice, read_domain
 from skdp.domain import Domain, DomainLike
-from skdp.frames import Table
 from skdp.local._oracle_encoder import input_names
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
@@ -35,6 +34,7 @@ from skdp.oracles import (
     choose_set_oracle,
 )
 from skdp.privacy import PrivacyLedger, Shuffled
+from skdp.tables import Table
 
 SetOracleName: TypeAlias = Literal[
     "auto",

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import check_choice, undeclared_error
-from skdp.coding import ColumnError, flatten_lists
 from skdp.domain import Domain
 from skdp.local.protocol import Channel, Codes, OracleField, Randomness
 from skdp.oracles import SetOracle, pad_sets
+from skdp.tables import ColumnError, flatten_lists
 
 _CELLS = 1 << 22
 

@@ -12,10 +12,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import declares_missing, read_domain
+from skdp.base import HandleUnknown, declares_missing, read_domain
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
-from skdp.frames import Table
 from skdp.local._oracle_encoder import Categories, input_names, unknown_codes
 from skdp.local._protocol_file import read_carried
 from skdp.local._tally import ReportTally, check_tally
@@ -46,7 +45,7 @@ from skdp.local.table._recommend import (
 )
 from skdp.oracles import Postprocess, choose_oracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee
-from skdp.typing import HandleUnknown
+from skdp.tables import Table
 
 _ROUNDS = 6
 """Plans that are tried for a guarantee after shuffling: each after the local epsilon that the last one reaches."""

@@ -8,13 +8,12 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from skdp.base import check_choice, read_bounds, read_domain
+from skdp.base import TableLike, check_choice, read_bounds, read_domain
 from skdp.domain import Domain, DomainLike
-from skdp.frames import is_frame, read_table
 from skdp.local.table._costs import Costs, Purpose
 from skdp.local.table._plan import TablePlan, make_plan
 from skdp.privacy import check_epsilon
-from skdp.typing import TableLike
+from skdp.tables import is_frame, read_table
 
 Strategy: TypeAlias = Literal[
     "auto", "split", "joint", "sample", "weighted", "groups", "overlapping"

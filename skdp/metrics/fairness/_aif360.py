@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import ColumnError, shielded
-from skdp.frames import convert_frame, is_frame, read_table
-from skdp.typing import ColumnLike, ColumnName, Label, Privileged, TableLike
+from skdp.base import ColumnLike, ColumnName, Label, Privileged, TableLike
+from skdp.tables import ColumnError, convert_frame, is_frame, read_table, shielded
 
 
 def to_aif360(

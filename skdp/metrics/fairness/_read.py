@@ -10,8 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_array
-from skdp.coding import is_missing, kind_of
-from skdp.frames import is_frame, read_table
 from skdp.metrics.fairness._aif360 import (
     check_both,
     encode_frame,
@@ -24,6 +22,7 @@ from skdp.metrics.fairness._consistency import measure_consistency
 from skdp.metrics.fairness._intervals import Numbers
 from skdp.metrics.fairness._rates import Labels, Mask
 from skdp.metrics.fairness._table import CONSISTENCY, Precision, Row
+from skdp.tables import is_frame, is_missing, kind_of, read_table
 
 _TAKEN = ("metric", "definition", "group", "value", "std_error", "lower", "upper")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from skdp.base import check_confidence_level
+from skdp.base import ColumnLike, Label, Privileged, TableLike, check_confidence_level
 from skdp.metrics.fairness._rates import sums_of_known
 from skdp.metrics.fairness._read import (
     code_cells,
@@ -17,7 +17,6 @@ from skdp.metrics.fairness._read import (
     split_rows,
 )
 from skdp.metrics.fairness._table import Groups, Precision, measure, write_table
-from skdp.typing import ColumnLike, Label, Privileged, TableLike
 
 
 def fairness_report(

@@ -6,7 +6,15 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from skdp.base import check_choice, check_confidence_level
+from skdp.base import (
+    ColumnLike,
+    ColumnName,
+    Label,
+    Privileged,
+    TableLike,
+    check_choice,
+    check_confidence_level,
+)
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import (
     Groups,
@@ -21,7 +29,6 @@ from skdp.metrics.fairness import (
     write_table,
 )
 from skdp.metrics.private_groups._reports import find_privileged, read_groups
-from skdp.typing import ColumnLike, ColumnName, Label, Privileged, TableLike
 
 Rows = Literal["sampled", "fixed"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skdp.base import check_choice
+from skdp.base import ColumnLike, ColumnName, Label, TableLike, check_choice
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import import_optional
 from skdp.metrics.private_groups._joint import (
@@ -18,7 +18,6 @@ from skdp.metrics.private_groups._joint import (
     read_labels,
 )
 from skdp.metrics.private_groups._reports import check_encoder, read_groups
-from skdp.typing import ColumnLike, ColumnName, Label, TableLike
 
 Constraints = Literal[
     "equalized_odds", "true_positive_rate_parity", "demographic_parity"

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_choice
+from skdp.base import ColumnLike, ColumnName, TableLike, check_choice
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import Numbers, find_positive_label, read_column
 from skdp.metrics.private_groups._reports import (
@@ -19,7 +19,6 @@ from skdp.metrics.private_groups._reports import (
     read_groups,
 )
 from skdp.oracles import project_to_simplex
-from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
 def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import read_array
-from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.frames import is_frame
 from skdp.local import (
     ReportTransformer,
     read_carried,
@@ -24,6 +22,7 @@ from skdp.local import (
 )
 from skdp.metrics.fairness import is_collection
 from skdp.oracles import FrequencyOracle
+from skdp.tables import is_frame, is_missing
 
 _CHUNK = 1 << 20
 

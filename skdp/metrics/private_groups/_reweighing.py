@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_choice
+from skdp.base import ColumnLike, ColumnName, Label, Privileged, TableLike, check_choice
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import Numbers, import_optional
 from skdp.metrics.private_groups._joint import (
@@ -23,7 +23,6 @@ from skdp.metrics.private_groups._reports import (
     indicate_privileged_rows,
     read_groups,
 )
-from skdp.typing import ColumnLike, ColumnName, Label, Privileged, TableLike
 
 
 def private_reweighing(

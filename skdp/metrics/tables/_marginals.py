@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.random import sample_without_replacement
 
+from skdp.base import ColumnName, TableLike
 from skdp.domain import DomainLike, Interval
-from skdp.frames import Table
 from skdp.metrics.tables._pairs import (
     Counts,
     PairedTables,
@@ -25,7 +25,7 @@ from skdp.metrics.tables._pairs import (
 )
 from skdp.metrics.tables._values import distance_of_values, values_of_columns
 from skdp.oracles import check_size
-from skdp.typing import ColumnName, TableLike
+from skdp.tables import Table
 
 
 def marginal_error(

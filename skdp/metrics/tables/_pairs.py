@@ -12,10 +12,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import ColumnError, distinct_values, kind_of
 from skdp.domain import Categories, Domain, Interval
-from skdp.frames import Table, is_frame, read_table
 from skdp.oracles import check_size
+from skdp.tables import (
+    ColumnError,
+    Table,
+    distinct_values,
+    is_frame,
+    kind_of,
+    read_table,
+)
 
 Counts = NDArray[np.int64]
 

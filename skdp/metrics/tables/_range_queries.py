@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from skdp.coding import ColumnError, kind_of, plain, to_dates, to_numbers
+from skdp.base import ColumnName, TableLike
 from skdp.domain import Categories, Domain, DomainLike, Interval
-from skdp.frames import Table
 from skdp.metrics.tables._pairs import (
     check_columns,
     check_order,
@@ -23,7 +22,7 @@ from skdp.metrics.tables._pairs import (
     read_pair,
 )
 from skdp.oracles import check_size
-from skdp.typing import ColumnName, TableLike
+from skdp.tables import ColumnError, Table, kind_of, plain, to_dates, to_numbers
 
 Query = Mapping[Any, Any]
 

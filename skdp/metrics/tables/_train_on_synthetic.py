@@ -12,10 +12,9 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import check_scoring
 
-from skdp.coding import kind_of
-from skdp.frames import is_frame, read_table
+from skdp.base import ColumnLike, ColumnName, TableLike
 from skdp.metrics.fairness import read_column
-from skdp.typing import ColumnLike, ColumnName, TableLike
+from skdp.tables import is_frame, kind_of, read_table
 
 
 def train_on_synthetic(

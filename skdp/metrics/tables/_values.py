@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import ColumnError, to_dates, to_numbers
+from skdp.base import ColumnName, TableLike
 from skdp.domain import DomainLike, Interval
-from skdp.frames import Table
 from skdp.metrics.tables._pairs import check_columns, read_declared, read_pair
-from skdp.typing import ColumnName, TableLike
+from skdp.tables import ColumnError, Table, to_dates, to_numbers
 
 
 def value_errors(

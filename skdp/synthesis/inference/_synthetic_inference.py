@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_confidence_level, level_of_the_caller
+from skdp.base import ColumnName, check_confidence_level, level_of_the_caller
 from skdp.domain import Interval
 from skdp.synthesis._queries import find_columns
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
@@ -27,7 +27,6 @@ from skdp.synthesis.inference._influence import (
 from skdp.synthesis.inference._ratio import Ratio
 from skdp.synthesis.model import merge
 from skdp.synthesis.tables import Shape, middles
-from skdp.typing import ColumnName
 
 _MOST_CELLS = 1 << 18
 _NEGLIGIBLE = 2e-3

@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import dates_like, kind_of
 from skdp.domain import Categories, Domain, Interval
-from skdp.frames import Table
 from skdp.synthesis.tables._draws import draw, round_as_declared
 from skdp.synthesis.tables._order import Order, fixed, keep_order, spread
 from skdp.synthesis.tables._shapes import Shapes
+from skdp.tables import Table, dates_like, kind_of
 
 Rows = Sequence[NDArray[np.integer]]
 

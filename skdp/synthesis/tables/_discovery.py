@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from skdp.base import domains_of_dtypes, level_of_the_caller
 from skdp.central.statistics import count_distinct, discover_values
-from skdp.coding import ColumnError, shielded
 from skdp.domain import Domain
-from skdp.frames import Table
 from skdp.randomness import ByteSource
 from skdp.synthesis.model import GraphicalModel
+from skdp.tables import ColumnError, Table, shielded
 
 UNDISCOVERED = "<not discovered>"
 """Stands for values of text that are not found; elsewhere, missing does. It is never found itself: a record that has it

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import held_dates, kind_of, time_type, to_dates
 from skdp.domain import Categories, Interval
 from skdp.synthesis.tables._shapes import Shape
+from skdp.tables import held_dates, kind_of, time_type, to_dates
 
 _LITTLE = 1e-12  # the share of an empty cell, for the mean of a bin without records
 

@@ -21,8 +21,8 @@ from skdp.central.statistics import (
 )
 from skdp.central.statistics import find_codes as find_outside
 from skdp.domain import Categories, Domain, Interval
-from skdp.frames import LargeTable, Table
 from skdp.synthesis.model import Clique, count_cells, count_pairs, cover
+from skdp.tables import LargeTable, Table
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)

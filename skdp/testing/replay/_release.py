@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
-from skdp.base import heard, rows_and_target
-from skdp.frames import is_frame, take_rows
+from skdp.base import TableLike, heard, rows_and_target
 from skdp.privacy import PrivacyGuarantee
+from skdp.tables import is_frame, take_rows
 from skdp.testing._leak_checks import leaves
 from skdp.testing._tools import released_attributes, require
 from skdp.testing.replay._losses import (
@@ -33,7 +33,6 @@ from skdp.testing.replay._recording import (
     scores_of,
     unused,
 )
-from skdp.typing import TableLike
 
 _SHOWN = 3
 _MOST_NEIGHBOURS = 20

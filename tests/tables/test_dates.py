@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdp import Interval
-from skdp.coding import ColumnError, dates_like, held_dates, time_type, to_dates
+from skdp.tables import ColumnError, dates_like, held_dates, time_type, to_dates
 from tests.conftest import each
 
 UNITS = {"s": timedelta(seconds=1), "ms": timedelta(milliseconds=1), "us": timedelta.resolution}

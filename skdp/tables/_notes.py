@@ -1,7 +1,4 @@
-"""What tables of reports say of their origin: their protocol, and counts of the releases that they are of.
-
-Internal: import nothing from here outside of skdp.
-"""
+"""What tables of reports say of their origin: their protocol, and counts of the releases that they are of."""
 
 from __future__ import annotations
 

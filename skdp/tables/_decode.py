@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding._columns import Times, as_objects, library_of, take, value_dtype
-from skdp.coding._encode import ValueCoder
-from skdp.coding._values import ColumnError
+from skdp.tables._columns import Times, as_objects, library_of, take, value_dtype
+from skdp.tables._encode import ValueCoder
+from skdp.tables._values import ColumnError
 
 Decode = Callable[[NDArray[np.integer]], Any]
 

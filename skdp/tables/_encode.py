@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding._columns import (
+from skdp.tables._columns import (
     KIND_NAMES,
     cells_of,
     held_by,
@@ -19,7 +19,7 @@ from skdp.coding._columns import (
     objects_of,
     take,
 )
-from skdp.coding._values import ColumnError, is_missing, kind_of, plain
+from skdp.tables._values import ColumnError, is_missing, kind_of, plain
 
 Codes = NDArray[np.unsignedinteger]
 

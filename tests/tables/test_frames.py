@@ -9,8 +9,8 @@ import pytest
 from skdp import (
     DPMean,
 )
-from skdp.frames import convert_frame, is_frame, read_table
 from skdp.local import RapporEncoder
+from skdp.tables import convert_frame, is_frame, read_table
 from tests.conftest import each
 
 

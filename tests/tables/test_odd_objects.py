@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from skdp import Domain, Interval, RandomizedResponseEncoder, SecretKey
-from skdp.coding import ColumnError, ValueCoder, distinct_values, to_dates, to_numbers
 from skdp.local import HeavyHitters
 from skdp.metrics import fairness_report
+from skdp.tables import ColumnError, ValueCoder, distinct_values, to_dates, to_numbers
 from skdp.testing._error_checks import texts_of
 from tests.conftest import each
 

@@ -1,7 +1,4 @@
-"""Reading dataframes of any supported library and building the same kind again.
-
-Internal: import nothing from here outside of skdp.
-"""
+"""Reading dataframes of any supported library and building the same kind again."""
 
 from __future__ import annotations
 
@@ -17,21 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._large_tables import openers
-from skdp.coding import held_by
-from skdp.notes import ATTRS_KEY as ATTRS_KEY
-from skdp.notes import PROTOCOL_KEY as PROTOCOL_KEY
-from skdp.notes import RELEASES_KEY as RELEASES_KEY
-from skdp.notes import Releases as Releases
-from skdp.notes import carried_releases as carried_releases
-from skdp.notes import carried_text as carried_text
-from skdp.notes import carries_notes as carries_notes
-from skdp.notes import joined_releases as joined_releases
-from skdp.notes import pandas_note as pandas_note
-from skdp.notes import releases_of as releases_of
-from skdp.notes import schema_with_protocol as schema_with_protocol
-from skdp.notes import text_of as text_of
-from skdp.notes import with_protocol as with_protocol
-from skdp.notes import without_releases as without_releases
+from skdp.tables._columns import held_by
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp.coding import ColumnError, ValueCoder, decoder, distinct_values, is_missing, plain, to_numbers
-from skdp.frames import read_table
+from skdp.tables import ColumnError, ValueCoder, decoder, distinct_values, is_missing, plain, read_table, to_numbers
 from tests.conftest import each
 
 STRINGS = ["a", "", "b", None, "ü"]

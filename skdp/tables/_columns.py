@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding._values import ColumnError, is_missing, kind_of, plain, shielded
+from skdp.tables._values import ColumnError, is_missing, kind_of, plain, shielded
 
 Times = NDArray[np.datetime64]
 

@@ -1,0 +1,55 @@
+"""Tables in, tables out: the columns of any library as values, integer codes and back, and the notes of reports.
+
+A column is encoded by the dictionary of its library where possible: that of Arrow for strings, Enum of polars,
+categories of pandas. Codes are unsigned; the code ``len(values)`` marks a value that is not in the list.
+
+Internal: import nothing from here outside of skdp.
+"""
+
+from skdp.tables._columns import ANY as ANY
+from skdp.tables._columns import KIND_NAMES as KIND_NAMES
+from skdp.tables._columns import as_objects as as_objects
+from skdp.tables._columns import distinct_values as distinct_values
+from skdp.tables._columns import flatten_lists as flatten_lists
+from skdp.tables._columns import kind_of_dtype as kind_of_dtype
+from skdp.tables._columns import name_of_dtype as name_of_dtype
+from skdp.tables._columns import objects_of as objects_of
+from skdp.tables._columns import to_dates as to_dates
+from skdp.tables._columns import to_numbers as to_numbers
+from skdp.tables._decode import dates_like as dates_like
+from skdp.tables._decode import decoder as decoder
+from skdp.tables._decode import held_dates as held_dates
+from skdp.tables._decode import time_type as time_type
+from skdp.tables._encode import ValueCoder as ValueCoder
+from skdp.tables._frames import LargeTable as LargeTable
+from skdp.tables._frames import Summary as Summary
+from skdp.tables._frames import Table as Table
+from skdp.tables._frames import convert_frame as convert_frame
+from skdp.tables._frames import flatten_index as flatten_index
+from skdp.tables._frames import is_frame as is_frame
+from skdp.tables._frames import lazy_error as lazy_error
+from skdp.tables._frames import missing_for_nan as missing_for_nan
+from skdp.tables._frames import open_large as open_large
+from skdp.tables._frames import read_table as read_table
+from skdp.tables._frames import take_rows as take_rows
+from skdp.tables._frames import without_unused_levels as without_unused_levels
+from skdp.tables._notes import ATTRS_KEY as ATTRS_KEY
+from skdp.tables._notes import PROTOCOL_KEY as PROTOCOL_KEY
+from skdp.tables._notes import RELEASES_KEY as RELEASES_KEY
+from skdp.tables._notes import Releases as Releases
+from skdp.tables._notes import carried_releases as carried_releases
+from skdp.tables._notes import carried_text as carried_text
+from skdp.tables._notes import carries_notes as carries_notes
+from skdp.tables._notes import joined_releases as joined_releases
+from skdp.tables._notes import pandas_note as pandas_note
+from skdp.tables._notes import releases_of as releases_of
+from skdp.tables._notes import schema_with_protocol as schema_with_protocol
+from skdp.tables._notes import text_of as text_of
+from skdp.tables._notes import with_protocol as with_protocol
+from skdp.tables._notes import without_releases as without_releases
+from skdp.tables._values import ColumnError as ColumnError
+from skdp.tables._values import is_missing as is_missing
+from skdp.tables._values import is_whole_number as is_whole_number
+from skdp.tables._values import kind_of as kind_of
+from skdp.tables._values import plain as plain
+from skdp.tables._values import shielded as shielded
