@@ -507,6 +507,32 @@ def _check_reports_can_be_read(subject: Subject) -> None:
         require((tally + tally).n_reports == 2 * size, "two tallies do not add")
 
 
+def _check_tallies_add(subject: Subject) -> None:
+    """Check that tallies of parts add up to that of all reports, and none of two epsilons do."""
+    size = 50
+    fitted = subject.fit(random_state=SEED)
+    if not hasattr(fitted, "tally"):
+        raise SkipTest("there is no tally")
+    reports = fitted.transform(subject.frame(subject.rows(size)))
+    is_first = np.arange(size) < size // 3
+    tally_of_parts = fitted.tally(reports[is_first]) + fitted.tally(reports[~is_first])
+    pairs = zip(tally_of_parts.sums(), fitted.tally(reports).sums(), strict=True)
+    require(
+        all(np.array_equal(sums, whole_sums) for sums, whole_sums in pairs),
+        "the tallies of two parts do not add up to that of all reports",
+    )
+    smaller_epsilon = subject.epsilon_at_most(0.01)
+    if not smaller_epsilon:
+        return
+    other = subject.fit(random_state=SEED, **smaller_epsilon)
+    other_reports = other.transform(subject.frame(subject.rows(size)))
+    try:
+        tally_of_parts + other.tally(other_reports)
+    except (TypeError, ValueError):
+        return
+    raise AssertionError("tallies of reports of two epsilons are added")
+
+
 CHECKS = (
     _check_guarantee_is_stated,
     _check_channel_keeps_the_guarantee,
@@ -518,4 +544,5 @@ CHECKS = (
     _check_standard_errors_are_right,
     _check_rows_stay_in_place,
     _check_reports_can_be_read,
+    _check_tallies_add,
 )

@@ -352,6 +352,16 @@ class MiscountsReports(Mutant):
         return super().tally(reports) + super().tally(reports)
 
 
+class LeavesOutTheLastReport(Mutant):
+    def tally(self, reports):
+        return super().tally(reports[:-1])
+
+
+class AddsTalliesOfAnyEpsilon(Mutant):
+    def tally(self, reports):
+        return replace(super().tally(reports), protocol={})
+
+
 class ReadsTheData(Mutant):
     def fit(self, X, y=None):
         declared, self.categories = self.categories, "auto"
@@ -489,6 +499,8 @@ MUTANTS = [
     (EstimatesWithBias, {}, "check_estimates_are_unbiased"),
     (UnderstatesErrors, {}, "check_standard_errors_are_right"),
     (MiscountsReports, {}, "check_reports_can_be_read"),
+    (LeavesOutTheLastReport, {}, "check_tallies_add"),
+    (AddsTalliesOfAnyEpsilon, {}, "check_tallies_add"),
     (FollowsLaterParameters, {}, "check_later_parameters_wait_for_fit"),
     (WorksUnfitted, {}, "check_use_before_fit"),
     (AddsUpOverFits, {}, "check_fit_starts_anew"),
