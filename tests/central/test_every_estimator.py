@@ -162,6 +162,16 @@ def test_truths_and_decimals_are_numbers(name):
             getattr(found, method)(rows_and_target(found, same)[0])
 
 
+@each("name", [name for name in WITH_GAPS if name != "DPGroupBy"])
+def test_a_column_without_values_is_one_of_missing_values_in_every_dtype(name):
+    table = whole(name).assign(b=np.nan)
+    wanted = released(fitted(made(name), table))
+    arrow = pa.Table.from_pandas(table.assign(b=None), preserve_index=False)
+    assert pa.types.is_null(arrow["b"].type)
+    for same in (table.assign(b=None), arrow, pl.from_arrow(arrow), pl.from_arrow(arrow).lazy()):
+        assert released(fitted(made(name), same)) == wanted
+
+
 class Hidden:
     @property
     def __class__(self):
