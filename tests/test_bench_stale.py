@@ -89,22 +89,17 @@ def test_a_result_is_stale_where_the_code_that_it_measures_is_another(changed, r
 
 
 @pytest.mark.parametrize(
-    ("page", "reason"),
+    ("name", "page", "reason"),
     [
-        ("# Speed\n", "it names no commit that it was measured at"),
-        ("Measured at commit 0123456789 on a processor.\n", "this clone does not have its commit, 0123456789"),
+        ("speed", "# Speed\n", "it names no commit that it was measured at"),
+        ("speed", "Measured at commit 0123456789 on a processor.\n", "this clone does not have its commit, 0123456789"),
+        ("memory", "# Memory\n", "benchmarks/measured.toml does not list what it measures"),
     ],
 )
-def test_a_result_of_unknown_code_is_stale(page, reason, repository):
+def test_a_result_of_unknown_code_is_stale(name, page, reason, repository):
     root, commit = repository
-    commit(FILES | {"benchmarks/results/speed.md": page})
-    assert load_script().reasons(root) == {"speed": reason}
-
-
-def test_a_result_that_is_not_listed_is_stale(repository):
-    root, commit = repository
-    commit(FILES | {"benchmarks/results/memory.md": "# Memory\n"})
-    assert load_script().reasons(root) == {"memory": "benchmarks/measured.toml does not list what it measures"}
+    commit(FILES | {f"benchmarks/results/{name}.md": page})
+    assert load_script().reasons(root) == {name: reason}
 
 
 def top_level_names(module):

@@ -69,16 +69,14 @@ class TestSteps:
         Step("file.py", where, "b", "new\n").apply(tmp_path)
         assert (tmp_path / "file.py").read_text() == text
 
-    @pytest.mark.parametrize("content", ["a\nc\n", "b\nb\n"])
-    def test_a_line_that_does_not_stand_once_is_refused(self, content, tmp_path):
+    @pytest.mark.parametrize(
+        ("content", "where", "line", "message"),
+        [("a\nc\n", "after", "b", "lines `b`"), ("b\nb\n", "after", "b", "lines `b`"), ("a\n", "new", None, "exists")],
+    )
+    def test_a_line_that_does_not_stand_once_and_a_file_that_exists(self, content, where, line, message, tmp_path):
         (tmp_path / "file.py").write_text(content)
-        with pytest.raises(AssertionError, match="lines `b`"):
-            Step("file.py", "after", "b", "new\n").apply(tmp_path)
-
-    def test_a_file_is_not_overwritten(self, tmp_path):
-        (tmp_path / "file.py").write_text("a\n")
-        with pytest.raises(AssertionError, match="exists"):
-            Step("file.py", "new", None, "new\n").apply(tmp_path)
+        with pytest.raises(AssertionError, match=message):
+            Step("file.py", where, line, "new\n").apply(tmp_path)
 
     def test_a_command_that_fails_fails(self, tmp_path):
         with pytest.raises(AssertionError, match="a word"):

@@ -16,13 +16,7 @@ import pytest
 from skdp import DPMarginalSynthesizer, RandomizedResponseEncoder, SyntheticResampler, UnaryEncodingTransformer
 from skdp.domain import Interval
 from skdp.engines import privatize, privatize_file, synthesize_file
-from skdp.local import (
-    HeavyHitters,
-    LocalTableEncoder,
-    NumericPerturber,
-    OnFitOnly,
-    PosteriorFeatures,
-)
+from skdp.local import HeavyHitters, LocalTableEncoder, NumericPerturber, OnFitOnly, PosteriorFeatures
 from skdp.testing._carry_checks import opposite_frames, require_same_form
 from tests.conftest import often
 

@@ -36,12 +36,7 @@ ESTIMATORS = [
     LocalTableEncoder(),
 ]
 # Encoders with the same `fit` and `transform`, and parameters of their own.
-ALIKE = [
-    SubsetSelectionEncoder(),
-    LocalHashingEncoder(),
-    HadamardResponseEncoder(),
-    FrequencyOracleEncoder(),
-]
+ALIKE = [SubsetSelectionEncoder(), LocalHashingEncoder(), HadamardResponseEncoder(), FrequencyOracleEncoder()]
 OTHERS = [
     *ALIKE,
     RandomizedResponseEncoder(strategy="joint"),

@@ -11,12 +11,7 @@ from sklearn.datasets import load_wine, make_classification
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
-from skdp import (
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPRidge,
-    PrivacyLeakWarning,
-)
+from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLeakWarning
 from skdp.privacy import Mu
 from tests.conftest import each
 

@@ -7,11 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
-from skdp import (
-    DPCategoricalNB,
-    DPGaussianNB,
-    Interval,
-)
+from skdp import DPCategoricalNB, DPGaussianNB, Interval
 
 rng = np.random.default_rng(0)
 N = 1_500

@@ -12,9 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdp import (
-    DPHistogram,
-)
+from skdp import DPHistogram
 from skdp.central.statistics import GRID, choose, integer_noise, joint_noise
 from skdp.privacy import Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource

@@ -29,12 +29,7 @@ from skdp import (
 )
 from skdp.central.statistics import NOWHERE, GaussianNoise, count_values, place_bounds
 from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
-from skdp.central.statistics._private_bounds import (
-    _CLEAR_ANYWHERE,
-    Cells,
-    _limit,
-    find_bounds,
-)
+from skdp.central.statistics._private_bounds import _CLEAR_ANYWHERE, Cells, _limit, find_bounds
 from skdp.privacy import Mu, Rho
 from skdp.tables import read_table
 from tests.central.estimators import EVERY, fitted, made, whole

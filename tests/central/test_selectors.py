@@ -8,10 +8,7 @@ import polars as pl
 import pytest
 from sklearn.feature_selection import SelectKBest, VarianceThreshold, f_classif, f_regression
 
-from skdp import (
-    DPSelectKBest,
-    DPVarianceThreshold,
-)
+from skdp import DPSelectKBest, DPVarianceThreshold
 from skdp.privacy import Mu
 from skdp.testing import check_sensitivity
 from tests.conftest import each

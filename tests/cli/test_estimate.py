@@ -21,6 +21,7 @@ from skdp import (
 )
 from skdp.cli import main
 from skdp.engines import privatize_file, tally_files
+from tests.cli.commands import refuse
 
 TOML = """
 [columns.sex]
@@ -91,14 +92,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def inside(folder, monkeypatch):
     monkeypatch.chdir(folder)
-
-
-def refuse(capsys, *words):
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as caught:
-        main(list(map(str, words)))
-    assert caught.value.code == 2
-    return capsys.readouterr().err
 
 
 def file_of(folder, name):

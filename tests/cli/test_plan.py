@@ -1,9 +1,12 @@
 """``skdp plan``: what `plan_epsilon` finds, in words; no table is read."""
 
+from functools import partial
+
 import pytest
 
 from skdp import DPHistogram, RandomizedResponseEncoder, plan_epsilon
 from skdp.cli import main
+from tests.cli.commands import refuse
 
 TOML = """
 [columns.sex]
@@ -23,13 +26,7 @@ def plan(tmp_path, monkeypatch, capsys):
         assert main(["plan", "--domain", "people.toml", *words]) == 0
         return capsys.readouterr().out
 
-    def refused(*words):
-        with pytest.raises(SystemExit) as caught:
-            main(["plan", "--domain", "people.toml", *words])
-        assert caught.value.code == 2
-        return capsys.readouterr().err
-
-    run.refused = refused
+    run.refused = partial(refuse, capsys, "plan", "--domain", "people.toml")
     return run
 
 

@@ -9,9 +9,9 @@ import pytest
 
 import skdp
 from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
-from skdp.cli import main
 from skdp.engines import estimate_file
 from skdp.local import RapporEncoder, ReportTransformer
+from tests.cli.commands import call, refuse
 from tests.conftest import often
 
 TOML = """
@@ -36,19 +36,11 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-def call(*words):
-    return main(list(map(str, words)))
+OPTIONS = ["--domain", "domain.toml", "--epsilon", 1]
 
 
 def run(command, *words):
-    return call(command, *words, "--domain", "domain.toml", "--epsilon", 1)
-
-
-def refuse(capsys, *words, status=2, run=run):
-    with pytest.raises(SystemExit) as caught:
-        run(*words)
-    assert caught.value.code == status
-    return capsys.readouterr().err
+    return call(command, *words, *OPTIONS)
 
 
 def estimated(capsys, *words):
@@ -96,8 +88,10 @@ def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
     assert "out.csv.unfinished: --resume goes on" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.chdir(files)
-    assert "take it up with resume (--resume)" in refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger")
-    assert "another ledger" in refuse(capsys, "privatize", "in.csv", "out.csv", "--resume")
+    assert "take it up with resume (--resume)" in refuse(
+        capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", *OPTIONS
+    )
+    assert "another ledger" in refuse(capsys, "privatize", "in.csv", "out.csv", "--resume", *OPTIONS)
     run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--resume")
     assert len(PrivacyLedger("ledger").report()) == 1
     assert len(pd.read_csv("out.csv")) == ROWS
@@ -113,7 +107,7 @@ def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
 def test_errors_name_the_options_of_the_command(files, capsys):
     rows = pd.DataFrame({"sex": ["F"] * 9 + ["SECRET"], "age": 1})
     rows.to_csv("in.csv", index=False)
-    text = refuse(capsys, "privatize", "in.csv", "out.csv")
+    text = refuse(capsys, "privatize", "in.csv", "out.csv", *OPTIONS)
     assert "column 'sex' holds a value" in text
     assert "--handle-unknown uniform" in text
     assert "handle_unknown" not in text
@@ -122,15 +116,15 @@ def test_errors_name_the_options_of_the_command(files, capsys):
 
 def test_the_check_before_the_charge_may_be_left_out(files, capsys):
     pd.DataFrame({"sex": ["F"] * 9 + ["SECRET"], "age": 1}).to_csv("in.csv", index=False)
-    refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9)
+    refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9, *OPTIONS)
     assert not (files / "ledger").exists()  # nothing is charged
-    refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9, "--no-check")
+    refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9, "--no-check", *OPTIONS)
     assert PrivacyLedger("ledger").spent.epsilon > 0
 
 
 def test_the_version(capsys):
     with pytest.raises(SystemExit) as caught:
-        main(["--version"])
+        call("--version")
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"skdp {skdp.__version__}\n"
 
@@ -180,12 +174,12 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
     }
     charged = ["--ledger", "ledger", "--budget", 9]
     for text, words in wrong.items():
-        shown = refuse(capsys, "privatize", "in.csv", "out.csv", *words, *charged, run=call)
+        shown = refuse(capsys, "privatize", "in.csv", "out.csv", *words, *charged)
         assert text in shown, (text, shown)
         assert "SECRET" not in shown
-    assert "SECRET" not in refuse(capsys, "privatize", "headless.csv", "out.csv", *BASE, *charged, run=call)
+    assert "SECRET" not in refuse(capsys, "privatize", "headless.csv", "out.csv", *BASE, *charged)
     assert "ledger has 0.5 of 0.5 left" in refuse(
-        capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 0.5, status=3
+        capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 0.5, *OPTIONS, status=3
     )
     # Nothing was charged, so no ledger was made.
     assert sorted(path.name for path in files.iterdir()) == before
@@ -202,7 +196,7 @@ def test_text_that_is_not_declared_is_reported(files, capsys):
     assert (loaded.n_bits, loaded.n_hashes) == (16, 1)
     assert abs(loaded.decode(pd.read_parquet("out.parquet"), ["Lyon"]).loc["Lyon", "count"] - ROWS) < 2_000
     call("privatize", "in.csv", "again.parquet", "--load", "town.json")
-    text = refuse(capsys, "privatize", "in.csv", "other.csv", *words, "--domain", "domain.toml", run=call)
+    text = refuse(capsys, "privatize", "in.csv", "other.csv", *words, "--domain", "domain.toml")
     assert "--domain is of no use with --transformer rappor" in text
 
 
@@ -238,6 +232,6 @@ def test_a_protocol_is_saved_and_loaded(files, capsys):
     assert PrivacyLedger("ledger").spent.epsilon == saved.guarantee_.epsilon
     assert skdp.read_protocol("two.csv").to_json() == saved.to_json()
     (files / "bad.json").write_text("SECRET")
-    text = refuse(capsys, "privatize", "in.csv", "three.csv", "--load", "bad.json", run=call)
+    text = refuse(capsys, "privatize", "in.csv", "three.csv", "--load", "bad.json")
     assert "--load bad.json: the text is no protocol" in text
     assert "SECRET" not in text

@@ -6,8 +6,10 @@ import pytest
 from skdp.cli import main
 from skdp.local import ReportTransformer
 from skdp.privacy import shuffled_guarantee
+from tests.cli.commands import call, refuse
 
 TOML = '[columns.sex]\nvalues = ["f", "m"]\n\n[columns.rooms]\nvalues = [1, 2, 3, 4]\n'
+PRIVATIZE = ["privatize", "people.csv", "reports.csv", "--domain", "domain.toml", "--strategy", "joint"]
 TARGET = ["--target-epsilon", "0.5", "--n-shuffled", "1000", "--delta", "1e-6"]
 
 
@@ -18,20 +20,8 @@ def files(tmp_path, monkeypatch):
     pd.DataFrame({"sex": ["f", "m"] * 600, "rooms": [1, 2, 3, 4] * 300}).to_csv("people.csv", index=False)
 
 
-def privatize(*words):
-    options = ["--domain", "domain.toml", "--strategy", "joint"]
-    return main(["privatize", "people.csv", "reports.csv", *options, *words])
-
-
-def refused(capsys, run, *words):
-    with pytest.raises(SystemExit) as caught:
-        run(*words)
-    assert caught.value.code == 2
-    return capsys.readouterr().err
-
-
 def test_a_target_is_reached_and_stated_beside_the_tally(files, capsys):
-    assert privatize(*TARGET, "--save", "protocol.json") == 0
+    assert call(*PRIVATIZE, *TARGET, "--save", "protocol.json") == 0
     local, summed, *_ = capsys.readouterr().out.splitlines()
     assert "local model" in local
     assert summed.startswith(
@@ -48,7 +38,7 @@ def test_a_target_is_reached_and_stated_beside_the_tally(files, capsys):
 
 def test_what_fewer_rows_guarantee_is_stated(files, capsys):
     wanted = ["--target-epsilon", "0.5", "--n-shuffled", "1201", "--delta", "1e-6", "--save", "protocol.json"]
-    assert privatize(*wanted) == 0
+    assert call(*PRIVATIZE, *wanted) == 0
     *_, aimed, alone, _ = capsys.readouterr().out.splitlines()
     assert aimed.startswith("If only the sums of at least 1,201 honest rows are published")
     start, _, promise = alone.partition("of others: ")
@@ -68,11 +58,11 @@ def test_what_fewer_rows_guarantee_is_stated(files, capsys):
     ],
 )
 def test_options_that_do_not_go_together_are_refused(files, capsys, words, message):
-    assert message in refused(capsys, privatize, *words)
+    assert message in refuse(capsys, *PRIVATIZE, *words)
 
 
 def test_no_more_persons_are_stated_than_there_are_reports(files, capsys):
-    assert privatize("--epsilon", "1") == 0
+    assert call(*PRIVATIZE, "--epsilon", "1") == 0
     estimate = ["estimate", "reports.csv", "--shuffled", "1201", "--delta", "1e-6"]
-    assert "--shuffled 1201: there are only 1200 reports" in refused(capsys, lambda: main(estimate))
-    assert "--shuffled and --delta go together" in refused(capsys, lambda: main(estimate[:4]))
+    assert "--shuffled 1201: there are only 1200 reports" in refuse(capsys, *estimate)
+    assert "--shuffled and --delta go together" in refuse(capsys, *estimate[:4])

@@ -9,6 +9,7 @@ import skdp
 from skdp.cli import main
 from skdp.engines import privatize_file, tally_files
 from skdp.privacy import PrivacyStatement, privacy_statement
+from tests.cli.commands import refuse
 from tests.conftest import each
 
 CODE = """
@@ -43,13 +44,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def refuse(capsys, *words):
-    with pytest.raises(SystemExit) as caught:
-        main(["statement", *map(str, words)])
-    assert caught.value.code == 2
-    return capsys.readouterr().err
-
-
 def test_a_pipeline_becomes_a_text_a_record_and_a_page(folder, capsys):
     before = list(sys.path)
     assert main(["statement", "code/model.py:encoder"]) == 0
@@ -72,18 +66,20 @@ def test_what_is_refused(folder, capsys):
     (folder / "old.html").write_text("mine")
     (folder / "bad.json").write_text('{"format": "skdp-statement", "version": 7}')
     assert "--out must end with .html or .json, got 'a.txt'" in refuse(
-        capsys, "code/model.py:encoder", "--out", "a.txt"
+        capsys, "statement", "code/model.py:encoder", "--out", "a.txt"
     )
-    assert "old.html exists already" in refuse(capsys, "no.py:x", "--out", "old.html")
+    assert "old.html exists already" in refuse(capsys, "statement", "no.py:x", "--out", "old.html")
     assert (folder / "old.html").read_text() == "mine"
-    assert "MODULE_OR_FILE:OBJECT, such as model.py:pipeline; got 'model', which is no file" in refuse(capsys, "model")
-    assert "No module named 'no_such_module'" in refuse(capsys, "no_such_module:encoder")
-    assert "needs estimators, got DataFrame" in refuse(capsys, "code/model.py:people")
-    assert "version must be 1" in refuse(capsys, "bad.json")
+    assert "MODULE_OR_FILE:OBJECT, such as model.py:pipeline; got 'model', which is no file" in refuse(
+        capsys, "statement", "model"
+    )
+    assert "No module named 'no_such_module'" in refuse(capsys, "statement", "no_such_module:encoder")
+    assert "needs estimators, got DataFrame" in refuse(capsys, "statement", "code/model.py:people")
+    assert "version must be 1" in refuse(capsys, "statement", "bad.json")
     assert main(["statement", "code/model.py:reports"]) == 0
     assert "epsilon = 1, local model, replacing one record's values of: sex" in capsys.readouterr().out
     for place in ("none.csv", "none.py:pipeline", "memory://none.csv"):
-        assert "there is no file none." in refuse(capsys, place)
+        assert "there is no file none." in refuse(capsys, "statement", place)
     assert not (folder / "a.txt").exists()
 
 
@@ -126,7 +122,7 @@ def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
 
 def test_files_of_another_kind_are_refused(files, capsys):
     assert skdp.read_protocol(files / "people.parquet") is None
-    error = refuse(capsys, files / "people.parquet")
+    error = refuse(capsys, "statement", files / "people.parquet")
     assert "does not say how its reports were made: give the protocol that save of the encoder wrote" in error
     with pytest.raises(ValueError, match=r"model.zip holds no reports: if skdp.save wrote it, skdp.load reads it"):
         skdp.read_protocol(files / "model.zip")

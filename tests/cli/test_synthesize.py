@@ -7,6 +7,7 @@ import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.cli import main
+from tests.cli.commands import call, refuse
 
 
 @pytest.fixture
@@ -33,8 +34,7 @@ def domain(tmp_path):
 
 
 def run(table, out, domain, *words):
-    words = ["synthesize", table, out, "--domain", domain, "--handle-unknown", "clip", *words]
-    return main([str(word) for word in words])
+    return call("synthesize", table, out, "--domain", domain, "--handle-unknown", "clip", *words)
 
 
 def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, monkeypatch):
@@ -73,9 +73,7 @@ def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, capsys):
         ([table, "--epsilon", 1], "--domain is needed"),
         ([table, "--domain", domain], "--epsilon is needed"),
     ]:
-        with pytest.raises(SystemExit):
-            main(["synthesize", str(words[0]), str(tmp_path / "other.csv"), *map(str, words[1:])])
-        shown = capsys.readouterr().err
+        shown = refuse(capsys, "synthesize", words[0], tmp_path / "other.csv", *words[1:])
         assert message in shown
         assert "secret" not in shown
 
@@ -140,11 +138,10 @@ def test_a_ledger_that_was_made_for_nothing_is_removed(table, domain, tmp_path, 
     ledger = tmp_path / "ledger.sqlite"
     for out in ("no folder/out.csv", "out.txt"):
         words = [command, table, tmp_path / out, "--domain", domain, "--epsilon", 1, "--ledger", ledger, "--budget", 3]
-        with pytest.raises(SystemExit):
-            main([str(word) for word in words])
+        shown = refuse(capsys, *words)
         assert not ledger.exists()
-    # What is wrong is one line.
-    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith(("usage", " "))] == []
+        # What is wrong is one line.
+        assert [line for line in shown.splitlines() if line.startswith(("usage", " "))] == []
 
 
 def test_a_ledger_that_was_charged_stays(table, domain, tmp_path, monkeypatch):

@@ -231,13 +231,7 @@ def unreadable_dask(folder):
     return frame.map_partitions(read, meta={"color": "str", "age": "int64"})
 
 
-TABLES = [
-    unreadable_polars,
-    unreadable_duckdb,
-    unreadable_dataset,
-    unreadable_reader,
-    unreadable_dask,
-]
+TABLES = [unreadable_polars, unreadable_duckdb, unreadable_dataset, unreadable_reader, unreadable_dask]
 
 
 def perturber(**params):

@@ -9,12 +9,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from skdp import (
-    Domain,
-    Interval,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-)
+from skdp import Domain, Interval, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import estimate_file, privatize, privatize_file
 from skdp.local import OnFitOnly
 from tests.engines.tables import DOMAIN, FORMATS, StoppedBar, read, write

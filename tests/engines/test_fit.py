@@ -74,10 +74,7 @@ def dirty(rows):
     [
         ("error", survey(N)),
         ("ignore", dirty(survey(N))),
-        (
-            "clip",
-            dirty(survey(N)).filter(pa.compute.field("number") < 3).filter(pa.compute.field("color") != "violet"),
-        ),
+        ("clip", dirty(survey(N)).filter(pa.compute.field("number") < 3).filter(pa.compute.field("color") != "violet")),
         ({"color": None, "age": 50, "weight": None, "born": date(2000, 7, 1), "number": 1}, dirty(survey(N))),
     ],
     ids=["error", "ignore", "clip", "mapping"],

@@ -53,11 +53,6 @@ class KeepsRowsPrivately(Leaky):
         self._rows = np.asarray(X).tolist()
 
 
-class KeepsTheNumberOfRows(Leaky):
-    def learn(self, X):
-        self.n_samples_ = len(X)
-
-
 class PickleHoldsRows(Leaky):
     held: ClassVar[dict] = {}
 
@@ -99,4 +94,4 @@ class Logs(Leaky):
         return released
 
 
-LEAKS = Leaky.__subclasses__()
+LEAKS = [kind for kind in Leaky.__subclasses__() if kind is not RarelyFails]

@@ -54,10 +54,7 @@ def test_bins_are_drawn_as_steps_with_what_is_beyond_them_below(as_domain):
     assert axes.get_xlabel() == "missing: 14.3% | 40.0%\noutside the domain: 0.0% | 20.0%"
 
 
-@each(
-    "edges label",
-    [([date(2020, 1, 1), date(2021, 1, 1), date(2022, 1, 1)], "2021"), ([0, 20_000, 40_000], "20k")],
-)
+@each("edges label", [([date(2020, 1, 1), date(2021, 1, 1), date(2022, 1, 1)], "2021"), ([0, 20_000, 40_000], "20k")])
 def test_edges_of_dates_and_of_large_numbers_are_short(edges, label):
     frame = pd.DataFrame({"x": pd.Series([edges[0]] * 3)})
     display = MarginalDisplay.from_tables(frame, frame, ["x"], domain={"x": Interval(edges=edges, real=label == "20k")})

@@ -336,10 +336,7 @@ class TestSplits:
         splits = list(GroupKFold(3).split(*table(), people))
         pd.testing.assert_frame_equal(result, curve(cv=splits, epsilons=[0.5], baseline=None))
 
-    @each(
-        "cv, named",
-        [(np.int64(3), "3"), (PredefinedSplit(np.arange(240) % 3), "PredefinedSplit")],
-    )
+    @each("cv, named", [(np.int64(3), "3"), (PredefinedSplit(np.arange(240) % 3), "PredefinedSplit")])
     def test_groups_that_they_would_ignore_are_refused(self, cv, named):
         with pytest.raises(ValueError, match=rf"such as GroupKFold\(5\).*got cv=(np.int64\()?{named}"):
             curve(pipeline(counting()), cv=cv, groups=np.arange(240) // 4)

@@ -351,10 +351,7 @@ class TestJson:
     def test_classes(self, name):
         refused(with_json(lambda content: content.update({"class": name})), "no class that skdp.load knows")
 
-    @each(
-        "name",
-        ["fit", "__class__", "_validate_params", "transform", "", "_", "a-b_", "set_"],
-    )
+    @each("name", ["fit", "__class__", "_validate_params", "transform", "", "_", "a-b_", "set_"])
     def test_attributes(self, name):
         def change(content):
             content["attributes"][name] = 1

@@ -11,13 +11,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from skdp import (
-    DPMarginalSynthesizer,
-    Interval,
-    MarginalClassifier,
-    PrivacyLedger,
-    privacy_statement,
-)
+from skdp import DPMarginalSynthesizer, Interval, MarginalClassifier, PrivacyLedger, privacy_statement
 from skdp.synthesis.model import GraphicalModel, JunctionTree, calibrate
 from tests.conftest import each
 

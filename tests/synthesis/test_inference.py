@@ -193,11 +193,7 @@ class TestRefused:
     @each(
         "statistic error message",
         [
-            (
-                Ridge(),
-                TypeError,
-                "must be a function of a table, a LinearRegression or .* got Ridge",
-            ),
+            (Ridge(), TypeError, "must be a function of a table, a LinearRegression or .* got Ridge"),
             (LinearRegression, TypeError, "got LinearRegression"),
             (7, TypeError, "got int"),
             (lambda table: "high", TypeError, "must return a number"),

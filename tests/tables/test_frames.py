@@ -6,9 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import (
-    DPMean,
-)
+from skdp import DPMean
 from skdp.local import RapporEncoder
 from skdp.tables import convert_frame, is_frame, read_table
 from tests.conftest import each

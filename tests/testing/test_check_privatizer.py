@@ -18,12 +18,7 @@ import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from skdp import Domain, NumericPerturber, PrivacyGuarantee, RandomizedResponseEncoder
-from skdp.local import (
-    OnFitOnly,
-    ReportProtocol,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-)
+from skdp.local import OnFitOnly, ReportProtocol, SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource
 from skdp.testing import check_privatizer, privatizer_checks

@@ -8,13 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import (
-    NumericPerturber,
-    PrivacyGuarantee,
-    RandomizedResponseEncoder,
-    RapporEncoder,
-    SubsetSelectionEncoder,
-)
+from skdp import NumericPerturber, PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder, SubsetSelectionEncoder
 from skdp.local import ReportProtocol, SecretKey
 from skdp.local.memo import Memo
 from skdp.testing import check_privatizer, privatizer_checks

@@ -1,0 +1,18 @@
+"""Commands that run in the process of the tests."""
+
+import pytest
+
+from skdp.cli import main
+
+
+def call(*words):
+    return main(list(map(str, words)))
+
+
+def refuse(capsys, *words, status=2):
+    """Run a command that ends with a status of an error, and return what it says."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        call(*words)
+    assert caught.value.code == status
+    return capsys.readouterr().err
