@@ -29,7 +29,15 @@ from skdp.tables import carried_releases, carried_text
 
 FORMAT, _VERSION = "skdp-protocol", 2
 _SECRET = ("ledger", "random_state", "secret_key")
-_STATED = ("epsilon", "delta", "relation", "trust", "rho", "scope")
+_STATED = (
+    "epsilon",
+    "delta",
+    "relation",
+    "trust",
+    "rho",
+    "scope",
+    "max_rows_per_person",
+)
 _NOT_OF_REPORTS = ("unknown",)
 """Parameters of a protocol that say how true values are read, not what a report means."""
 
@@ -303,14 +311,15 @@ def _promises(content: dict[str, Any], protocol: ReportProtocol) -> bool:
     own = json.loads(json.dumps(stated(protocol.guarantee)))
     if not isinstance(found, dict) or type(found.get("secure")) is not bool:
         return False
-    return all(found.get(key) == own[key] for key in _STATED) and _is_client(
-        client, protocol
+    # As texts: in Python, 1 and True are equal.
+    are_stated = all(
+        _sorted_text(found.get(key)) == _sorted_text(own.get(key)) for key in _STATED
     )
+    return are_stated and _is_client(client, protocol)
 
 
 def _is_client(client: Any, protocol: ReportProtocol) -> bool:
     """Return whether what a text has for clients is nothing, or what follows from its parameters."""
-    # As texts: in Python, 1, 1.0 and True are equal.
     return client is None or _sorted_text(client) == _sorted_text(_client(protocol))
 
 

@@ -224,7 +224,9 @@ def test_an_earlier_form_is_named():
         *[("guarantee", {key: value}, "another guarantee, or another client")
           for key, value in {"epsilon": 0.001, "delta": 0.1, "relation": "add_remove", "trust": "central"}.items()],
         ("guarantee", None, "another guarantee, or another client"),
-        *[("guarantee", wrong, "another guarantee") for wrong in ({"rho": 1e-9}, {"scope": ["x"]}, {"secure": "very"})],
+        *[("guarantee", wrong, "another guarantee") for wrong in (
+            {"rho": 1e-9}, {"scope": ["x"]}, {"secure": "very"}, {"delta": False}, {"max_rows_per_person": 100}
+        )],
         *[("permanent", permanent, "no protocol of a local") for permanent in (0, 1, "true", None, [])],
         ("transformer", "Popen", "another transformer than ReportTransformer"),
         ("transformer", "UnaryEncodingTransformer", "cannot be read|misread"),

@@ -331,6 +331,7 @@ class TestShuffled:
         ({"bounds": {"sex": (0, 1), "age": (0, 1)}}, ValueError, r"both categories and bounds declare \['sex'\]"),
         ({"bounds": {"age": (5, 1), "rooms": (0, 1)}}, ValueError, "age"),
         ({"categories": {"sex": ["F", "M"]}}, ValueError, "declares nothing for the columns"),
+        ({"categories": {"tall": [0, 1]}, "bounds": dict.fromkeys(PEOPLE, (0, 1))}, ValueError, "must be .auto. if"),
         ({"purpose": "pairs", "strategy": "sample"}, ValueError, "does not give what the purpose 'pairs' asks for"),
         ({"purpose": "model", "strategy": "sample"}, ValueError, "strategy='sample' is not possible for these columns"),
     ],

@@ -204,6 +204,13 @@ class LocalTableEncoder(ReportTransformer):
             tuple(table.columns[p] for p in places),
             table.native,
         )
+        is_auto = isinstance(self.categories, str) and self.categories == "auto"
+        is_empty = isinstance(self.categories, Mapping | Domain) and not declared_names
+        if not places and not is_auto and not is_empty:
+            raise ValueError(
+                "categories must be 'auto' if bounds declares all columns, as no column "
+                "is left to have categories"
+            )
         domain = read_domain(values, self.categories) if places else None
         sizes = sizes_of(domain)
         for name, size in sizes.items():

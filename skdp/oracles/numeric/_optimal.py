@@ -62,11 +62,11 @@ def best_plan(nodes: tuple[float, ...], epsilon: float, gap: float = 5e-4) -> Pl
     program = _Program(np.array(nodes), math.exp(epsilon))
     values, patterns = program.start()
     lower_bound = 0.0
-    for _ in range(_MOST_ROUNDS):
+    for n_rounds_left in reversed(range(_MOST_ROUNDS)):
         weights, variance, prices = program.solve(values, patterns)
         new_values, new_patterns, costs, least = program.better(prices)
         lower_bound = max(lower_bound, variance + min(least, 0.0))
-        if variance - lower_bound <= gap * variance:
+        if variance - lower_bound <= gap * variance or n_rounds_left == 0:
             break
         old_costs = program.costs(prices, values, patterns)
         n_kept = min(len(values), _OUTCOMES_A_NODE * len(nodes))
