@@ -32,6 +32,9 @@ _LEAST_SHARE = 1
 _MOST_COLUMNS_GROUPED = 16
 _MOST_CELLS_JOINT = 1 << 16
 _MOST_COLUMNS_COMPARED = 6
+# Columns times numbers of reports that are tried, so that the time does not grow with
+# the square of the columns: all numbers for up to 64 columns.
+_MOST_REPORTS_COMPARED = 1 << 12
 # A bit for each cell of a merged group fits into a report.
 _MOST_CELLS_MERGED = 8 * MOST_REPORT_BYTES
 
@@ -259,7 +262,13 @@ def _best_size(strategy: str, costs: Costs, groups: Sequence[Group]) -> _Candida
     if costs.purpose != "model":
         # Two at least are tried: a pair of columns may need two reports.
         most = min(n, max(2, ceil(costs.epsilon / _LEAST_SHARE)))
-        sizes.update(range(1, most + 1))
+        # All of them, unless there are many columns and epsilon is large.
+        n_tried = max(2, _MOST_REPORTS_COMPARED // n)
+        if n_tried >= most:
+            sizes.update(range(1, most + 1))
+        else:
+            spread = np.geomspace(1, most, n_tried).round().astype(int)
+            sizes.update(spread.tolist())
     candidates = []
     for n_reported in sorted(sizes):
         # Two groups are reported together with a probability that is known if all are
