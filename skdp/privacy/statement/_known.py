@@ -31,7 +31,16 @@ _LEARN_TARGET = (
 )
 
 # Attributes of those that do not declare that an inner estimator learns the target.
-_HANDS_TARGET_ON = ("steps", "refit", "get_support")
+_HANDS_TARGET_ON = (
+    "steps",
+    "transformers",
+    "transformer_list",
+    "refit",
+    "get_support",
+)
+
+# Attributes of those that score or split by the target, whatever their parts learn.
+_CHOOSES_BY_TARGET = ("refit", "scoring", "cv")
 
 # Transformers of scikit-learn whose `fit` only counts columns.
 _STATELESS = (
@@ -234,13 +243,27 @@ def learns_target(estimator: Any) -> bool:
     requires_target = hasattr(estimator, "predict")
     if hasattr(estimator, "__sklearn_tags__"):
         requires_target = estimator.__sklearn_tags__().target_tags.required
-    if requires_target:
+    if requires_target or any(hasattr(estimator, n) for n in _CHOOSES_BY_TARGET):
         return True
     # Inner estimators of scikit-learn may learn other targets, as those of imputation.
     hands_on = any(hasattr(estimator, name) for name in _HANDS_TARGET_ON)
     if library == "sklearn" and not hands_on:
         return False
     return any(map(learns_target, parts_of(estimator)))
+
+
+def was_fitted_before(estimator: Any) -> bool:
+    """Whether an estimator, or a part of it, keeps what it learnt before this `fit`."""
+    for part in all_parts(estimator):
+        if type(part).__name__ == "FrozenEstimator":
+            return True
+        if getattr(part, "prefit", False) or _is_prefit(getattr(part, "cv", None)):
+            return True
+    return False
+
+
+def _is_prefit(splits: Any) -> bool:
+    return isinstance(splits, str) and splits == "prefit"
 
 
 def takes_weights(estimator: Any) -> bool:

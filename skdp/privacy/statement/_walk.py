@@ -44,6 +44,7 @@ from skdp.privacy.statement._known import (
     reporter_of,
     selects_by_function,
     takes_weights,
+    was_fitted_before,
 )
 from skdp.privacy.statement._meaning import amounts, conversion
 
@@ -121,8 +122,10 @@ class Walk:
             flow = self._only(flow, declared_names(estimator))
         guarantee = self._guarantee_of(estimator, step)
         if guarantee is not None:
-            # What reads reports learns nothing but those of steps before.
-            if flow.raw or not getattr(estimator, "reads_reports", False):
+            # What reads reports learns nothing but those of steps before. A table that
+            # no step has changed is one of reports, as its user says.
+            reads_reports = getattr(estimator, "reads_reports", False)
+            if not reads_reports or flow.raw == flow.origins:
                 return self._private(estimator, guarantee, flow, step)
             return self._plain(estimator, flow, step)
         # Only these are followed. What others make of their parts is not known: they fit
@@ -222,6 +225,9 @@ class Walk:
         # Behind a step that protects all columns, there is nothing to expose: what is
         # learnt from its output is post-processing.
         raw = flow.raw
+        if was_fitted_before(estimator):
+            # On a table that is not known, perhaps on the true rows.
+            raw = flow.origins
         if has_spending_parts(estimator) and not is_of_skdp(estimator):
             if self._is_plan:
                 # What they are set to spend counts, also behind reports.
