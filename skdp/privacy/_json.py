@@ -136,13 +136,23 @@ def _parsed(text: Any) -> Any:
             f"text must have at most {_MOST_CHARACTERS:,} characters, got {len(text):,}"
         )
     try:
-        return json.loads(text, parse_int=_whole, object_pairs_hook=_object)
+        return json.loads(
+            text, parse_int=_whole, parse_float=_decimal, object_pairs_hook=_object
+        )
     except (json.JSONDecodeError, RecursionError):
         raise ValueError("text is no JSON") from None
 
 
 def _whole(digits: str) -> int | float:
     return int(digits) if len(digits) < 20 else float(digits)
+
+
+def _decimal(digits: str) -> float:
+    number = float(digits)
+    mantissa = digits.lower().partition("e")[0]
+    if number == 0 and mantissa.strip("-0."):
+        raise ValueError("text holds a number that is smaller than any float but 0")
+    return number
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

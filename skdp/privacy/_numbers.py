@@ -46,6 +46,9 @@ def _exact(number: Any, name: str, wanted: str) -> Fraction | None:
     if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
         raise TypeError(f"{name} must be {wanted}, got {type(number).__name__}")
     try:
+        # Has more digits than a float.
+        if isinstance(number, np.longdouble) and math.isfinite(float(number)):
+            return Fraction(*map(int, number.as_integer_ratio()))
         if (
             isinstance(number, Rational)
             and not isinstance(number, np.generic)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from skdp import PrivacyGuarantee
 from skdp.exact import exp_bounds
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss, check_delta, check_epsilon
+from skdp.privacy.accounting import least_rho, pure_mu
 from tests.conftest import each
 
 EPSILONS = st.floats(0, 100)
@@ -192,3 +193,21 @@ def test_rhos_are_never_rounded_down(rho, other, epsilon):
     mixed = PrivacyGuarantee(1, 1e-6, rho=rho) + PrivacyGuarantee(epsilon)
     assert Fraction(mixed.rho) >= Fraction(rho) + Fraction(epsilon) ** 2 / 2
     assert mixed.rho == pytest.approx(rho + epsilon**2 / 2)
+
+
+def test_no_number_is_rounded_down_to_less_loss():
+    more = np.longdouble(1) + np.longdouble(2) ** -60
+    assert PrivacyGuarantee(more).epsilon > 1 or np.finfo(np.longdouble).nmant == 52
+    text = PrivacyGuarantee(1.0).to_json()
+    small = text.replace('"epsilon": 1.0', '"epsilon": 1e-400', 1)
+    assert small != text
+    with pytest.raises(ValueError, match="smaller than any float"):
+        PrivacyGuarantee.from_json(small)
+
+
+@each("epsilon", [5e-324, 1e-323, 1e-310, 1e-170, 1e-160, 1e-150, 1e-20])
+def test_the_smallest_losses_count_in_every_budget(epsilon):
+    exact = Fraction(epsilon)
+    assert pure_mu(exact) >= exact * Fraction("1.2533")  # the root of pi / 2
+    assert Fraction(least_rho(PureLoss(epsilon))) >= exact**2 / 2
+    assert least_rho(LaplaceLoss(epsilon, 3)) > 0

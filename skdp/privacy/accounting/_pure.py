@@ -40,7 +40,10 @@ def least_rho(loss: Loss) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         square = float(weights @ radii**2)
         if not 2.0**-30 < epsilon < 2.0**9 or square < 2.0**-900:
-            return epsilon * epsilon / 2 * _MARGIN  # infinite where floats overflow
+            # Infinite where floats overflow. Where they underflow, each of the three
+            # operations is off by at most half of the smallest float.
+            underflow = 2 * math.ulp(0.0) if epsilon else 0.0
+            return epsilon * epsilon / 2 * _MARGIN + underflow
         highest = 2 + 40 * (1 + math.log(epsilon**2 / square)) / epsilon
         n_points = 2 + math.ceil(math.log(highest / _FIRST) / math.log(_RATIO))
         points = np.geomspace(_FIRST, highest, n_points)[:, np.newaxis]
@@ -93,6 +96,9 @@ def _largest_of_chords(
 # Of which the rarer of two values has a probability that is far above the least float.
 _MOST_EPSILON = 500.0
 
+# Far above the floats that underflow.
+_NORMAL = 2.0**-1000
+
 # The least share whose probabilities are normal floats; less counts as this.
 _RAREST = 2.0**-250
 
@@ -117,6 +123,10 @@ def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
         mu = upper - ndtri(rare) + 2.0**-43
     elif number < 1:
         mu = 2 * math.sqrt(2) * erfinv(math.tanh(number / 2))
+        if number < _NORMAL:
+            # Four operations lose at most half of the smallest float each, and the last
+            # one multiplies what the others lost by less than 3.
+            mu += 8 * math.ulp(0.0)
     else:
         mu = -2 * ndtri(1 / (1 + math.exp(number)))
     return Fraction(float(mu)) * (1 + Fraction(1, 1 << 30))

@@ -243,7 +243,8 @@ def learns_target(estimator: Any) -> bool:
     requires_target = hasattr(estimator, "predict")
     if hasattr(estimator, "__sklearn_tags__"):
         requires_target = estimator.__sklearn_tags__().target_tags.required
-    if requires_target or any(hasattr(estimator, n) for n in _CHOOSES_BY_TARGET):
+    chooses_by_target = any(hasattr(estimator, name) for name in _CHOOSES_BY_TARGET)
+    if requires_target or chooses_by_target:
         return True
     # Inner estimators of scikit-learn may learn other targets, as those of imputation.
     hands_on = any(hasattr(estimator, name) for name in _HANDS_TARGET_ON)
