@@ -71,13 +71,14 @@ class Noise:
     def _least(
         cls, share: Share, sensitivity: int, dimension: int, l2_squared: int
     ) -> Noise:
+        pure_sensitivity = share.rows * sensitivity
+        if share.kind == "epsilon":
+            return cls("epsilon", share.amount, pure_sensitivity, dimension)
         gaussian = cls("mu", share.mu_squared, share.rows**2 * l2_squared)
         if share.kind == "mu":
             return gaussian
-        pure = cls("epsilon", share.pure, share.rows * sensitivity, dimension)
-        if share.kind == "epsilon" or pure.error < gaussian.error:
-            return pure
-        return gaussian
+        pure = cls("epsilon", share.pure, pure_sensitivity, dimension)
+        return pure if pure.error < gaussian.error else gaussian
 
     @property
     def name(self) -> str:
@@ -117,7 +118,7 @@ class Noise:
             variance = self.scale + Fraction(1, 12)  # rounding adds a twelfth
             square = (variance.numerator << 120) // variance.denominator
             return Fraction(math.isqrt(square), 1 << 60)
-        rate = float(1 / self.scale)
+        rate = float(self.amount / self.sensitivity)
         if self.dimension > 1 or rate < 2.0**-20:
             return self.scale * Fraction(cube_std(self.dimension))
         # That of discrete Laplace noise, which is less where the scale is small.

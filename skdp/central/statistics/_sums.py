@@ -151,12 +151,15 @@ def sums_of_groups(
     """Add up rows, each as often as it counts, for `GroupSums`; those of no group have the number after the last."""
     n_odd = np.zeros(len(columns), np.int64)
     limbs = np.zeros((5, len(columns), n_groups), np.int64)
-    one_column = columns[0] if groups is None else groups
-    ones = np.ones(len(one_column), np.int64)
+    if groups is not None:
+        groups = groups.astype(np.intp)
+    ones = np.ones(len(columns[0] if groups is None else groups), bool)
     rows = _sum_by_group(ones, groups, n_groups, counts)
     for place, (column, (low, high)) in enumerate(zip(columns, bounds, strict=True)):
-        odd = ~np.isfinite(column)
-        n_odd[place] = odd.sum() if counts is None else counts[odd].sum()
+        is_finite = np.isfinite(column)
+        n_odd[place] = len(column) - np.count_nonzero(is_finite)
+        if counts is not None:
+            n_odd[place] = counts[~is_finite].sum()
         sums = _sums_of_column(column, low, high, groups, n_groups, counts)
         limbs[0, place] = sums[0]
         limbs[1:3, place] = sums[1] >> _LIMB, sums[1] & ((1 << _LIMB) - 1)
@@ -174,19 +177,22 @@ def _sums_of_column(
 ) -> NDArray[Any]:
     """Return the number of values, the sum of places and that of squares, of each group: (3, n_groups)."""
     # A few distinct rows may each count so often that 64 bits do not hold their sum.
-    dtype = np.int64 if counts is None else object
-    totals = np.zeros((3, n_groups), dtype)
+    totals = np.zeros((3, n_groups), np.int64 if counts is None else object)
     for start in range(0, column.size, _BLOCK):
         block = slice(start, start + _BLOCK)
         part_groups = None if groups is None else groups[block]
         part_counts = None if counts is None else counts[block].astype(object)
         places = to_places(column[block], low, high)
-        missing = np.isnan(places)
-        if missing.any():
-            places[missing] = 0.0  # adds nothing
-        squares = np.rint(places * places * (1 / GRID))  # exact: a power of 2
-        for total, numbers in zip(totals, (~missing, places, squares), strict=True):
-            total += _sum_by_group(numbers, part_groups, n_groups, part_counts)
+        is_value = np.ones(places.size, bool)
+        if np.isnan(places.sum()):
+            is_value = ~np.isnan(places)
+            places[~is_value] = 0.0  # adds nothing
+        totals[0] += _sum_by_group(is_value, part_groups, n_groups, part_counts)
+        totals[1] += _sum_by_group(places, part_groups, n_groups, part_counts)
+        places *= places
+        places *= 1 / GRID  # exact, as it is a power of 2
+        np.rint(places, out=places)
+        totals[2] += _sum_by_group(places, part_groups, n_groups, part_counts)
     return totals
 
 
@@ -198,14 +204,15 @@ def _sum_by_group(
 ) -> NDArray[Any]:
     """Add up integers of one block by group; rows of no group add nothing."""
     if groups is None and counts is None:
-        return np.array([numbers.sum()]).astype(np.int64)
+        is_flag = numbers.dtype == bool
+        return np.array([np.count_nonzero(numbers) if is_flag else int(numbers.sum())])
     if groups is None:
         groups = np.zeros(len(numbers), np.intp)
     if counts is None:
-        sums = np.bincount(groups.astype(np.intp), numbers, n_groups + 1)
+        sums = np.bincount(groups, numbers, n_groups + 1)
         return sums[:n_groups].astype(np.int64)
     totals = np.zeros(n_groups + 1, counts.dtype)
-    np.add.at(totals, groups.astype(np.intp), numbers.astype(np.int64) * counts)
+    np.add.at(totals, groups, numbers.astype(np.int64) * counts)
     return totals[:n_groups]
 
 
