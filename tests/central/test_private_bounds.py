@@ -28,7 +28,7 @@ from skdp import (
     PrivacyLedger,
 )
 from skdp.central.statistics import NOWHERE, Batches, Noise, count_values, place_bounds
-from skdp.central.statistics._private_bounds import _CLEAR_ANYWHERE, Cells, _limit, find_bounds
+from skdp.central.statistics._private_bounds import _CHANCE_ANYWHERE, Cells, _limit, find_bounds
 from skdp.privacy import Mu, Rho
 from skdp.tables import read_table
 from tests.central.estimators import EVERY, fitted, made, whole
@@ -160,7 +160,7 @@ class TestAccuracy:
         for parts in (4, 8, 16):
             chances = []
             for width in (1, 2, 4, 8, 16)[: int(math.log2(parts)) + 1]:
-                limit = float(_limit(width, _CLEAR_ANYWHERE[parts])) * math.sqrt(2)
+                limit = float(_limit(width, np.log([_CHANCE_ANYWHERE / Cells(parts).size]))[0]) * math.sqrt(2)
                 at = np.linspace(0, 60, 4001)
                 tail = gamma.pdf(at, width) * gamma.sf(limit + at, width)
                 chances.append(Cells(parts).size * np.sum((tail[1:] + tail[:-1]) / 2) * (at[1] - at[0]))
