@@ -101,22 +101,24 @@ def charge(
 class CentralEstimator(OnSite, BaseEstimator):
     """A statistic of a table held by a trusted curator, released once in `fit`."""
 
-    # `fit` checks everything, charges the ledger, draws, and sets attributes, in this order: an error costs nothing,
-    # and a charge is never refunded. Only noisy statistics stay on the estimator.
+    # `fit` checks everything, charges the ledger, draws, and sets attributes, in this
+    # order: an error costs nothing, and a charge is never refunded. Only noisy
+    # statistics stay on the estimator.
 
+    # The statistics are private; rows that a `transform` returns are not.
     protects_rows = False
-    """The statistics are private; rows that a `transform` returns are not."""
 
+    # Whether missing values of rows are left out, unless a parameter says otherwise.
     _takes_missing = True
-    """Whether missing values of rows are left out, unless a parameter says otherwise."""
 
+    # Whether a delta makes a mu of an epsilon that is a number, which then buys
+    # Gaussian noise.
     _delta_is_for_noise: ClassVar[bool] = False
-    """Whether a delta makes a mu of an epsilon that is a number, which then buys Gaussian noise."""
+    # The delta of an epsilon that is a number, if there is none in the parameters.
     _usual_delta: ClassVar[float | None] = None
-    """The delta of an epsilon that is a number, if there is none in the parameters."""
 
+    # A number, `Rho` or `Mu`.
     epsilon: Any
-    """A number, `Rho` or `Mu`."""
     ledger: PrivacyLedger | None
     random_state: int | None
     max_rows_per_person: int
@@ -160,7 +162,8 @@ class CentralEstimator(OnSite, BaseEstimator):
                 (), check_delta(getattr(self, "delta", None) or 0), None
             )
         else:
-            # A number may buy Gaussian noise with delta, or pure noise: which one, some decide by the columns.
+            # A number may buy Gaussian noise with delta, or pure noise: which one, some
+            # decide by the columns.
             delta = (
                 share.given.delta
                 if isinstance(share.given, Rho | Mu)
@@ -213,17 +216,19 @@ class CentralEstimator(OnSite, BaseEstimator):
 class Plan:
     """A checked release that is neither charged nor drawn yet."""
 
+    # The exact statistics, and what else is needed to release them.
     exact: Any = None
-    """The exact statistics, and what else is needed to release them."""
+    # What they get, as far as it is known before anything is drawn.
     noises: tuple[Noise, ...] = ()
-    """What they get, as far as it is known before anything is drawn."""
+    # Its name; that of the first noise if it is empty.
     mechanism: str = ""
-    """Its name; that of the first noise if it is empty."""
+    # Of all that is released, None for those of `noises`; empty if no more is known
+    # than the share of the budget.
     losses: tuple[Loss, ...] | None = None
-    """Of all that is released, None for those of `noises`; empty if no more is known than the share of the budget."""
     delta: Fraction = Fraction(0)
+    # Whether no value is used, so that nothing is charged and nobody needs to be
+    # trusted.
     free: bool = False
-    """Whether no value is used, so that nothing is charged and nobody needs to be trusted."""
 
 
 def quantile_plan(quantiles: QuantilePlan, *more: Any) -> Plan:
@@ -291,9 +296,9 @@ class CentralStatistic(CentralEstimator):
         bounded = self._bounded(rows)
         private, bounds = self._split_bounds(bounded.names)
         part = self._check_search([bounded.names[place] for place in private])
-        # With private bounds there are two plans: one before the charge with bounds that
-        # stand in for them, so that all that can be an error is one, and one with those
-        # that were found.
+        # With private bounds there are two plans: one before the charge with bounds
+        # that stand in for them, so that all that can be an error is one, and one with
+        # those that were found.
         plan = self._plan(rows, share * (1 - part), bounds)
         looks = plan_looks(share * (Fraction(1) if plan.free else part), len(private))
         source = self._charge(plan, looks, share, rows)
@@ -376,9 +381,11 @@ class CentralStatistic(CentralEstimator):
             return
         self._leave_open(np.isin(np.arange(len(names)), list(map(names.index, hidden))))
         warnings.warn(
-            f"the noise hides where the values of {list(hidden)} are, if they are not 0, "
+            f"the noise hides where the values of {list(hidden)} are, if they are not "
+            "0, "
             f"and bounds_ says {NOWHERE}, so that nothing limits how far their "
-            "statistics are from the truth: there may be too few rows for this epsilon, "
+            "statistics are from the truth: there may be too few rows for this "
+            "epsilon, "
             "or for bounds_share. Declare bounds from what is publicly known",
             UserWarning,
             stacklevel=level_of_the_caller(),
@@ -421,7 +428,8 @@ class CentralStatistic(CentralEstimator):
 class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatistic):
     """A transformer whose statistics are private, while its output is the rows themselves."""
 
-    # After `fit`, `transform` is a plain function of each row: it draws nothing, and it protects nobody.
+    # After `fit`, `transform` is a plain function of each row: it draws nothing, and it
+    # protects nobody.
 
     def transform(self, X: TableLike) -> Any:
         """Transform the rows of a table.
@@ -486,7 +494,8 @@ class InvertibleTransformer(CentralTransformer):
             If X has other columns, or is not numeric.
         """
         check_is_fitted(self)
-        # By an estimator that has seen no names: scikit-learn would warn of an array where `fit` saw a frame.
+        # By an estimator that has seen no names: scikit-learn would warn of an array
+        # where `fit` saw a frame.
         table = read_input(BaseEstimator(), X, reset=True, least=0)
         names = tuple(self._output_names())
         if len(table.names) != len(names):

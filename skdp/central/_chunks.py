@@ -28,15 +28,17 @@ from skdp.tables import (
     to_numbers,
 )
 
+# Takes the places of rows, and returns what is there.
 Take = Callable[[NDArray[np.intp]], Any]
-"""Takes the places of rows, and returns what is there."""
 
 
 def open_rows(X: Any, y: Any = None) -> tuple[Take, int]:
     """Prepare to take chunks out of a table."""
-    # A chunk is made of the values of its own rows: numbers are float64, booleans without a missing one are bool, dates
-    # are in microseconds, and all else is as a library reads a list of plain values. So its dtypes,
-    # categories, row labels, metadata and widths reveal nothing of other rows, and it shares no object with them.
+    # A chunk is made of the values of its own rows: numbers are float64, booleans
+    # without a missing one are bool, dates are in microseconds, and all else is as a
+    # library reads a list of plain values. So its dtypes, categories, row labels,
+    # metadata and widths reveal nothing of other rows, and it shares no object with
+    # them.
     tables = [X if is_frame(X) else _read_array(X, "X")]
     if (
         getattr(tables[0], "ndim", 2) == 0
@@ -65,7 +67,8 @@ def random_chunks(
         )
         order = np.lexsort((low, high, labels))
         keys = np.column_stack([labels, high, low])[order]
-        # Rows of a chunk that drew the same number would stand in the order of the table.
+        # Rows of a chunk that drew the same number would stand in the order of the
+        # table.
         if not (keys[1:] == keys[:-1]).all(axis=1).any():
             break
     ends = np.flatnonzero(np.diff(labels[order].astype(np.int64))) + 1
@@ -75,7 +78,8 @@ def random_chunks(
 def _read_array(data: Any, name: str) -> NDArray[Any]:
     if isinstance(data, np.ma.MaskedArray):
         raise TypeError(
-            "masked arrays are not supported, as their masked values would be used; fill them first"
+            "masked arrays are not supported, as their masked values would be used; "
+            "fill them first"
         )
     return read_array(data, name)
 

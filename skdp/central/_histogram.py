@@ -199,8 +199,8 @@ class DPHistogram(CentralStatistic):
             (domain, library, tree, counts, share),
             (noise,),
             noise.name + (f" on {n_levels} levels" if n_levels > 1 else ""),
-            # One record changes one count of each level, by 1: of such a change, Laplace
-            # noise is randomised response.
+            # One record changes one count of each level, by 1: of such a change,
+            # Laplace noise is randomised response.
             (replace(noise.loss, count=n_levels),),
         )
 
@@ -320,7 +320,8 @@ class DPHistogram(CentralStatistic):
         check_is_fitted(self)
         if len(self.domain_.columns) > 1:
             raise ValueError(
-                f"a range is one of a single column; the histogram is of {list(self.domain_.columns)}"
+                "a range is one of a single column; the histogram is of "
+                f"{list(self.domain_.columns)}"
             )
         (name,) = self.domain_.columns
         return find_range(name, self.domain_[name], low, high)
@@ -348,7 +349,8 @@ def _applicable(method: str, domain: Domain) -> str:
     """Return the method, restricted to flat counts where the cells have no order."""
     if len(domain.columns) > 1 and method == "hierarchical":
         raise ValueError(
-            "method='hierarchical' is for one column: the cells of several have no order"
+            "method='hierarchical' is for one column: the cells of several have no "
+            "order"
         )
     ordered = len(domain.columns) == 1 and is_ordered(domain[domain.columns[0]])
     return method if ordered or method != "auto" else "flat"

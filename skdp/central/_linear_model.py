@@ -40,17 +40,19 @@ from skdp.randomness import ByteSource
 
 Floats = NDArray[np.float64]
 
+# Shares of the budget: for products of two columns, for those with the target, and for
+# the square of the target.
 _PARTS = 23, 23, 4
-"""Shares of the budget: for products of two columns, for those with the target, and for the square of the target."""
 
+# The least sum of squares in a direction, in norms of the noise.
 _LEAST = 3.0
-"""The least sum of squares in a direction, in norms of the noise."""
 
+# The least sum of squares in a direction, in those of the largest one, so that floats
+# can divide by it.
 _SINGULAR = 2.0**-40
-"""The least sum of squares in a direction, in those of the largest one, so that floats can divide by it."""
 
+# The share of the rows that count less.
 _CUT = 0.2
-"""The share of the rows that count less."""
 
 
 class LinearModel(SupervisedStatistic):
@@ -74,10 +76,10 @@ class Fit(NamedTuple):
     """Coefficients, in units of the bounds; that of the constant is the last."""
 
     coefficients: Floats
+    # Of the noise and of the sample, and the square of the bias by the ridge, together.
     covariance: Floats
-    """Of the noise and of the sample, and the square of the bias by the ridge, together."""
+    # What was added to the sums of squares.
     ridge: float
-    """What was added to the sums of squares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +91,8 @@ class Moments:
     square_of_target: float
     product_error: float
     target_error: float
+    # Standard deviations of the noise of each.
     square_error: float
-    """Standard deviations of the noise of each."""
 
     @property
     def size(self) -> float:
@@ -113,9 +115,11 @@ class Moments:
         found = inverse @ with_target
         noise = self._noise(found)
         error = self.square_of_target - 2 * found @ with_target + found @ whole @ found
-        # The coefficients follow the noise, too, which makes the errors look smaller than they are.
+        # The coefficients follow the noise, too, which makes the errors look smaller
+        # than they are.
         unexplained = max(float(error + np.trace(inverse @ noise)), self.square_error)
-        # What the ridge shrinks the slopes by is seen with the noise of slopes without it, as far as these are known.
+        # What the ridge shrinks the slopes by is seen with the noise of slopes without
+        # it, as far as these are known.
         known = vectors / np.maximum(values, self.size) @ vectors.T
         bias = known @ target - found[:n_columns]
         if constant:
@@ -139,9 +143,10 @@ class Moments:
 
     def _ridge(self, values: Floats, with_target: Floats) -> float:
         """Choose the ridge of the least estimated error of prediction, by eigenvalues."""
-        # The error on noisy moments, plus what the noise makes it look smaller by (Stein's identity, to first order):
-        # the coefficients move by the inverse times the noise.
-        # Where the noise is a tenth of the number of rows or more, little else can be learnt.
+        # The error on noisy moments, plus what the noise makes it look smaller by
+        # (Stein's identity, to first order): the coefficients move by the inverse times
+        # the noise. Where the noise is a tenth of the number of rows or more, little
+        # else can be learnt.
         hidden = self.product_error / max(
             float(self.products[-1, -1]), self.product_error
         )
@@ -186,18 +191,18 @@ def products_noise(share: Share, n_columns: int, largest: int) -> Noise:
 class ExactMoments:
     """Exact integer sums of products of rows of a bounded norm; they live inside `fit` only."""
 
+    # Of all pairs of: the columns, the constant, the target.
     sums: NDArray[np.int64]
-    """Of all pairs of: the columns, the constant, the target."""
+    # The square of the largest norm of a row without its target.
     square: int
-    """The square of the largest norm of a row without its target."""
+    # The largest value of a row.
     largest: int
-    """The largest value of a row."""
 
     @classmethod
     def of(cls, rows: Rows, square: int, constant: int, largest: int) -> Self:
         """Add up rows that are made smaller if they are too long, with their constants and targets."""
-        # A row, its constant and its target are multiplied with one factor, as in weighted least squares: which linear
-        # model is true stays so.
+        # A row, its constant and its target are multiplied with one factor, as in
+        # weighted least squares: which linear model is true stays so.
         sums = rows.sum(
             partial(Rows.shortened, square=square, constant=constant, codes=True)
         )

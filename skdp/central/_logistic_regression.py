@@ -33,14 +33,14 @@ from skdp.oracles import check_size
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
+# Of residuals: that of a certain prediction of the wrong class.
 _CERTAIN = 1 << 15
-"""Of residuals: that of a certain prediction of the wrong class."""
 
+# Of logits: places to 1.
 _FINE = 1 << 10
-"""Of logits: places to 1."""
 
+# Beyond, probabilities hardly change.
 _MOST_LOGIT = 16
-"""Beyond, probabilities hardly change."""
 
 
 @dataclass(frozen=True)
@@ -48,27 +48,29 @@ class Pace:
     """How steps add up."""
 
     momentum: float
+    # Over the inverse of the largest curvature; below ``2 (1 + momentum)`` no quadratic
+    # loss diverges.
     rate: float
-    """Over the inverse of the largest curvature; below ``2 (1 + momentum)`` no quadratic loss diverges."""
 
 
 _PLAIN = Pace(0.85, 3.0)
+# Of steps that moments have scaled: they are equally long in all directions, and fewer.
 _SCALED = Pace(0.7, 1.5)
-"""Of steps that moments have scaled: they are equally long in all directions, and fewer."""
 
+# Added to noisy moments, over the noise's standard deviation and the root of their
+# dimension: its norm is about 2.
 _RIDGE = 10.0
-"""Added to noisy moments, over the noise's standard deviation and the root of their dimension: its norm is about 2."""
 
 
 class LogisticLoss(Protocol):
     """What is minimised, a function of the logits of a row and its class."""
 
+    # The number of logits of a row.
     n_outputs: int
-    """The number of logits of a row."""
+    # The square of the largest norm of the residuals of a row.
     square: int
-    """The square of the largest norm of the residuals of a row."""
+    # The largest second derivative; of weighted rows, that expected.
     curvature: float
-    """The largest second derivative; of weighted rows, that expected."""
 
     def residuals(
         self, logits: NDArray[np.int64], codes: NDArray[np.intp]
@@ -76,8 +78,9 @@ class LogisticLoss(Protocol):
         """Return the derivative of the loss by each logit, in units of `_CERTAIN`."""
 
 
-# Weighted, no residuals of a row are longer than at equal logits. Its weight is that of all its classes: the gradient
-# that is expected of the true coefficients remains 0. It would not if residuals that are too long were cut.
+# Weighted, no residuals of a row are longer than at equal logits. Its weight is that of
+# all its classes: the gradient that is expected of the true coefficients remains 0. It
+# would not if residuals that are too long were cut.
 
 
 class BinaryLoss:
@@ -114,7 +117,8 @@ class SoftmaxLoss:
         self._powers = np.rint(
             2.0**30 * np.exp(-np.arange(2 * _MOST_LOGIT * _FINE + 1) / _FINE)
         ).astype(np.int64)
-        # The residuals of the other classes are probabilities, rounded down, which add up to at most that of the class.
+        # The residuals of the other classes are probabilities, rounded down, which add
+        # up to at most that of the class.
         self._weighted = weighted
         self.square = (
             _CERTAIN**2 * (n_classes - 1) // n_classes if weighted else 2 * _CERTAIN**2
@@ -140,7 +144,8 @@ def gradient(
     rows: Rows, coefficients: NDArray[np.float64], loss: LogisticLoss
 ) -> NDArray[np.int64]:
     """Return the exact sum of the gradients of all rows, which one row changes by at most `largest_change`."""
-    # Logits, too, are sums of integers: otherwise, the place of a row in a block would show in its logit.
+    # Logits, too, are sums of integers: otherwise, the place of a row in a block would
+    # show in its logit.
     largest = float(np.linalg.norm(coefficients)) * (math.isqrt(rows.square) + 1) + 1
     weights = np.rint(coefficients * 2.0 ** (scale := 50 - int(np.frexp(largest)[1])))
     n_columns = rows.n_columns
@@ -220,21 +225,23 @@ def _noisy_moments(rows: Rows, noise: Noise, source: ByteSource) -> Floats:
     return moments
 
 
+# The share of the rows that are shrunk.
 _CUT = 0.05
-"""The share of the rows that are shrunk."""
 
 _MOST_ITER = 1 << 20
+# Steps are mu times the number of rows over 25: later, noise adds more to the logits
+# than a step improves them.
 _FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 30, 160, 25.0
-"""Steps are mu times the number of rows over 25: later, noise adds more to the logits than a step improves them."""
 
+# From this mu times the number of rows on, scaled steps are worth their moments.
 _SCALED_STEPS, _SCALED_FROM = 20, 8_000.0
-"""From this mu times the number of rows on, scaled steps are worth their moments."""
 
+# Of the budget, for the moments that scale the steps.
 _MOMENT_PART = Fraction(1, 8)
-"""Of the budget, for the moments that scale the steps."""
 
+# From mu times the number of rows over the 3/2nd power of that of columns on, noise
+# does not hide the moments.
 _PER_MOMENT = 8.0
-"""From mu times the number of rows over the 3/2nd power of that of columns on, noise does not hide the moments."""
 
 
 class DPLogisticRegression(ClassifierMixin, LinearModel):
@@ -420,8 +427,8 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         strength = math.sqrt(mu_squared) * limits.n_rows
         n_columns, n_classes = rows.n_columns, len(classes.values)
         is_scaled = strength > max(_SCALED_FROM, _PER_MOMENT * n_columns**1.5)
-        # Weights halve the noise, but also the information of certain rows, which counts
-        # where there is little noise.
+        # Weights halve the noise, but also the information of certain rows, which
+        # counts where there is little noise.
         loss: LogisticLoss = SoftmaxLoss(n_classes, weighted=not is_scaled)
         if n_classes == 2:
             loss = BinaryLoss(weighted=not is_scaled)

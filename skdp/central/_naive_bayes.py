@@ -308,7 +308,8 @@ def _log_shares(noisy: Floats, prior: Floats, variance: float) -> Floats:
         # No class is ruled out by a value.
         least = share / (1 + n / error)
         shares[place] = np.clip(share + shift, least, None)
-    # Of a value v: P(v | c) = P(c | v) P(v) / P(c). What is taken for P(v) is the same for all classes.
+    # Of a value v: P(v | c) = P(c | v) P(v) / P(c). What is taken for P(v) is the same
+    # for all classes.
     shares *= np.maximum(n, error)
     return np.log(shares) - np.log(shares.sum(axis=1, keepdims=True))
 

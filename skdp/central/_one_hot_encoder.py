@@ -191,7 +191,8 @@ class DPOneHotEncoder(CentralTransformer):
             return self.drop
         if isinstance(self.drop, str) or np.shape(self.drop) != (len(domain.columns),):
             raise ValueError(
-                f"drop must be None, 'first', 'if_binary' or one category for each of {len(domain.columns)} columns"
+                "drop must be None, 'first', 'if_binary' or one category for each of "
+                f"{len(domain.columns)} columns"
             )
         codes = []
         for name, value in zip(domain.columns, self.drop, strict=True):
@@ -274,7 +275,8 @@ class DPOneHotEncoder(CentralTransformer):
         numbers = np.column_stack(read_numbers(table))
         if len(table.names) != len(self._output_names()):
             raise ValueError(
-                f"X has {len(table.names)} features; transform makes {len(self._output_names())}"
+                f"X has {len(table.names)} features; transform makes "
+                f"{len(self._output_names())}"
             )
         codes = iter(self._encoder().inverse_transform(numbers).T)
         columns = []
@@ -311,7 +313,8 @@ class DPOneHotEncoder(CentralTransformer):
                 name for place, name in enumerate(names) if name in names[:place]
             )
             raise ValueError(
-                f"two columns of the output have the same name: {twice!r}; rename a column of X"
+                f"two columns of the output have the same name: {twice!r}; rename a "
+                "column of X"
             )
         return names
 

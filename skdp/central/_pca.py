@@ -34,15 +34,16 @@ from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
+# The largest share of the rows that are shortened.
 _CUT = 0.5
-"""The largest share of the rows that are shortened."""
 
+# How many rows may be shortened, over the norm of the noise in squared norms of a row:
+# where the noise is small, few rows are to count less.
 _SHORTENED = 20.0
-"""How many rows may be shortened, over the norm of the noise in squared norms of a row: where the noise is small, few
-rows are to count less."""
 
+# The norm of a row over its constant: a small one leaves more of the budget to the
+# products of columns.
 _CONSTANT = 4
-"""The norm of a row over its constant: a small one leaves more of the budget to the products of columns."""
 
 
 class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
@@ -182,8 +183,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         ends = read_bounds(bounds, rows.names)
         starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
         # In units in proportion to the root of its width, a column adds as much to the
-        # norm of a row as to the noise of the covariance in the columns' own units, whose
-        # sum is then the least.
+        # norm of a row as to the noise of the covariance in the columns' own units,
+        # whose sum is then the least.
         reach = widths(ends, starts)
         placing = Placing(ends, starts, units=np.sqrt(reach) * np.sqrt(reach.max()))
         refuse_missing(rows, ends)
@@ -222,7 +223,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         covariance = covariance * np.outer(shares, shares)
         values, vectors = np.linalg.eigh(covariance)
         values, vectors = values[::-1], vectors[:, ::-1].T
-        # Of the sum over all pairs i, j of v_i v_j times their noise, which i, j and j, i have in common.
+        # Of the sum over all pairs i, j of v_i v_j times their noise, which i, j and j,
+        # i have in common.
         squares = vectors**2 * shares**2
         errors = error * np.sqrt(
             2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
@@ -238,7 +240,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         # The norm of symmetric noise is about twice the norm of a row of it.
         if 3 * error * float(np.linalg.norm(shares)) > values[0]:
             warnings.warn(
-                "the noise hides the components: there are too few rows for this epsilon",
+                "the noise hides the components: there are too few rows for this "
+                "epsilon",
                 UserWarning,
                 stacklevel=level_of_the_caller(),
             )
@@ -269,7 +272,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         if isinstance(given, Real) and not isinstance(given, Integral):
             if not 0 < given < 1:
                 raise ValueError(
-                    f"n_components must be a whole number, or a share above 0 and below 1, got {given}"
+                    "n_components must be a whole number, or a share above 0 and "
+                    f"below 1, got {given}"
                 )
             return float(given)
         return check_size(given, name="n_components", least=1, most=n_columns)
@@ -325,7 +329,8 @@ def _noisy_moments(
     noisy = noise.add(source, found.rows.sum(shortened)[pairs].tolist())
     sums = np.zeros((size, size))
     sums[pairs] = sums.T[pairs] = [*map(in_units, noisy)]
-    # With fewer rows than the noise of their number, its size is the most that is known; without noise, one row.
+    # With fewer rows than the noise of their number, its size is the most that is
+    # known; without noise, one row.
     part = constant / UNIT
     n_rows = max(float(sums[-1, -1]) / part**2, 3 * found.error, 1.0)
     shift = np.clip(sums[-1, :-1] / part / n_rows, -2, 2)
@@ -336,7 +341,8 @@ def _noisy_moments(
 
 def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:
     """Return the noise of products of all pairs of values of rows whose squared norm is at most `square`."""
-    # In L1 norm, they add up to half of the square of the L1 norm of the row and of that of its norm.
+    # In L1 norm, they add up to half of the square of the L1 norm of the row and of
+    # that of its norm.
     return Noise.of(
         share, ((size + 1) * square + 1) // 2, largest_moments(square, largest)
     )

@@ -232,11 +232,13 @@ def _means(
 
 def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
     """Return the noise of m sums over chunks of places from -`GRID` to `GRID`, and of the number that gave one."""
-    # One row changes one chunk. If that has a place before and after, each of m sums moves by at most ``2 * GRID`` and
-    # the number does not; if it has one only before or only after, each sum moves by at most `GRID`, and the number by
-    # 1. So with Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon`` on the number, the
-    # loss is at most epsilon in both cases: the number costs nothing more. For Gaussian noise, half of the change of
-    # either counts as a quarter of rho or mu**2; half of an epsilon, as at most half of rho.
+    # One row changes one chunk. If that has a place before and after, each of m sums
+    # moves by at most ``2 * GRID`` and the number does not; if it has one only before
+    # or only after, each sum moves by at most `GRID`, and the number by 1. So with
+    # Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon``
+    # on the number, the loss is at most epsilon in both cases: the number costs nothing
+    # more. For Gaussian noise, half of the change of either counts as a quarter of rho
+    # or mu**2; half of an epsilon, as at most half of rho.
     return Noise.of(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2), Noise.of(
         share, 2
     )
@@ -246,8 +248,9 @@ def _losses(share: Share) -> tuple[Loss, ...]:
     """Return the losses of such totals, for a share of epsilon; of others, rho says as much."""
     if share.kind != "epsilon":
         return ()
-    # Each link changes the place of one chunk, or the number of those that gave one: it has at most half of epsilon, as
-    # a change of a place by up to the width is two of up to half of it. So a row is at most two links.
+    # Each link changes the place of one chunk, or the number of those that gave one: it
+    # has at most half of epsilon, as a change of a place by up to the width is two of
+    # up to half of it. So a row is at most two links.
     return (laplace_loss(share.amount, 2),)
 
 
@@ -277,7 +280,8 @@ def _check_copyable(statistic: Any) -> None:
         copy.deepcopy(statistic)
     except Exception as error:
         raise TypeError(
-            f"statistic must be something that can be copied, as each chunk gets its own ({type(error).__name__})"
+            "statistic must be something that can be copied, as each chunk gets its "
+            f"own ({type(error).__name__})"
         ) from None
 
 

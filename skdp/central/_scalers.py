@@ -467,8 +467,9 @@ def _pair(name: str, value: Any) -> tuple[Any, Any]:
 Distribution = Literal["uniform", "normal"]
 _MOST_QUANTILES = 10_000
 
+# As in scikit-learn: where a normal distribution is cut off, for it has no quantile of
+# 0 or 1.
 _EDGE = 1e-7
-"""As in scikit-learn: where a normal distribution is cut off, for it has no quantile of 0 or 1."""
 
 
 class DPRobustScaler(AffineScaler):
@@ -532,9 +533,7 @@ class DPRobustScaler(AffineScaler):
     is answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of
     the input row, without noise.
 
-    The median of d columns is chosen by the exponential mechanism, and the other two quantiles in the same way on
-    either side of it: with epsilon / (2 d) each time, as in `DPKBinsDiscretizer`. One or two quantiles, and those among
-    fewer than 2,000 candidates, are chosen by permute-and-flip, each with an equal share.
+    The m quantiles of d columns are chosen by permute-and-flip, as in `DPKBinsDiscretizer`: with epsilon / (m d) each.
 
     Examples
     --------
@@ -622,7 +621,8 @@ class DPRobustScaler(AffineScaler):
                 )
         if not 0 < given[0] < given[1] < 100:
             raise ValueError(
-                f"quantile_range must be ascending, above 0 and below 100 (per cent), got {given}"
+                "quantile_range must be ascending, above 0 and below 100 (per cent), "
+                f"got {given}"
             )
         low, high = (
             read_probability(float(end) / 100, "quantile_range / 100") for end in given
@@ -692,8 +692,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     input row, without noise.
 
     The quantiles of d columns come from noisy counts of the values at and between candidates, on h nested levels, as in
-    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to seven between the bounds
-    (`n_quantiles` up to 9) are chosen instead, also as there.
+    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to three between the bounds
+    (`n_quantiles` up to 5) are chosen instead, also as there.
 
     A missing value stays missing.
 

@@ -203,14 +203,16 @@ class DPVarianceThreshold(Selector):
 
 
 _MOMENTS, _COUNTS, _SCORES = Fraction(1, 4), Fraction(1, 32), Fraction(1, 8)
+# Of the budget, for means and variances, the numbers of rows, the scores of what is
+# chosen, and for choosing it.
 _CHOICES = 1 - _MOMENTS - _COUNTS - _SCORES
-"""Of the budget, for means and variances, the numbers of rows, the scores of what is chosen, and for choosing it."""
 
+# Values count up to this many noisy deviations from the noisy mean, for a row to change
+# all scores alike.
 _REACH = 2.5
-"""Values count up to this many noisy deviations from the noisy mean, for a row to change all scores alike."""
 
+# Of the weights of classes.
 _FINE = 1 << 10
-"""Of the weights of classes."""
 
 
 class DPSelectKBest(SupervisedStatistic, Selector):
@@ -338,7 +340,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         if (self.classes is None) == (self.target_bounds is None):
             raise ValueError(
-                "declare the target by either classes or target_bounds, from what is publicly known"
+                "declare the target by either classes or target_bounds, from what is "
+                "publicly known"
             )
         if self.classes is not None:
             return super()._split_bounds(names)
@@ -384,8 +387,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
 
         # 2. The columns with the largest scores, one after the other.
         contrasts = NUMBERS if is_numeric else Contrasts.of_classes(counts)
-        # A row changes a norm by at most the change of its vector, and the floor of it by
-        # at most one more.
+        # A row changes a norm by at most the change of its vector, and the floor of it
+        # by at most one more.
         change = math.isqrt(UNIT**2 * contrasts.square) + 1
         scores = contrasts.scores(rows)
         candidates = list(range(len(scores)))
@@ -420,8 +423,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         centres = to_values(moments.mean[0], bounds)
         half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
         reach = _REACH * np.sqrt(moments.variance[0]) * half_widths
-        # Between bounds near the largest floats, the ends of the grid and their distance
-        # would be infinite.
+        # Between bounds near the largest floats, the ends of the grid and their
+        # distance would be infinite.
         reach = np.minimum(reach, np.finfo(float).max / 4)
         ends = np.column_stack([centres - reach, centres + reach])
         if classes is not None:
@@ -455,12 +458,13 @@ def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:
 class Contrasts:
     """What a target is, in integers of up to `UNIT`, measured from its noisy mean."""
 
+    # Of each class, a number for each class; None for a target that is a number, whose
+    # place the code of a row is.
     table: NDArray[np.float64] | None
-    """Of each class, a number for each class; None for a target that is a number, whose place the code of a row is."""
+    # Of the squares of their sums.
     weights: tuple[int, ...]
-    """Of the squares of their sums."""
+    # The largest weighted sum of squares of the values of a row.
     square: int
-    """The largest weighted sum of squares of the values of a row."""
 
     @classmethod
     def of_classes(cls, counts: Floats) -> Contrasts:
@@ -490,5 +494,5 @@ class Contrasts:
         return [math.isqrt(square) for square in (squares @ weights).tolist()]
 
 
+# Of a target that is a number, from a noisy mean.
 NUMBERS = Contrasts(None, (_FINE,), UNIT**2 * _FINE)
-"""Of a target that is a number, from a noisy mean."""

@@ -222,7 +222,8 @@ class DPSimpleImputer(CentralTransformer):
             is_value = np.array([value is not None for value in declared])
             if not is_value.any():
                 raise ValueError(
-                    f"categories: column {name!r} declares nothing that could be filled "
+                    f"categories: column {name!r} declares nothing that could be "
+                    "filled "
                     "in"
                 )
             values.append(declared[is_value].tolist())

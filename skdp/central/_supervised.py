@@ -91,7 +91,8 @@ class SupervisedStatistic(CentralStatistic):
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         if y is None:
             raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
+                f"{type(self).__name__} requires y to be passed, but the target y is "
+                "None"
             )
         if large is not None:
             X, y = without_column(X, y, "y")
@@ -119,7 +120,8 @@ def split_all_bounds(
     *columns, goal = names
     if target_bounds is None:
         raise ValueError(
-            "target_bounds must be declared, as (low, high), from what is publicly known: the lowest and the "
+            "target_bounds must be declared, as (low, high), from what is publicly "
+            "known: the lowest and the "
             "highest value of the target are private"
         )
     private, bounds = split_bounds(bounds, columns)
@@ -152,8 +154,8 @@ def _check_labels(found: NDArray[Any]) -> None:
 class Classes:
     """The classes of a target, sorted."""
 
+    # The target and its classes, as they are declared.
     domain: Domain
-    """The target and its classes, as they are declared."""
 
     @property
     def attribute(self) -> Categories | Interval:
@@ -210,8 +212,8 @@ class Placing:
 
     ends: NDArray[np.float64]
     starts: NDArray[np.float64]
+    # Of the target, the last column; None if there is none.
     codes: Callable[[Any], NDArray[Any]] | None = None
-    """Of the target, the last column; None if there is none."""
     units: NDArray[np.float64] | None = None
 
     def __call__(self, table: Table) -> Rows:

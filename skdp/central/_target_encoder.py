@@ -38,9 +38,9 @@ from skdp.randomness import ByteSource
 from skdp.tables import Table
 
 Unknown = Literal["auto", "error", "ignore"]
+# Of the budget, for the sum of squares of the target: how much the target varies says
+# from how few rows a mean is worth something.
 _SQUARES = Fraction(1, 20)
-"""Of the budget, for the sum of squares of the target: how much the target varies says from how few rows a mean is
-worth something."""
 
 
 Floats = NDArray[np.float64]
@@ -289,8 +289,8 @@ def _sums_by_category(
 class _ShrunkMeans(NamedTuple):
     """Means in half widths from the bounds' middle."""
 
+    # Of all rows.
     mean: float
-    """Of all rows."""
     error: float
     of_categories: list[Floats]
 

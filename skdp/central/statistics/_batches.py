@@ -24,8 +24,9 @@ from skdp.tables import (
 )
 
 Integers = NDArray[np.int64]
+# Returns integer sums over rows, each as often as it counts; picklable, as it may be
+# sent to workers.
 SumsOf = Callable[[Table, Integers | None], list[Integers]]
-"""Returns integer sums over rows, each as often as it counts; picklable, as it may be sent to workers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +34,11 @@ class RowSums:
     """Sums over the rows of all batches: a `skdp.tables.Summary`."""
 
     sums_of: SumsOf
+    # The sums over no rows.
     nothing: Sequence[Integers]
-    """The sums over no rows."""
+    # The lowest and the highest value of each column that differ in the sums, if there
+    # are any.
     bounds: Sequence[tuple[Any, Any]] | None = None
-    """The lowest and the highest value of each column that differ in the sums, if there are any."""
 
     def zeros(self) -> list[Integers]:
         zeros: list[Integers] = list(map(np.zeros_like, self.nothing))
@@ -59,8 +61,8 @@ class RowSums:
 class Batches:
     """The rows of a table: one batch in memory, or as many as an engine reads."""
 
+    # All rows in memory; of a large table, its columns without rows.
     table: Table
-    """All rows in memory; of a large table, its columns without rows."""
     large: LargeTable | None = None
 
     @property

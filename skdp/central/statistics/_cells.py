@@ -24,15 +24,16 @@ from skdp.central.statistics._batches import (
 from skdp.domain import Categories, Codes, Domain, Grid, Interval
 from skdp.tables import LargeTable, Table, kind_of, read_table
 
+# The kinds of values that have an order of their own.
 ORDERED = ("number", "datetime")
-"""The kinds of values that have an order of their own."""
 
+# Returns codes, and the names of the columns with values that are undeclared, but must
+# not be.
 Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
-"""Returns codes, and the names of the columns with values that are undeclared, but must not be."""
 
 
+# Makes the error of a column with values that are undeclared.
 Refusal = Callable[[Any], ValueError]
-"""Makes the error of a column with values that are undeclared."""
 
 
 @dataclass(frozen=True)

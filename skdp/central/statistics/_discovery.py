@@ -31,24 +31,26 @@ from skdp.tables import (
     plain,
 )
 
+# The kinds of values that are discovered; of several that are as frequent, the first.
 _KINDS = ("string", "number", "boolean", "date")
-"""The kinds of values that are discovered; of several that are as frequent, the first."""
 
+# What a missing value counts as.
 _MISSING = ("missing", 0)
-"""What a missing value counts as."""
 
 
 def code_values(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
     """Return the values that occur in a column, and their codes; what cannot be discovered has the next code."""
-    # Only the dtype can be refused. Which values there are, and of which kinds, is private: a value of any kind is
-    # counted as one, or it is nothing, and neither an error nor the other values depend on it. Those that are published
-    # have one kind, by their noisy counts (`of_one_kind`).
+    # Only the dtype can be refused. Which values there are, and of which kinds, is
+    # private: a value of any kind is counted as one, or it is nothing, and neither an
+    # error nor the other values depend on it. Those that are published have one kind,
+    # by their noisy counts (`of_one_kind`).
     kind = kind_of_dtype(column)
     if kind == ANY:
         return _code_objects(column)
     if kind not in _KINDS:
         raise ColumnError(
-            f"is of dtype {name_of_dtype(column)}; only text, numbers, booleans and dates are discovered"
+            f"is of dtype {name_of_dtype(column)}; only text, numbers, booleans and "
+            "dates are discovered"
         )
     # Equal values are written alike, whichever row comes first: 1 and 1.0 are 1.
     distinct, missing = distinct_values(column)
@@ -125,13 +127,14 @@ def discover_values(
     most: int | None = None,
 ) -> list[Any]:
     """Publish the values of a column that occur often enough (partition selection, [1]_)."""
-    # A value is published if its count plus discrete Laplace noise of scale ``max_rows_per_person / epsilon`` reaches
-    # `discovery_threshold`. Missing is a value like any other.
-    # **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to `max_rows_per_person` rows is
-    # added or removed; proven at `discovery_threshold`. To replace a person is to remove one and to add one. Nothing is
-    # charged here.
-    # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks
-    #    privately. WWW.
+    # A value is published if its count plus discrete Laplace noise of scale
+    # ``max_rows_per_person / epsilon`` reaches `discovery_threshold`. Missing is a
+    # value like any other.
+    # **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to
+    # `max_rows_per_person` rows is added or removed; proven at `discovery_threshold`.
+    # To replace a person is to remove one and to add one. Nothing is charged here.
+    # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search
+    #    queries and clicks privately. WWW.
     published = publish(
         source,
         values,
@@ -147,10 +150,11 @@ def discover_values(
 class Published(NamedTuple):
     """Which of the values that were counted are published."""
 
+    # The places of these values among those that were counted.
     places: list[int]
-    """The places of these values among those that were counted."""
+    # For each column, the kinds of the values that reach the threshold and are left
+    # out.
     other_kinds: list[list[str]]
-    """For each column, the kinds of the values that reach the threshold and are left out."""
 
 
 def publish(
@@ -187,9 +191,10 @@ def publish(
 
 def of_one_kind(values: Sequence[Any], noisy_counts: Mapping[int, int]) -> Published:
     """Choose, among the places of values with a noisy count, those of the most frequent kind, and of missing values."""
-    # A domain has values of one kind. Which one, and which others there are, follows from what may be published anyway:
-    # the values that reach the threshold, and their noisy counts. Of combinations of the values of several columns,
-    # those of one kind in the first column, then of these in the second, and so on.
+    # A domain has values of one kind. Which one, and which others there are, follows
+    # from what may be published anyway: the values that reach the threshold, and their
+    # noisy counts. Of combinations of the values of several columns, those of one kind
+    # in the first column, then of these in the second, and so on.
     places = list(noisy_counts)
     together = bool(values) and isinstance(values[0], tuple)
     columns = zip(*values, strict=True) if together else [values]
@@ -214,8 +219,10 @@ def warn_of_kinds(other_kinds: Iterable[tuple[Any, list[str]]]) -> None:
     for name, kinds in other_kinds:
         if kinds:
             warnings.warn(
-                f"column {name!r} has values of several kinds, and frequent ones that are "
-                f"{' or '.join(KIND_NAMES[kind] for kind in kinds)} are left out, since more records have values of "
+                f"column {name!r} has values of several kinds, and frequent ones that "
+                "are "
+                f"{' or '.join(KIND_NAMES[kind] for kind in kinds)} are left out, "
+                "since more records have values of "
                 "another kind. Convert the column to one kind, or declare its values",
                 stacklevel=level_of_the_caller(),
             )
@@ -225,35 +232,40 @@ def discovery_threshold(
     *, epsilon: Fraction | float, delta: Fraction | float, max_rows_per_person: int = 1
 ) -> int:
     """Return the noisy count from which a value may be published."""
-    # Let a table lack, and its neighbour have, a person with m_v rows of value v, k in all at most; let z be discrete
-    # Laplace noise of scale b = k / epsilon and F(y) = P(z <= y). Values are published independently of each other.
-    # *Values that others have too.* Whether v is published is a function of its count plus z, so its probabilities
-    # differ by a factor of at most ``exp(m_v / b)``, and those of any set of such values by ``exp(k / b) =
-    # exp(epsilon)``.
-    # The same holds of the count plus z itself, so that of the values above the threshold those of the highest noisy
-    # counts may be chosen.
-    # *Values that are new.* The first table never publishes one. The second publishes none with probability Q = the
-    # product of F(t - 1 - m_v), for any outcome of the others. If p and p' are the probabilities of a set of
-    # outcomes among the old values, the second table has these outcomes with probability between Q p' and Q p' + 1 - Q.
-    # So
-    # ``Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)`` and ``p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)``:
-    # both directions hold with delta = 1 - Q. It cannot be less: where all of the k rows are new values, outcomes that
-    # the first table never has make up 1 - Q.
-    # *The worst person.* More rows of a new value make Q smaller, so let there be k of them. The law of z is
-    # log-concave, hence F is too, hence g(m) = -log F(t - 1 - m) is convex; and g >= 0. Among the divisions of the k
-    # rows into j new values, a sum of a convex function is largest where they are as uneven as possible, g(k - j + 1) +
-    # (j - 1) g(1). This is convex in j, so it is largest at j = 1 or at j = k: one value with k rows, or k values with
-    # one row each. Both are computed. (Neither is always the worse one: with a small epsilon many values are, with a
-    # large one a single value.)
-    # *Why t is above k.* For y >= 0, with a = exp(-1 / b), F(y) = 1 - a**(y + 1) / (1 + a). For y < 0, F(y) < 1/2: no
-    # smaller threshold would do for any delta up to 1/2.
+    # Let a table lack, and its neighbour have, a person with m_v rows of value v, k in
+    # all at most; let z be discrete Laplace noise of scale b = k / epsilon and F(y) =
+    # P(z <= y). Values are published independently of each other.
+    # *Values that others have too.* Whether v is published is a function of its count
+    # plus z, so its probabilities differ by a factor of at most ``exp(m_v / b)``, and
+    # those of any set of such values by ``exp(k / b) = exp(epsilon)``. The same holds
+    # of the count plus z itself, so that of the values above the threshold those of the
+    # highest noisy counts may be chosen.
+    # *Values that are new.* The first table never publishes one. The second publishes
+    # none with probability Q = the product of F(t - 1 - m_v), for any outcome of the
+    # others. If p and p' are the probabilities of a set of outcomes among the old
+    # values, the second table has these outcomes with probability between Q p' and Q p'
+    # + 1 - Q. So ``Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)`` and ``p = Q p + (1 - Q) p
+    # <= exp(epsilon) Q p' + (1 - Q)``: both directions hold with delta = 1 - Q. It
+    # cannot be less: where all of the k rows are new values, outcomes that the first
+    # table never has make up 1 - Q.
+    # *The worst person.* More rows of a new value make Q smaller, so let there be k of
+    # them. The law of z is log-concave, hence F is too, hence g(m) = -log F(t - 1 - m)
+    # is convex; and g >= 0. Among the divisions of the k rows into j new values, a sum
+    # of a convex function is largest where they are as uneven as possible, g(k - j + 1)
+    # + (j - 1) g(1). This is convex in j, so it is largest at j = 1 or at j = k: one
+    # value with k rows, or k values with one row each. Both are computed. (Neither is
+    # always the worse one: with a small epsilon many values are, with a large one a
+    # single value.)
+    # *Why t is above k.* For y >= 0, with a = exp(-1 / b), F(y) = 1 - a**(y + 1) / (1 +
+    # a). For y < 0, F(y) < 1/2: no smaller threshold would do for any delta up to 1/2.
     scale = check_size(
         max_rows_per_person, name="max_rows_per_person", least=1
     ) / check_epsilon(epsilon)
     exact_delta = check_delta(delta)
     if exact_delta == 0:
         raise ValueError(
-            "delta must be above 0: publishing a value that one person alone has cannot be ruled out"
+            "delta must be above 0: publishing a value that one person alone has "
+            "cannot be ruled out"
         )
     above = 1
     while not _is_safe(above, scale, exact_delta, max_rows_per_person):

@@ -38,20 +38,20 @@ class Estimate(NamedTuple):
 class Noise:
     """Noise that is added to integers."""
 
-    # Of kind "epsilon", blocks of `dimension` integers z have the density
-    # ``e**(-amount max|z| / sensitivity)``: the K-norm mechanism of the maximum norm
-    # (M. Hardt, K. Talwar, 2010; T. Steinke, J. Ullman, 2016), where a row changes each
-    # integer by at most `sensitivity`. Blocks of one integer are discrete Laplace noise,
-    # where a row changes all integers by at most `sensitivity` in L1 norm.
-    # Of kind "mu", it is rounded Gaussian noise, where a row changes all integers by at
-    # most the root of `sensitivity` in L2 norm. Real noise of this variance is
-    # mu-Gaussian differentially private, and rounding is post-processing. The squares of
-    # mu add up, also of parts that are chosen by earlier results: the references are at
+    # Of kind "epsilon", blocks of `dimension` integers z have the density ``e**(-amount
+    # max|z| / sensitivity)``: the K-norm mechanism of the maximum norm (M. Hardt, K.
+    # Talwar, 2010; T. Steinke, J. Ullman, 2016), where a row changes each integer by at
+    # most `sensitivity`. Blocks of one integer are discrete Laplace noise, where a row
+    # changes all integers by at most `sensitivity` in L1 norm. Of kind "mu", it is
+    # rounded Gaussian noise, where a row changes all integers by at most the root of
+    # `sensitivity` in L2 norm. Real noise of this variance is mu-Gaussian
+    # differentially private, and rounding is post-processing. The squares of mu add up,
+    # also of parts that are chosen by earlier results: the references are at
     # `skdp.privacy.Mu`.
 
     kind: Literal["epsilon", "mu"]
+    # Epsilon, or the square of mu.
     amount: Fraction
-    """Epsilon, or the square of mu."""
     sensitivity: int = 1
     dimension: int = 1
 
@@ -139,10 +139,10 @@ class Noise:
         """What is lost by one draw."""
         if self.kind == "mu":
             return gaussian_loss(self.amount)
-        # Numbers that change by `sensitivity` change by 1 as many times, and each change
-        # by 1 multiplies or divides probabilities by at most e**(epsilon / sensitivity):
-        # a chain of links, as `LaplaceLoss` wants it. With several rows of a person in
-        # several groups, there are as many links together.
+        # Numbers that change by `sensitivity` change by 1 as many times, and each
+        # change by 1 multiplies or divides probabilities by at most e**(epsilon /
+        # sensitivity): a chain of links, as `LaplaceLoss` wants it. With several rows
+        # of a person in several groups, there are as many links together.
         return laplace_loss(self.amount, self.sensitivity)
 
 
@@ -166,17 +166,17 @@ def choice_name(share: Share) -> str:
 
 def choice_loss(share: Share) -> Loss:
     """Return the loss of `choose`, for a share of epsilon."""
-    # Permute-and-flip is defined for all real scores, and with a smaller change of these
-    # it is as much more private. So a change of scores can be divided into a chain of any
-    # number of links.
+    # Permute-and-flip is defined for all real scores, and with a smaller change of
+    # these it is as much more private. So a change of scores can be divided into a
+    # chain of any number of links.
     return laplace_loss(share.amount)
 
 
+# The limit of noisy counts and of their sums.
 LARGEST = 1 << 62
-"""The limit of noisy counts and of their sums."""
 
+# Beyond all sums. With a tiny epsilon noise is larger, also than all floats.
 _BEYOND_SUMS = 1 << 200
-"""Beyond all sums. With a tiny epsilon noise is larger, also than all floats."""
 
 
 def as_float(number: int | Fraction) -> float:
@@ -184,8 +184,8 @@ def as_float(number: int | Fraction) -> float:
     return float(min(max(number, -_BEYOND_SUMS), _BEYOND_SUMS))
 
 
-# Noise of scale 1 in D dimensions has the density e^-max|z| up to a factor: a mixture of
-# uniform distributions on cubes, whose half side R has a gamma distribution of shape
+# Noise of scale 1 in D dimensions has the density e^-max|z| up to a factor: a mixture
+# of uniform distributions on cubes, whose half side R has a gamma distribution of shape
 # D + 1.
 
 

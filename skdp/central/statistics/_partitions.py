@@ -32,17 +32,17 @@ from skdp.privacy import Share, check_delta, largest_mu
 from skdp.randomness import ByteSource
 from skdp.tables import ColumnError, Table, shielded
 
+# The values of a column, and the code of each row, as of `code_values`.
 Coded = tuple[list[Any], NDArray[np.unsignedinteger]]
-"""The values of a column, and the code of each row, as of `code_values`."""
 
+# The squares of the weights of a person add up to at most the square of this.
 _WHOLE = 1 << 20
-"""The squares of the weights of a person add up to at most the square of this."""
 
+# Persons that no value has.
 _HOPELESS = 1 << 40
-"""Persons that no value has."""
 
+# A lower bound.
 _PI = Fraction(314159265, 10**8)
-"""A lower bound."""
 
 
 class Discovery(ABC):
@@ -117,23 +117,26 @@ class CountThreshold(Discovery):
 class WeightThreshold(Discovery):
     """Gaussian noise on weights, of which a person gives the same to each of their distinct values ([1]_)."""
 
-    # A person with n distinct values, those of all columns together, adds ``floor(W / sqrt(n))`` to the total of each.
-    # So they move all totals by at most W in L2 norm. Each total gets rounded Gaussian noise of variance ``W**2 /
-    # mu**2``, and a value is published if its own reaches the threshold.
-    # *Values that others have too* are a function of totals with noise that is (epsilon, delta / 2)-private, as mu is
-    # the largest that is. *Values that are new*, j of their n: none is published with probability Q, for any outcome of
-    # the others. As at `discovery_threshold`, with p <= exp(epsilon) p' + delta / 2 among the others, the outcomes of
-    # both have delta = delta / 2 + 1 - Q. By the union bound ``1 - Q <= n P(weight + noise >= threshold)``, which the
-    # threshold keeps below delta / 2 for each n.
-    # .. [1] S. Gopi, P. Gulhane, J. Kulkarni, J. H. Shen, M. Shokouhi, S. Yekhanin (2020). Differentially private set
-    #    union. ICML.
+    # A person with n distinct values, those of all columns together, adds ``floor(W /
+    # sqrt(n))`` to the total of each. So they move all totals by at most W in L2 norm.
+    # Each total gets rounded Gaussian noise of variance ``W**2 / mu**2``, and a value
+    # is published if its own reaches the threshold.
+    # *Values that others have too* are a function of totals with noise that is
+    # (epsilon, delta / 2)-private, as mu is the largest that is. *Values that are new*,
+    # j of their n: none is published with probability Q, for any outcome of the others.
+    # As at `discovery_threshold`, with p <= exp(epsilon) p' + delta / 2 among the
+    # others, the outcomes of both have delta = delta / 2 + 1 - Q. By the union bound
+    # ``1 - Q <= n P(weight + noise >= threshold)``, which the threshold keeps below
+    # delta / 2 for each n.
+    # .. [1] S. Gopi, P. Gulhane, J. Kulkarni, J. H. Shen, M. Shokouhi, S. Yekhanin
+    #    (2020). Differentially private set union. ICML.
 
     name = "rounded Gaussian"
 
     mu_squared: Fraction
     threshold: int
+    # The most distinct values of a person.
     most: int
-    """The most distinct values of a person."""
 
     @classmethod
     def planned(cls, epsilon: Fraction, delta: Fraction, most: int) -> WeightThreshold:
@@ -229,7 +232,8 @@ def _is_safe(threshold: int, variance: Fraction, delta: Fraction, most: int) -> 
     )
     first = 1
     while first <= most:
-        # Those with up to an eighth more values are counted as if they had as many, and each the weight of the fewest.
+        # Those with up to an eighth more values are counted as if they had as many, and
+        # each the weight of the fewest.
         last = min(first + first // 8, most)
         if (
             last**2 * squared_tail(threshold - weight_of(first), variance, bits)
@@ -242,9 +246,10 @@ def _is_safe(threshold: int, variance: Fraction, delta: Fraction, most: int) -> 
 
 def squared_tail(distance: int, variance: Fraction, bits: int) -> Fraction:
     """Bound from above the square of the probability that rounded Gaussian noise is at least a positive integer."""
-    # Rounded noise is at least the distance if real noise is at least half less: y standard deviations. The third
-    # convergent of the continued fraction of Laplace is an upper bound of the tail, ``exp(-y**2 / 2) (y**2 + 2) /
-    # (y (y**2 + 3) sqrt(2 pi))``, whose square is rational but for the exponential.
+    # Rounded noise is at least the distance if real noise is at least half less: y
+    # standard deviations. The third convergent of the continued fraction of Laplace is
+    # an upper bound of the tail, ``exp(-y**2 / 2) (y**2 + 2) / (y (y**2 + 3) sqrt(2
+    # pi))``, whose square is rational but for the exponential.
     square = (distance - Fraction(1, 2)) ** 2 / variance
     square = Fraction(
         math.floor(square * (1 << 64)), 1 << 64
@@ -273,13 +278,13 @@ def plan_discovery(
 class CategoryPlan:
     """The declared categories of a table, and how those of other columns are to be found."""
 
+    # With None in place of what is to be found.
     domain: Domain
-    """With None in place of what is to be found."""
+    # The columns whose categories are to be found.
     private: tuple[Any, ...] = ()
-    """The columns whose categories are to be found."""
     discovery: Discovery | None = None
+    # The values of these columns.
     columns: Sequence[Coded] = ()
-    """The values of these columns."""
     persons: NDArray[np.intp] | None = None
 
     @property
@@ -324,7 +329,8 @@ def check_discovery(
     """Check that the values of some columns can be found, and plan how."""
     if rows.large is not None:
         raise TypeError(
-            f"{what}='private' needs the values, and skdp.engines only adds up: declare "
+            f"{what}='private' needs the values, and skdp.engines only adds up: "
+            "declare "
             "them, or collect"
         )
     if share.given is not None:
@@ -333,7 +339,8 @@ def check_discovery(
         )
     if check_delta(delta) == 0:
         raise ValueError(
-            f"{what}='private' needs delta > 0: a value that one person has may then be "
+            f"{what}='private' needs delta > 0: a value that one person has may then "
+            "be "
             "published by accident only"
         )
     has_persons = rows.table.persons is not None
@@ -380,7 +387,8 @@ def _split_categories(names: Sequence[Any], declared: Any) -> tuple[list[Any], A
     if isinstance(declared, str):
         if declared != PRIVATE:
             raise ValueError(
-                f"categories must be {PRIVATE!r}, or declare the values of each column, got {declared!r}"
+                f"categories must be {PRIVATE!r}, or declare the values of each "
+                f"column, got {declared!r}"
             )
         declared = dict.fromkeys(names, PRIVATE)
     if isinstance(declared, Mapping):

@@ -23,45 +23,50 @@ from skdp.tables import Table
 
 PRIVATE = "private"
 
+# The bounds of a column of which the noise hides where its values are.
 NOWHERE = -1.0, 1.0
-"""The bounds of a column of which the noise hides where its values are."""
 
+# Powers of 2. Smaller numbers count as 0, and the difference of two larger ones may be
+# infinite.
 _LEAST, _MOST = -990, 1021
-"""Powers of 2. Smaller numbers count as 0, and the difference of two larger ones may be infinite."""
 
+# What is added to the exponent of a float in its bits.
 _BIAS = 1023
-"""What is added to the exponent of a float in its bits."""
 
-# The constants below are rounded: on the columns of benchmarks/central_preprocessing.py,
-# halving or doubling one of them changes the mean error of means by less than a tenth,
-# where no other figure is given.
+# The constants below are rounded: on the columns of
+# benchmarks/central_preprocessing.py, halving or doubling one of them changes the mean
+# error of means by less than a tenth, where no other figure is given.
 
+# The shares of two looks: at cells around 0, and at some around a centre that these
+# show, or 0 again.
 _LOOKS = Fraction(1, 16), Fraction(15, 16)
-"""The shares of two looks: at cells around 0, and at some around a centre that these show, or 0 again."""
 
+# Cells from a power of 2 to the next, of the first look, and of the second around 0 or
+# another centre. Around 0, wide cells show more of a long tail: with 8, the mean error
+# is larger by a twentieth, and that of a few rows many times.
 _FIRST, _AROUND_0, _AROUND = 16, 4, 8
-"""Cells from a power of 2 to the next, of the first look, and of the second around 0 or another centre. Around 0, wide
-cells show more of a long tail: with 8, the mean error is larger by a twentieth, and that of a few rows many times."""
 
+# With which chance noise alone is taken for values: anywhere in a look, and at one
+# place next to clear values. There an error costs little; with each doubling of the
+# bounds, the square of its cost is four times as large.
 _CHANCE_ANYWHERE, _CHANCE_NEAR = 1e-6, 1e-4
-"""With which chance noise alone is taken for values: anywhere in a look, and at one place next to clear values. There
-an error costs little; with each doubling of the bounds, the square of its cost is four times as large."""
 
+# Standard deviations of a count: a look with as many values moves the centre of the
+# next, and a tail of as many shows its law.
 _ENOUGH = 40.0
-"""Standard deviations of a count: a look with as many values moves the centre of the next, and a tail of as many shows
-its law."""
 
+# Powers of 2 that are looked at below and above the largest clear values.
 _INSIDE, _OUTSIDE = 4, 8
-"""Powers of 2 that are looked at below and above the largest clear values."""
 
+# How much smaller a bound is than the other one if it is set to 0.
 _NEAR_ZERO = 8
-"""How much smaller a bound is than the other one if it is set to 0."""
 
+# Shapes of tails: 0 is that of a Pareto law, 1 is exponential, 2 is normal, and 8 ends
+# almost at once.
 _POWERS = np.array([0, 0.5, 1, 2, 8])[:, np.newaxis]
-"""Shapes of tails: 0 is that of a Pareto law, 1 is exponential, 2 is normal, and 8 ends almost at once."""
 
+# Of Chernoff's bound.
 _TILTS = np.linspace(0.1, 0.98, 89)
-"""Of Chernoff's bound."""
 
 Floats = NDArray[np.float64]
 
@@ -118,8 +123,8 @@ def check_share(name: str, share: Any) -> Fraction:
 class Cells:
     """Cells that cover all floats, and grow with the distance from a centre, which is a cell of its own."""
 
+    # Cells from a power of 2 to the next.
     parts: int
-    """Cells from a power of 2 to the next."""
     centre: float = 0.0
 
     @property
@@ -203,11 +208,11 @@ class Found(NamedTuple):
 
     low: float
     high: float
+    # Of what holds values for certain.
     width: float
-    """Of what holds values for certain."""
     median: float
+    # In standard deviations of a count.
     n_values: float
-    """In standard deviations of a count."""
 
 
 def _look(
@@ -229,9 +234,9 @@ def _look(
 
 def _cells_after(found: Found | None) -> Cells:
     """Return the cells of the second look."""
-    # Cells are narrow next to their centre: next to the values, if these lie far from 0,
-    # compared with their width. The bounds of a first look may be far too wide by bad
-    # luck, so that what holds values for certain decides.
+    # Cells are narrow next to their centre: next to the values, if these lie far from
+    # 0, compared with their width. The bounds of a first look may be far too wide by
+    # bad luck, so that what holds values for certain decides.
     if found is None or found.n_values < _ENOUGH:
         return Cells(_AROUND_0)
     distance = abs(found.median)
@@ -284,18 +289,20 @@ class View:
     """The cells of numbers that are not much nearer to the centre or farther from it than the largest clear values."""
 
     cells: Cells
+    # From the lowest cell on; those nearer to the centre are one, of which only the
+    # centre itself is counted.
     counts: Floats
-    """From the lowest cell on; those nearer to the centre are one, of which only the centre itself is counted."""
+    # The ends of cells, as distances from the centre: one more than cells.
     edges: Floats
-    """The ends of cells, as distances from the centre: one more than cells."""
+    # The standard deviation of each count.
     error: float
-    """The standard deviation of each count."""
+    # The number of cells from the centre up to the farthest clear values.
     reach: int
-    """The number of cells from the centre up to the farthest clear values."""
+    # Whether there are values for certain at the centre, or between it and the other
+    # cells.
     holds_centre: bool
-    """Whether there are values for certain at the centre, or between it and the other cells."""
+    # Whether no values are clear below the centre, and above.
     is_empty: tuple[bool, bool]
-    """Whether no values are clear below the centre, and above."""
 
     @classmethod
     def of(cls, cells: Cells, noisy: Floats, error: float) -> View | None:
@@ -359,17 +366,17 @@ class View:
 
     def unseen(self, half: int, sign: int) -> int:
         """Return the place on a side of the median of the cell whose count says nothing; if there is none, no place."""
-        # Next to a centre that is not 0 there are values as elsewhere, in cells that are
-        # too many to be added up.
+        # Next to a centre that is not 0 there are values as elsewhere, in cells that
+        # are too many to be added up.
         return sign * (half - self.middle) if self.cells.centre else self.counts.size
 
     def snap_to_0(
         self, down: int, up: int, clear: tuple[int, int]
     ) -> tuple[float, float]:
         """Return the bounds at the ends of two cells, or 0 in place of one where the column may well end."""
-        # It is a bound if no values beyond it are clear, and it is in one of the last two
-        # cells. Of cells around 0 itself, those next to it are narrow, or not looked at:
-        # it costs little as a bound.
+        # It is a bound if no values beyond it are clear, and it is in one of the last
+        # two cells. Of cells around 0 itself, those next to it are narrow, or not
+        # looked at: it costs little as a bound.
         first, last = clear
         edges, centre = self.edges, self.cells.centre
         low, high = float(edges[down] + centre), float(edges[up + 1] + centre)
@@ -419,10 +426,10 @@ class Side:
     """The cells on one side of the median, from it on."""
 
     counts: Floats
+    # The distances of their ends from the median.
     ends: Floats
-    """The distances of their ends from the median."""
+    # The place of the cell whose count says nothing.
     unseen: int
-    """The place of the cell whose count says nothing."""
 
     def extend(self, last: int, other: float, error: float) -> int:
         """Return the last cell within the best bound, of cells that are clear up to `last`."""
@@ -441,9 +448,9 @@ class Side:
             self.counts[start:], tail_ends, n_clear, error, self.unseen - start
         )
         # For a bound at each end, the mean squares of what it clips off the sum of the
-        # values, and of the noise of this sum: with a `bounds_share` of a fifth, that of a
-        # count here times half the width, over 4.3 for the budget, times the root of 2 for
-        # noise of two dimensions.
+        # values, and of the noise of this sum: with a `bounds_share` of a fifth, that
+        # of a count here times half the width, over 4.3 for the budget, times the root
+        # of 2 for noise of two dimensions.
         bounds = tail_ends[n_clear:]
         middles = (bounds[:-1] + bounds[1:]) / 2
         excess = np.maximum(middles - bounds[:, np.newaxis], 0)  # (n_bounds, n_cells)
@@ -457,21 +464,23 @@ def _products_beyond(
 ) -> Floats:
     """Estimate the products of the numbers of values in the cells of a tail beyond those that are clear."""
     # The posterior mean over all laws of tails and all cells with which they may end.
-    # The tail goes on or ends in each cell: it reaches r times its distance with a chance
-    # of 1 / r², before the counts are seen. (n_laws, n_cells)
+    # The tail goes on or ends in each cell: it reaches r times its distance with a
+    # chance of 1 / r², before the counts are seen. (n_laws, n_cells)
     expected = _tails(ends, n_clear)
     in_clear = expected[:, :n_clear].sum(axis=1, keepdims=True)
     expected *= max(counts[:n_clear].sum(), error) / np.maximum(in_clear, 1e-9)
     goes_on = -2 * np.diff(np.log(ends[n_clear:]))
 
-    # The log-likelihoods of a count, if the tail goes on in its cell, and if it has ended.
+    # The log-likelihoods of a count, if the tail goes on in its cell, and if it has
+    # ended.
     spread = np.sqrt(error**2 + expected)
     inside = -math.sqrt(2) * np.abs(counts - expected) / spread - np.log(spread)
     ended = -math.sqrt(2) * np.abs(counts[n_clear:]) / error - math.log(error)
     if n_clear <= unseen < counts.size:
         inside[:, unseen] = ended[unseen - n_clear] = 0
 
-    # Those of tails that end before each cell, the first after the clear ones, or never.
+    # Those of tails that end before each cell, the first after the clear ones, or
+    # never.
     log_odds = np.zeros((len(expected), counts.size - n_clear + 1))
     np.cumsum(inside[:, n_clear:] - ended + goes_on, axis=1, out=log_odds[:, 1:])
     log_odds += inside[:, :n_clear].sum(axis=1, keepdims=True)
@@ -489,9 +498,9 @@ def _products_beyond(
 
 def _tails(ends: Floats, n_clear: int) -> Floats:
     """Return the shares of the values in cells with these ends, the first of which is 1, by many laws of a tail."""
-    # A law has a power p and a scale s: beyond the distance r are ``exp(-3 g(r) / g(s))``
-    # of the values, with ``g(r) = (r**p - 1) / p``, so that 95 % are within s. Scales are
-    # up to 8 times the distance of the clear cells.
+    # A law has a power p and a scale s: beyond the distance r are ``exp(-3 g(r) /
+    # g(s))`` of the values, with ``g(r) = (r**p - 1) / p``, so that 95 % are within s.
+    # Scales are up to 8 times the distance of the clear cells.
     logs = np.log(ends)
     powers = np.maximum(_POWERS, 1e-9)  # as p tends to 0, g(r) tends to log r
     growth = np.expm1(np.minimum(powers * logs, 50)) / powers

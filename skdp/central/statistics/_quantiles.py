@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import read_bounds
 from skdp.central.statistics._batches import Batches
-from skdp.central.statistics._cuts import cut_positions, n_halvings
 from skdp.central.statistics._noise import (
     LARGEST,
     Noise,
@@ -25,18 +24,20 @@ from skdp.central.statistics._noise import (
 )
 from skdp.central.statistics._sums import read_values, warn_of_objects
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Share, exponential_loss
+from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
+# The largest denominator of a probability: scores are then integers of 64 bits for up
+# to 9 * 10**12 values.
 FINEST = 1_000_000
-"""The largest denominator of a probability: scores are then integers of 64 bits for up to 9 * 10**12 values."""
 
 _OneColumn: TypeAlias = Literal["integers"] | ArrayLike
 Candidates: TypeAlias = _OneColumn | Mapping[Any, _OneColumn]
 
+# The number of values less than each candidate, of those not greater, and of all
+# values.
 Ranks = tuple[NDArray[np.int64], NDArray[np.int64], int]
-"""The number of values less than each candidate, of those not greater, and of all values."""
 
 
 def ranked_quantiles(
@@ -47,12 +48,14 @@ def ranked_quantiles(
     source: ByteSource,
 ) -> NDArray[np.float64]:
     """Release quantiles of columns by private choices, each with an equal share."""
-    # Of n values, a candidate c is a q-quantile if at most q n are below it, and at least q n are not above it. Its
-    # score is minus the number of values by which it fails to be one::
-    #     score(c) = -max(0, #{x < c} - q n, q n - #{x <= c})
-    # Adding or removing one value moves a score by at most max(q, 1 - q): each difference moves by q or by 1 - q. A
-    # score may rise while another falls by the same amount, so the rate of `choose` is epsilon / (2 max(q, 1 - q)). No
-    # larger one is private: the privacy loss tends to epsilon as the candidates become many.
+    # Of n values, a candidate c is a q-quantile if at most q n are below it, and at
+    # least q n are not above it. Its score is minus the number of values by which it
+    # fails to be one::
+    #     score(c) = -max(0, #{x < c} - q n, q n - #{x <= c}) Adding or removing one
+    #     value moves a score by at most max(q, 1 - q): each difference moves by q or by
+    #     1 - q. A score may rise while another falls by the same amount, so the rate of
+    #     `choose` is epsilon / (2 max(q, 1 - q)). No larger one is private: the privacy
+    #     loss tends to epsilon as the candidates become many.
     share /= len(ranks) * len(probabilities)
     released = np.empty((len(ranks), len(probabilities)))
     for row, counts, values in zip(released, ranks, candidates, strict=True):
@@ -134,26 +137,9 @@ def cells_of(ranks: Ranks) -> NDArray[np.int64]:
     return cells
 
 
-def halved_quantiles(
-    ranks: Sequence[Ranks],
-    probabilities: Sequence[Fraction],
-    candidates: Sequence[NDArray[np.float64]],
-    share: Share,
-    source: ByteSource,
-) -> NDArray[np.float64]:
-    """Release quantiles of columns by recursive halving, each column with an equal share."""
-    share /= len(ranks)
-    halves = np.array(
-        [cut_positions(cells_of(one), probabilities, share, source) for one in ranks]
-    )
-    # Between two candidates, the nearer one: by numbers of values.
-    return np.array(
-        [values[row] for values, row in zip(candidates, (halves + 1) // 4, strict=True)]
-    )
-
-
+# The numbers of groups of cells on levels of counts, where there are at least eight
+# times as many cells.
 _GROUPS = 784, 49, 7
-"""The numbers of groups of cells on levels of counts, where there are at least eight times as many cells."""
 
 
 def level_sizes(n_cells: int) -> list[int]:
@@ -164,9 +150,11 @@ def estimate_cells(
     counts: NDArray[np.int64], sizes: Sequence[int], noise: Noise, source: ByteSource
 ) -> NDArray[np.float64]:
     """Estimate the counts of cells by noisy counts of them, of groups of cells, of groups of these, and so on."""
-    # A record changes one count on each level, by 1. Groups follow from the noisy counts below them, and so levels
-    # compose adaptively: a group has about as many records as the others, and few counts are spent where none are. Its
-    # own count improves the sum of its parts, as in `Hierarchy`; variances are in units of that of a noisy count.
+    # A record changes one count on each level, by 1. Groups follow from the noisy
+    # counts below them, and so levels compose adaptively: a group has about as many
+    # records as the others, and few counts are spent where none are. Its own count
+    # improves the sum of its parts, as in `Hierarchy`; variances are in units of that
+    # of a noisy count.
     most = LARGEST // counts.size
     levels = []
     best, variances = np.zeros(counts.size), np.full(counts.size, np.inf)
@@ -181,8 +169,8 @@ def estimate_cells(
         variances = 1 / (1 + 1 / parts)
         best += variances * (noisy - best)
         levels.append((best, first))
-    # From the top, the parts of a group are projected to what is not negative and has its sum: noise is not spread over
-    # the many cells that are empty.
+    # From the top, the parts of a group are projected to what is not negative and has
+    # its sum: noise is not spread over the many cells that are empty.
     whole, groups = np.maximum(best.sum(keepdims=True), 0), np.zeros(1, np.intp)
     for best, first in reversed(levels):
         whole, groups = _project(best, groups, whole), first
@@ -201,7 +189,8 @@ def _project(
     values: NDArray[np.float64], first: NDArray[np.intp], sums: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Project the numbers of each group to the nearest ones that are not negative and have the given sum."""
-    # What is below the mean excess of the others is 0, until nothing more is (C. Michelot, 1986).
+    # What is below the mean excess of the others is 0, until nothing more is (C.
+    # Michelot, 1986).
     sizes = np.diff(first, append=values.size)
     kept = np.ones(values.size, np.bool_)
     while True:
@@ -234,38 +223,32 @@ def counted_quantiles(
     return np.where(wanted - until[last] < before[found] - wanted, last, found)
 
 
-# Chosen on generated columns and columns of Adult. Halving has three levels for up to seven quantiles. With few
-# candidates most values are tied, and cuts between them are found no better than by choices or counts.
-_FEW, _HALVED, _FINE = 2, 7, 2000
-"""Up to this many quantiles are chosen each by itself; up to this many are halved among this many candidates."""
-
+# The number of quantiles from which on noisy counts have less error than choices: each
+# level of counts gets the share of a few choices. On generated columns and columns of
+# Adult, they are about equal at three to five.
 _COUNTED = 4
-"""The number of quantiles from which on noisy counts have less error than choices, where they are not halved."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuantilePlan:
     """A release of quantiles that is not drawn yet."""
 
-    method: Literal["halving", "choices", "counts"]
     ranks: Sequence[Ranks]
     candidates: Sequence[NDArray[np.float64]]
     probabilities: Sequence[Fraction]
     share: Share
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether all quantiles of a column are from one tree of noisy counts, or each is a choice of its own."""
+        return len(self.probabilities) >= _COUNTED
+
     def draw(self, source: ByteSource) -> NDArray[np.float64]:
         """Return the quantiles of each column, in a row."""
-        if self.method == "halving":
-            release = halved_quantiles
-        elif self.method == "choices":
-            release = ranked_quantiles
-        else:
-            return self._draw_counts(source)
-        return release(
-            self.ranks, self.probabilities, self.candidates, self.share, source
-        )
-
-    def _draw_counts(self, source: ByteSource) -> NDArray[np.float64]:
+        if not self.is_counted:
+            return ranked_quantiles(
+                self.ranks, self.probabilities, self.candidates, self.share, source
+            )
         quantiles = []
         for ranks, values, (sizes, noise) in zip(
             self.ranks, self.candidates, self._trees, strict=True
@@ -290,30 +273,24 @@ class QuantilePlan:
     @property
     def mechanism(self) -> str:
         """The name of the mechanism."""
-        if self.method == "halving":
-            return "exponential mechanism"
-        if self.method == "choices":
-            return choice_name(self.share)
-        return f"{self._trees[0][1].name} on nested counts"
+        if self.is_counted:
+            return f"{self._trees[0][1].name} on nested counts"
+        return choice_name(self.share)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """What is lost, as far as it is known."""
-        # Stated for a share of epsilon; of rho, a choice by the exponential mechanism
-        # loses less than its epsilon says. The number of levels is that of declared
-        # candidates, or of a public number of steps; between bounds that are yet to be
-        # found there are always enough candidates for all levels.
-        if self.share.kind != "epsilon":
-            if self.method == "counts":
-                return (Noise("mu", self.share.mu_squared).loss,)
-            return ()
-        if self.method == "halving":
-            n_levels = n_halvings(self.probabilities) * len(self.ranks)
-            loss = exponential_loss((self.share / n_levels).amount)
-            return (replace(loss, count=n_levels),)
-        if self.method == "choices":
+        # Of rho, a choice by the exponential mechanism loses less than its epsilon
+        # says. The number of levels is that of declared candidates, or of a public
+        # number of steps; between bounds that are yet to be found there are always
+        # enough candidates for all levels.
+        is_pure = self.share.kind == "epsilon"
+        if not self.is_counted:
             n_choices = len(self.probabilities) * len(self.ranks)
-            return (replace(choice_loss(self.share / n_choices), count=n_choices),)
+            loss = choice_loss(self.share / n_choices)
+            return (replace(loss, count=n_choices),) if is_pure else ()
+        if not is_pure:
+            return (Noise("mu", self.share.mu_squared).loss,)
         losses = []
         for sizes, noise in self._trees:
             losses.append(replace(noise.loss, count=len(sizes)))
@@ -327,15 +304,9 @@ def plan_quantiles(
     share: Share,
 ) -> QuantilePlan:
     """Read the columns of a table, and plan the release of their quantiles, of ascending probabilities."""
-    # How they are released depends on the numbers of quantiles and candidates.
-    ranks = rank_columns(rows, candidates)
-    n_least = min(values.size for values in candidates)
-    method: Literal["halving", "choices", "counts"] = "counts"
-    if _FEW < len(probabilities) <= _HALVED and n_least >= _FINE:
-        method = "halving"
-    elif len(probabilities) < _COUNTED:
-        method = "choices"
-    return QuantilePlan(method, ranks, candidates, probabilities, share)
+    return QuantilePlan(
+        rank_columns(rows, candidates), candidates, probabilities, share
+    )
 
 
 def read_probability(value: Any, name: str) -> Fraction:
@@ -350,13 +321,15 @@ def read_probability(value: Any, name: str) -> Fraction:
     )
     if not 0 < exact < 1:
         raise ValueError(
-            f"{name} must be between 0 and 1, at least a millionth away from both, got {value}"
+            f"{name} must be between 0 and 1, at least a millionth away from both, got "
+            f"{value}"
         )
     return exact
 
 
+# The most steps between the bounds by default, unless more are needed to have all whole
+# numbers.
 STEPS = 10_000
-"""The most steps between the bounds by default, unless more are needed to have all whole numbers."""
 
 MOST_INTEGERS = 100_000
 MOST_CANDIDATES = 1_000_000
@@ -368,14 +341,15 @@ def read_candidates(
     candidates: Any, names: Sequence[Any], bounds: Any
 ) -> list[NDArray[np.float64]]:
     """Take the declared candidates of each column, or make them from the bounds."""
-    # They do not depend on the table, whose dtypes show what is in it: pandas makes floats of integers where one is
-    # missing.
+    # They do not depend on the table, whose dtypes show what is in it: pandas makes
+    # floats of integers where one is missing.
     ends = read_bounds(bounds, names)
     if isinstance(candidates, Mapping):
         unknown = [name for name in candidates if name not in names]
         if unknown:
             raise ValueError(
-                f"candidates declares columns that X does not have: {unknown}; X has {list(names)}"
+                f"candidates declares columns that X does not have: {unknown}; X has "
+                f"{list(names)}"
             )
         declared = [candidates.get(name) for name in names]
     else:
@@ -394,7 +368,8 @@ def check_steps(candidates: Any, names: Sequence[Any]) -> None:
         )
         if isinstance(declared, str) or hasattr(declared, "__len__"):
             raise ValueError(
-                f"candidates of column {name!r} must be None or a number of steps, as its bounds are to be found"
+                f"candidates of column {name!r} must be None or a number of steps, as "
+                "its bounds are to be found"
             )
 
 
@@ -421,7 +396,8 @@ def _read_values(
         values = np.empty((0, 0))
     if values.ndim != 1 or not 0 < values.size <= MOST_CANDIDATES:
         raise ValueError(
-            f"candidates of column {name!r} must be a list of 1 to {MOST_CANDIDATES:,} numbers"
+            f"candidates of column {name!r} must be a list of 1 to {MOST_CANDIDATES:,} "
+            "numbers"
         )
     if values.dtype.kind not in "iuf":
         raise TypeError(
@@ -429,7 +405,8 @@ def _read_values(
         )
     if not ((low <= values) & (values <= high)).all():  # not so for nan
         raise ValueError(
-            f"candidates of column {name!r} must be between its bounds, {low:g} and {high:g}"
+            f"candidates of column {name!r} must be between its bounds, {low:g} and "
+            f"{high:g}"
         )
     return np.unique(values.astype(float))
 
@@ -444,12 +421,14 @@ def _default_steps(low: float, high: float) -> int:
 def _integers(name: Any, declared: str, low: float, high: float) -> NDArray[np.float64]:
     if declared != "integers":
         raise ValueError(
-            f"candidates of column {name!r} must be 'integers', a number of steps or a list, got {declared!r}"
+            f"candidates of column {name!r} must be 'integers', a number of steps or a "
+            f"list, got {declared!r}"
         )
     least, most = math.ceil(low), math.floor(high)
     if not 0 <= most - least < MOST_CANDIDATES:
         raise ValueError(
-            f"candidates='integers' of column {name!r}: there must be 1 to {MOST_CANDIDATES:,} whole numbers between "
+            f"candidates='integers' of column {name!r}: there must be 1 to "
+            f"{MOST_CANDIDATES:,} whole numbers between "
             f"the bounds {low:g} and {high:g}"
         )
     return np.arange(least, most + 1, dtype=float)
@@ -458,8 +437,9 @@ def _integers(name: Any, declared: str, low: float, high: float) -> NDArray[np.f
 def equal_steps(low: float, high: float, steps: int) -> NDArray[np.float64]:
     """Cut the range between two bounds into equal steps."""
     index = np.arange(steps + 1)
-    # Where the sum is exact, as of small whole bounds, this is the float that the decimal fraction is written as. The
-    # power of 2 changes no digit, and keeps the product of large bounds finite.
+    # Where the sum is exact, as of small whole bounds, this is the float that the
+    # decimal fraction is written as. The power of 2 changes no digit, and keeps the
+    # product of large bounds finite.
     inside = (_SCALE * low * (steps - index) + _SCALE * high * index) / steps / _SCALE
     inside[0], inside[-1] = low, high
     return np.clip(inside, low, high)

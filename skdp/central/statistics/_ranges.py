@@ -62,7 +62,8 @@ def _read_end(name: Any, known: Sequence[Any], label: str, end: Any) -> Any:
     if is_missing(end) or (known and kind_of(end) != kind_of(known[0])):
         kinds = "a missing value" if is_missing(end) else f"a {kind_of(end)}"
         raise TypeError(
-            f"{label} must be None or a {kind_of(known[0])}, as column {name!r} has them, got {kinds}"
+            f"{label} must be None or a {kind_of(known[0])}, as column {name!r} has "
+            f"them, got {kinds}"
         )
     return plain(end)
 
@@ -74,7 +75,8 @@ def _find_edge(name: Any, edges: Sequence[Any], end: Any) -> int | None:
     place = bisect_left(edges, end)
     if 0 < place < len(edges) and edges[place] != end:
         raise ValueError(
-            f"the ends of a range must be edges of the bins of column {name!r}, got {end!r}; the next ones are "
+            f"the ends of a range must be edges of the bins of column {name!r}, got "
+            f"{end!r}; the next ones are "
             f"{_short(edges[place - 1])} and {_short(edges[place])}"
         )
     return min(place, len(edges) - 1)
@@ -87,7 +89,8 @@ def _short(edge: Any) -> str:
 def _find_value(name: Any, values: Sequence[Any], end: Any) -> int | None:
     if end is not None and end not in values:
         raise ValueError(
-            f"the ends of a range must be declared values of column {name!r}, got {end!r}"
+            f"the ends of a range must be declared values of column {name!r}, got "
+            f"{end!r}"
         )
     return None if end is None else values.index(end)
 
@@ -103,20 +106,22 @@ Floats = NDArray[np.float64]
 class Hierarchy:
     """A tree over k ordered cells: groups of b cells each, groups of b groups each, and so on."""
 
-    # The top level is the first one of at most b groups; so a tree with b >= k is the cells alone. Each level holds all
-    # cells: a record that is added changes one count on each. With equal, independent noise on all counts, those of the
-    # groups improve those of the cells. The best linear unbiased estimates, for which every group is the sum of its
-    # parts, are found in one pass up and one down ([1]_, section 4). Variances here are in units of that of one noisy
-    # count.
-    # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of differentially private histograms
-    #    through consistency. PVLDB 3(1).
+    # The top level is the first one of at most b groups; so a tree with b >= k is the
+    # cells alone. Each level holds all cells: a record that is added changes one count
+    # on each. With equal, independent noise on all counts, those of the groups improve
+    # those of the cells. The best linear unbiased estimates, for which every group is
+    # the sum of its parts, are found in one pass up and one down ([1]_, section 4).
+    # Variances here are in units of that of one noisy count.
+    # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of
+    #    differentially private histograms through consistency. PVLDB 3(1).
 
     def __init__(self, size: int, branching: int) -> None:
         self.branching = branching
         self.sizes = [size]
         while self.sizes[-1] > branching:
             self.sizes.append(-(-self.sizes[-1] // branching))
-        # From the counts of a group and of all within: the variance of its best estimate, and of the sum of its parts.
+        # From the counts of a group and of all within: the variance of its best
+        # estimate, and of the sum of its parts.
         self._own: list[Floats] = [np.ones(size)]
         self._parts: list[Floats] = []
         for _ in self.sizes[1:]:
@@ -173,7 +178,8 @@ class Hierarchy:
         """The variance of the estimate of each cell."""
         final = self._own[-1]
         for own, parts in zip(self._own[-2::-1], self._parts[::-1], strict=True):
-            # Given its group's count, an estimate has the slope own / parts and the variance own - own**2 / parts.
+            # Given its group's count, an estimate has the slope own / parts and the
+            # variance own - own**2 / parts.
             final = own + (own / self._spread(parts, own.size)) ** 2 * self._spread(
                 final - parts, own.size
             )
@@ -181,7 +187,8 @@ class Hierarchy:
 
     def variance(self, weights: NDArray) -> float:
         """Return the variance of a weighted sum of the estimates of the cells."""
-        # Given the count of a group, the weighted sum within has a slope in it, and a variance around that.
+        # Given the count of a group, the weighted sum within has a slope in it, and a
+        # variance around that.
         slopes, around = np.asarray(weights, float), 0.0
         for own, parts in zip(self._own, self._parts, strict=False):
             above = self._gather(slopes * own) / parts
@@ -191,11 +198,13 @@ class Hierarchy:
 
     def mean_range_variance(self) -> float:
         """Return the mean of the variances of all ``k (k + 1) / 2`` ranges of cells."""
-        # With V(j) the variance of the first j cells together, and W that of the sum of these sums over j, the
-        # variances of all ranges add up to ``(k + 1) (V(0) + … + V(k)) - W``.
+        # With V(j) the variance of the first j cells together, and W that of the sum of
+        # these sums over j, the variances of all ranges add up to ``(k + 1) (V(0) + … +
+        # V(k)) - W``.
         size = self.sizes[0]
-        # Of each group: the ends j of prefixes that fall into it, before its last cell; the sums over them of the slope
-        # of the prefix in its count, of the square of that, and of the variance around it, as in `variance`.
+        # Of each group: the ends j of prefixes that fall into it, before its last cell;
+        # the sums over them of the slope of the prefix in its count, of the square of
+        # that, and of the variance around it, as in `variance`.
         ends, slopes, squares, around = (
             np.ones(size),
             np.zeros(size),
@@ -268,9 +277,10 @@ def count_interval(
     level: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the ends of the intervals of noisy counts."""
-    # The noise is a sum of discrete Laplace numbers: it is nearly normal for many, and Laplace for one. The larger
-    # quantile is taken, and rounded up: the true and the noisy count are whole, even if the latter was rounded from an
-    # estimate less than 1 away.
+    # The noise is a sum of discrete Laplace numbers: it is nearly normal for many, and
+    # Laplace for one. The larger quantile is taken, and rounded up: the true and the
+    # noisy count are whole, even if the latter was rounded from an estimate less than 1
+    # away.
     quantile = max(
         NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
     )

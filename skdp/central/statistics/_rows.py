@@ -20,15 +20,18 @@ from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
+# Of the values of a row: the place of the end of its bounds that is farther from where
+# they start.
 UNIT = 1 << 14
-"""Of the values of a row: the place of the end of its bounds that is farther from where they start."""
 
+# Values at a time, which stay in the cache. Floats add up their products exactly: below
+# 2**(15 + 15 + 17).
 _BLOCK = 1 << 17
-"""Values at a time, which stay in the cache. Floats add up their products exactly: below 2**(15 + 15 + 17)."""
 
 
+# From here on, several threads share the products of a block in less time than they
+# need to meet.
 _MANY_COLUMNS = 256
-"""From here on, several threads share the products of a block in less time than they need to meet."""
 
 
 def in_units(number: int | Fraction) -> float:
@@ -48,18 +51,19 @@ def widths(
 class Rows:
     """Private rows whose values are integers, of a bounded norm; they live inside `fit` only."""
 
-    # A float sum of real values depends on the order of its terms, so that a row could change it by more than itself.
-    # All products and sums here are of integers below 2**53, which floats hold exactly, in any order.
+    # A float sum of real values depends on the order of its terms, so that a row could
+    # change it by more than itself. All products and sums here are of integers below
+    # 2**53, which floats hold exactly, in any order.
 
     places: NDArray[np.int16]
+    # The class of each row, or the place of its target.
     codes: NDArray[np.intp]
-    """The class of each row, or the place of its target."""
+    # The square of the largest norm of a row, its constant included.
     square: int
-    """The square of the largest norm of a row, its constant included."""
+    # A last value, of all rows; 0 for none.
     constant: int = 0
-    """A last value, of all rows; 0 for none."""
+    # The largest size of each value.
     most: int | NDArray[np.int64] = UNIT
-    """The largest size of each value."""
 
     @classmethod
     def of(
@@ -77,7 +81,8 @@ class Rows:
         most = np.maximum(-lows, highs).astype(np.int64)
         whole = together(columns)
         shape = (min(_step(len(columns)), len(places)), len(columns))
-        # Of the shape of a block: numpy then has one loop for it instead of one for each row.
+        # Of the shape of a block: numpy then has one loop for it instead of one for
+        # each row.
         public = [
             np.broadcast_to(one, shape).copy() for one in (starts, scale, lows, highs)
         ]
@@ -220,8 +225,8 @@ def _slices(table: NDArray[Any]) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(table), step))
 
 
+# Of the budget, for the numbers of rows by norm, and for their mean.
 _SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
-"""Of the budget, for the numbers of rows by norm, and for their mean."""
 
 TOO_FEW = "the noise hides how many rows there are, and so what they say: there are too few rows for this epsilon"
 
@@ -231,8 +236,8 @@ def warn_of_few() -> None:
     warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
 
 
+# Limits of the norm to choose from.
 _N_NORMS = 24
-"""Limits of the norm to choose from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,14 +245,14 @@ class Bounded:
     """Rows, measured from a public middle, and what was found on the way."""
 
     rows: Rows
+    # The square of a norm that few rows exceed.
     square: int
-    """The square of a norm that few rows exceed."""
     middle: NDArray[np.int16]
     n_rows: float
+    # The standard deviation of `n_rows`.
     error: float
-    """The standard deviation of `n_rows`."""
+    # What remains of the budget, in mu if there is one.
     rest: Share
-    """What remains of the budget, in mu if there is one."""
 
 
 def find_limits(
@@ -269,7 +274,8 @@ def find_limits(
         warn_of_few()
     middle = np.zeros(rows.n_columns, np.int16)
     if centred:
-        # In L1 norm, a row is at most as many times longer as the root of the number of columns.
+        # In L1 norm, a row is at most as many times longer as the root of the number of
+        # columns.
         means = Noise.of(
             share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square
         )
@@ -289,7 +295,8 @@ def limit_losses(share: Share, *, centred: bool) -> tuple[tuple[Loss, ...], Shar
     sizes = Noise.of(share * _SIZE_PART).loss
     if not centred:
         return (sizes,), share * (1 - _SIZE_PART)
-    # How far a row changes the sums depends on the limit of the norm that is found first.
+    # How far a row changes the sums depends on the limit of the norm that is found
+    # first.
     return (replace(sizes, count=2), (share * _MEAN_PART).loss()), share * (
         1 - 2 * _SIZE_PART - _MEAN_PART
     )
@@ -313,7 +320,8 @@ def choose_limit(
 
 def largest_moments(square: int, largest: int) -> int:
     """Return the square of the largest norm of the products of all pairs of values of a row, each counted once."""
-    # Half the sum of the fourth power of the norm, of which the square is given, and of those of the values.
+    # Half the sum of the fourth power of the norm, of which the square is given, and of
+    # those of the values.
     return (square * (square + min(square, largest**2)) + 1) // 2
 
 

@@ -20,17 +20,20 @@ from skdp.tables import Table
 
 Floats = NDArray[np.float64]
 
+# Steps from the middle between the bounds to either of them: a value moves by at most a
+# billionth of the width.
 GRID = 1 << 29
-"""Steps from the middle between the bounds to either of them: a value moves by at most a billionth of the width."""
 
+# Rows at a time: they stay in the cache, and floats add the integers of a block exactly
+# (2**45 < 2**53).
 _BLOCK = 1 << 16
-"""Rows at a time: they stay in the cache, and floats add the integers of a block exactly (2**45 < 2**53)."""
 
+# Bits. A sum is kept as two integers, the lower one less than 2**32 per batch: no table
+# is too long.
 _LIMB = 32
-"""Bits. A sum is kept as two integers, the lower one less than 2**32 per batch: no table is too long."""
 
+# Of a uniform distribution between the bounds, in squared half widths.
 UNIFORM_VARIANCE = 1 / 3
-"""Of a uniform distribution between the bounds, in squared half widths."""
 
 
 def read_values(table: Table) -> list[Floats]:
@@ -53,8 +56,10 @@ def warn_of_objects(table: Table) -> None:
     if names:
         warnings.warn(
             f"the columns {names} are of dtype object: what is not a number in them "
-            "counts as missing, and no error says so, since it would show that there is "
-            "such a record. Convert them to a dtype of numbers, in a dataframe if other "
+            "counts as missing, and no error says so, since it would show that there "
+            "is "
+            "such a record. Convert them to a dtype of numbers, in a dataframe if "
+            "other "
             "columns hold text",
             stacklevel=level_of_the_caller(),
         )
@@ -85,18 +90,18 @@ class GroupSums:
 
     # A record adds 1 to the rows of one group and, for each column, 1 to the number of
     # values, a number from -`GRID` to `GRID` to the sum of places, and one from 0 to
-    # `GRID` to the sum of squares (of places, over `GRID`); a missing value adds nothing
-    # to these three. Sums are sums of integers: neither their order nor the rounding of
-    # floats shows in them, and how far one record moves them is exact.
+    # `GRID` to the sum of squares (of places, over `GRID`); a missing value adds
+    # nothing to these three. Sums are sums of integers: neither their order nor the
+    # rounding of floats shows in them, and how far one record moves them is exact.
 
+    # The number of rows: (n_groups,).
     rows: NDArray[np.object_]
-    """The number of rows: (n_groups,)."""
     counts: NDArray[np.object_]
     places: NDArray[np.object_]
+    # Integers of Python, which do not overflow: (n_groups, n_columns).
     squares: NDArray[np.object_]
-    """Integers of Python, which do not overflow: (n_groups, n_columns)."""
+    # The number of values that are missing or infinite: (n_columns,).
     n_odd: Integers
-    """The number of values that are missing or infinite: (n_columns,)."""
     bounds: Floats
 
     @classmethod
@@ -256,8 +261,8 @@ class NoisySums:
 
     counts: Floats
     places: Floats
+    # Sums of squares, from half the grid.
     squares: Floats | None
-    """Sums of squares, from half the grid."""
 
     @classmethod
     def draw(
@@ -272,10 +277,10 @@ class NoisySums:
         """Add noise to `GroupSums.numbers`."""
         # One record changes each number of one group by at most `GRID`. So noise of the
         # density ``e**(-epsilon max|z| / GRID)`` gives epsilon-differential privacy for
-        # all columns together: the K-norm mechanism of the maximum norm. All of D numbers
-        # change by at most ``sqrt(D) * GRID`` in L2 norm, which is attained by a record
-        # at the bounds: the sensitivity for Gaussian noise. Groups do not share epsilon,
-        # as they have no record in common.
+        # all columns together: the K-norm mechanism of the maximum norm. All of D
+        # numbers change by at most ``sqrt(D) * GRID`` in L2 norm, which is attained by
+        # a record at the bounds: the sensitivity for Gaussian noise. Groups do not
+        # share epsilon, as they have no record in common.
         exact = sums.numbers(squares=squares, shared_count=shared_count)
         n_columns = len(sums.bounds)
         noisy = clip_floats(exact + noise.draw_each(source, *exact.shape))
@@ -388,9 +393,9 @@ def shrunk_shifts(
     counts: Floats, excesses: Floats, *, of_row: float, of_noise: float, of_count: float
 ) -> Floats:
     """Return by how much the means of groups differ from that of all, by their sums less what that lets expect."""
-    # Empirical Bayes (B. Efron, C. Morris, 1973). The mean square of the difference d of
-    # a group: excess = d n + what the rows and the noise add, with variances of `of_row`
-    # for each row and of `of_noise`; `of_count` is that of the noise of n.
+    # Empirical Bayes (B. Efron, C. Morris, 1973). The mean square of the difference d
+    # of a group: excess = d n + what the rows and the noise add, with variances of
+    # `of_row` for each row and of `of_noise`; `of_count` is that of the noise of n.
     n = np.maximum(counts, 0)
     n_squares = max((counts**2 - of_count).sum(), 1.0)
     spread = (excesses**2 - of_noise - of_row * n).sum() / n_squares
