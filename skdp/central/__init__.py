@@ -2,6 +2,7 @@
 
 from skdp.central._base import CentralEstimator as CentralEstimator
 from skdp.central._discretizers import DPKBinsDiscretizer, DPQuantileBinarizer
+from skdp.central._encoders import DPOneHotEncoder, DPTargetEncoder
 from skdp.central._group_by import DPGroupBy
 from skdp.central._histogram import DPHistogram
 from skdp.central._histogram import planned_half_width as planned_half_width
@@ -9,7 +10,6 @@ from skdp.central._linear_model import DPLinearRegression, DPRidge
 from skdp.central._logistic_regression import DPLogisticRegression
 from skdp.central._mean import DPMean
 from skdp.central._naive_bayes import DPCategoricalNB, DPGaussianNB
-from skdp.central._one_hot_encoder import DPOneHotEncoder
 from skdp.central._pca import DPPCA
 from skdp.central._sample_and_aggregate import Release as Release
 from skdp.central._sample_and_aggregate import sample_and_aggregate
@@ -21,7 +21,6 @@ from skdp.central._scalers import (
 )
 from skdp.central._selectors import DPSelectKBest, DPVarianceThreshold
 from skdp.central._simple_imputer import DPSimpleImputer
-from skdp.central._target_encoder import DPTargetEncoder
 from skdp.central.statistics import Estimate as Estimate
 
 __all__ = [

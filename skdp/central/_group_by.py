@@ -270,12 +270,12 @@ class DPGroupBy(CentralStatistic):
             raise ValueError(
                 f"by must name one or several different columns of X, got {keys}"
             )
-        others = [name for name in rows.names if name not in keys]
-        released = self._released(others)
+        measured = [name for name in rows.names if name not in keys]
+        released = self._released(measured)
         if released == ["count"]:
-            others = []
-        self._check_names(others, released)
-        return rows.select(others)
+            measured = []
+        self._check_names(measured, released)
+        return rows.select(measured)
 
     def _check_names(self, others: Sequence[Any], released: Sequence[str]) -> None:
         """Refuse a result with two columns of one name."""

@@ -306,11 +306,11 @@ class DPHistogram(CentralStatistic):
         TypeError, ValueError
             As for `range_count`; if the confidence level is out of range.
         """
-        inside = self._find_range(low, high)
+        in_range = self._find_range(low, high)
         tree = Hierarchy(self.counts_.size, self.branching_)
-        total = int(self.counts_[inside].sum())
+        total = int(self.counts_[in_range].sum())
         variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
-        std_error = math.sqrt(variance_of_level * tree.variance(inside))
+        std_error = math.sqrt(variance_of_level * tree.variance(in_range))
         lower, upper = count_interval(
             total, std_error, check_confidence_level(confidence_level)
         )

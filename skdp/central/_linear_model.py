@@ -102,44 +102,50 @@ class Moments:
     def solve(self, penalties: Floats, n_rows: float, *, constant: bool) -> Fit:
         """Find coefficients, with penalties of their squares and a ridge as the noise needs it."""
         n_columns = len(penalties)
-        whole = (
+        products = (
             self.products if constant else self.products[:n_columns, :n_columns]
         ).copy()
-        with_target = self.with_target[: len(whole)]
+        with_target = self.with_target[: len(products)]
         columns = np.arange(n_columns)
-        whole[columns, columns] += penalties
-        values, vectors, target = self._slopes(whole, with_target, n_columns)
+        products[columns, columns] += penalties
+        values, vectors, target = self._slopes(products, with_target, n_columns)
         ridge = self._ridge(values, vectors.T @ target)
-        whole[columns, columns] += ridge
-        inverse = np.linalg.inv(whole)
-        found = inverse @ with_target
-        noise = self._noise(found)
-        error = self.square_of_target - 2 * found @ with_target + found @ whole @ found
+        products[columns, columns] += ridge
+        inverse = np.linalg.inv(products)
+        coefficients = inverse @ with_target
+        noise = self._noise(coefficients)
+        error = (
+            self.square_of_target
+            - 2 * coefficients @ with_target
+            + coefficients @ products @ coefficients
+        )
         # The coefficients follow the noise, too, which makes the errors look smaller
         # than they are.
         unexplained = max(float(error + np.trace(inverse @ noise)), self.square_error)
         # What the ridge shrinks the slopes by is seen with the noise of slopes without
         # it, as far as these are known.
-        known = vectors / np.maximum(values, self.size) @ vectors.T
-        bias = known @ target - found[:n_columns]
+        of_slopes = vectors / np.maximum(values, self.size) @ vectors.T
+        bias = of_slopes @ target - coefficients[:n_columns]
         if constant:
-            to_all = np.vstack([np.eye(n_columns), -whole[-1:, :-1] / whole[-1, -1]])
-            known, bias = to_all @ known @ to_all.T, to_all @ bias
-            known[-1, -1] += 1 / whole[-1, -1]
-        sample = unexplained / max(n_rows - len(found), 1.0) * known
-        covariance = sample + known @ noise @ known + np.outer(bias, bias)
-        return Fit(found, np.asarray(covariance, np.float64), ridge)
+            to_all = np.vstack(
+                [np.eye(n_columns), -products[-1:, :-1] / products[-1, -1]]
+            )
+            of_slopes, bias = to_all @ of_slopes @ to_all.T, to_all @ bias
+            of_slopes[-1, -1] += 1 / products[-1, -1]
+        sample = unexplained / max(n_rows - len(coefficients), 1.0) * of_slopes
+        covariance = sample + of_slopes @ noise @ of_slopes + np.outer(bias, bias)
+        return Fit(coefficients, np.asarray(covariance, np.float64), ridge)
 
     def _slopes(
-        self, whole: Floats, with_target: Floats, n_columns: int
+        self, products: Floats, with_target: Floats, n_columns: int
     ) -> tuple[Floats, Floats, Floats]:
         """Solve for the constant, if there is one; return eigenvalues and eigenvectors of the rest, and its target."""
-        if len(whole) == n_columns:
-            return *np.linalg.eigh(whole), with_target
-        whole[-1, -1] = max(float(whole[-1, -1]), _LEAST * self.size)
-        shares = whole[-1, :-1] / whole[-1, -1]
-        rest = whole[:-1, :-1] - np.outer(shares, whole[-1, :-1])
-        return *np.linalg.eigh(rest), with_target[:-1] - shares * with_target[-1]
+        if len(products) == n_columns:
+            return *np.linalg.eigh(products), with_target
+        products[-1, -1] = max(float(products[-1, -1]), _LEAST * self.size)
+        shares = products[-1, :-1] / products[-1, -1]
+        remaining = products[:-1, :-1] - np.outer(shares, products[-1, :-1])
+        return *np.linalg.eigh(remaining), with_target[:-1] - shares * with_target[-1]
 
     def _ridge(self, values: Floats, with_target: Floats) -> float:
         """Choose the ridge of the least estimated error of prediction, by eigenvalues."""
@@ -150,22 +156,22 @@ class Moments:
         hidden = self.product_error / max(
             float(self.products[-1, -1]), self.product_error
         )
-        wanted = max(
+        least_sum = max(
             _LEAST * self.size * max(1.0, 10 * hidden), _SINGULAR * float(values[-1])
         )
-        least = max(0.0, wanted - float(values[0]))
+        least = max(0.0, least_sum - float(values[0]))
         tries = least + self.size * np.append(0.0, 2.0 ** np.arange(-3, 12))
         risks = []
         for ridge in tries:
             inverses = 1 / (values + ridge)
-            found = inverses * with_target
-            squares = found**2
+            coefficients = inverses * with_target
+            squares = coefficients**2
             follows = inverses.sum() * (
                 self.target_error**2 + self.product_error**2 * squares.sum()
             )
             follows += self.product_error**2 * (squares * inverses).sum()
             risks.append(
-                (squares * values).sum() - 2 * found @ with_target + 2 * follows
+                (squares * values).sum() - 2 * coefficients @ with_target + 2 * follows
             )
         return float(tries[int(np.argmin(risks))])
 
@@ -237,11 +243,11 @@ class ExactMoments:
                 for noise, part in zip(noises, parts, strict=True)
             ]
             errors = [noise.error for noise in noises]
-        found, with_target, (square,) = (
+        products_of_columns, with_target, (square,) = (
             np.array([*map(in_units, part)]) for part in drawn
         )
         products = np.zeros((size, size))
-        products[pairs] = products.T[pairs] = found
+        products[pairs] = products.T[pairs] = products_of_columns
         # A value is placed on a grid, which is an error of up to a step.
         return Moments(
             products,

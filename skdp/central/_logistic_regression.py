@@ -205,14 +205,14 @@ def descend(
 ) -> NDArray[np.float64]:
     """Minimise the loss by its gradients plus noise, one per step; return the mean of the second half of the steps."""
     coefficients = velocity = mean = np.zeros(noise.shape[1:])
-    late = range(len(noise) // 2, len(noise))
+    averaged = range(len(noise) // 2, len(noise))
     for place, drawn in enumerate(noise):
         exact = rows.sum(partial(gradient, coefficients=coefficients, loss=loss))
         total = (exact.astype(object) + drawn).astype(float)
         velocity = momentum * velocity + np.dot(step, total / (UNIT * _CERTAIN))
         coefficients = coefficients - velocity
-        if place in late:
-            mean = mean + coefficients / len(late)
+        if place in averaged:
+            mean = mean + coefficients / len(averaged)
     return mean
 
 

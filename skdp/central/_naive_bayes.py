@@ -109,10 +109,10 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
             Before `fit`, or if X has other columns, or values that `fit` does not take.
         """
         table = self._read_rows(X)
-        found: Floats = log_softmax(
+        log_shares: Floats = log_softmax(
             np.log(self.class_prior_) + self._log_likelihood(table), axis=1
         )
-        return found
+        return log_shares
 
 
 class DPCategoricalNB(NaiveBayes):

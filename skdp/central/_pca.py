@@ -213,7 +213,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         error: float,
         of_count: float,
         units: NDArray[np.float64],
-        wanted: int | float,
+        n_components: int | float,
     ) -> None:
         """Find components of a noisy covariance whose values have an error, and a relative one, in units of columns."""
         largest = float(
@@ -246,19 +246,25 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
                 stacklevel=level_of_the_caller(),
             )
         explained = np.maximum(values, errors)
-        if isinstance(wanted, float):
-            found = np.cumsum(np.maximum(values, 0)) / total
-            wanted = min(int(np.searchsorted(found, wanted)) + 1, len(values))
+        if isinstance(n_components, float):
+            shares_explained = np.cumsum(np.maximum(values, 0)) / total
+            n_components = min(
+                int(np.searchsorted(shares_explained, n_components)) + 1, len(values)
+            )
         signs = np.sign(
             np.take_along_axis(
                 vectors, np.abs(vectors).argmax(axis=1, keepdims=True), axis=1
             )
         )
-        self.components_ = (vectors * signs)[:wanted]
+        self.components_ = (vectors * signs)[:n_components]
         with np.errstate(over="ignore"):
-            self.explained_variance_ = explained[:wanted] * largest * largest
-            self.explained_variance_std_error_ = errors[:wanted] * largest * largest
-        self.explained_variance_ratio_ = np.minimum(explained[:wanted] / total, 1.0)
+            self.explained_variance_ = explained[:n_components] * largest * largest
+            self.explained_variance_std_error_ = (
+                errors[:n_components] * largest * largest
+            )
+        self.explained_variance_ratio_ = np.minimum(
+            explained[:n_components] / total, 1.0
+        )
         self.n_components_ = len(self.components_)
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
@@ -266,17 +272,17 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     def _read_n_components(self, n_columns: int) -> int | float:
         """Return a number of components, or a share of the variance as a float."""
-        given = self.n_components
-        if given is None:
+        n_components = self.n_components
+        if n_components is None:
             return n_columns
-        if isinstance(given, Real) and not isinstance(given, Integral):
-            if not 0 < given < 1:
+        if isinstance(n_components, Real) and not isinstance(n_components, Integral):
+            if not 0 < n_components < 1:
                 raise ValueError(
                     "n_components must be a whole number, or a share above 0 and "
-                    f"below 1, got {given}"
+                    f"below 1, got {n_components}"
                 )
-            return float(given)
-        return check_size(given, name="n_components", least=1, most=n_columns)
+            return float(n_components)
+        return check_size(n_components, name="n_components", least=1, most=n_columns)
 
     @property
     def _n_features_out(self) -> int:
@@ -315,28 +321,28 @@ def _noisy_moments(
         * math.sqrt(size)
         * in_units(_noise_of_products(share, size, UNIT**2, UNIT).error)
     )
-    found = find_limits(
+    limits = find_limits(
         rows, share, _CUT, source, centred=True, most=_SHORTENED * hidden
     )
-    constant = max(math.isqrt(found.square) // _CONSTANT, 1)
+    constant = max(math.isqrt(limits.square) // _CONSTANT, 1)
     noise = _noise_of_products(
-        found.rest, size, found.square + constant**2, max(2 * UNIT, constant)
+        limits.rest, size, limits.square + constant**2, max(2 * UNIT, constant)
     )
     pairs = np.triu_indices(size)
     shortened = partial(
-        Rows.shortened, square=found.square, constant=constant, codes=False
+        Rows.shortened, square=limits.square, constant=constant, codes=False
     )
-    noisy = noise.add(source, found.rows.sum(shortened)[pairs].tolist())
+    noisy = noise.add(source, limits.rows.sum(shortened)[pairs].tolist())
     sums = np.zeros((size, size))
     sums[pairs] = sums.T[pairs] = [*map(in_units, noisy)]
     # With fewer rows than the noise of their number, its size is the most that is
     # known; without noise, one row.
     part = constant / UNIT
-    n_rows = max(float(sums[-1, -1]) / part**2, 3 * found.error, 1.0)
+    n_rows = max(float(sums[-1, -1]) / part**2, 3 * limits.error, 1.0)
     shift = np.clip(sums[-1, :-1] / part / n_rows, -2, 2)
     covariance = sums[:-1, :-1] / n_rows - np.outer(shift, shift)
     error = in_units(noise.error) / n_rows
-    return covariance, found.middle / UNIT + shift, error, min(error / part**2, 1.0)
+    return covariance, limits.middle / UNIT + shift, error, min(error / part**2, 1.0)
 
 
 def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:

@@ -609,23 +609,24 @@ class DPRobustScaler(AffineScaler):
                 self.scale_ /= norm.ppf(float(high)) - norm.ppf(float(low))
 
     def _read_range(self) -> tuple[Fraction, Fraction]:
-        given = self.quantile_range
-        if not isinstance(given, tuple | list) or len(given) != 2:
+        percentages = self.quantile_range
+        if not isinstance(percentages, tuple | list) or len(percentages) != 2:
             raise TypeError(
-                f"quantile_range must be a pair (low, high), got {type(given).__name__}"
+                f"quantile_range must be a pair (low, high), got {type(percentages).__name__}"
             )
-        for end in given:
+        for end in percentages:
             if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
                 raise TypeError(
                     f"quantile_range must be two numbers, got {type(end).__name__}"
                 )
-        if not 0 < given[0] < given[1] < 100:
+        if not 0 < percentages[0] < percentages[1] < 100:
             raise ValueError(
                 "quantile_range must be ascending, above 0 and below 100 (per cent), "
-                f"got {given}"
+                f"got {percentages}"
             )
         low, high = (
-            read_probability(float(end) / 100, "quantile_range / 100") for end in given
+            read_probability(float(end) / 100, "quantile_range / 100")
+            for end in percentages
         )
         return low, high
 
@@ -753,32 +754,38 @@ class DPQuantileTransformer(InvertibleTransformer):
 
     def _transform_columns(self, columns: Columns) -> Columns:
         shares = [
-            self._share(column, known)
-            for column, known in zip(columns, self.quantiles_.T, strict=True)
+            self._share(column, quantiles)
+            for column, quantiles in zip(columns, self.quantiles_.T, strict=True)
         ]
         if self.output_distribution == "uniform":
             return shares
         least = norm.ppf(_EDGE - np.spacing(1))
-        return [np.clip(norm.ppf(one), least, -least) for one in shares]
+        return [np.clip(norm.ppf(share), least, -least) for share in shares]
 
     def _share(
-        self, column: NDArray[np.float64], known: NDArray[np.float64]
+        self, column: NDArray[np.float64], quantiles: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         # Of quantiles that coincide, the middle one.
-        up = np.interp(column, known, self.references_)
-        down = np.interp(-column, -known[::-1], -self.references_[::-1])
-        found = 0.5 * (up - down)
+        up = np.interp(column, quantiles, self.references_)
+        down = np.interp(-column, -quantiles[::-1], -self.references_[::-1])
+        shares = 0.5 * (up - down)
         edge = _EDGE if self.output_distribution == "normal" else 0.0
-        found[column <= known[0] + edge], found[column >= known[-1] - edge] = 0.0, 1.0
-        return found
+        (
+            shares[column <= quantiles[0] + edge],
+            shares[column >= quantiles[-1] - edge],
+        ) = 0.0, 1.0
+        return shares
 
     def _invert_columns(self, columns: Columns) -> Columns:
         normal = self.output_distribution == "normal"
         edge = _EDGE if normal else 0.0
         inverted = []
-        for column, known in zip(columns, self.quantiles_.T, strict=True):
+        for column, quantiles in zip(columns, self.quantiles_.T, strict=True):
             shares = norm.cdf(column) if normal else column
-            values = np.interp(shares, self.references_, known)
-            values[shares <= edge], values[shares >= 1 - edge] = known[0], known[-1]
+            values = np.interp(shares, self.references_, quantiles)
+            values[shares <= edge], values[shares >= 1 - edge] = (
+                quantiles[0],
+                quantiles[-1],
+            )
             inverted.append(values)
         return inverted

@@ -63,15 +63,17 @@ class Selector(CentralTransformer, SelectorMixin):
     def _transform_table(self, table: Table) -> Sequence[Any]:
         return [
             column
-            for column, kept in zip(table.columns, self.get_support(), strict=True)
-            if kept
+            for column, is_selected in zip(
+                table.columns, self.get_support(), strict=True
+            )
+            if is_selected
         ]
 
     def _output_names(self) -> Sequence[Any]:
         return [
             name
-            for name, kept in zip(self._columns, self.get_support(), strict=True)
-            if kept
+            for name, is_selected in zip(self._columns, self.get_support(), strict=True)
+            if is_selected
         ]
 
 
@@ -198,8 +200,12 @@ class DPVarianceThreshold(Selector):
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         seen = self.drowned_ | (self.variances_ > 2 * self.variances_std_error_)
-        kept = np.asarray(seen & (self.variances_ > self.threshold))
-        return kept if kept.any() else np.arange(kept.size) == self.variances_.argmax()
+        selected = np.asarray(seen & (self.variances_ > self.threshold))
+        return (
+            selected
+            if selected.any()
+            else np.arange(selected.size) == self.variances_.argmax()
+        )
 
 
 _MOMENTS, _COUNTS, _SCORES = Fraction(1, 4), Fraction(1, 32), Fraction(1, 8)

@@ -261,10 +261,10 @@ def fill_missing(column: Any, value: Any) -> Any:
         filled.dtype.is_float()
     ):  # nan is a number to polars, pyarrow and pandas' own dtypes
         frame = filled.alias("column").to_frame()
-        known = nw.when(~nw.col("column").is_nan()).then("column").otherwise(value)
-        filled = frame.select(known.cast(filled.dtype).alias("column"))["column"].alias(
-            filled.name
-        )
+        numbers = nw.when(~nw.col("column").is_nan()).then("column").otherwise(value)
+        filled = frame.select(numbers.cast(filled.dtype).alias("column"))[
+            "column"
+        ].alias(filled.name)
     return filled.to_native()
 
 

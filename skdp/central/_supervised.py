@@ -133,21 +133,21 @@ def split_all_bounds(
     return [*private, *(len(columns) + place for place in hidden)], np.vstack(ends)
 
 
-def _check_read(found: NDArray[Any]) -> None:
+def _check_read(labels: NDArray[Any]) -> None:
     """Check a target whose classes are read, as scikit-learn does; errors of objects may hold a value."""
-    if found.dtype != object:
-        return _check_labels(found)
+    if labels.dtype != object:
+        return _check_labels(labels)
     try:
-        shielded(_check_labels, found)
+        shielded(_check_labels, labels)
     except ColumnError as error:
         raise ValueError(
             f"Unknown label type: y {error}; declare its classes"
         ) from None
 
 
-def _check_labels(found: NDArray[Any]) -> None:
-    assert_all_finite(found, input_name="y")
-    check_classification_targets(found)
+def _check_labels(labels: NDArray[Any]) -> None:
+    assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp import DPCategoricalNB
-from skdp.central._chunks import random_chunks
+from skdp.central._encoders import DPTargetEncoder
 from skdp.central._naive_bayes import _sums_by_class
-from skdp.central._sample_and_aggregate import totals_noise
+from skdp.central._sample_and_aggregate import random_chunks, totals_noise
 from skdp.central._supervised import Classes
-from skdp.central._target_encoder import DPTargetEncoder
 from skdp.central.statistics import (
     GRID,
     Batches,

@@ -20,8 +20,13 @@ from skdp.central.statistics._cells import keyed_frame as keyed_frame
 from skdp.central.statistics._cells import library_of as library_of
 from skdp.central.statistics._cells import part_of as part_of
 from skdp.central.statistics._cells import undeclared_error as undeclared_error
+from skdp.central.statistics._discovery import check_discovery as check_discovery
+from skdp.central.statistics._discovery import code_together as code_together
 from skdp.central.statistics._discovery import count_distinct as count_distinct
 from skdp.central.statistics._discovery import discover_values as discover_values
+from skdp.central.statistics._discovery import plan_categories as plan_categories
+from skdp.central.statistics._discovery import plan_discovery as plan_discovery
+from skdp.central.statistics._discovery import private_columns as private_columns
 from skdp.central.statistics._discovery import warn_of_kinds as warn_of_kinds
 from skdp.central.statistics._noise import LARGEST as LARGEST
 from skdp.central.statistics._noise import Estimate as Estimate
@@ -30,11 +35,6 @@ from skdp.central.statistics._noise import as_float as as_float
 from skdp.central.statistics._noise import choice_loss as choice_loss
 from skdp.central.statistics._noise import choice_name as choice_name
 from skdp.central.statistics._noise import choose as choose
-from skdp.central.statistics._partitions import check_discovery as check_discovery
-from skdp.central.statistics._partitions import code_together as code_together
-from skdp.central.statistics._partitions import plan_categories as plan_categories
-from skdp.central.statistics._partitions import plan_discovery as plan_discovery
-from skdp.central.statistics._partitions import private_columns as private_columns
 from skdp.central.statistics._private_bounds import NOWHERE as NOWHERE
 from skdp.central.statistics._private_bounds import Cells as Cells
 from skdp.central.statistics._private_bounds import check_share as check_share

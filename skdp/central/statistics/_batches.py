@@ -217,11 +217,11 @@ def limit_persons(
     large: LargeTable, groups: Any, most: int, rng: np.random.Generator
 ) -> tuple[LargeTable, Any]:
     """Return the rows of a large table, at most `most` of each person, and a table of its columns without rows."""
-    others, column = without_column(large.sample, groups, "groups")
+    features, column = without_column(large.sample, groups, "groups")
     (n_missing,) = Batches(read_table(column), large).add_up(_count_missing)
     if n_missing.any():
         raise _missing_person()
-    return large.limit_persons(groups, most, int(rng.integers(1 << 31))), others
+    return large.limit_persons(groups, most, int(rng.integers(1 << 31))), features
 
 
 def _count_missing(table: Table, counts: Integers | None) -> list[Integers]:

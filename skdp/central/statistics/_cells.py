@@ -60,8 +60,8 @@ class CellTally:
     ) -> None:
         """Count the rows of a batch; those with an undeclared value are in no cell."""
         codes, undeclared = self.code(read_table(batch), self.domain)
-        outside, *tables = sums
-        outside += np.array([name in undeclared for name in self.domain.columns])
+        n_undeclared, *tables = sums
+        n_undeclared += np.array([name in undeclared for name in self.domain.columns])
         codes, counts = _declared(self.domain, codes, counts)
         for clique, total in zip(self.cliques, tables, strict=True):
             part = part_of(self.domain, clique)
@@ -98,9 +98,9 @@ def count_large(
     # A column that cannot be coded at all is an error before any row is read.
     sample = nw.from_native(table.sample, eager_only=True).select(*tally.domain.columns)
     tally.add(tally.zeros(), sample.to_native())
-    outside, *tables = table.add_up(tally.domain.columns, tally)
-    if outside.any():
-        raise refuse(tally.domain.columns[int(np.flatnonzero(outside)[0])])
+    n_undeclared, *tables = table.add_up(tally.domain.columns, tally)
+    if n_undeclared.any():
+        raise refuse(tally.domain.columns[int(np.flatnonzero(n_undeclared)[0])])
     return tables
 
 
@@ -170,13 +170,13 @@ def find_codes(
     if handle_unknown == "ignore":
         return codes, []
     undeclared = []
-    for column, size, found, values in zip(
+    for column, size, column_codes, values in zip(
         domain.columns, domain.sizes, codes, table.columns, strict=True
     ):
-        outside = found == size
+        is_undeclared = column_codes == size
         if missing:
-            outside &= ~find_missing(values)
-        if outside.any():
+            is_undeclared &= ~find_missing(values)
+        if is_undeclared.any():
             undeclared.append(column)
     return codes, undeclared
 
@@ -227,9 +227,9 @@ def is_ordered(attribute: Categories | Interval) -> bool:
     """Whether neighbouring cells of a column are neighbours by value."""
     if isinstance(attribute, Interval):
         return True
-    known = [value for value in attribute.values if value is not None]
-    return all(kind_of(value) in ORDERED for value in known) and all(
-        a < b for a, b in pairwise(known)
+    values = [value for value in attribute.values if value is not None]
+    return all(kind_of(value) in ORDERED for value in values) and all(
+        a < b for a, b in pairwise(values)
     )
 
 

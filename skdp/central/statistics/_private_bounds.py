@@ -76,7 +76,7 @@ def split_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
     if _is_private(bounds, "bounds"):
         return list(range(len(names))), NOWHERE
     if isinstance(bounds, Mapping):
-        wanted = {
+        pairs = {
             name: pair
             for name, pair in bounds.items()
             if not _is_private(pair, f"bounds of column {name!r}")
@@ -84,7 +84,7 @@ def split_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
         places = [
             place
             for place, name in enumerate(names)
-            if name in bounds and name not in wanted
+            if name in bounds and name not in pairs
         ]
         return places, dict(bounds) | {names[place]: NOWHERE for place in places}
     if isinstance(bounds, list | tuple):
@@ -139,11 +139,11 @@ class Cells:
     def of(self, numbers: Floats) -> NDArray[np.intp]:
         """Return the cell of each finite number, in their order."""
         with np.errstate(over="ignore"):
-            known = np.nan_to_num(numbers[np.isfinite(numbers)] - self.centre)
+            finite = np.nan_to_num(numbers[np.isfinite(numbers)] - self.centre)
         # The exponent of a float and the first bits of its mantissa.
-        bits = np.abs(known).view(np.int64) >> (53 - self.parts.bit_length())
+        bits = np.abs(finite).view(np.int64) >> (53 - self.parts.bit_length())
         cells = np.clip(bits - (_LEAST + _BIAS) * self.parts, -1, self.side - 1) + 1
-        return self.side + np.where(known < 0, -cells, cells)
+        return self.side + np.where(finite < 0, -cells, cells)
 
     def end(self, cell: int) -> float:
         """Return the end next to the centre of a cell of one side, as a distance."""
@@ -161,10 +161,12 @@ def _count_in_cells(
     table: Table, counts: NDArray[np.int64] | None, *, cells: Sequence[Cells]
 ) -> list[NDArray[np.int64]]:
     # Of the values nothing is declared: no engine groups them, and all count once.
-    found = []
+    counts_of_columns = []
     for of_column, numbers in zip(cells, read_values(table), strict=True):
-        found.append(np.bincount(of_column.of(numbers), minlength=of_column.size))
-    return found
+        counts_of_columns.append(
+            np.bincount(of_column.of(numbers), minlength=of_column.size)
+        )
+    return counts_of_columns
 
 
 def plan_looks(share: Share, n_columns: int) -> tuple[Noise, ...]:
@@ -232,22 +234,22 @@ def _look(
     return looks
 
 
-def _cells_after(found: Found | None) -> Cells:
+def _cells_after(look: Found | None) -> Cells:
     """Return the cells of the second look."""
     # Cells are narrow next to their centre: next to the values, if these lie far from
     # 0, compared with their width. The bounds of a first look may be far too wide by
     # bad luck, so that what holds values for certain decides.
-    if found is None or found.n_values < _ENOUGH:
+    if look is None or look.n_values < _ENOUGH:
         return Cells(_AROUND_0)
-    distance = abs(found.median)
-    if distance < found.width / 2:
+    distance = abs(look.median)
+    if distance < look.width / 2:
         return Cells(_AROUND_0)
-    is_narrow = distance >= (found.high - found.low) / 2
+    is_narrow = distance >= (look.high - look.low) / 2
     parts = _AROUND if is_narrow else _AROUND_0
-    if not found.low <= 0 <= found.high:
-        return Cells(parts, found.median)
+    if not look.low <= 0 <= look.high:
+        return Cells(parts, look.median)
     # Cells end at 0, which may be a bound.
-    fraction, power = math.frexp(found.median)
+    fraction, power = math.frexp(look.median)
     return Cells(parts, math.ldexp(round(fraction * 2 * parts) / (2 * parts), power))
 
 
@@ -262,15 +264,15 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     certain = view.clear_range(np.full(view.counts.size, log_anywhere))
     if clear is None or certain is None:  # sums of huge numbers are rounded
         return None
-    first, last = clear
-    half = view.median_cell(first, last)
+    first, end_cell = clear
+    half = view.median_cell(first, end_cell)
     median = view.edges[half] / 2 + view.edges[half + 1] / 2
 
     # The upper bound from the median on, as far as noise and what is clipped are least
     # together, and then the lower one.
     distances = view.edges - median
     upper = Side(view.counts[half:], distances[half + 1 :], view.unseen(half, -1))
-    up = half + upper.extend(last - half, -distances[first], error)
+    up = half + upper.extend(end_cell - half, -distances[first], error)
     lower = Side(view.counts[half::-1], -distances[half::-1], view.unseen(half, 1))
     down = half - lower.extend(half - first, distances[up + 1], error)
 
@@ -278,7 +280,7 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     # Of values that hardly differ, those of the first look are kept.
     if not floats_between(low, high):
         return None
-    n_values = np.maximum(view.counts[first : last + 1], 0).sum() / error
+    n_values = np.maximum(view.counts[first : end_cell + 1], 0).sum() / error
     width = view.edges[certain[1] + 1] - view.edges[certain[0]]
     centre = cells.centre
     return Found(low, high, float(width), float(median + centre), float(n_values))
@@ -354,14 +356,14 @@ class View:
             return None
         # Of a window, the cell that is next to the others.
         inner = int(stops.min()), int(starts.max())
-        first, last = min(inner), max(inner)
+        first, end_cell = min(inner), max(inner)
         if self.holds_centre:
-            first, last = min(first, self.middle), max(last, self.middle)
-        return first, last
+            first, end_cell = min(first, self.middle), max(end_cell, self.middle)
+        return first, end_cell
 
-    def median_cell(self, first: int, last: int) -> int:
+    def median_cell(self, first: int, end_cell: int) -> int:
         """Return the cell of the median of the values between two cells."""
-        sums = np.cumsum(np.maximum(self.counts[first : last + 1], 0))
+        sums = np.cumsum(np.maximum(self.counts[first : end_cell + 1], 0))
         return first + int(np.searchsorted(sums, sums[-1] / 2))
 
     def unseen(self, half: int, sign: int) -> int:
@@ -377,11 +379,11 @@ class View:
         # It is a bound if no values beyond it are clear, and it is in one of the last
         # two cells. Of cells around 0 itself, those next to it are narrow, or not
         # looked at: it costs little as a bound.
-        first, last = clear
+        first, end_cell = clear
         edges, centre = self.edges, self.cells.centre
         low, high = float(edges[down] + centre), float(edges[up + 1] + centre)
         second_low = min(edges[first], edges[min(down + 2, up)]) + centre
-        second_high = max(edges[last + 1], edges[max(up - 1, down + 1)]) + centre
+        second_high = max(edges[end_cell + 1], edges[max(up - 1, down + 1)]) + centre
         is_low_0 = low < 0 <= second_low
         is_high_0 = second_high <= 0 < high
         if centre == 0:
@@ -431,16 +433,16 @@ class Side:
     # The place of the cell whose count says nothing.
     unseen: int
 
-    def extend(self, last: int, other: float, error: float) -> int:
-        """Return the last cell within the best bound, of cells that are clear up to `last`."""
-        # `other` is the distance of the bound on the other side. The tail starts before
+    def extend(self, end_cell: int, opposite: float, error: float) -> int:
+        """Return the last cell within the best bound, of cells that are clear up to `end_cell`."""
+        # `opposite` is the distance of the bound on the other side. The tail starts before
         # two cells that are clear, or with the second cell, and with enough values to
         # show its law.
-        n_beyond = np.cumsum(self.counts[last::-1])[::-1]
+        n_beyond = np.cumsum(self.counts[end_cell::-1])[::-1]
         enough = np.flatnonzero(n_beyond >= _ENOUGH * error)
-        start = min([last - 1, *enough[-1:].tolist()])
-        start = min(max(start, 1), last)
-        n_clear = last + 1 - start
+        start = min([end_cell - 1, *enough[-1:].tolist()])
+        start = min(max(start, 1), end_cell)
+        n_clear = end_cell + 1 - start
         # In units of the distance at which the tail starts.
         unit = self.ends[start - 1] if start else self.ends[0] / 2
         tail_ends = np.append(1.0, self.ends[start:] / unit)
@@ -455,8 +457,8 @@ class Side:
         middles = (bounds[:-1] + bounds[1:]) / 2
         excess = np.maximum(middles - bounds[:, np.newaxis], 0)  # (n_bounds, n_cells)
         clipped = ((excess @ products) * excess).sum(axis=1)
-        noise = error * (other / unit + bounds) / 6
-        return last + int((noise**2 + clipped).argmin())
+        noise = error * (opposite / unit + bounds) / 6
+        return end_cell + int((noise**2 + clipped).argmin())
 
 
 def _products_beyond(
@@ -474,16 +476,16 @@ def _products_beyond(
     # The log-likelihoods of a count, if the tail goes on in its cell, and if it has
     # ended.
     spread = np.sqrt(error**2 + expected)
-    inside = -math.sqrt(2) * np.abs(counts - expected) / spread - np.log(spread)
+    log_goes_on = -math.sqrt(2) * np.abs(counts - expected) / spread - np.log(spread)
     ended = -math.sqrt(2) * np.abs(counts[n_clear:]) / error - math.log(error)
     if n_clear <= unseen < counts.size:
-        inside[:, unseen] = ended[unseen - n_clear] = 0
+        log_goes_on[:, unseen] = ended[unseen - n_clear] = 0
 
     # Those of tails that end before each cell, the first after the clear ones, or
     # never.
     log_odds = np.zeros((len(expected), counts.size - n_clear + 1))
-    np.cumsum(inside[:, n_clear:] - ended + goes_on, axis=1, out=log_odds[:, 1:])
-    log_odds += inside[:, :n_clear].sum(axis=1, keepdims=True)
+    np.cumsum(log_goes_on[:, n_clear:] - ended + goes_on, axis=1, out=log_odds[:, 1:])
+    log_odds += log_goes_on[:, :n_clear].sum(axis=1, keepdims=True)
     log_odds[:, :-1] += np.log(-np.expm1(goes_on))
     chances = np.exp(log_odds - log_odds.max())
     chances /= chances.sum()

@@ -75,12 +75,12 @@ def count_below(
     counts: NDArray[np.int64] | None = None,
 ) -> Ranks:
     """Count the values below each candidate."""
-    known = ~np.isnan(column)
-    values = np.clip(column[known], candidates[0], candidates[-1])
+    is_number = ~np.isnan(column)
+    values = np.clip(column[is_number], candidates[0], candidates[-1])
     totals = None
     if counts is not None:
         order = np.argsort(values)
-        totals = np.append(0, np.cumsum(counts[known][order]))
+        totals = np.append(0, np.cumsum(counts[is_number][order]))
     values.sort()
     below, up_to = (
         np.searchsorted(values, candidates, "left"),
@@ -171,10 +171,13 @@ def estimate_cells(
         levels.append((best, first))
     # From the top, the parts of a group are projected to what is not negative and has
     # its sum: noise is not spread over the many cells that are empty.
-    whole, groups = np.maximum(best.sum(keepdims=True), 0), np.zeros(1, np.intp)
+    counts_of_groups, groups = (
+        np.maximum(best.sum(keepdims=True), 0),
+        np.zeros(1, np.intp),
+    )
     for best, first in reversed(levels):
-        whole, groups = _project(best, groups, whole), first
-    return whole
+        counts_of_groups, groups = _project(best, groups, counts_of_groups), first
+    return counts_of_groups
 
 
 def _even_groups(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
@@ -192,16 +195,16 @@ def _project(
     # What is below the mean excess of the others is 0, until nothing more is (C.
     # Michelot, 1986).
     sizes = np.diff(first, append=values.size)
-    kept = np.ones(values.size, np.bool_)
+    is_positive = np.ones(values.size, np.bool_)
     while True:
-        n_kept = np.maximum(np.add.reduceat(kept, first, dtype=np.intp), 1)
+        n_kept = np.maximum(np.add.reduceat(is_positive, first, dtype=np.intp), 1)
         excess = np.repeat(
-            (np.add.reduceat(values * kept, first) - sums) / n_kept, sizes
+            (np.add.reduceat(values * is_positive, first) - sums) / n_kept, sizes
         )
-        dropped = kept & (values < excess)
+        dropped = is_positive & (values < excess)
         if not dropped.any():
-            return (values - excess) * kept
-        kept ^= dropped
+            return (values - excess) * is_positive
+        is_positive ^= dropped
 
 
 def counted_quantiles(
@@ -217,10 +220,14 @@ def counted_quantiles(
     if sums[-1] <= 0:  # nothing is known
         sums = np.arange(1.0, sums.size + 1)
     before, until = np.append(0.0, sums[1::2]), sums[::2]
-    wanted = sums[-1] * np.array([float(q) for q in probabilities])
-    found = np.minimum(np.searchsorted(until, wanted), until.size - 1)
-    last = np.maximum(found - 1, 0)
-    return np.where(wanted - until[last] < before[found] - wanted, last, found)
+    ranks_of_quantiles = sums[-1] * np.array([float(q) for q in probabilities])
+    places = np.minimum(np.searchsorted(until, ranks_of_quantiles), until.size - 1)
+    before_places = np.maximum(places - 1, 0)
+    return np.where(
+        ranks_of_quantiles - until[before_places] < before[places] - ranks_of_quantiles,
+        before_places,
+        places,
+    )
 
 
 # The number of quantiles from which on noisy counts have less error than choices: each
@@ -355,8 +362,10 @@ def read_candidates(
     else:
         declared = [candidates] * len(names)
     return [
-        _read(name, one, low, high)
-        for name, one, (low, high) in zip(names, declared, ends.tolist(), strict=True)
+        _read(name, values, low, high)
+        for name, values, (low, high) in zip(
+            names, declared, ends.tolist(), strict=True
+        )
     ]
 
 
@@ -440,6 +449,8 @@ def equal_steps(low: float, high: float, steps: int) -> NDArray[np.float64]:
     # Where the sum is exact, as of small whole bounds, this is the float that the
     # decimal fraction is written as. The power of 2 changes no digit, and keeps the
     # product of large bounds finite.
-    inside = (_SCALE * low * (steps - index) + _SCALE * high * index) / steps / _SCALE
-    inside[0], inside[-1] = low, high
-    return np.clip(inside, low, high)
+    steps_between = (
+        (_SCALE * low * (steps - index) + _SCALE * high * index) / steps / _SCALE
+    )
+    steps_between[0], steps_between[-1] = low, high
+    return np.clip(steps_between, low, high)

@@ -26,14 +26,14 @@ def find_range(
     name: Any, attribute: Categories | Interval, low: Any, high: Any
 ) -> NDArray[np.bool_]:
     """Mark the cells of a column in a half-open range."""
-    known = [value for value in attribute.values if value is not None]
+    values = [value for value in attribute.values if value is not None]
     ends = [
-        _read_end(name, known, label, end)
+        _read_end(name, values, label, end)
         for label, end in (("low", low), ("high", high))
     ]
     if isinstance(attribute, Interval):
         places = [_find_edge(name, attribute.edges, end) for end in ends]
-    elif known and kind_of(known[0]) not in ORDERED:
+    elif values and kind_of(values[0]) not in ORDERED:
         places = [_find_value(name, attribute.values, end) for end in ends]
     else:
         start, stop = ends
@@ -56,13 +56,13 @@ def find_range(
     )
 
 
-def _read_end(name: Any, known: Sequence[Any], label: str, end: Any) -> Any:
+def _read_end(name: Any, values: Sequence[Any], label: str, end: Any) -> Any:
     if end is None:
         return None
-    if is_missing(end) or (known and kind_of(end) != kind_of(known[0])):
+    if is_missing(end) or (values and kind_of(end) != kind_of(values[0])):
         kinds = "a missing value" if is_missing(end) else f"a {kind_of(end)}"
         raise TypeError(
-            f"{label} must be None or a {kind_of(known[0])}, as column {name!r} has "
+            f"{label} must be None or a {kind_of(values[0])}, as column {name!r} has "
             f"them, got {kinds}"
         )
     return plain(end)
@@ -166,23 +166,23 @@ class Hierarchy:
         """Return the least-squares estimates of the cells."""
         best = self._improve(noisy)
         final = best.pop()
-        for below, own, parts in zip(
+        for below, variances, parts in zip(
             best[::-1], self._own[-2::-1], self._parts[::-1], strict=True
         ):
             gap = (final - self._gather(below)) / parts
-            final = below + own * self._spread(gap, below.size)
+            final = below + variances * self._spread(gap, below.size)
         return final
 
     @cached_property
     def cell_variances(self) -> Floats:
         """The variance of the estimate of each cell."""
         final = self._own[-1]
-        for own, parts in zip(self._own[-2::-1], self._parts[::-1], strict=True):
+        for variances, parts in zip(self._own[-2::-1], self._parts[::-1], strict=True):
             # Given its group's count, an estimate has the slope own / parts and the
             # variance own - own**2 / parts.
-            final = own + (own / self._spread(parts, own.size)) ** 2 * self._spread(
-                final - parts, own.size
-            )
+            final = variances + (
+                variances / self._spread(parts, variances.size)
+            ) ** 2 * self._spread(final - parts, variances.size)
         return final
 
     def variance(self, weights: NDArray) -> float:
@@ -190,9 +190,11 @@ class Hierarchy:
         # Given the count of a group, the weighted sum within has a slope in it, and a
         # variance around that.
         slopes, around = np.asarray(weights, float), 0.0
-        for own, parts in zip(self._own, self._parts, strict=False):
-            above = self._gather(slopes * own) / parts
-            around += float((own * (slopes - self._spread(above, own.size)) ** 2).sum())
+        for variances, parts in zip(self._own, self._parts, strict=False):
+            above = self._gather(slopes * variances) / parts
+            around += float(
+                (variances * (slopes - self._spread(above, variances.size)) ** 2).sum()
+            )
             slopes = above
         return around + float((self._own[-1] * slopes**2).sum())
 
@@ -211,21 +213,28 @@ class Hierarchy:
             np.zeros(size),
             np.zeros(size),
         )
-        for own, parts in zip(self._own, self._parts, strict=False):
-            before = self._before(own)
-            around = self._gather(around + ends * before + own * squares)
+        for variances, parts in zip(self._own, self._parts, strict=False):
+            before = self._before(variances)
+            around = self._gather(around + ends * before + variances * squares)
             squares = (
                 self._gather(
-                    ends * before**2 + 2 * before * own * slopes + own**2 * squares
+                    ends * before**2
+                    + 2 * before * variances * slopes
+                    + variances**2 * squares
                 )
                 / parts**2
             )
-            slopes = self._gather(ends * before + own * slopes) / parts
+            slopes = self._gather(ends * before + variances * slopes) / parts
             around -= parts * squares
             ends = self._gather(ends)
-        own = self._own[-1]
+        variances = self._own[-1]
         of_prefixes = float(
-            (around + ends * self._before(own) + own * squares + own).sum()
+            (
+                around
+                + ends * self._before(variances)
+                + variances * squares
+                + variances
+            ).sum()
         )
         of_their_sum = self.variance(np.arange(size, 0, -1))
         return ((size + 1) * of_prefixes - of_their_sum) / (size * (size + 1) / 2)

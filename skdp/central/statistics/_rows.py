@@ -77,26 +77,27 @@ class Rows:
         """Place values between bounds on a grid whose 0 is at a start, in units of at least `widths`, their default."""
         places = np.empty((len(codes), len(columns)), np.int16)
         scale = (widths(ends, starts) if units is None else units) / UNIT
-        lows, highs = (np.trunc((one - starts) / scale) for one in ends.T)
+        lows, highs = (np.trunc((numbers - starts) / scale) for numbers in ends.T)
         most = np.maximum(-lows, highs).astype(np.int64)
-        whole = together(columns)
+        matrix = together(columns)
         shape = (min(_step(len(columns)), len(places)), len(columns))
         # Of the shape of a block: numpy then has one loop for it instead of one for
         # each row.
         public = [
-            np.broadcast_to(one, shape).copy() for one in (starts, scale, lows, highs)
+            np.broadcast_to(numbers, shape).copy()
+            for numbers in (starts, scale, lows, highs)
         ]
         buffer = np.empty(shape)
         with np.errstate(over="ignore"):
             for rows in _slices(places):
-                given = (
+                values = (
                     np.stack([column[rows] for column in columns], axis=1)
-                    if whole is None
-                    else whole[rows]
+                    if matrix is None
+                    else matrix[rows]
                 )
-                part = buffer[: len(given)]
-                start, step, low, high = (one[: len(given)] for one in public)
-                np.subtract(given, start, out=part)
+                part = buffer[: len(values)]
+                start, step, low, high = (numbers[: len(values)] for numbers in public)
+                np.subtract(values, start, out=part)
                 part /= step
                 np.maximum(part, low, out=part)
                 np.minimum(part, high, out=part)
@@ -267,7 +268,7 @@ def find_limits(
     """Find the middle of rows, if they are to be centred, and a norm that only the share `cut` of them exceeds."""
     if share.kind == "rho":  # Gaussian noise only
         share = replace(share, kind="mu", amount=share.mu_squared)
-    sizes, rest = Noise.of(share * _SIZE_PART), 1 - _SIZE_PART
+    sizes, remaining = Noise.of(share * _SIZE_PART), 1 - _SIZE_PART
     square, n_rows = choose_limit(rows, sizes, cut, source, most)
     error = math.sqrt(_N_NORMS) * as_float(sizes.error)
     if n_rows < 3 * error:
@@ -286,8 +287,8 @@ def find_limits(
         middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
         rows = rows.map(partial(Rows.centred, middle=middle))
         square, _ = choose_limit(rows, sizes, cut, source, most)
-        rest -= _SIZE_PART + _MEAN_PART
-    return Bounded(rows, square, middle, n_rows, error, share * rest)
+        remaining -= _SIZE_PART + _MEAN_PART
+    return Bounded(rows, square, middle, n_rows, error, share * remaining)
 
 
 def limit_losses(share: Share, *, centred: bool) -> tuple[tuple[Loss, ...], Share]:
@@ -369,8 +370,8 @@ def open_rows(batches: Batches, place: Callable[[Table], Rows]) -> Rows:
     return _large_rows(batches, _Read(place))
 
 
-def _large_rows(batches: Batches, read: _Read) -> Rows:
-    none = read(batches.table)
+def _large_rows(batches: Batches, reading: _Read) -> Rows:
+    none = reading(batches.table)
     return LargeRows(
         none.places,
         none.codes,
@@ -378,5 +379,5 @@ def _large_rows(batches: Batches, read: _Read) -> Rows:
         none.constant,
         none.most,
         batches=batches,
-        read=read,
+        read=reading,
     )

@@ -238,8 +238,8 @@ def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSum
         partial(_sums_of_table, ends=ends, missing=missing),
         [(low, high) for low, high in ends.tolist()],
     )
-    found = GroupSums.read(sums, ends)
-    return found if missing else found.refuse_missing(rows.names)
+    group_sums = GroupSums.read(sums, ends)
+    return group_sums if missing else group_sums.refuse_missing(rows.names)
 
 
 def refuse_missing(rows: Batches, bounds: Any) -> None:
