@@ -347,9 +347,9 @@ class DPGroupBy(CentralStatistic):
         numbers = _read_numbers(measured.table, missing=missing)
         noise = self._noise(share * (1 - part), len(ends))
         delta = check_delta(self.delta)
-        search = discovery, coded, rows.table.persons, numbers
+        search = discovery, coded, rows.table.persons, numbers, ends
         return Plan(
-            (ends, None, search, library_of(rows.table)),
+            (None, None, search, library_of(rows.table)),
             (noise,),
             f"{self._mechanism(noise, len(ends))}, {discovery.name} noise and "
             "thresholds on keys",
@@ -375,46 +375,54 @@ class DPGroupBy(CentralStatistic):
         (noise,) = plan.noises
         sums, keys, search, self._library = plan.exact
         if search is not None:
-            sums, keys = self._find_keys(search, sums, source)
+            sums, keys = self._find_keys(search, source)
         self.keys_ = keys or [as_objects([]) for _ in self._key_names]
         level = check_confidence_level(self.confidence_level)
-        n_columns = len(sums.bounds)
+        if len(sums.bounds):
+            self.estimates_ = self._estimate_columns(sums, noise, level, source)
+            return
+        exact = sums.rows[:, np.newaxis]
+        noisy = clip_floats(exact + noise.draw_each(source, *exact.shape))
+        counts = count_estimate(noisy[:, 0], noise, level)
+        self.estimates_ = {"count": np.column_stack(counts)}
+
+    def _estimate_columns(
+        self, sums: GroupSums, noise: Noise, level: float, source: ByteSource
+    ) -> dict[str, Floats]:
+        """Draw one block of noise for each group, and estimate the statistics of all columns."""
         shared = self.missing == "error"
         released = self._released([None])
-        self.estimates_ = {}
-        if not n_columns:
-            exact = sums.rows[:, np.newaxis]
-            noisy_rows = clip_floats(exact + noise.draw_each(source, *exact.shape))
-            counts = count_estimate(noisy_rows[:, 0], noise, level)
-            self.estimates_["count"] = np.column_stack(counts)
-            return
+        # The number of rows, if the columns do not share it already, comes first.
         exact = sums.numbers(squares=False, shared_count=shared)
         has_rows = "count" in released and not shared
         if has_rows:
             exact = np.hstack([sums.rows[:, np.newaxis] * GRID, exact])
         numbers = clip_floats(exact + noise.draw_each(source, *exact.shape))
+        estimates: dict[str, Floats] = {}
         if "count" in released:
             counts = count_estimate(numbers[:, 0], noise, level, GRID)
-            self.estimates_["count"] = np.column_stack(counts)
-        numbers = numbers[:, has_rows:]
-        n_counts = 1 if shared else n_columns
-        noisy = NoisySums(numbers[:, :n_counts], numbers[:, n_counts:], None)
-        names = [name for name in self.guarantee_.scope if name not in self._key_names]
-        estimates = {}
+            estimates["count"] = np.column_stack(counts)
+
+        n_counts = 1 if shared else len(sums.bounds)
+        of_columns = numbers[:, has_rows:]
+        noisy = NoisySums(of_columns[:, :n_counts], of_columns[:, n_counts:], None)
+        of_statistic = {}
         if "mean" in released:
-            estimates["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
+            of_statistic["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
         if "sum" in released:
-            estimates["sum"] = sum_estimates(noisy, sums.bounds, noise, level)
+            of_statistic["sum"] = sum_estimates(noisy, sums.bounds, noise, level)
+        names = [name for name in self.guarantee_.scope if name not in self._key_names]
         for place, name in enumerate(names):
-            for statistic, estimate in estimates.items():
+            for statistic, estimate in of_statistic.items():
                 columns = [part[:, place] for part in estimate]
-                self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
+                estimates[f"{name}_{statistic}"] = np.column_stack(columns)
+        return estimates
 
     def _find_keys(
-        self, search: Any, ends: Floats, source: ByteSource
+        self, search: Any, source: ByteSource
     ) -> tuple[GroupSums, list[NDArray[Any]]]:
         """Find the keys that enough persons have, and add up their rows."""
-        discovery, (values, codes), persons, numbers = search
+        discovery, (values, codes), persons, numbers, ends = search
         (published,) = discovery.find(source, [(values, codes)], persons)
         # Of no values, there is one list of kinds.
         warn_of_kinds(zip(self._key_names, published.other_kinds, strict=False))
