@@ -514,9 +514,8 @@ def _on_numbers(table: Table, function: Callable[[Columns], Columns]) -> Columns
     columns = function(read_values(table))
     if isinstance(table.native, np.ndarray | pd.DataFrame):
         return columns
-    return [
-        with_nulls(column, nw.get_native_namespace(table.native)) for column in columns
-    ]
+    backend = nw.get_native_namespace(table.native)
+    return [with_nulls(column, backend) for column in columns]
 
 
 def with_nulls(column: Any, backend: Any) -> Any:

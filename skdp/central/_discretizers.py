@@ -346,11 +346,10 @@ class DPKBinsDiscretizer(CentralTransformer):
         return names if self.encode == "ordinal" else self._bin_names(names)
 
     def _bin_names(self, names: Sequence[Any]) -> list[str]:
-        return [
-            f"{name}_{bin}"
-            for name, size in zip(names, self.n_bins_, strict=True)
-            for bin in range(size)
-        ]
+        bin_names = []
+        for name, size in zip(names, self.n_bins_, strict=True):
+            bin_names += [f"{name}_{place}" for place in range(size)]
+        return bin_names
 
     def _transform_columns(self, columns: Columns) -> Columns:
         placed = []
@@ -361,9 +360,8 @@ class DPKBinsDiscretizer(CentralTransformer):
             if self.encode == "ordinal":
                 placed.append(bins)
             else:
-                placed += [
-                    (bins == bin).astype(np.int8) for bin in range(edges.size - 1)
-                ]
+                for place in range(edges.size - 1):
+                    placed.append((bins == place).astype(np.int8))  # noqa: PERF401
         return placed
 
     def __sklearn_tags__(self) -> Tags:

@@ -234,15 +234,12 @@ class ExactMoments:
                 self.square * UNIT**2,
                 UNIT**4,
             )
-            noises = [
-                Noise("mu", share.mu_squared * part / sum(_PARTS), square)
-                for part, square in zip(_PARTS, squares, strict=True)
-            ]
-            drawn = [
-                noise.add(source, part)
-                for noise, part in zip(noises, parts, strict=True)
-            ]
-            errors = [noise.error for noise in noises]
+            drawn, errors = [], []
+            for weight, square, part in zip(_PARTS, squares, parts, strict=True):
+                amount = share.mu_squared * weight / sum(_PARTS)
+                noise = Noise("mu", amount, square)
+                drawn.append(noise.add(source, part))
+                errors.append(noise.error)
         products_of_columns, with_target, (square,) = (
             np.array([*map(in_units, part)]) for part in drawn
         )

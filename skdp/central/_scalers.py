@@ -753,10 +753,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         self.references_ = np.linspace(0, 1, self.n_quantiles)
 
     def _transform_columns(self, columns: Columns) -> Columns:
-        shares = [
-            self._share(column, quantiles)
-            for column, quantiles in zip(columns, self.quantiles_.T, strict=True)
-        ]
+        shares = list(map(self._share, columns, self.quantiles_.T))
         if self.output_distribution == "uniform":
             return shares
         least = norm.ppf(_EDGE - np.spacing(1))

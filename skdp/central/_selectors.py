@@ -61,20 +61,10 @@ class Selector(CentralTransformer, SelectorMixin):
     get_feature_names_out = SelectorMixin.get_feature_names_out
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        return [
-            column
-            for column, is_selected in zip(
-                table.columns, self.get_support(), strict=True
-            )
-            if is_selected
-        ]
+        return [table.columns[place] for place in self.get_support(indices=True)]
 
     def _output_names(self) -> Sequence[Any]:
-        return [
-            name
-            for name, is_selected in zip(self._columns, self.get_support(), strict=True)
-            if is_selected
-        ]
+        return [self._columns[place] for place in self.get_support(indices=True)]
 
 
 class DPVarianceThreshold(Selector):

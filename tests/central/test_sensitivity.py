@@ -21,6 +21,7 @@ from skdp.central.statistics import (
     GRID,
     Batches,
     GroupSums,
+    Noise,
     _noise,
     count_values,
     join_codes,
@@ -100,6 +101,17 @@ class TestSums:
                     for one, other in itertools.combinations(after.values(), 2):  # one record replaced
                         assert max(abs(b - a) for a, b in zip(one, other, strict=True)) <= 2 * GRID
         assert max(worst) == GRID
+
+    @each("share", [Share("mu", Fraction(1, 3)), Share("mu", Fraction(1, 3), rows=2)])
+    def test_gaussian_noise_covers_a_record_at_the_bounds(self, share):
+        """It changes all numbers by half a width: the mu of one, or of the rows of a person, is that of the share."""
+        for squares, shared_count in itertools.product([False, True], repeat=2):
+            before, after = (
+                columns_of(rows).numbers(squares=squares, shared_count=shared_count)[0]
+                for rows in ([], [(100.0, -30.0)] * share.rows)
+            )
+            noise = Noise.joint(share, GRID, len(after))
+            assert sum((after - before) ** 2) / noise.scale == Fraction(1, 3)
 
     def test_sums_do_not_depend_on_the_order_of_rows_or_on_blocks(self):
         rng = np.random.default_rng(0)

@@ -188,11 +188,7 @@ def publish(
     noisy_counts = dict(
         zip(occurring.tolist(), (counts[occurring] + noise).tolist(), strict=True)
     )
-    above = {
-        place: noisy_count
-        for place, noisy_count in noisy_counts.items()
-        if noisy_count >= threshold
-    }
+    above = {place: n for place, n in noisy_counts.items() if n >= threshold}
     places, other_kinds = of_one_kind(values, above)
     if most is not None and len(places) > most:
         places = sorted(sorted(places, key=lambda place: -above[place])[:most])
@@ -210,11 +206,10 @@ def of_one_kind(values: Sequence[Any], noisy_counts: Mapping[int, int]) -> Publi
     columns = zip(*values, strict=True) if together else [values]
     other_kinds = []
     for column in columns:
-        kinds = {
-            place: kind_of(column[place])
-            for place in places
-            if column[place] is not None
-        }
+        kinds = {}
+        for place in places:
+            if column[place] is not None:
+                kinds[place] = kind_of(column[place])
         totals = dict.fromkeys((kind for kind in _KINDS if kind in kinds.values()), 0)
         for place, kind in kinds.items():
             totals[kind] += noisy_counts[place]
@@ -472,11 +467,7 @@ class WeightThreshold(Discovery):
         start = 0
         for values, _ in columns:
             of_column = noisy[start : start + len(values)].tolist()
-            above = {
-                place: total
-                for place, total in enumerate(of_column)
-                if total >= self.threshold
-            }
+            above = {p: n for p, n in enumerate(of_column) if n >= self.threshold}
             published.append(of_one_kind(values, above))
             start += len(values)
         return published
@@ -495,10 +486,11 @@ def total_weights(
     """Add up the weights of all values of all columns; without persons, each row is one of its own."""
     who = np.arange(len(codes[0])) if persons is None else persons
     starts, n_items = np.cumsum([0, *sizes[:-1]]), sum(sizes)
-    pairs = [
-        who[column < size] * n_items + column[column < size].astype(np.int64) + start
-        for column, size, start in zip(codes, sizes, starts, strict=True)
-    ]
+    pairs = []
+    for column, size, start in zip(codes, sizes, starts, strict=True):
+        is_value = column < size
+        items = column[is_value].astype(np.int64) + start
+        pairs.append(who[is_value] * n_items + items)
     # Each value of a person counts once, in however many of the rows it is.
     holder, item = np.divmod(np.unique(np.concatenate(pairs)), max(n_items, 1))
     n_values = np.bincount(holder)
@@ -694,10 +686,7 @@ def _split_categories(names: Sequence[Any], declared: Any) -> tuple[list[Any], A
         declared = dict.fromkeys(names, PRIVATE)
     if isinstance(declared, Mapping):
         private = [name for name in names if _is_private(declared.get(name))]
-        return private, {
-            name: [None] if _is_private(values) else values
-            for name, values in declared.items()
-        }
+        return private, dict(declared) | {name: [None] for name in private}
     if isinstance(declared, list | tuple):
         private = [
             name

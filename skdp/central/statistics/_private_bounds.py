@@ -76,27 +76,20 @@ def split_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
     if _is_private(bounds, "bounds"):
         return list(range(len(names))), NOWHERE
     if isinstance(bounds, Mapping):
-        pairs = {
-            name: pair
-            for name, pair in bounds.items()
-            if not _is_private(pair, f"bounds of column {name!r}")
-        }
-        places = [
-            place
-            for place, name in enumerate(names)
-            if name in bounds and name not in pairs
-        ]
-        return places, dict(bounds) | {names[place]: NOWHERE for place in places}
+        pairs = dict(bounds)
+        for name, pair in bounds.items():
+            if _is_private(pair, f"bounds of column {name!r}"):
+                pairs[name] = NOWHERE
+        private = [name for name in names if isinstance(bounds.get(name), str)]
+        return [names.index(name) for name in private], pairs
     if isinstance(bounds, list | tuple):
-        of_names = enumerate(zip(names, bounds, strict=False))
-        places = [
-            place
-            for place, (name, pair) in of_names
-            if _is_private(pair, f"bounds of column {name!r}")
-        ]
-        return places, [
-            NOWHERE if isinstance(pair, str) else pair for pair in bounds
-        ] if places else bounds
+        ends = list(bounds)
+        places = []
+        for place, name in enumerate(names[: len(ends)]):
+            if _is_private(ends[place], f"bounds of column {name!r}"):
+                places.append(place)
+                ends[place] = NOWHERE
+        return places, ends if places else bounds
     return [], bounds
 
 

@@ -160,9 +160,8 @@ def estimate_cells(
     best, variances = np.zeros(counts.size), np.full(counts.size, np.inf)
     for size in sizes:
         first = _even_groups(best, size)
-        counts, best, parts = (
-            np.add.reduceat(values, first) for values in (counts, best, variances)
-        )
+        counts, best = np.add.reduceat(counts, first), np.add.reduceat(best, first)
+        parts = np.add.reduceat(variances, first)
         noisy = np.clip(counts + noise.draw(source, first.size), -most, most).astype(
             float
         )

@@ -28,8 +28,8 @@ def find_range(
     """Mark the cells of a column in a half-open range."""
     values = [value for value in attribute.values if value is not None]
     ends = [
-        _read_end(name, values, label, end)
-        for label, end in (("low", low), ("high", high))
+        _read_end(name, values, "low", low),
+        _read_end(name, values, "high", high),
     ]
     if isinstance(attribute, Interval):
         places = [_find_edge(name, attribute.edges, end) for end in ends]
@@ -148,12 +148,11 @@ class Hierarchy:
     ) -> list[NDArray[np.int64]]:
         """Add noise to the counts of all levels; all sums of cells are integers of 64 bits, however large it is."""
         most = LARGEST // counts.size
-        return [
-            np.clip(level + noise.draw(source, level.size), -most, most).astype(
-                np.int64
-            )
-            for level in self.totals(counts)
-        ]
+        noisy = []
+        for level in self.totals(counts):
+            drawn = level + noise.draw(source, level.size)
+            noisy.append(np.clip(drawn, -most, most).astype(np.int64))
+        return noisy
 
     def _improve(self, noisy: Sequence[NDArray]) -> list[Floats]:
         """Return the best estimates of the counts of each level from themselves and all within."""

@@ -311,12 +311,12 @@ def choose_limit(
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     counts = noise.add(source, rows.sum(partial(Rows.counts, limits=limits)).tolist())
     n_rows = as_float(max(sum(counts), 0))
-    few = (
-        place
-        for place in range(_N_NORMS)
-        if sum(counts[place + 1 :]) <= min(cut * n_rows, most)
-    )
-    return limits[next(few)], n_rows
+    n_longer = sum(counts)
+    for limit, count in zip(limits, counts, strict=True):
+        n_longer -= count
+        if n_longer <= min(cut * n_rows, most):
+            return limit, n_rows
+    return limits[-1], n_rows
 
 
 def largest_moments(square: int, largest: int) -> int:
