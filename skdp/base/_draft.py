@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base._domains import domains_of_dtypes
+from skdp.base._estimator import domains_of_dtypes
 from skdp.base._warnings import level_of_the_caller
 from skdp.domain import Domain, Interval
 from skdp.privacy import PrivacyLeakWarning

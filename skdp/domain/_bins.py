@@ -17,7 +17,7 @@ from skdp.tables import kind_of
 Edge = float | date
 """A number, a date or a datetime (a subclass of date)."""
 
-_BLOCK = 1 << 15
+BLOCK = 1 << 15
 """Rows per block, so that intermediate results stay in the cache."""
 
 _LARGEST_EXACT = 1 << 53
@@ -94,11 +94,16 @@ def _read_date(edge: Any) -> date:
 
 def edge_text(edge: Edge) -> str:
     """Write an edge; a whole number without a point, as 38 rather than 38.0."""
-    if not isinstance(edge, float):
+    if isinstance(edge, date):
         return edge.isoformat()
-    if edge.is_integer() and abs(edge) < _LARGEST_EXACT:
-        return str(int(edge))
-    return repr(edge)
+    return repr(shortest_edge(edge))
+
+
+def shortest_edge(edge: Edge) -> Edge | int:
+    """Return an edge, as int if it is a whole number that floats count up to."""
+    if isinstance(edge, float) and edge.is_integer() and abs(edge) < _LARGEST_EXACT:
+        return int(edge)
+    return edge
 
 
 class Grid(NamedTuple):
@@ -154,13 +159,13 @@ def find_bins(
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
     grid = Grid.of(edges) if edges.dtype == np.float64 else None
     n_bins = edges.size - 1
-    for start in range(0, values.size, _BLOCK):
-        block = values[start : start + _BLOCK]
+    for start in range(0, values.size, BLOCK):
+        block = values[start : start + BLOCK]
         codes = _compare(block, edges) if grid is None else grid.bins(block, n_bins)
         np.minimum(codes, n_bins - 1, out=codes)  # the last bin is closed
         is_inside = (block >= edges[0]) & (block <= edges[-1])
         if not is_inside.all():
             codes[~is_inside] = outside
             codes[np.isnan(block)] = missing
-        out[start : start + _BLOCK] = codes
+        out[start : start + BLOCK] = codes
     return out

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from skdp.domain._values import Interval
+from skdp.domain._domain import Interval
 from skdp.tables import plain
 
 _MOST_CHARACTERS, _MOST_ITEMS, _MOST_DIGITS = 1 << 24, 1 << 19, 1000
@@ -102,7 +102,7 @@ def _fraction_text(fraction: Fraction) -> str:
 
 def _pack_interval(interval: Interval) -> list[Any]:
     edges = pack(interval.edges)
-    return [edges, interval.missing, interval.says_real, interval.says_decimals]
+    return [edges, interval.missing, interval.real, interval.decimals]
 
 
 def _unpack_interval(packed: list[Any]) -> Interval:
