@@ -32,13 +32,13 @@ from skdp.tables import (
     to_numbers,
 )
 
+# The head of a drafted file.
 _REMARK = (
     "A draft that was read from the data, without any protection: which values occur,\n"
     "and the range of the numbers, is private.\n"
     "Before you use it for a release, edit it from public knowledge: a code book, "
     "a form, a law."
 )
-"""The head of a drafted file."""
 
 _IDENTIFIER = "looks like an identifier of records or persons"
 _ADVICE = (
@@ -206,16 +206,18 @@ def _round_widths(least: Fraction, are_whole: bool) -> Iterator[Fraction]:
                 yield width
 
 
+# Usual widths of bins of times, as units of NumPy and their numbers, to a tenth of the
+# calendar.
 _WIDTHS = (
     *[("s", 1), ("s", 15), ("m", 1), ("m", 15), ("h", 1), ("h", 6)],
     *[("D", 1), ("D", 7), ("M", 1), ("M", 3), ("Y", 1), ("Y", 2), ("Y", 5)],
     *[("Y", 10), ("Y", 20), ("Y", 50), ("Y", 100), ("Y", 1000)],
 )
-"""Usual widths of bins of times, as units of NumPy and their numbers, to a tenth of the calendar."""
 
 _FIRST_MONDAY = "0001-01-01"
+# Bins begin on multiples of their width from here: weeks on Mondays, decades in years
+# that end in 0.
 _FIRST_YEAR = "0000"
-"""Bins begin on multiples of their width from here: weeks on Mondays, decades in years that end in 0."""
 
 
 def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
@@ -254,14 +256,16 @@ def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
     return dates
 
 
+# The rows in which repeated values are looked for.
 MOST_ROWS = 1 << 12
-"""The rows in which repeated values are looked for."""
 
+# Rows from which on values that do not repeat are a sign: a series has a number for
+# each year, a page few names.
 _FEWEST_TEXTS, _FEWEST_NUMBERS = 50, 200
-"""Rows from which on values that do not repeat are a sign: a series has a number for each year, a page few names."""
 
+# Repeats to expect of values that are drawn at random: none occurs with probability
+# exp(-5), below 1 in 100.
 _LEAST_REPEATS = 5
-"""Repeats to expect of values that are drawn at random: none occurs with probability exp(-5), below 1 in 100."""
 
 _FEWEST_DIGITS = 6
 

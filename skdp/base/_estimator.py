@@ -212,8 +212,9 @@ def one_thread(alone: bool = True) -> AbstractContextManager[Any]:
     return manager
 
 
+# Where the site is: a placeholder, until the project has an address. Without a slash at
+# the end.
 SITE = "https://skdp.example"
-"""Where the site is: a placeholder, until the project has an address. Without a slash at the end."""
 
 
 class OnSite:
@@ -374,8 +375,8 @@ def as_asked(estimator: Any, released: Any) -> Any:
     return convert_frame(released, output)
 
 
+# What a target without a name is called.
 TARGET = "target"
-"""What a target without a name is called."""
 
 
 def one_column(values: Any, what: str) -> Table:
@@ -670,8 +671,9 @@ def _read_pair(pair: Any, what: str) -> tuple[float, float]:
     return low, high
 
 
+# Relative to the larger end: floats then still distinguish the steps of a grid of
+# 65,536 points.
 _LEAST_WIDTH = 1e-9
-"""Relative to the larger end: floats then still distinguish the steps of a grid of 65,536 points."""
 
 
 def floats_between(low: float, high: float) -> bool:
@@ -747,9 +749,10 @@ def _declared(
     return dict(zip(table.names, categories, strict=True))
 
 
+# Key of the metadata that declares the values of an Arrow field, as JSON (an Arrow
+# dictionary has those that occur). It differs between processes, so that a file cannot
+# declare anything.
 DECLARED = b"skdp.values." + token_hex(8).encode()
-"""Key of the metadata that declares the values of an Arrow field, as JSON (an Arrow dictionary has those that occur).
-It differs between processes, so that a file cannot declare anything."""
 
 
 def domains_of_dtypes(
@@ -806,14 +809,14 @@ def declares_missing(domain: Domain) -> bool:
     return any(None in domain[name].values for name in domain.columns)
 
 
+# What a local transformer does with a value that is not declared, if asked.
 UNIFORM = (
     "The last resort is handle_unknown='uniform': such rows become uniform random "
     "values, which draw all estimates towards equal counts"
 )
-"""What a local transformer does with a value that is not declared, if asked."""
 
+# What a statistic does with it, if asked.
 _IGNORE = "Or set handle_unknown='ignore', which leaves such values out of all counts"
-"""What a statistic does with it, if asked."""
 
 
 def undeclared_error(

@@ -17,23 +17,22 @@ from skdp.domain import Domain, Interval
 from skdp.tables import kind_of
 
 # fmt: off
+# Texts that pandas reads as missing, unless declared as values.
 MISSING_TEXTS = (
     "", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
     "nan", "null",
 )
-# fmt: on
-"""Texts that pandas reads as missing, unless declared as values."""
 
+# Floats represent all whole numbers up to this one.
 LARGEST_WHOLE = 1 << 53
-"""Floats represent all whole numbers up to this one."""
 
 _DATE_TYPES = {
     "date": np.dtype("datetime64[D]"),
     "datetime": np.dtype("datetime64[us]"),
 }
 
+# The dtype of times with a time zone: instants.
 ZONED = pd.DatetimeTZDtype("us", "UTC")
-"""The dtype of times with a time zone: instants."""
 
 _ARROW = (".arrow", ".feather", ".ipc")
 

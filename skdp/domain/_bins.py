@@ -17,14 +17,14 @@ from skdp.tables import kind_of
 Edge = float | date
 """A number, a date or a datetime (a subclass of date)."""
 
+# Rows per block, so that intermediate results stay in the cache.
 BLOCK = 1 << 15
-"""Rows per block, so that intermediate results stay in the cache."""
 
+# Floats represent all whole numbers up to this one.
 _LARGEST_EXACT = 1 << 53
-"""Floats represent all whole numbers up to this one."""
 
+# The last day that every month has.
 _EVERY_MONTH = 28
-"""The last day that every month has."""
 
 
 def even_edges(low: Any, high: Any, bins: int) -> list[Any]:

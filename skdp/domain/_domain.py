@@ -36,8 +36,8 @@ from skdp.tables import (
     to_numbers,
 )
 
+# The most values of a column that are shown.
 FEW = 8
-"""The most values of a column that are shown."""
 
 _LONGEST = 200  # characters of a value that are shown
 
@@ -174,14 +174,16 @@ _DTYPES = {
     "datetime": np.dtype("datetime64[us]"),
 }
 
+# All decimal numbers of so many digits are distinct floats.
 _MOST_DECIMALS = 15
-"""All decimal numbers of so many digits are distinct floats."""
 
+# Limit on the whole number of steps from 0 to an end: floats tell halves of a step
+# apart up to there.
 _LARGEST_STEP = 2.0**52
-"""Limit on the whole number of steps from 0 to an end: floats tell halves of a step apart up to there."""
 
+# Limit for an interval declared by its ends: a short file could otherwise ask for any
+# amount of memory.
 MOST_BINS = 1 << 22
-"""Limit for an interval declared by its ends: a short file could otherwise ask for any amount of memory."""
 
 
 class Interval:

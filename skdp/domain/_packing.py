@@ -18,13 +18,14 @@ from skdp.tables import plain
 
 _MOST_CHARACTERS, _MOST_ITEMS, _MOST_DIGITS = 1 << 24, 1 << 19, 1000
 
+# Python keeps the hashes of fractions in a mapping of its own, whose time is quadratic
+# in those of one hash.
 _MOST_FRACTIONS = 1000
-"""Python keeps the hashes of fractions in a mapping of its own, whose time is quadratic in those of one hash."""
 
 _MOST_OF_ONE_HASH = 1 << 7
 
+# The parsers of times take seconds for long texts.
 _LONGEST_TIME = 100
-"""The parsers of times take seconds for long texts."""
 
 _SAME = {str, int, bool, type(None)}
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+# Limit on the characters of a file: reading one takes some hundred bytes.
 _LONGEST_TEXT = 1 << 23
-"""Limit on the characters of a file: reading one takes some hundred bytes."""
 
 _FLAGS = {"missing", "real", "decimals"}
 _WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})
@@ -21,11 +21,11 @@ _EXPECTED = (
 )
 _TABLES = "a domain file has a table [columns.NAME] for each column"
 
+# Names that TOML takes without quotes.
 _BARE = re.compile("[A-Za-z0-9_-]+")
-"""Names that TOML takes without quotes."""
 
+# A longer list is written with one item per line.
 _WIDTH = 100
-"""A longer list is written with one item per line."""
 
 
 def write_toml(

@@ -128,14 +128,16 @@ def held_by(column: Any) -> tuple[str, Any]:
     return library, column
 
 
+# The kind of a dtype that holds values of any kind, or none at all.
 ANY = "any"
-"""The kind of a dtype that holds values of any kind, or none at all."""
 
+# The kind of a dtype that is none of those of `kind_of` with a name of their own, such
+# as one of lists.
 OTHER = "other"
-"""The kind of a dtype that is none of those of `kind_of` with a name of their own, such as one of lists."""
 
 _DECIMAL = Decimal.__name__
 
+# The kinds of values that have dtypes of their own.
 KIND_NAMES = {
     "boolean": "truth values",
     "date": "dates",
@@ -143,7 +145,6 @@ KIND_NAMES = {
     "number": "numbers",
     "string": "text",
 }
-"""The kinds of values that have dtypes of their own."""
 
 _KIND_OF_NAME = {
     "bool": "boolean",
@@ -161,8 +162,8 @@ _KIND_OF_NAME |= dict.fromkeys(
 _KIND_OF_NAME |= dict.fromkeys(
     ("str", "stringdtype", "string", "large_string", "string_view"), "string"
 )
+# The kind of a dtype of any library, by the word that its lower-case name begins with.
 _KIND_OF_NAME |= dict.fromkeys(("categorical", "enum"), "string")
-"""The kind of a dtype of any library, by the word that its lower-case name begins with."""
 
 
 def value_dtype(column: Any) -> Any:
@@ -317,11 +318,11 @@ def _number(value: Any, truth: bool) -> float:
 
 _NO_TIME = np.datetime64("NaT", "us")
 
+# Limits beyond all dates of Python, to which further dates are clipped.
 _YEARS = np.array(["-0001-01-01", "10001-01-01"], "datetime64[D]")
-"""Limits beyond all dates of Python, to which further dates are clipped."""
 
+# Units that hold no dates beyond the range of microseconds.
 _FINE_UNITS = ("us", "ns", "ps", "fs", "as", "generic")
-"""Units that hold no dates beyond the range of microseconds."""
 
 
 def to_dates(column: Any, dtype: Any) -> Times:
@@ -685,8 +686,8 @@ def _holds(dtype: np.dtype[Any], value: Any) -> bool:
 
 Decode = Callable[[NDArray[np.integer]], Any]
 
+# Types of which no two values are equal and look different.
 _KEYS = {str, int, bool, type(None)}
-"""Types of which no two values are equal and look different."""
 
 
 def decoder(values: Sequence[Any], like: Any) -> Decode:
@@ -883,8 +884,8 @@ _MAKERS: dict[str, Callable[[Sequence[Any], Any], Decode]] = {
     "pyarrow": _make_arrow,
 }
 
+# The range of 64-bit nanoseconds.
 _NANOSECOND_YEARS = np.array(["1677-09-22", "2262-04-11"], "datetime64[D]")
-"""The range of 64-bit nanoseconds."""
 
 
 def time_type(like: Any) -> np.dtype[Any] | None:

@@ -8,7 +8,6 @@ import secrets
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
@@ -285,22 +284,23 @@ def _text_categories(column: Any) -> list[str]:
     return [text for text in texts if text is not None]
 
 
+# The key of the protocol that reports carry: in the metadata of Arrow and Parquet, and
+# in the ``attrs`` of pandas.
 PROTOCOL_KEY = "skdp.protocol"
-"""The key of the protocol that reports carry: in the metadata of Arrow and Parquet, and in the ``attrs`` of pandas."""
 
+# The key of the counts of the releases that reports are of, in the same places.
 RELEASES_KEY = "skdp.releases"
-"""The key of the counts of the releases that reports are of, in the same places."""
 
+# The key of pandas' own JSON with the ``attrs`` of a frame, in Parquet files.
 ATTRS_KEY = "PANDAS_ATTRS"
-"""The key of pandas' own JSON with the ``attrs`` of a frame, in Parquet files."""
 
+# Of a protocol that files say a second time, for pandas.
 _MOST_CHARACTERS = 1 << 18
-"""Of a protocol that files say a second time, for pandas."""
 
 _MOST_RELEASES = 1 << 16
 
+# Limit on a count, so that sums of several fit into 64 bits.
 _MOST_REPORTS = 1 << 56
-"""Limit on a count, so that sums of several fit into 64 bits."""
 
 
 class Releases(dict[str, str]):
@@ -370,21 +370,25 @@ def schema_with_protocol(
     """Attach a protocol to the schema of Arrow tables of reports, also where pandas finds the ``attrs`` of a frame."""
     if text is None:
         return schema
-    import pyarrow
-
-    metadata = schema.metadata or {}
-    if len(text) <= _MOST_CHARACTERS:
-        with suppress(
-            NotImplementedError
-        ):  # of columns that pandas does not have, such as unions
-            frame = with_protocol(schema.empty_table().to_pandas(), text, releases)
-            metadata = pyarrow.Table.from_pandas(
-                frame, schema, preserve_index=False
-            ).schema.metadata
-    notes = {**metadata, PROTOCOL_KEY: text}
+    metadata = dict(schema.metadata or {})
+    notes: dict[str, Any] = {PROTOCOL_KEY: text}
     if releases is not None:
-        notes[RELEASES_KEY] = json.dumps(releases)
-    return schema.with_metadata(notes)
+        notes[RELEASES_KEY] = releases
+    if len(text) <= _MOST_CHARACTERS:
+        # What pandas wrote of its columns stays; of a table of others, there is nothing
+        # to say.
+        note: dict[str, Any] = {
+            "index_columns": [],
+            "columns": [],
+            "column_indexes": [],
+        }
+        note |= pandas_note(metadata)
+        note["attributes"] = notes
+        metadata[b"pandas"] = json.dumps(note).encode()
+    metadata[PROTOCOL_KEY.encode()] = text.encode()
+    if releases is not None:
+        metadata[RELEASES_KEY.encode()] = json.dumps(releases).encode()
+    return schema.with_metadata(metadata)
 
 
 def carried_text(table: Any) -> str | None:
