@@ -25,8 +25,10 @@ from skdp.tables import (
     is_frame,
     is_whole_number,
     kind_of,
+    kinds_of,
     objects_of,
     plain,
+    present,
     read_table,
     shielded,
     to_numbers,
@@ -292,9 +294,8 @@ def unrepeated_columns(frame: Any) -> set[Any]:
 
 
 def _looks_unrepeated(name: Any, column: Any) -> bool:
-    values = [plain(value) for value in objects_of(column)]
-    values = [value for value in values if value is not None]
-    kinds = {kind_of(value) for value in values}
+    values = present(map(plain, objects_of(column)))
+    kinds = kinds_of(values)
     if kinds not in ({"string"}, {"number"}) or len(values) < 2:
         return False
     if len(set(values)) < len(values):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.tables import kind_of
+from skdp.tables import kinds_of
 
 Edge = float | date
 """A number, a date or a datetime (a subclass of date)."""
@@ -52,8 +52,8 @@ def read_edges(edges: Any, what: str) -> tuple[Any, ...]:
         raise TypeError(
             f"{what} of an Interval must be a sequence, got {type(edges).__name__}"
         )
-    plain_edges = tuple(_read_edge(edge) for edge in edges)
-    if len({kind_of(edge) for edge in plain_edges}) > 1:
+    plain_edges = tuple(map(_read_edge, edges))
+    if len(kinds_of(plain_edges)) > 1:
         raise TypeError(
             f"{what} of an Interval must be all numbers, all dates, or all datetimes"
         )

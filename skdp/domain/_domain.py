@@ -28,10 +28,12 @@ from skdp.tables import (
     ValueCoder,
     dates_like,
     decoder,
-    is_missing,
     is_whole_number,
     kind_of,
+    kinds_of,
     plain,
+    present,
+    shielded,
     to_dates,
     to_numbers,
 )
@@ -79,10 +81,10 @@ class Categories:
         is_unordered = isinstance(values, str | bytes | Mapping | Set)
         if is_unordered or not isinstance(values, Iterable):
             raise TypeError(f"expected a list of values, got {type(values).__name__}")
-        self.values = tuple(plain(value) for value in values)
+        self.values = tuple(map(plain, values))
         if not self.values:
             raise ValueError("expected at least one value")
-        kinds = {kind_of(value) for value in self.values if value is not None}
+        kinds = kinds_of(self.values)
         if len(kinds) > 1:
             raise TypeError(
                 f"expected values of one kind, got {' and '.join(sorted(kinds))}"
@@ -120,7 +122,7 @@ class Categories:
 
     def _declaration(self) -> dict[str, Any]:
         """Return what a domain file says: the values, and the place of missing, True at their end."""
-        values = [value for value in self.values if value is not None]
+        values = present(self.values)
         if len(values) == len(self.values):
             return {"values": values}
         place = self.values.index(None)
@@ -163,9 +165,8 @@ def _is_finite(value: Any) -> bool:
 
 
 def _typed(values: tuple[Any, ...]) -> list[tuple[str, Any]]:
-    return [
-        ("missing" if is_missing(value) else kind_of(value), value) for value in values
-    ]
+    # Values are plain: of those that are missing, there is only None.
+    return list(zip(map(kind_of, values), values, strict=True))
 
 
 _DTYPES = {
@@ -376,7 +377,7 @@ class Interval:
     @property
     def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
         """The bins as text, and None for missing, if it is declared."""
-        ends = [edge_text(edge) for edge in self.edges]
+        ends = list(map(edge_text, self.edges))
         bins: list[str | None] = [f"[{low}, {high})" for low, high in pairwise(ends)]
         bins[-1] = f"[{ends[-2]}, {ends[-1]}]"
         return (*bins, None) if self.missing else tuple(bins)
@@ -580,7 +581,7 @@ class Domain:
         title = "Declared domain"
         for name, attribute in self._items():
             kind = "bins" if isinstance(attribute, Interval) else "values"
-            labels = [str(label) for label in attribute.labels[:FEW]]
+            labels = list(map(str, attribute.labels[:FEW]))
             if len(attribute) > FEW:
                 labels.append("…")
             values = ", ".join(labels)
@@ -742,10 +743,10 @@ class Domain:
             If a column cannot be coded, such as a column of text that is declared as an
             `Interval`.
         """
-        return [
-            _naming(name, attribute.encode, column)
-            for (name, attribute), column in zip(self._items(), columns, strict=True)
-        ]
+        codes = []
+        for (name, attribute), column in zip(self._items(), columns, strict=True):
+            codes.append(_naming(name, attribute.encode, column))
+        return codes
 
     def decoders(
         self, like: Iterable[Any]
@@ -769,10 +770,10 @@ class Domain:
         ValueError
             If no dtype of a column's library can hold the declared values.
         """
-        return [
-            _naming(name, _decoder, attribute, column)
-            for (name, attribute), column in zip(self._items(), like, strict=True)
-        ]
+        decoders = []
+        for (name, attribute), column in zip(self._items(), like, strict=True):
+            decoders.append(_naming(name, _decoder, attribute, column))
+        return decoders
 
     def join(self, codes: Sequence[NDArray[np.integer]]) -> Codes:
         """Combine the codes of all columns into codes of the Cartesian product, the last column fastest.
@@ -824,9 +825,8 @@ class Domain:
         list of ndarray of unsigned integers
             Codes for each column of the domain, in order.
         """
-        codes: list[Codes] = [
-            np.empty(joint.shape, np.min_scalar_type(size)) for size in self.sizes
-        ]
+        dtypes = map(np.min_scalar_type, self.sizes)
+        codes: list[Codes] = [np.empty(joint.shape, dtype) for dtype in dtypes]
         for start in range(0, joint.size, BLOCK):
             block = slice(start, start + BLOCK)
             quotient = joint[block]
@@ -899,14 +899,10 @@ def _decoder(
 def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function for a column, naming the column in its errors."""
     try:
-        return function(*arguments)
+        return shielded(function, *arguments)
     except ColumnError as error:
-        message = f": {error}"
-    except Exception as error:
-        message = f" cannot be coded ({type(error).__name__})"
-    raise ColumnError(
-        f"column {name!r}{message}"
-    )  # outside of the handler: the context may hold a value
+        message = f"column {name!r}: {error}"
+    raise ColumnError(message)  # outside of the handler: without a context
 
 
 DomainLike: TypeAlias = Domain | Mapping[Any, Any] | Sequence[Any] | Interval

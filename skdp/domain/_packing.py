@@ -39,7 +39,7 @@ def pack(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return pack(value.tolist())
     if isinstance(value, list):
-        return [pack(item) for item in value]
+        return list(map(pack, value))
     if isinstance(value, tuple):
         return {"tuple": pack(list(value))}
     if isinstance(value, Mapping):
@@ -58,18 +58,22 @@ def pack(value: Any) -> Any:
 def unpack(packed: Any) -> Any:
     """Turn JSON into what `pack` was given."""
     if isinstance(packed, list):
-        return [unpack(item) for item in packed]
+        return list(map(unpack, packed))
     if not isinstance(packed, dict):
         return packed
     if len(packed) != 1:
         raise ValueError("expected one type and its value")
     ((name, value),) = packed.items()
     if name == "tuple":
-        return tuple(unpack(item) for item in value)
+        return tuple(map(unpack, value))
     if name == "mapping":
-        pairs = [(unpack(key), unpack(item)) for key, item in value]
-        check_hashes(key for key, _ in pairs)
-        return dict(pairs)
+        keys = []
+        items = []
+        for key, item in value:
+            keys.append(unpack(key))
+            items.append(unpack(item))
+        check_hashes(keys)
+        return dict(zip(keys, items, strict=True))
     if name not in _SCALARS:
         raise ValueError(f"unknown type {str(name)[:50]!r}")
     kind, _, parse = _SCALARS[name]

@@ -20,9 +20,11 @@ from skdp.tables._columns import is_missing as is_missing
 from skdp.tables._columns import is_whole_number as is_whole_number
 from skdp.tables._columns import kind_of as kind_of
 from skdp.tables._columns import kind_of_dtype as kind_of_dtype
+from skdp.tables._columns import kinds_of as kinds_of
 from skdp.tables._columns import name_of_dtype as name_of_dtype
 from skdp.tables._columns import objects_of as objects_of
 from skdp.tables._columns import plain as plain
+from skdp.tables._columns import present as present
 from skdp.tables._columns import shielded as shielded
 from skdp.tables._columns import time_type as time_type
 from skdp.tables._columns import to_dates as to_dates

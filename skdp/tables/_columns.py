@@ -65,6 +65,16 @@ def kind_of(value: Any) -> str:
     return type(value).__name__
 
 
+def present(values: Iterable[Any]) -> list[Any]:
+    """Return the values that are not None."""
+    return [value for value in values if value is not None]
+
+
+def kinds_of(values: Iterable[Any]) -> set[str]:
+    """Return the kinds of values, without None."""
+    return set(map(kind_of, present(values)))
+
+
 def is_whole_number(value: Any) -> bool:
     """Whether a parameter is a whole number, of Python or NumPy, and no truth value."""
     is_truth = isinstance(value, bool | np.bool_)
@@ -338,7 +348,8 @@ def _dates(column: Any, dtype: Any) -> Times:
         )
     cells, is_null = cells_of(column)
     if cells.dtype.kind == "O":
-        times = np.array([_time(value) for value in cells], "datetime64[us]")
+        dates = list(map(_time, cells))
+        times = np.array(dates, "datetime64[us]")
     else:
         times = _clipped(cells)
     times = times.astype(dtype)
@@ -406,13 +417,13 @@ def _distinct(column: Any) -> tuple[list[Any], bool]:
     series = nw.from_native(column, series_only=True)
     if series.dtype == nw.Object:
         # Hashing would merge 1, 1.0 and True.
-        objects = [plain(value) for value in series.to_list()]
+        objects = list(map(plain, series.to_list()))
         values = list({(kind_of(value), value): value for value in objects}.values())
     else:
-        values = [plain(value) for value in series.unique().to_list()]
+        values = list(map(plain, series.unique().to_list()))
     n_values = len(values)
-    values = [value for value in values if value is not None]
-    if len({kind_of(value) for value in values}) > 1:
+    values = present(values)
+    if len(kinds_of(values)) > 1:
         raise ColumnError("mixes values of several kinds")
     return sorted(values), len(values) < n_values
 
@@ -485,7 +496,7 @@ class ValueCoder:
                 self.missing = code
             else:
                 self.codes[value] = code
-        self.kind = next((kind_of(value) for value in self.codes), None)
+        self.kind = next(map(kind_of, self.codes), None)
 
     def check_dtype(self, column: Any, *, declared: str) -> None:
         """Refuse a dtype that can hold none of the declared values: it is public, unlike the values of objects."""
@@ -558,8 +569,8 @@ class ValueCoder:
             return self._look_up(places.to_numpy(), names)
         column = column.cast(polars.String)
         texts = list(self.codes)
-        are_short = all(len(text.encode()) <= _SHORT_TEXT for text in texts)
-        if are_short and len(texts) <= _FEW_VALUES:
+        longest = max(map(len, map(str.encode, texts)), default=0)
+        if longest <= _SHORT_TEXT and len(texts) <= _FEW_VALUES:
             codes = self._compare_texts(column)
         else:
             places = column.cast(polars.Enum(texts), strict=False).to_physical()
@@ -584,7 +595,7 @@ class ValueCoder:
 
         if types.is_dictionary(column.type):
             # Each chunk may have its own dictionary.
-            parts = [self._encode_dictionary(chunk) for chunk in column.chunks]
+            parts = map(self._encode_dictionary, column.chunks)
             return np.concatenate([np.empty(0, self.dtype), *parts])
         if kind_of_dtype(column) != "string" or self.kind != "string":
             return self._encode_cells(column)
@@ -629,7 +640,7 @@ class ValueCoder:
         if not code_of:
             return codes
         numbers = np.array(sorted(code_of), array.dtype)
-        table = np.array([code_of[number] for number in numbers], self.dtype)
+        table = np.array(list(map(code_of.__getitem__, numbers)), self.dtype)
         # By blocks, so that the places stay in the cache.
         for start in range(0, array.size, _BLOCK):
             block = array[start : start + _BLOCK]
@@ -779,7 +790,7 @@ def _array_levels(values: Sequence[Any], dtype: np.dtype[Any] | None) -> NDArray
 
 
 def _has_numbers_and_missing(values: Sequence[Any]) -> bool:
-    types = {type(value) for value in values}
+    types = set(map(type, values))
     return type(None) in types and types - {type(None)} in (
         {int},
         {float},
@@ -801,7 +812,7 @@ def _make_pandas(values: Sequence[Any], dtype: Any) -> Decode:
     if isinstance(dtype, np.dtype):
         return _make_array(values, dtype)
     if isinstance(dtype, pd.CategoricalDtype):
-        levels = [value for value in values if value is not None]
+        levels = present(values)
         dtype = pd.CategoricalDtype(levels, dtype.ordered)
         # Codes of declared values are those of categories, if none is missing.
         if len(levels) == len(values):
@@ -820,7 +831,7 @@ def _make_polars(values: Sequence[Any], dtype: Any) -> Decode:
     if base in (polars.Enum, polars.Categorical):
         # A Categorical has its categories in order of first appearance, possibly in the
         # true rows.
-        dtype = polars.Enum([value for value in values if value is not None])
+        dtype = polars.Enum(present(values))
     elif dtype is None and _has_fraction(values):
         dtype = polars.Float64
     try:

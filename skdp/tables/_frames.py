@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._large_tables import openers
-from skdp.tables._columns import held_by
+from skdp.tables._columns import held_by, present
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ def _text_categories(column: Any) -> list[str]:
     texts: dict[str, None] = {}
     for chunk in column.chunks:
         texts |= dict.fromkeys(chunk.dictionary.to_pylist())
-    return [text for text in texts if text is not None]
+    return present(texts)
 
 
 # The key of the protocol that reports carry: in the metadata of Arrow and Parquet, and
