@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -157,32 +157,28 @@ def facts_of(output: Any) -> Facts:
     if library == "pyarrow":
         if not hasattr(output, "column_names"):
             return _of_arrow(output)
-        metadata = output.schema.metadata, [field.metadata for field in output.schema]
-        return {"metadata": metadata} | _of_columns(
-            dict(zip(output.column_names, output.columns, strict=True)), _of_arrow
-        )
+        metadata = [output.schema.metadata]
+        metadata += [field.metadata for field in output.schema]
+        columns = dict(zip(output.column_names, output.columns, strict=True))
+        return {"metadata": metadata} | _of_columns(columns, _of_arrow)
     if hasattr(output, "get_columns"):
-        return _of_columns(
-            {column.name: column for column in output.get_columns()}, _of_polars
-        )
+        columns = {column.name: column for column in output.get_columns()}
+        return _of_columns(columns, _of_polars)
     return _of_polars(output)
 
 
-def _of_columns(columns: Mapping[Any, Any], describe: Any) -> Facts:
-    return {
-        f"{name!r}: {fact}": what
-        for name, column in columns.items()
-        for fact, what in describe(column).items()
-    }
+def _of_columns(columns: Mapping[Any, Any], describe: Callable[[Any], Facts]) -> Facts:
+    facts = {}
+    for name, column in columns.items():
+        for fact_name, fact in describe(column).items():
+            facts[f"{name!r}: {fact_name}"] = fact
+    return facts
 
 
 def _labels(index: pd.Index) -> Any:
     if isinstance(index, pd.MultiIndex):
-        return (
-            index.tolist(),
-            list(index.names),
-            [_labels(level) for level in index.levels],
-        )
+        levels = [_labels(level) for level in index.levels]
+        return index.tolist(), list(index.names), levels
     return index.tolist(), index.name, _dtype(index.dtype)
 
 
@@ -222,25 +218,29 @@ def _of_polars(series: Any) -> Facts:
         return facts | {"categories": categories.to_list()}
     if type(series.dtype).__name__ == "Categorical":
         # `unique` and `sort` follow the codes of the table of categories.
-        facts["codes"] = dict(
-            zip(series.to_list(), series.to_physical().to_list(), strict=True)
-        )
+        codes = series.to_physical().to_list()
+        facts["codes"] = dict(zip(series.to_list(), codes, strict=True))
         if getattr(categories, "is_global", lambda: True)():
-            # It depends on all data that the process reads. NaN is unequal to itself: always a difference.
+            # It depends on all data that the process reads. NaN is unequal to itself:
+            # always a difference.
             facts["process-wide categories"] = float("nan")
     return facts
 
 
-def differences(one: Facts, other: Facts) -> list[str]:
+def differences(facts: Facts, other_facts: Facts) -> list[str]:
     """Return the differences of two outputs other than their values."""
-    names = dict.fromkeys([*one, *other])
-    return [name for name in names if not _agree(name, one.get(name), other.get(name))]
+    names = []
+    for name in dict.fromkeys([*facts, *other_facts]):
+        if not _agree(name, facts.get(name), other_facts.get(name)):
+            names.append(name)
+    return names
 
 
-def _agree(name: str, one: Any, other: Any) -> bool:
-    if name.endswith("codes") and one is not None and other is not None:
-        return all(one[value] == other[value] for value in one.keys() & other.keys())
-    return bool(one == other)
+def _agree(name: str, fact: Any, other: Any) -> bool:
+    if name.endswith("codes") and fact is not None and other is not None:
+        # The codes of the values that both have.
+        return all(fact[value] == other[value] for value in fact.keys() & other.keys())
+    return bool(fact == other)
 
 
 def memory_of(table: Any) -> Iterator[NDArray[Any]]:
@@ -258,10 +258,12 @@ def memory_of(table: Any) -> Iterator[NDArray[Any]]:
 
 def objects_of(table: Any) -> set[int]:
     """Return the identities of the texts in columns of Python objects."""
-    columns = [array for array in memory_of(table) if array.dtype == object]
-    return {
-        id(item)
-        for array in columns
-        for item in array.ravel()
-        if isinstance(item, str) and len(item) > 1
-    }
+    identities = set()
+    for array in memory_of(table):
+        if array.dtype != object:
+            continue
+        for item in array.ravel():
+            # Python has one object for each text of one character.
+            if isinstance(item, str) and len(item) > 1:
+                identities.add(id(item))
+    return identities
