@@ -231,11 +231,9 @@ class Archive:
         if len(digests) < len(lines) or digests.keys() != self.names - {SUMS}:
             raise ValueError("it has other parts than it lists")
         for name, digest in digests.items():
-            real_digest = hashlib.sha256()
             with self._file.open(name) as part:
-                while piece := part.read(_CHUNK):
-                    real_digest.update(piece)
-            if real_digest.hexdigest() != digest:
+                real_digest = hashlib.file_digest(part, "sha256").hexdigest()
+            if real_digest != digest:
                 raise ValueError(f"{name} was changed")
 
 

@@ -9,7 +9,6 @@ from skdp.base._draft import draft_domain_toml as draft_domain_toml
 from skdp.base._draft import unrepeated_columns as unrepeated_columns
 from skdp.base._estimator import DECLARED as DECLARED
 from skdp.base._estimator import SITE as SITE
-from skdp.base._estimator import TARGET as TARGET
 from skdp.base._estimator import UNIFORM as UNIFORM
 from skdp.base._estimator import AxesLike as AxesLike
 from skdp.base._estimator import Bounds as Bounds
@@ -57,7 +56,6 @@ from skdp.base._estimator import warn_of_levels as warn_of_levels
 from skdp.base._estimator import warn_of_observed as warn_of_observed
 from skdp.base._table_file import LARGEST_WHOLE as LARGEST_WHOLE
 from skdp.base._table_file import MISSING_TEXTS as MISSING_TEXTS
-from skdp.base._table_file import ZONED as ZONED
 from skdp.base._table_file import date_dtype as date_dtype
 from skdp.base._table_file import declares_zone as declares_zone
 from skdp.base._table_file import encoding_error as encoding_error

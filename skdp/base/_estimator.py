@@ -701,6 +701,7 @@ def read_domain(
         )
     if undeclared:
         warn_of_observed(undeclared, name)
+    # Only what nobody declared is read: a declared column is not looked at.
     attributes = {}
     for column, values in zip(table.names, table.columns, strict=True):
         is_declared = column in declared
@@ -739,6 +740,7 @@ def _declared(
         hint = "; the values that each may take are needed, from what is publicly known"
         check_declared(declared, table.names, parameter, hint)
         return declared
+    # Lists of values in the order of the columns.
     if not isinstance(categories, Sequence | np.ndarray):
         raise TypeError(f"{expected}, got {type(categories).__name__}")
     if len(categories) != len(table.names):

@@ -33,10 +33,12 @@ def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
         # Edges that are not finite are refused later.
         with np.errstate(over="ignore", invalid="ignore"):
             return np.linspace(low, high, bins + 1).tolist()
+    # Months are of different lengths; a year of 12 bins has one for each.
     months = 12 * (high.year - low.year) + high.month - low.month
     is_divisible = months > 0 and months % bins == 0 and low.day <= _EVERY_MONTH
     if is_divisible and _after(low, months) == high:
         return [_after(low, index * months // bins) for index in range(bins + 1)]
+    # In whole microseconds, so that the last edge is the end itself.
     unit = timedelta.resolution
     span = (high - low) // unit
     return [low + index * span // bins * unit for index in range(bins + 1)]
@@ -121,6 +123,7 @@ class Grid(NamedTuple):
     @classmethod
     def of(cls, edges: NDArray[np.float64]) -> Grid | None:
         """Return the grid of some edges, None if the arithmetic is not exact."""
+        # index, k: (n_bins + 1,), one for each edge
         low = edges[0]
         n_bins = edges.size - 1
         index = np.arange(edges.size)

@@ -284,6 +284,8 @@ class Interval:
         if any(low >= high for low, high in pairwise(self.edges)):
             raise ValueError("the edges of an Interval must increase")
         self.missing = missing
+        # What is not said of numbers follows from their edges: whole edges, whole
+        # numbers.
         self.real = False
         self.decimals: int | None = None
         if isinstance(self.edges[0], float):
@@ -430,6 +432,7 @@ class Interval:
         ColumnError
             If the column is not numeric, or not one of dates.
         """
+        # (n_rows,), in the dtype of the edges or in narrower floats
         values = self.read(column)
         # In the precision of the column: a narrow float rounded from 0.3 is equal to
         # the edge 0.3.
@@ -805,6 +808,8 @@ class Domain:
                 f"the joint domain has {self.size} cells; "
                 "at most 2**63 - 1 can be coded"
             )
+        # ``((c_0 s_1 + c_1) s_2 + c_2) ...`` for codes c and sizes s (Horner), in the
+        # narrowest dtype that holds every joint code.
         dtype = np.min_scalar_type(self.size)
         joint = np.array(codes[0], dtype=dtype)
         for size, code in zip(self.sizes[1:], codes[1:], strict=True):
@@ -829,6 +834,8 @@ class Domain:
         codes: list[Codes] = [np.empty(joint.shape, dtype) for dtype in dtypes]
         for start in range(0, joint.size, BLOCK):
             block = slice(start, start + BLOCK)
+            # The digits of a number whose base differs from place to place, the last
+            # column first.
             quotient = joint[block]
             for size, code in zip(self.sizes[::-1], codes[::-1], strict=True):
                 dividend = quotient

@@ -76,6 +76,7 @@ def unpack(packed: Any) -> Any:
         return dict(zip(keys, items, strict=True))
     if name not in _SCALARS:
         raise ValueError(f"unknown type {str(name)[:50]!r}")
+    # Nothing but these parsers is ever called on the text of a file.
     kind, _, parse = _SCALARS[name]
     is_time = kind in (datetime, date, time, pd.Timedelta)
     if is_time and isinstance(value, str) and len(value) > _LONGEST_TIME:
@@ -142,6 +143,8 @@ def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
         raise ValueError(
             f"{what} has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}"
         )
+    # Every value follows a bracket or a comma; a mapping takes four times the memory
+    # of a list.
     n_items = text.count("[") + text.count(",") + 4 * text.count("{")
     if n_items > most_items:
         raise ValueError(f"{what} has at most {most_items:,} values, got {n_items:,}")

@@ -140,6 +140,7 @@ def check_keys(declaration: Any) -> None:
         if isinstance(declaration[unknown_keys[0]], dict):
             hint = "; write a name with a dot in quotes"
         raise ValueError(f"unknown key {unknown_keys[0]!r}; {_EXPECTED}{hint}")
+    # One of the three ways, with flags: fractions and decimals are for intervals.
     is_list = "values" in keys
     if keys - _FLAGS not in _WAYS or (is_list and keys & {"real", "decimals"}):
         raise ValueError(f"{_EXPECTED}; got {', '.join(sorted(keys)) or 'nothing'}")
