@@ -232,7 +232,8 @@ class Archive:
             raise ValueError("it has other parts than it lists")
         for name, digest in digests.items():
             with self._file.open(name) as part:
-                real_digest = hashlib.file_digest(part, "sha256").hexdigest()
+                unpacked: Any = part
+                real_digest = hashlib.file_digest(unpacked, "sha256").hexdigest()
             if real_digest != digest:
                 raise ValueError(f"{name} was changed")
 
