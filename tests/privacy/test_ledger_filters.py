@@ -270,7 +270,7 @@ def test_the_total_of_a_filter_is_its_budget(make):
     assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()
     content = json.loads(statement.to_json())
     content["total"]["epsilon"] = 0.3
-    with pytest.raises(ValueError, match="total is not the budget of its ledger"):
+    with pytest.raises(ValueError, match="total is not that of its ledger"):
         PrivacyStatement.from_json(json.dumps(content))
 
 

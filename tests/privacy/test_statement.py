@@ -141,6 +141,12 @@ class AtFitAlone(Statistic):
         return X
 
 
+class RowsAtFit(Synthesizer):
+    """Its rows are made up where it is fitted: as many as there are."""
+
+    protects_rows = "fit"
+
+
 class Resampler(Statistic):
     """Made-up rows at fit, as imbalanced-learn has it."""
 
@@ -409,6 +415,15 @@ def test_what_is_said_of_each_column_and_in_total(case):
     statement = privacy_statement(case.make(), case.given)
     expected = dict(part.replace("_", " ").split(":") for part in case.said.split())
     assert (said(statement), total_of(statement)) == (expected, case.total)
+
+
+@each("kind", [Synthesizer, RowsAtFit])
+def test_rows_show_how_many_there_are(kind):
+    """Also where those of fit_transform alone are protected: a promise for adding a record would not hold."""
+    fitted = kind(0.5).fit(TABLE)
+    assert len(fitted.fit_transform(TABLE)) != len(kind(0.5).fit_transform(TABLE[1:]))
+    total = state(fitted, trusted=[kind]).total
+    assert (total.relation, total.epsilon) == ("replace", 1.0)
 
 
 META = {

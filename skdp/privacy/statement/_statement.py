@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 from skdp.privacy._guarantee import PrivacyGuarantee
@@ -20,10 +18,13 @@ from skdp.privacy.statement._facts import (
     NOT_RELEASED,
     NOT_SEEN,
     READ,
+    TARGET,
     Row,
     StatedStep,
     protected_row,
+    sum_of,
     table_of,
+    total_of_ledger,
     unprotected_row,
 )
 from skdp.privacy.statement._flow import EVERYTHING, Flow, names_in, read_names
@@ -39,7 +40,7 @@ from skdp.privacy.statement._meaning import (
     listed,
 )
 from skdp.privacy.statement._result import PrivacyStatement
-from skdp.privacy.statement._walk import TARGET, UNKNOWN_PLAN, Promise, Walk
+from skdp.privacy.statement._walk import UNKNOWN_PLAN, Promise, Walk
 
 _SHOWN = "Which records there are, or how many, is shown here"
 
@@ -299,11 +300,7 @@ def _total(walk: Walk) -> PrivacyGuarantee | None:
             f"{_SHOWN}, so the total is for replacing a record: {COUNTS_TWICE}. "
             f"{'; '.join(conversions)}."
         )
-    return replace(_sum(guarantees), scope=tuple(covered))
-
-
-def _sum(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
-    return reduce(operator.add, guarantees)
+    return replace(sum_of(guarantees), scope=tuple(covered))
 
 
 def _remarks(walk: Walk) -> list[str]:
@@ -317,7 +314,7 @@ def _remarks(walk: Walk) -> list[str]:
             "categories that are declared, it may spend nothing."
         )
         if UNKNOWN_PLAN not in walk.remarks:
-            total = _sum(step.guarantee for step in steps)
+            total = sum_of(step.guarantee for step in steps)
             verb = "replacing" if total.relation == "replace" else "adding or removing"
             remarks.append(
                 f"All steps together are set to spend at most {amounts(total)}, for "
@@ -401,7 +398,7 @@ def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         notes.append(_OF_PARTS)
     return PrivacyStatement(
         table_of(rows),
-        _total_of_ledger(ledger, steps),
+        total_of_ledger(ledger, steps),
         tuple(notes),
         tuple(steps),
         (record,),
@@ -418,21 +415,3 @@ def _about_total(ledger: PrivacyLedger) -> str:
         f"{epsilon}, delta {delta}: an amount, and no guarantee, as earlier results may "
         "have decided after which charge that is."
     )
-
-
-def _total_of_ledger(
-    ledger: PrivacyLedger, steps: Sequence[StatedStep]
-) -> PrivacyGuarantee | None:
-    if not steps:
-        return None
-    epsilon, delta = ledger.spent
-    # Where earlier results decide about charges, what a filter counts so far is no
-    # guarantee, nor is a sum of deltas: the last charge may be the one that shows most.
-    if ledger.filter_delta and ledger.epsilon is not None:
-        epsilon = ledger.epsilon
-    if delta and ledger.delta is not None:
-        delta = ledger.delta
-    # The sum has each release once; the sums of the ledger count them all (of those
-    # from parts of the rows, what the records that lose most lose).
-    total = _sum(step.guarantee for step in steps)
-    return replace(total, epsilon=epsilon, delta=delta, rho=None, losses=())

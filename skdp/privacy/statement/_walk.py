@@ -15,6 +15,7 @@ from skdp.privacy.statement._facts import (
     LEARNT_TARGET,
     NOT_FITTED,
     READ,
+    TARGET,
     StatedStep,
 )
 from skdp.privacy.statement._flow import (
@@ -50,9 +51,6 @@ from skdp.privacy.statement._meaning import amounts, conversion
 
 # Placeholder for columns that an unfitted column transformer does not name.
 OTHERS = "(other columns)"
-
-# Placeholder for a protected target whose name is taken.
-TARGET = "(target)"
 
 WEIGHTS = (
     "Weights (sample_weight), if fit was given any, are no column of X, and are learnt "
@@ -267,7 +265,8 @@ class Walk:
                 targets[name] = _target_name(name, flow)
         protects = _protects(estimator, guarantee)
         has_rows = hasattr(estimator, "transform")
-        if protects is True and has_rows:
+        # Those of `fit_transform` alone show as much.
+        if protects and has_rows:
             converted = self._of_released_rows(estimator, guarantee, step)
             if converted is None:
                 return self._plain(estimator, flow, step)
