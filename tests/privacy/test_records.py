@@ -203,7 +203,7 @@ def test_the_composition_so_far_is_a_copy_of_the_ledger(tmp_path):
     before = statement.to_json()
     pipeline.transform(X)
     assert statement.to_json() == before
-    assert "so far 2 times: epsilon 2 of 9, delta 0 of 0" in before
+    assert copied.spent == (2.0, 0.0)
 
 
 def test_the_ledger_of_a_part_is_found_and_stated_once():
@@ -235,7 +235,7 @@ def test_names_are_escaped():
 def test_what_follows_from_other_fields_is_written_again():
     record = privacy_statement(open_pipeline()).to_dict()
     told = json.loads(json.dumps(record))
-    told |= {"warnings": [], "randomness": {}, "meaning": None, "not_covered": [], "evaluation": []}
+    told |= {"warnings": [], "randomness": {}, "meaning": None, "not_covered": []}
     assert PrivacyStatement.from_json(json.dumps(told)).to_dict() == record
 
 

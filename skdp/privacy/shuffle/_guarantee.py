@@ -156,12 +156,11 @@ def shuffled_guarantee(
     It is a proven upper bound, the *privacy blanket* ([1]_, lemma 5.3, proven again in the source), which sees all
     outcomes of the exact channel and not its epsilon only, and is the best bound that takes the reports of others
     apart ([2]_). Numerical errors are bounded and added. For k-ary randomised response of 3 or more values and n of at
-    least 1,000, an attained lower bound is less than 3 % below. For 2 values with one of two reports, as with
-    randomised response, the bound is the worst of all tables of others up to n = 513, and less
-    than 5 % above it up to n = 10**8. For oracles whose reports are two-sided, as with Hadamard response of one block,
-    up to 45 % of epsilon is not needed. Several columns that are released together are taken as one report with the
-    product of their channels; in a tally, they are shuffled by themselves, and compose. What is known by its epsilon
-    only is bounded as the worst local randomiser ([3]_).
+    least 1,000, an attained lower bound is less than 3 % below. Where there are two reports, as with randomised
+    response of two values and Hadamard response of one block, up to 45 % of epsilon is not needed. Several
+    columns that are released together are taken as one report with the product of their channels; in a tally, they
+    are shuffled by themselves, and compose. What is known by its epsilon only is bounded as the worst
+    local randomiser ([3]_).
 
     References
     ----------

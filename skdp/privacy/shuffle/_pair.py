@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import cached_property
 
 from skdp.privacy.shuffle._divergence import Class, Ratios, delta_above
-from skdp.privacy.shuffle._two_values import two_valued_delta
 
 # Fractional bits of a ratio that is rounded up, as those of many steps of a grid have
 # thousands.
@@ -31,9 +30,6 @@ class ReportPair:
     classes: tuple[Class, ...]
     beside: tuple[ReportPair, ...] = ()
     """Further independent reports of the record that stay together with this one."""
-    two_valued: bool = False
-    """Whether there are two reports, whose probabilities for any value are between those for x0 and x1: then others
-    hide no less than those who hold one of the two."""
 
     def __post_init__(self) -> None:
         merged: dict[tuple[Fraction, Fraction], Class] = {}
@@ -55,9 +51,6 @@ class ReportPair:
                 "at most 1"
             )
         object.__setattr__(self, "classes", tuple(merged.values()))
-        is_mirrored = len(self.classes) == 2 and self.is_symmetric
-        if self.two_valued and (self.beside or not is_mirrored):
-            raise ValueError("two_valued needs one class and its mirror image")
 
     @property
     def worst_ratio(self) -> Fraction:
@@ -92,9 +85,7 @@ class ReportPair:
     def swapped(self) -> ReportPair:
         """Return the pair with its two values exchanged."""
         classes = tuple((second, first, mass) for first, second, mass in self.classes)
-        return ReportPair(
-            classes, tuple(pair.swapped() for pair in self.beside), self.two_valued
-        )
+        return ReportPair(classes, tuple(pair.swapped() for pair in self.beside))
 
     def delta(self, n: int, epsilon: float) -> float:
         """Bound delta of n shuffled reports for an epsilon."""
@@ -102,9 +93,6 @@ class ReportPair:
         delta = delta_above(self.ratios, n, order)
         if not self.is_symmetric:
             delta = max(delta, delta_above(self.ratios.swapped(), n, order))
-        if self.two_valued:
-            truth, lie, _ = map(float, max(self.classes))
-            delta = min(delta, two_valued_delta(truth, lie, n, order))
         return delta
 
     @classmethod
@@ -132,8 +120,6 @@ class ReportPair:
         high: Fraction,
         low: Fraction,
         counts: Sequence[int],
-        *,
-        two_valued: bool = False,
     ) -> ReportPair:
         """Return the pair of an oracle whose reports have one probability for the values they support, else another."""
         # Of reports that support x0 only, x1 only, both and none; the blanket is `low`
@@ -142,7 +128,7 @@ class ReportPair:
         classes = []
         for (first, second), count in zip(shares, counts, strict=True):
             classes.append((first * count, second * count, low * count))
-        return cls(tuple(classes), two_valued=two_valued)
+        return cls(tuple(classes))
 
     @classmethod
     def product(cls, pairs: Sequence[ReportPair]) -> ReportPair:

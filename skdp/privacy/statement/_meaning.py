@@ -1,4 +1,4 @@
-"""What a statement means for people, and what an evaluator of it looks at."""
+"""What a statement means for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import shown
 from skdp.privacy._odds import best_guess, largest_ratio
-from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._facts import AS_CHARGED, AS_IS, Facts
 from skdp.privacy.statement._flow import EVERYTHING
 
@@ -245,6 +244,12 @@ def not_covered(facts: Facts) -> list[str]:
         "Errors and warnings of steps that are not of skdp: whether there is one may "
         "show a single record.",
     ]
+    uncharged = [step.step for step in facts.steps if not step.charged]
+    if uncharged:
+        texts.append(
+            "Further calls of these steps, which charge no ledger: "
+            f"{', '.join(uncharged)}."
+        )
     if total is not None and total.trust == "shuffle":
         texts.append(
             "Reports that still have their order, an index or an id: only the local "
@@ -257,208 +262,3 @@ def not_covered(facts: Facts) -> list[str]:
             "Values before they are randomised, on the machine that randomises them."
         )
     return texts
-
-
-# What an evaluator of a guarantee looks at, level by level, each answered or "not
-# covered". The items are those of NIST SP 800-226 (2025), "Guidelines for evaluating
-# differential privacy guarantees", in our words: from the parameters at the top to the
-# collection of the data at the bottom.
-
-EVIDENCE = "evidence"
-PARTLY = "partly"
-OPEN = "not covered"
-
-
-class _Sheet:
-    """The answers of one level after the other."""
-
-    def __init__(self) -> None:
-        self.items: list[dict[str, str]] = []
-        self._level = ""
-
-    def begin(self, level: str) -> None:
-        self._level = level
-
-    def answer(self, item: str, status: str, answer: str) -> None:
-        self.items.append(
-            {"level": self._level, "item": item, "status": status, "answer": answer}
-        )
-
-
-def evaluation(facts: Facts) -> list[dict[str, str]]:
-    """Answer each item."""
-    sheet = _Sheet()
-    sheet.begin("1. The guarantee")
-    _evaluate_guarantee(facts, sheet)
-    sheet.begin("2. The algorithms")
-    _evaluate_algorithms(facts, sheet)
-    sheet.begin("3. The system")
-    _evaluate_system(facts, sheet)
-    sheet.begin("4. The surroundings")
-    _evaluate_surroundings(facts, sheet)
-    return sheet.items
-
-
-def _evaluate_guarantee(facts: Facts, sheet: _Sheet) -> None:
-    total = facts.total
-    if total is None:
-        for item in ("epsilon and delta", "unit of privacy", "definition"):
-            sheet.answer(item, OPEN, "No column is protected.")
-        return
-    numbers = f"epsilon = {shown(total.epsilon)}, delta = {shown(total.delta)}"
-    if total.rho is not None:
-        numbers += f", rho = {shown(total.rho)} (zero-concentrated)"
-    sheet.answer("epsilon and delta", EVIDENCE, f"{numbers}. {total.in_odds()}")
-    sheet.answer("unit of privacy", EVIDENCE, f"{_sentence(_unit(total))}.")
-    kind = "Approximate" if total.delta else "Pure"
-    sheet.answer(
-        "definition",
-        EVIDENCE,
-        f"{kind} differential privacy; neighbours: {_neighbours(total)}.",
-    )
-
-
-def _evaluate_algorithms(facts: Facts, sheet: _Sheet) -> None:
-    mechanisms = [
-        step.guarantee.mechanism or step.step for step in facts.steps if step.known
-    ]
-    names = "; ".join(dict.fromkeys(mechanisms))
-    status = EVIDENCE
-    doubt = ""
-    if facts.foreign:
-        status = PARTLY
-        doubt = f" Not by skdp, so not answered: {', '.join(facts.foreign)}."
-    exact = (
-        "Draws are exact: integers and fractions decide them, and epsilon is computed "
-        "back from these integers."
-    )
-    if not mechanisms:
-        status = OPEN
-        names = "none of skdp"
-        exact = "No step of skdp."
-    sheet.answer(
-        "mechanisms and their correctness",
-        status,
-        f"{names}. Proofs, and tests that enumerate the probabilities, are in the "
-        f"documentation.{doubt}",
-    )
-    sheet.answer("floating point", status, f"{exact}{doubt}")
-    _evaluate_composition(facts, sheet)
-    sheet.answer(
-        "utility", OPEN, "Errors are not stated here; skdp.evaluation measures them."
-    )
-    sheet.answer(
-        "bias",
-        OPEN,
-        "What noise does to small groups is not stated here; skdp.metrics measures it.",
-    )
-
-
-def _evaluate_composition(facts: Facts, sheet: _Sheet) -> None:
-    total = facts.total
-    texts = [
-        "The privacy losses of the steps add up to the total, for one fit and one call "
-        "that releases rows."
-    ]
-    if total is not None and total.relation == "replace":
-        for step in facts.steps:
-            is_counted = not set(total.scope).isdisjoint(step.guarantee.scope)
-            if is_counted and step.guarantee.relation == "add_remove":
-                texts.append(f"The total is for replacing a record: {COUNTS_TWICE}.")
-                break
-    texts += map(_ledger_in_words, facts.ledgers)
-    uncharged = [step.step for step in facts.steps if not step.charged]
-    if not facts.ledgers:
-        texts.append("No ledger counts further calls.")
-    elif uncharged:
-        texts.append(f"These steps charge no ledger: {', '.join(uncharged)}.")
-    is_counted = bool(facts.ledgers) and not uncharged
-    sheet.answer("composition", EVIDENCE if is_counted else PARTLY, " ".join(texts))
-
-
-def _ledger_in_words(ledger: PrivacyLedger) -> str:
-    n_charges = ledger._book.account().n_charges
-    times = "once" if n_charges == 1 else f"{n_charges} times"
-    text = f"A ledger is charged before anything is drawn, so far {times}:"
-    epsilon, delta = map(shown, ledger.spent)
-    if ledger.epsilon is None or ledger.delta is None:
-        budget = ledger._book.budget.amount()
-        return f"{text} epsilon {epsilon} in sum, of a filter of {budget}."
-    return (
-        f"{text} epsilon {epsilon} of {shown(ledger.epsilon)}, delta {delta} of "
-        f"{shown(ledger.delta)}."
-    )
-
-
-def _evaluate_system(facts: Facts, sheet: _Sheet) -> None:
-    words = meaning(facts)
-    total = facts.total
-    if total is None or words is None:
-        sheet.answer("trust model", OPEN, "Nobody is protected.")
-    else:
-        sheet.answer(
-            "trust model",
-            EVIDENCE,
-            f"{_sentence(total.trust)} model. Protected against {words['against']}. "
-            f"Trusted: {words['trusted']}.",
-        )
-    status = OPEN
-    if facts.secure:
-        status = PARTLY if facts.foreign else EVIDENCE
-    source = randomness(facts)["source"]
-    sheet.answer("randomness", status, f"{_sentence(source)}.")
-    names = ", ".join(name for name, _ in facts.read_columns)
-    if names:
-        sheet.answer(
-            "values read from the data",
-            OPEN,
-            f"Which values occur is released of: {names}.",
-        )
-    else:
-        sheet.answer(
-            "values read from the data",
-            EVIDENCE,
-            "No step of skdp has read its categories from the data.",
-        )
-    names = ", ".join(dict.fromkeys(name for name, _ in facts.open_columns))
-    text = f"Not protected: {names or 'no column'}."
-    has_public_number = total is not None and total.relation == "replace"
-    if total is not None and has_public_number:
-        text += f" The number of {_unit_of(total)}s is public."
-    status = PARTLY if names or has_public_number else EVIDENCE
-    sheet.answer("unprotected quantities", status, text)
-    sheet.answer(
-        "side channels",
-        PARTLY,
-        "Errors, warnings, logs and metadata of skdp hold no value of the data. How "
-        "long a call takes, and what memory it needs, is not protected.",
-    )
-
-
-def _evaluate_surroundings(facts: Facts, sheet: _Sheet) -> None:
-    versions = ", ".join(f"{name} {number}" for name, number in facts.versions.items())
-    sheet.answer(
-        "software",
-        PARTLY,
-        f"{versions}. Other packages, the operating system and the machine: not stated.",
-    )
-    sheet.answer(
-        "access to the data",
-        OPEN,
-        "Who can read the table, its copies, keys and ledger is not known here.",
-    )
-    sheet.answer(
-        "collection of the data",
-        OPEN,
-        "How data were collected, consent and storage are not known here.",
-    )
-    sheet.answer(
-        "users and queries",
-        OPEN,
-        "Who receives the release, and what else they know, is not known here.",
-    )
-
-
-def _sentence(text: str) -> str:
-    """Begin a text with a capital letter."""
-    return text[:1].upper() + text[1:]

@@ -16,7 +16,6 @@ from skdp.privacy._numbers import shown
 from skdp.privacy._odds import shown_guess
 from skdp.privacy.statement._facts import Facts, read_facts
 from skdp.privacy.statement._meaning import (
-    evaluation,
     headline,
     meaning,
     not_covered,
@@ -88,7 +87,6 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
             "randomness": randomness(self),
             "meaning": meaning(self),
             "not_covered": not_covered(self),
-            "evaluation": evaluation(self),
         }
 
     @classmethod
@@ -106,7 +104,7 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
         -------
         str
             A complete HTML document that loads nothing: who is protected against whom, the guarantee in odds, each
-            column, the composition so far, what is not covered, and the answers to what an evaluator looks at ([1]_).
+            column, the composition so far, and what is not covered.
 
         Raises
         ------
@@ -116,11 +114,6 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
         Notes
         -----
         **Privacy.** It shows what `to_dict` returns, and nothing else.
-
-        References
-        ----------
-        .. [1] J. Near, D. Darais, N. Lefkovitz, G. Howarth (2025). Guidelines for evaluating differential privacy
-           guarantees. NIST SP 800-226.
 
         Examples
         --------
