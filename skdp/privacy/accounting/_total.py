@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import erfcx, ndtr
 
 from skdp.exact import round_up
-from skdp.privacy._gaussian import gaussian_epsilon
+from skdp.privacy._gaussian import gaussian_epsilon, log_delta_above
 from skdp.privacy._search import proven_edge
 from skdp.privacy.accounting._losses import (
     GaussianLoss,
@@ -67,9 +66,6 @@ _TRANSFORM = 2.0**-43
 # Bound of the relative error of a probability and of each factor of M, some operations
 # each.
 _MARGIN = 2.0**-40
-
-# Bound of the relative error of `erfcx` and `ndtr`, whose authors state 2**-49.
-_SPECIAL = 2.0**-43
 
 # Bound of the error of a point of the grid, relative to the sum of all losses.
 _SLACK = Fraction(1, 1 << 40)
@@ -250,7 +246,7 @@ def _search(
     high = next((epsilon for epsilon in bracket if excess(epsilon) <= 0), None)
     if not high:
         return high
-    return proven_edge(excess, 2.0**-34, safe=high, unsafe=0.0)
+    return proven_edge(excess, 2.0**-20, safe=high, unsafe=0.0)
 
 
 def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float, float]:
@@ -381,18 +377,10 @@ def _gaussian_delta(
     gaps: NDArray[np.float64], mu: float, tilt: float
 ) -> NDArray[np.float64]:
     """Return upper bounds of ``e**(tilt * gap) * delta_mu(gap)``."""
-    near, far = gaps / mu - mu / 2, gaps / mu + mu / 2
-    is_tail = near >= 0
-    # With the density phi and Mills' ratio R, delta is phi(near) * (R(near) - R(far)).
-    root = math.sqrt(0.5)
-    near_ratios = erfcx(near[is_tail] * root) * (1 + _SPECIAL)
-    far_ratios = erfcx(far[is_tail] * root) * (1 - _SPECIAL)
-    density = np.exp(tilt * gaps[is_tail] - near[is_tail] ** 2 / 2) / 2
-    weights = np.empty_like(gaps)
-    weights[is_tail] = density * (near_ratios - far_ratios)
-
-    is_bulk = ~is_tail
-    upper = ndtr(-near[is_bulk]) * (1 + _SPECIAL)
-    lower = np.exp(gaps[is_bulk]) * ndtr(-far[is_bulk]) * (1 - _SPECIAL)
-    weights[is_bulk] = np.exp(tilt * gaps[is_bulk]) * (upper - lower)
+    # Below 0, delta(gap) = 1 - e**gap + e**gap * delta(-gap).
+    log_deltas = log_delta_above(np.abs(gaps) / mu - mu / 2, mu)
+    below = np.minimum(gaps, 0)
+    weights: NDArray[np.float64] = np.exp(tilt * gaps + below + log_deltas)
+    is_below = gaps < 0
+    weights[is_below] -= np.exp(tilt * gaps[is_below]) * np.expm1(gaps[is_below])
     return weights
