@@ -21,7 +21,6 @@ from skdp.privacy.accounting import (
     StatedLoss,
     check_losses,
     doubled,
-    either,
     merged,
     read_loss,
     smallest_epsilon,
@@ -94,7 +93,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     losses : tuple of PureLoss, LaplaceLoss, GaussianLoss or StatedLoss, default=()
         What the mechanism is, from which `compose` finds a smaller epsilon for several
         releases together. All of it is composed; empty if no more is known than epsilon, delta and rho. Of more than
-        4,096 different ones, similar ones are rounded up together.
+        512 different ones, similar ones are rounded up together.
     max_rows_per_person : int, default=1
         Neighbouring inputs differ in up to as many records, all those of one person; with 1, in one record. Of releases
         together it is the least: each of them protects persons with up to as many records, and with any number where
@@ -105,7 +104,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     **Privacy.** ``g1 + g2`` is the guarantee of two releases about the same persons (sequential composition, epsilons
     and deltas add), ``g1 | g2`` that of releases about disjoint groups of persons with a public split (parallel
     composition, the larger of each). Sums and given fractions are rounded up to floats. Sums list the losses of both;
-    ``g1 | g2`` has losses only if one of both dominates. Rhos add too; with them, a release with ``delta = 0`` and
+    ``g1 | g2`` has losses only if those of both are equal. Rhos add too; with them, a release with ``delta = 0`` and
     without a rho counts as epsilon**2 / 2, and an (epsilon, delta) release has none ([1]_).
 
     References
@@ -184,7 +183,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             max(release.epsilon for release in both),
             max(release.delta for release in both),
             rho=round_up(max(rhos)) if rhos else None,
-            losses=either(*[release._all_losses() for release in both]),
+            losses=both[0].losses if both[0].losses == both[1].losses else (),
             **_shared(both),
         )
 

@@ -284,7 +284,7 @@ WRONG = {
         ("losses", [PURE | {"count": 0}], r"losses\[0\].count must be a whole number from 1"),
         ("losses", [PURE | {"share": 2.0}], r"share must be a number in \[0, 1\], got 2"),
         ("losses", [LAPLACE | {"sensitivity": 1.5}], r"losses\[0\].sensitivity must be a whole"),
-        ("losses", [{"kind": "gaussian", "count": 1, "mu": 0.1}] * 5000, "losses must have at most 4,096 items"),
+        ("losses", [{"kind": "gaussian", "count": 1, "mu": 0.1}] * 5000, "losses must have at most 512 items"),
     ],
     charged_ledger(): [
         ("budget.epsilon", 0.2, "charges spend more than the budget"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial, reduce
+from functools import partial
 from math import inf, isqrt
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -21,8 +22,9 @@ from skdp.privacy._numbers import at_least_0, check_delta, float_above
 # The largest count of equal losses, and the largest sensitivity.
 _MOST = 1 << 40
 
-# The most different losses of a guarantee and of its record.
-MOST_LOSSES = 1 << 12
+# The most different losses of a guarantee, for the time that the transform of each
+# takes, and for the size of its record.
+MOST_LOSSES = 1 << 9
 
 # The most absolute values of the loss of Laplace noise that are distinguished; others
 # are rounded up.
@@ -109,12 +111,10 @@ class Loss(ABC):
             numbers[name] = None if None in pair else max(pair)
         return replace(self, **numbers)
 
-    def _similar(self) -> tuple[Any, ...]:
-        """Return a key by which neighbours are similar."""
-        # The kind and which numbers are missing, and then the numbers.
-        numbers = list(self._numbers.values())
-        missing = tuple(number is None for number in numbers)
-        return (self.kind, missing, *numbers[::-1])
+    def _numbers_in_order(self) -> tuple[float, ...]:
+        return tuple(
+            -1.0 if number is None else number for number in self._numbers.values()
+        )
 
     def _radii(self) -> Radii:
         """Return absolute values of the loss and their probabilities."""
@@ -441,40 +441,31 @@ def check_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
 
 def merged(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """Add up the counts of equal losses, and round up similar ones if they are many."""
-    counts: dict[Loss, int] = {}
+    counts: Counter[Loss] = Counter()
     for loss in losses:
-        single = replace(loss, count=1)
-        counts[single] = counts.get(single, 0) + loss.count
+        counts[replace(loss, count=1)] += loss.count
     different = [replace(single, count=count) for single, count in counts.items()]
-    return tuple(coarsened(different, MOST_LOSSES))
-
-
-def coarsened(losses: Sequence[Loss], most: int) -> Sequence[Loss]:
-    """Round up similar losses together, to at most a number of different ones."""
-    if len(losses) <= most:
-        return losses
-    kinds: dict[tuple[Any, ...], list[Loss]] = {}
-    for loss in sorted(losses, key=Loss._similar):
-        kinds.setdefault(loss._similar()[:2], []).append(loss)
-    size = -(-len(losses) // (most - len(kinds)))
-    rounded = []
+    if len(different) <= MOST_LOSSES:
+        return tuple(different)
+    kinds: dict[Any, list[Loss]] = {}
+    for loss in sorted(different, key=Loss._numbers_in_order):
+        missing = tuple(number is None for number in loss._numbers.values())
+        kinds.setdefault((loss.kind, missing), []).append(loss)
+    # Those that are next to each other are similar in the first number, epsilon or mu.
+    size = -(-len(different) // (MOST_LOSSES - len(kinds)))
+    rounded: list[Loss] = []
     for alike in kinds.values():
-        # Of two numbers, such as epsilon and share, both are similar in a part: the
-        # losses are cut by one of them into slabs, and these by the other.
-        for slab in _cut(alike, size * (1 + isqrt(len(alike) // size))):
-            by_first = sorted(slab, key=lambda loss: loss._similar()[-1])
-            rounded += [_rounded_up(part) for part in _cut(by_first, size)]
-    return rounded
-
-
-def _cut(losses: Sequence[Loss], size: int) -> Iterator[Sequence[Loss]]:
-    return (losses[start : start + size] for start in range(0, len(losses), size))
+        starts = range(0, len(alike), size)
+        rounded += [_rounded_up(alike[start : start + size]) for start in starts]
+    return tuple(rounded)
 
 
 def _rounded_up(losses: Sequence[Loss]) -> Loss:
     """Return a loss that, with all their counts, is at least those of one kind."""
-    count = sum(loss.count for loss in losses)
-    return replace(reduce(lambda first, second: first._or(second), losses), count=count)
+    largest = losses[0]
+    for loss in losses[1:]:
+        largest = largest._or(loss)
+    return replace(largest, count=sum(loss.count for loss in losses))
 
 
 def total_epsilon(losses: Iterable[Loss]) -> Fraction | None:
@@ -490,15 +481,3 @@ def total_epsilon(losses: Iterable[Loss]) -> Fraction | None:
 def doubled(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """Return the losses for replacing a record, of those for adding or removing one."""
     return tuple(loss._doubled() for loss in losses)
-
-
-def either(ours: tuple[Loss, ...], theirs: tuple[Loss, ...]) -> tuple[Loss, ...]:
-    """Return losses that dominate both; none if this does not show."""
-    if ours == theirs:
-        return ours
-    if len(ours) != 1 or len(theirs) != 1:
-        return ()
-    first, second = ours[0], theirs[0]
-    if type(first) is not type(second) or first.count != second.count:
-        return ()
-    return (first._or(second),)

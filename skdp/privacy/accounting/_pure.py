@@ -7,97 +7,53 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erf, erfinv, ndtr, ndtri
 
 from skdp.exact import round_up
-from skdp.privacy.accounting._losses import Loss, Radii
 
-# Of neighbouring orders, minus 1: the bound is larger than the truth by at most half a
-# percent.
-_RATIO = 1.1
-
-# The first order, minus 1.
-_FIRST = 2.0**-8
-
-# The most radii, for the time that each takes.
-_N_RADII = 1 << 6
+# Of neighbouring orders: the bound is above the truth by at most this factor.
+_RATIO = 1.005
 
 # Some floating point operations with positive numbers.
 _MARGIN = 1 + 2.0**-40
 
+# Far above the floats that underflow.
+_NORMAL = 2.0**-1000
+
+# Between them, no number of `pure_rho` underflows, nor does cosh overflow.
+_ORDINARY = 2.0**-30, 2.0**9
+
 
 @lru_cache(maxsize=256)
-def least_rho(loss: Loss) -> float:
-    """Bound the largest D / a over all orders a > 1, with Rényi's divergence D of order a."""
-    # With s = a - 1, the cumulant K = s D is a convex function of s, 0 at 0, and at
-    # most s epsilon. So between two points it is at most its chord, and beyond the last
-    # one D / a is at most epsilon / a. With radii r of probabilities w, ``e**K - 1`` is
-    # the mean of ``cosh((a - 1/2) r) / cosh(r / 2) - 1``, which is ``2 sinh(a r / 2)
-    # sinh((a - 1) r / 2) / cosh(r / 2)``.
-    radii, weights = _at_most(_N_RADII, *loss._radii())
-    epsilon = float(radii.max())
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = float(weights @ radii**2)
-        if not 2.0**-30 < epsilon < 2.0**9 or square < 2.0**-900:
-            # Infinite where floats overflow. Where they underflow, each of the three
-            # operations is off by at most half of the smallest float.
-            underflow = 2 * math.ulp(0.0) if epsilon else 0.0
-            return epsilon * epsilon / 2 * _MARGIN + underflow
-        highest = 2 + 40 * (1 + math.log(epsilon**2 / square)) / epsilon
-        n_points = 2 + math.ceil(math.log(highest / _FIRST) / math.log(_RATIO))
-        points = np.geomspace(_FIRST, highest, n_points)[:, np.newaxis]
-        sines = np.sinh((points + 1) * (radii / 2)) * np.sinh(points * (radii / 2))
-        cumulants = np.log1p(sines @ (2 * weights / np.cosh(radii / 2)))
+def pure_rho(epsilon: float, share: float = 1.0) -> float:
+    """Return the least rho of a `PureLoss`, rounded up: the largest D / a of Rényi's divergences D of orders a > 1."""
+    if not _ORDINARY[0] < epsilon < _ORDINARY[1]:
+        # Where floats underflow, each of the three operations is off by at most half of
+        # the smallest one.
+        underflow = 2 * math.ulp(0.0) if epsilon else 0.0
+        return epsilon * epsilon / 2 * _MARGIN + underflow
+    # The limit at order 1. If the share is 1, it is the largest (M. Kearns, L. Saul
+    # 1998: see `Rho`).
+    limit = share * epsilon * math.tanh(epsilon / 2)
+    if share == 1 or limit < _NORMAL:
+        return epsilon * math.tanh(epsilon / 2) * _MARGIN
+    # D increases with a. So between two orders, D / a is at most D of the larger one
+    # over the smaller one; and beyond epsilon / limit, at most the limit.
+    n_orders = 2 + math.ceil(math.log(epsilon / limit) / math.log(_RATIO))
+    orders = np.geomspace(1, epsilon / limit, n_orders)
+    above = orders[1:]
+    # With probability `share`, the loss is that of randomised response, of which ``e**((a
+    # - 1) D) = cosh((a - 1/2) epsilon) / cosh(epsilon / 2)``; this is it minus 1.
+    with np.errstate(over="ignore"):
+        sines = np.sinh(above * epsilon / 2) * np.sinh((above - 1) * epsilon / 2)
+        divergences = np.log1p(share * 2 / math.cosh(epsilon / 2) * sines) / (above - 1)
     # Also where floats overflow.
-    points = points.ravel()
-    cumulants = np.fmin(cumulants, points * epsilon)
-    chords = _largest_of_chords(np.append(0, points), np.append(0, cumulants))
-    return min(max(chords, epsilon / (1 + highest)), epsilon**2 / 2) * _MARGIN
-
-
-def _at_most(
-    n_radii: int, radii: NDArray[np.float64], weights: NDArray[np.float64]
-) -> Radii:
-    """Split radii among fewer ones such that the mean of tanh(r / 2) stays."""
-    # This can only increase a divergence.
-    if radii.size <= n_radii:
-        return radii, weights
-    grid = np.linspace(0, radii.max(), n_radii + 1)
-    upper = np.clip(np.searchsorted(grid, radii), 1, n_radii)
-    share = np.ones(radii.size)  # rounded up, where floats of tanh are all nearly 1
-    if grid[-1] < 16:
-        variation = np.tanh(grid / 2)
-        below, above = variation[upper - 1], variation[upper]
-        share = (np.tanh(radii / 2) - below) / (above - below)
-        share = np.clip(share * _MARGIN, 0, 1)
-    split = np.zeros(n_radii + 1)
-    np.add.at(split, upper, weights * share)
-    np.add.at(split, upper - 1, weights * (1 - share))
-    return grid, split
-
-
-def _largest_of_chords(
-    points: NDArray[np.float64], values: NDArray[np.float64]
-) -> float:
-    """Return the largest chord over ``s * (1 + s)``."""
-    low, high = points[:-1], points[1:]
-    slope = np.diff(values) / (high - low)
-    start = np.minimum(
-        values[:-1] - slope * low, 0
-    )  # of a convex function that is 0 at 0
-    # The derivative of (start + slope s) / (s + s**2) is 0 there; without a slope, all
-    # is 0.
-    best = (np.sqrt(start**2 - start * slope) - start) / np.where(slope > 0, slope, 1)
-    best = np.clip(best, np.maximum(low, points[1] * 2.0**-60), high)
-    return float(((start / best + slope) / (1 + best)).max())
+    ratios = np.fmin(divergences, epsilon) / orders[:-1]
+    return max(limit, float(ratios.max())) * _MARGIN
 
 
 # Of which the rarer of two values has a probability that is far above the least float.
 _MOST_EPSILON = 500.0
-
-# Far above the floats that underflow.
-_NORMAL = 2.0**-1000
 
 # The least share whose probabilities are normal floats; less counts as this.
 _RAREST = 2.0**-250

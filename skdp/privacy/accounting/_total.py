@@ -18,8 +18,8 @@ from skdp.privacy._search import proven_edge
 from skdp.privacy.accounting._losses import (
     GaussianLoss,
     Loss,
-    coarsened,
     gaussian_loss,
+    merged,
 )
 
 # All losses but the Gaussian one are symmetric: given its absolute value, a radius r, a
@@ -73,10 +73,6 @@ _SLACK = Fraction(1, 1 << 40)
 # The largest number of releases for which these margins hold.
 _MOST = 1 << 24
 
-# The most different losses; similar ones are rounded up together, for the time that
-# each takes.
-_MOST_KINDS = 1 << 9
-
 # The smallest float above 0.
 _SMALLEST = Fraction(5e-324)
 
@@ -100,7 +96,7 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     mu = gaussian_loss(mu_squared).mu
     basic = _sum(losses) + Fraction(gaussian_epsilon(mu, room) if mu else 0)
 
-    pure = coarsened([loss for loss in losses if loss._pure], _MOST_KINDS)
+    pure = merged(loss for loss in losses if loss._pure)
     most = _sum(pure)
     # Less is rounded away when delta is underestimated a little, and not worth it.
     is_possible = room >= Fraction(1, 1 << 900)

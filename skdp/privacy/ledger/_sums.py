@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -19,8 +18,8 @@ from skdp.privacy.accounting import (
     Loss,
     PureLoss,
     StatedLoss,
-    least_rho,
     pure_mu,
+    pure_rho,
 )
 
 # Floats have digits from 1e308 to 5e-324, so sums of them have some 640, and half the
@@ -164,10 +163,12 @@ def _stated_sums(loss: StatedLoss) -> Sums:
 
 
 def _pure_sums(loss: PureLoss | LaplaceLoss) -> Sums:
+    share = 1.0
+    if isinstance(loss, PureLoss) and loss._pure:
+        share = loss.share
     epsilon = as_decimal(loss._pure)
     # Infinite where floats overflow.
-    rho = Decimal(repr(least_rho(replace(loss, count=1))))
-    share = loss.share if isinstance(loss, PureLoss) and loss._pure else 1.0
+    rho = Decimal(repr(pure_rho(float(loss._pure), share)))
     return Sums(
         pure=epsilon,
         rho=min(half_square(epsilon), rho),
