@@ -8,22 +8,8 @@ delta_i), of which some are rho_i-concentrated or mu_i-Gaussian-DP:
   delta (basic composition).
 - ``rho``: the rhos add up to at most rho, which is then concentrated ([1]_, [2]_).
 - ``mu``: the squares of mu add up to at most mu**2, which is then Gaussian-DP ([3]_).
-- ``epsilon, delta, filter_delta``: (a) the deltas of charges without a rho add up to at
-  most ``delta - filter_delta``, and (b) the epsilons add up to at most epsilon, where a
-  charge of rho and delta > 0 counts as infinite, or (c) the rhos add up to at most the
-  one that is (epsilon, filter_delta)-DP, where a charge without counts as
-  epsilon_i**2 / 2.
-
-Proof of the last. A charge without a rho is post-processing of one that reveals all
-with probability delta_i and is epsilon_i-DP otherwise, given all before it ([4]_). By
-(a) any of them reveals all with probability at most ``delta - filter_delta``. If none
-does, the loss L of all is at most epsilon where (b) holds at the end, and does not
-count in E[(1 - e**(epsilon - L))+]. Where it does not, (c) holds at the end, and always
-did, as sums only grow: these results are also results of the adversary who stops before
-breaking (c), with the same probabilities and losses, and count filter_delta at most, by
-[1]_. Two rules that may both fail would need a delta each, also if each charge is
-admitted by one of them only: the adversary takes the one or the other as earlier
-results suggest.
+Two rules that may both fail would need a delta each, also if each charge is admitted by
+one of them only: the adversary takes the one or the other as earlier results suggest.
 
 .. [1] V. Feldman, T. Zrnic (2021). Individual privacy accounting via a Rényi filter.
    NeurIPS.
@@ -31,8 +17,6 @@ results suggest.
    in differential privacy. ICML.
 .. [3] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian
    differential privacy. arXiv:2210.17520
-.. [4] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential
-   privacy. IEEE Transactions on Information Theory 63(6).
 """
 
 from __future__ import annotations
@@ -49,7 +33,6 @@ from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import Any, Self
 
-from skdp.exact import round_up
 from skdp.markup import written_text
 from skdp.privacy._guarantee import (
     RELATIONS,
@@ -59,7 +42,6 @@ from skdp.privacy._guarantee import (
 )
 from skdp.privacy._json import Fields
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy._zcdp import largest_rho, zcdp_epsilon
 from skdp.privacy.accounting import pure_epsilon
 from skdp.privacy.ledger._sums import (
     EXACT,
@@ -96,7 +78,6 @@ class Budget:
     epsilon: float | None
     delta: float | None
     relation: Relation | None
-    filter_delta: float = 0.0
     rho: float | None = None
     mu: float | None = None
 
@@ -107,7 +88,6 @@ class Budget:
         epsilon: Any = None,
         delta: Any = None,
         relation: Any = None,
-        filter_delta: Any = None,
         rho: Any = None,
         mu: Any = None,
     ) -> Self:
@@ -118,21 +98,16 @@ class Budget:
         if len(amounts) != 1:
             raise ValueError("a budget is one of epsilon (with delta), rho and mu")
         if epsilon is None and delta:
-            raise ValueError(f"delta {_WITH_EPSILON}")
-        if epsilon is None and filter_delta:
-            raise ValueError(f"filter_delta {_WITH_EPSILON}")
+            raise ValueError(
+                "delta is given together with epsilon; a budget of rho or mu has none"
+            )
         if rho is not None:
             return cls(None, None, relation, rho=_limit(rho, "rho"))
         if mu is not None:
             return cls(None, None, relation, mu=_limit(mu, "mu"))
-        epsilon = _limit(epsilon, "epsilon")
         delta = delta or 0.0
-        filter_delta = filter_delta or 0.0
-        if check_delta(filter_delta, name="filter_delta") > check_delta(delta):
-            raise ValueError(
-                f"filter_delta must be at most delta, got {filter_delta} and {delta}"
-            )
-        return cls(epsilon, float(delta), relation, float(filter_delta))
+        check_delta(delta)
+        return cls(_limit(epsilon, "epsilon"), float(delta), relation)
 
     def __str__(self) -> str:
         return f"{self.amount()}, relation={self.relation!r}"
@@ -145,8 +120,6 @@ class Budget:
         """Return the parameters of a ledger that are given."""
         numbers = self._content()
         del numbers["relation"]
-        if not self.filter_delta:
-            del numbers["filter_delta"]
         return {name: value for name, value in numbers.items() if value is not None}
 
     @cached_property
@@ -160,15 +133,8 @@ class Budget:
             return endless._replace(
                 failure=Decimal(0), mu_squared=EXACT.multiply(mu, mu)
             )
-        epsilon = as_decimal(self.epsilon)
-        delta = as_decimal(self.delta)
-        if not self.filter_delta:
-            return endless._replace(epsilon=epsilon, delta=delta)
-        rho = largest_rho(Fraction(self.epsilon or 0), Fraction(self.filter_delta))
         return endless._replace(
-            failure=EXACT.subtract(delta, as_decimal(self.filter_delta)),
-            pure=epsilon,
-            rho=as_decimal(-round_up(-rho)),
+            epsilon=as_decimal(self.epsilon), delta=as_decimal(self.delta)
         )
 
     def _content(self) -> dict[str, Any]:
@@ -178,15 +144,12 @@ class Budget:
     def _of(cls, fields: Fields) -> Self:
         number = partial(fields.number, check=partial(check_epsilon, zero=True))
         numbers = {}
-        for name in ("epsilon", "delta", "filter_delta", "rho", "mu"):
+        for name in ("epsilon", "delta", "rho", "mu"):
             numbers[name] = fields.optional(name, number)
         relation = fields.optional(
             "relation", partial(fields.one_of, options=RELATIONS)
         )
         return cls.checked(relation=relation, **numbers)
-
-
-_WITH_EPSILON = "is given together with epsilon; a budget of rho or mu has none"
 
 
 def _limit(number: Any, name: str) -> float:
@@ -402,29 +365,12 @@ class Account:
     @property
     def fits(self) -> bool:
         """Whether the budget admits all charges."""
-        exceeded = self.exceeded_names()
-        if self.budget.filter_delta and exceeded in (["pure"], ["rho"]):
-            return True
-        return not exceeded
+        return not self.exceeded_names()
 
     @property
     def spent(self) -> tuple[float, float]:
-        """The epsilon and delta spent; of a budget of rho or mu, their sums."""
-        sums = self.sums
-        filter_delta = self.budget.filter_delta
-        if not filter_delta or sums == NOTHING:
-            return float(sums.epsilon), float(sums.delta)
-        # The filter is paid with the first charge, and deltas of charges with a rho are
-        # part of it. Epsilon is that of the rule by which more is left; of a sum of rho
-        # that the budget admits, it may be more by rounding.
-        delta = EXACT.add(sums.failure, as_decimal(filter_delta))
-        epsilon = min(float(sums.pure), self.budget.epsilon or math.inf)
-        if sums.rho == 0:
-            epsilon = 0.0
-        elif sums.rho.is_finite():
-            by_rho = zcdp_epsilon(Fraction(sums.rho), Fraction(filter_delta))
-            epsilon = min(epsilon, by_rho)
-        return epsilon, float(delta)
+        """The sums of epsilon and delta."""
+        return float(self.sums.epsilon), float(self.sums.delta)
 
     def left(self) -> Sums:
         """Return what is left of each limit."""
@@ -433,15 +379,11 @@ class Account:
     def largest_charge(self) -> tuple[float, float]:
         """Return the largest epsilon and delta of one more charge without a rho."""
         remaining = self.left()
-        if self.budget.epsilon is not None and not self.budget.filter_delta:
-            return rounded_down(remaining.epsilon), rounded_down(remaining.delta)
         if self.budget.mu is not None:
-            epsilon = pure_epsilon(_at_least_0(remaining.mu_squared))
-        elif self.budget.rho is not None:
-            epsilon = _epsilon_of_rho(remaining.rho)
-        else:
-            epsilon = max(_at_least_0(remaining.pure), _epsilon_of_rho(remaining.rho))
-        return epsilon, _at_least_0(remaining.failure)
+            return pure_epsilon(_at_least_0(remaining.mu_squared)), 0.0
+        if self.budget.rho is not None:
+            return _epsilon_of_rho(remaining.rho), 0.0
+        return rounded_down(remaining.epsilon), rounded_down(remaining.delta)
 
 
 def _at_least_0(amount: Decimal) -> float:
@@ -460,7 +402,6 @@ _LABELS = {
     "epsilon": "epsilon",
     "delta": "delta",
     "failure": "delta of its own",
-    "pure": "epsilon",
     "rho": "rho",
     "mu_squared": "mu squared",
 }
@@ -474,28 +415,15 @@ def _shortfall(charge: Charge, account: Account, account_after: Account) -> str:
     sums = account.replace_sums if is_converted else account.sums
     remaining = limits.minus(sums or NOTHING)
 
-    requests = []
-    balances = []
-    for name in _reported_names(charge.sums, account_after.exceeded_names()):
-        requests.append(f"{_LABELS[name]} {_number(getattr(charge.sums, name))}")
-        amount_left = _at_least_0(getattr(remaining, name))
-        balances.append(f"{amount_left} of {float(getattr(limits, name))}")
+    name = account_after.exceeded_names()[0]
+    request = f"{_LABELS[name]} {_number(getattr(charge.sums, name))}"
+    amount_left = _at_least_0(getattr(remaining, name))
+    balance = f"{amount_left} of {float(getattr(limits, name))}"
 
     reason = ""
     if is_converted:
         reason = "with all charges counted for replacing a record, as this one is, "
-    return f"{' or '.join(requests)}; {reason}the ledger has {' or '.join(balances)}"
-
-
-def _reported_names(charge_sums: Sums, exceeded_names: list[str]) -> list[str]:
-    """Return which of the exceeded sums a refusal names."""
-    if exceeded_names != ["pure", "rho"]:
-        return exceeded_names[:1]
-    # Of a filter, either rule would do: those of which a charge states an amount.
-    stated_names = [
-        name for name in exceeded_names if getattr(charge_sums, name).is_finite()
-    ]
-    return stated_names or exceeded_names
+    return f"{request}; {reason}the ledger has {balance}"
 
 
 def _number(amount: Decimal) -> str:

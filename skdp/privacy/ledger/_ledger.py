@@ -41,9 +41,6 @@ class PrivacyLedger(JsonRecord):
         The budget of privacy loss, finite and > 0. Omit the budget if the file exists (see Notes).
     delta : float, default=0.0
         The budget of failure probability, in [0, 1), with `epsilon`.
-    filter_delta : float, default=0.0
-        The part of `delta`, at most all of it, that pays for a filter: then charges may add up to more than epsilon,
-        while the deltas of those without a rho add up to at most the rest. With 0, all charges add up.
     rho : float, optional
         The budget of zero-concentrated privacy loss, > 0, in place of epsilon and delta.
     mu : float, optional
@@ -56,16 +53,12 @@ class PrivacyLedger(JsonRecord):
     ----------
     epsilon, delta, rho, mu : float or None
         The budget. Attributes are read-only.
-    filter_delta : float
-        The part of delta for the filter.
     relation : {"replace", "add_remove"} or None
         The neighbouring relation, None before the first charge if it was not given.
     path : Path or None
         The file.
     spent : named tuple of float
-        The epsilon and delta spent so far: sums of those charged, but with `filter_delta` what the filter counts, which
-        are `filter_delta` from the first charge on, the deltas that are not covered by it, and the epsilon of the rule
-        by which more is left: never more than the budget. `report` has the charges themselves.
+        The sums of the epsilons and deltas that were charged so far. `balance` has those of a budget of rho or mu.
 
     Raises
     ------
@@ -85,8 +78,6 @@ class PrivacyLedger(JsonRecord):
     - ``rho``: rhos add up ([1]_, [2]_), for `zcdp_epsilon`; one without has epsilon**2 / 2, or less by its losses.
     - ``mu``: the squares of mu add up ([3]_), for `gaussian_delta`; a charge of epsilon alone counts as the least mu
       that this implies. Charges with delta > 0 and without a rho or mu are refused.
-    - ``epsilon, delta, filter_delta``: either the epsilons add up to epsilon, or the rhos to the one that
-      is (epsilon, filter_delta)-DP. The deltas of charges without a rho add up to the rest of delta in both cases.
 
     The smallest bound of several is in general no filter. For releases that are declared together there is a better
     total, from the distribution of the privacy loss: `plan`. Proofs are in decision 10 of the documentation.
@@ -137,14 +128,15 @@ class PrivacyLedger(JsonRecord):
         ...
     skdp.privacy.ledger._account.BudgetExceeded: Mean asks for epsilon 0.1; ...
 
-    A hundred answers of epsilon 0.1, each chosen after the one before, add up to 10; for a delta of 1e-6, a filter
-    admits them within 5:
+    A hundred answers of epsilon 0.1, each chosen after the one before, add up to 10; for a delta of 1e-6, a ledger in
+    rho admits them within 5.3:
 
-    >>> ledger = PrivacyLedger(epsilon=5.3, delta=1e-6, filter_delta=1e-6)
+    >>> from skdp.privacy import Rho
+    >>> ledger = PrivacyLedger(rho=Rho.of(epsilon=5.3, delta=1e-6).rho)
     >>> for _ in range(100):
     ...     ledger.charge(PrivacyGuarantee(0.1), "answer")
-    >>> round(ledger.spent.epsilon, 1), ledger.spent.delta
-    (5.2, 1e-06)
+    >>> ledger.remaining().epsilon < 0.2
+    True
 
     In a file:
 
@@ -163,7 +155,6 @@ class PrivacyLedger(JsonRecord):
         *,
         epsilon: float | None = None,
         delta: float = 0.0,
-        filter_delta: float = 0.0,
         rho: float | None = None,
         mu: float | None = None,
         relation: Relation | None = None,
@@ -171,7 +162,6 @@ class PrivacyLedger(JsonRecord):
         numbers = {
             "epsilon": epsilon,
             "delta": delta,
-            "filter_delta": filter_delta,
             "rho": rho,
             "mu": mu,
             "relation": relation,
@@ -182,8 +172,8 @@ class PrivacyLedger(JsonRecord):
             budget = Budget.checked(**numbers)
         elif any(numbers.values()):
             raise ValueError(
-                "delta, filter_delta and relation are given together with the budget, "
-                "or left out with it"
+                "delta and relation are given together with the budget, or left out "
+                "with it"
             )
         self._book: MemoryBook | FileBook
         if path is not None:
@@ -207,11 +197,6 @@ class PrivacyLedger(JsonRecord):
     def delta(self) -> float | None:  # numpydoc ignore=RT01
         """The budget of failure probability."""
         return self._book.budget.delta
-
-    @property
-    def filter_delta(self) -> float:  # numpydoc ignore=RT01
-        """The part of delta that pays for the filter."""
-        return self._book.budget.filter_delta
 
     @property
     def rho(self) -> float | None:  # numpydoc ignore=RT01
@@ -255,7 +240,7 @@ class PrivacyLedger(JsonRecord):
         -------
         pandas.DataFrame
             Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``: sums, and the root of that of mu**2.
-            What is not limited has a budget of nan, and infinity remains; with `filter_delta`, as in `remaining`.
+            What is not limited has a budget of nan, and infinity remains.
         """
         return _balance(self._book.account())
 
@@ -570,15 +555,8 @@ def _balance(account: Account) -> pd.DataFrame:
     """Return the budget, what was spent of it and what remains, in all forms."""
     budget = account.budget
     limits = [budget.epsilon, budget.delta, budget.rho, budget.mu]
-    spent = _numbers(account.sums)
-    spent[:2] = account.spent
-    remaining = _numbers(account.left())
-    if budget.filter_delta:
-        limits[2] = float(budget.limits.rho)
-        remaining[:2] = account.largest_charge()
-        remaining[2] = max(remaining[2], 0.0)
     table = pd.DataFrame(
-        [limits, spent, remaining],
+        [limits, _numbers(account.sums), _numbers(account.left())],
         ["budget", "spent", "remaining"],
         ["epsilon", "delta", "rho", "mu"],
     )

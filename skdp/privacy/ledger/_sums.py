@@ -55,8 +55,6 @@ class Sums(NamedTuple):
     delta: Decimal = Decimal(0)
     # Of the deltas of charges without a rho.
     failure: Decimal = Decimal(0)
-    # Of the epsilons that hold unless their charges fail.
-    pure: Decimal = Decimal(0)
     rho: Decimal = Decimal(0)
     mu_squared: Decimal = Decimal(0)
 
@@ -120,7 +118,6 @@ def sums_of(guarantee: PrivacyGuarantee) -> Sums:
     if guarantee.delta == 0 and guarantee.losses:
         stated = _loss_sums(StatedLoss(guarantee.epsilon))
         sums = sums._replace(
-            pure=min(sums.pure, stated.pure),
             rho=min(sums.rho, stated.rho),
             mu_squared=min(sums.mu_squared, stated.mu_squared),
         )
@@ -142,7 +139,7 @@ def _loss_sums(loss: Loss) -> Sums:
 
 def _gaussian_sums(loss: GaussianLoss) -> Sums:
     mu = as_decimal(loss.mu)
-    return Sums(pure=INFINITE, rho=half_square(mu), mu_squared=EXACT.multiply(mu, mu))
+    return Sums(rho=half_square(mu), mu_squared=EXACT.multiply(mu, mu))
 
 
 def _stated_sums(loss: StatedLoss) -> Sums:
@@ -153,13 +150,11 @@ def _stated_sums(loss: StatedLoss) -> Sums:
         # Steinke 2016, proposition 1.4).
         return Sums(
             failure=as_decimal(loss.delta),
-            pure=epsilon,
             rho=half_square(epsilon),
             mu_squared=mu_squared,
         )
-    # With a rho, delta is one conversion of it, and no epsilon holds with delta = 0.
-    pure = INFINITE if loss.delta else epsilon
-    return Sums(pure=pure, rho=as_decimal(loss.rho), mu_squared=mu_squared)
+    # With a rho, delta is one conversion of it.
+    return Sums(rho=as_decimal(loss.rho), mu_squared=mu_squared)
 
 
 def _pure_sums(loss: PureLoss | LaplaceLoss) -> Sums:
@@ -170,9 +165,7 @@ def _pure_sums(loss: PureLoss | LaplaceLoss) -> Sums:
     # Infinite where floats overflow.
     rho = Decimal(repr(pure_rho(float(loss._pure), share)))
     return Sums(
-        pure=epsilon,
-        rho=min(half_square(epsilon), rho),
-        mu_squared=_mu_squared(loss._pure, share),
+        rho=min(half_square(epsilon), rho), mu_squared=_mu_squared(loss._pure, share)
     )
 
 

@@ -293,10 +293,8 @@ def total_of_ledger(
     if not steps:
         return None
     epsilon, delta = ledger.spent
-    # Where earlier results decide about charges, what a filter counts so far is no
-    # guarantee, nor is a sum of deltas: the last charge may be the one that shows most.
-    if ledger.filter_delta and ledger.epsilon is not None:
-        epsilon = ledger.epsilon
+    # Where earlier results decide about charges, a sum of deltas is no guarantee: the
+    # last charge may be the one that shows most.
     if delta and ledger.delta is not None:
         delta = ledger.delta
     # The sum has each release once; the sums of the ledger count them all (of those

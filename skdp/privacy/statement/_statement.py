@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._numbers import shown
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._facts import (
     AS_CHARGED,
@@ -381,7 +380,7 @@ def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         counts[charge.what, charge.stated, charge.of_part] += 1
     rows = []
     steps = []
-    notes = [_OF_A_LEDGER, _about_total(ledger)]
+    notes = [_OF_A_LEDGER, _TOTAL_OF_A_LEDGER]
     for (what, guarantee, of_part), count in counts.items():
         name = what if count == 1 else f"{what}, {count} times"
         if of_part:
@@ -402,16 +401,4 @@ def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         tuple(notes),
         tuple(steps),
         (record,),
-    )
-
-
-def _about_total(ledger: PrivacyLedger) -> str:
-    if not ledger.filter_delta:
-        return _TOTAL_OF_A_LEDGER
-    epsilon, delta = map(shown, ledger.spent)
-    return (
-        "The total is the budget, which is promised of all charges, however they were "
-        "chosen, and of later ones, too. So far, the filter counts epsilon "
-        f"{epsilon}, delta {delta}: an amount, and no guarantee, as earlier results may "
-        "have decided after which charge that is."
     )
