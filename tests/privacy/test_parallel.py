@@ -225,10 +225,10 @@ def test_files_and_records_know_what_was_charged(tmp_path):
     assert record["charges"][0]["added"]["rho"] == "0.005"
     for wrong in ("-1", "nan", None):
         changed = json.loads(ledger.to_json())
-        changed["charges"][0]["added"]["pure"] = wrong
+        changed["charges"][0]["added"]["rho"] = wrong
         with pytest.raises(ValueError, match=r"added|budget|sum"):
             PrivacyLedger.from_json(json.dumps(changed))
-    ledger.path.write_text(ledger.path.read_text().replace('"pure": "0.1"', '"pure": "0.0"', 1))
+    ledger.path.write_text(ledger.path.read_text().replace('"rho": "0.005"', '"rho": "0.000"', 1))
     with pytest.raises(ValueError, match="not what was written"):
         PrivacyLedger(ledger.path)
 
