@@ -12,9 +12,13 @@ from typing import Any, ClassVar, Literal, Self
 from scipy.optimize import brentq
 
 from skdp.exact import exp_bounds, round_up
-from skdp.privacy._gaussian import gaussian_epsilon, largest_mu
+from skdp.privacy._conversions import (
+    gaussian_epsilon,
+    largest_mu,
+    largest_rho,
+    zcdp_epsilon,
+)
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy._zcdp import largest_rho, zcdp_epsilon
 from skdp.privacy.accounting import (
     GaussianLoss,
     Loss,

@@ -31,7 +31,7 @@ from skdp import (
 from skdp.engines import privatize
 from skdp.privacy import GaussianLoss, gaussian_epsilon
 from skdp.privacy.ledger._account import Account, Budget
-from skdp.privacy.ledger._parallel import RowSums
+from skdp.privacy.ledger._ledger import RowSums
 from tests.conftest import each
 from tests.privacy.test_adversary import answer, best_delta, threshold
 

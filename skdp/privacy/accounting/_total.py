@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from skdp.exact import round_up
-from skdp.privacy._gaussian import gaussian_epsilon, log_delta_above
-from skdp.privacy._search import proven_edge
+from skdp.privacy._conversions import gaussian_epsilon, log_delta_above, proven_edge
 from skdp.privacy.accounting._losses import (
     GaussianLoss,
     Loss,
