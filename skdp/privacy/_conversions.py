@@ -191,26 +191,30 @@ _SMALL = 2.0**-7
 
 _ROOT_HALF = math.sqrt(1 / 2)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
-_LOG_ROOT_TWO_PI = math.log(2 * math.pi) / 2
 
 
 def log_delta_above(near: Any, mu: float) -> Any:
     """Return upper bounds of the logarithm of delta, for ``near = epsilon / mu - mu / 2``."""
     tail = np.maximum(near, _CERTAIN)
     far = tail + mu
-    near_ratio = _ROOT_HALF_PI * erfcx(tail * _ROOT_HALF)
-    far_ratio = _ROOT_HALF_PI * erfcx(far * _ROOT_HALF)
-    gap = near_ratio * (1 + _SPECIAL) - far_ratio * (1 - _SPECIAL)
-    log_gap = np.log(gap)
+    # Mills' ratio is sqrt(pi / 2) erfcx(x / sqrt(2)), and phi(a) sqrt(pi / 2) = e**(-a**2
+    # / 2) / 2.
+    near_erfcx = erfcx(tail * _ROOT_HALF)
+    far_erfcx = erfcx(far * _ROOT_HALF)
+    log_gap = np.log(near_erfcx * (1 + _SPECIAL) - far_erfcx * (1 - _SPECIAL))
     if mu < _SMALL:
-        near_slope = 1 - tail * near_ratio * (1 - np.sign(tail) * _SPECIAL)
-        far_slope = 1 - far * far_ratio * (1 - np.sign(far) * _SPECIAL)
-        mean_slope = (near_slope + far_slope) / 2 + _SPECIAL
-        log_gap = np.minimum(log_gap, math.log(mu) + np.log(mean_slope))
-    square = tail**2
-    margin = _ROUNDING * (1 + square + abs(math.log(mu)))
-    log_delta = log_gap - square / 2 - _LOG_ROOT_TWO_PI + margin
+        mean_slope = (_slope(tail, near_erfcx) + _slope(far, far_erfcx)) / 2
+        log_unit = math.log(mu) - math.log(_ROOT_HALF_PI)
+        log_gap = np.minimum(log_gap, log_unit + np.log(mean_slope))
+    margin = _ROUNDING * (1 + abs(math.log(mu)))
+    log_delta = log_gap - tail**2 * (0.5 - _ROUNDING) + (margin - math.log(2))
     return np.where(near < _CERTAIN, 0.0, np.minimum(log_delta, 0.0))
+
+
+def _slope(x: Any, erfcx_of_x: Any) -> Any:
+    """Return upper bounds of the slope of Mills' ratio, ``1 - x R(x)``."""
+    product = x * _ROOT_HALF_PI * erfcx_of_x
+    return 1 - product + (1 + np.abs(product)) * 2 * _SPECIAL
 
 
 def _log_delta(mu: Fraction, epsilon: Fraction) -> float:

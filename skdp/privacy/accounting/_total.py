@@ -54,6 +54,9 @@ from skdp.privacy.accounting._losses import (
 # Points of the grid, and the most of them, for very many releases of a small loss.
 _POINTS, _MOST_POINTS = 1 << 16, 1 << 20
 
+# Of an epsilon, far below what the grid adds.
+_PRECISION = 2.0**-20
+
 # Steps of the grid in a radius of medium size: splitting then increases the variance by
 # 1 part in 4 * 8**2.
 _FINE = 8
@@ -232,16 +235,17 @@ def _search(
     if mu == 0 and variation * (1 + 2.0**-30) <= math.exp(allowed):
         return 0.0
     tilt, guess = _best_tilt(kinds, mu, allowed)
-    total = _Total.of(kinds, mu, tilt, pure)
+    total = _tilted_total(kinds, mu, tilt, pure)
 
     def excess(epsilon: float) -> float:
         return total.log_delta(epsilon) - allowed
 
-    bracket = [0.0, guess * (1 + 2.0**-10), 2 * guess + pure]
-    high = next((epsilon for epsilon in bracket if excess(epsilon) <= 0), None)
-    if not high:
-        return high
-    return proven_edge(excess, 2.0**-20, safe=high, unsafe=0.0)
+    if excess(0.0) <= 0:
+        return 0.0
+    for high in (guess * (1 + 2.0**-10), 2 * guess + pure):
+        if excess(high) <= 0:
+            return proven_edge(excess, _PRECISION, safe=high, unsafe=0.0)
+    return None
 
 
 def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float, float]:
@@ -262,79 +266,86 @@ def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float,
     return math.exp(float(best.x)), max(float(best.fun), 0.0)
 
 
+def _tilted_total(kinds: Sequence[Kind], mu: float, tilt: float, pure: float) -> _Total:
+    """Compute the tilted law of the total of all losses but the Gaussian one."""
+    n_losses = sum(kind.count for kind in kinds)
+    spread = _moment(kinds, tilt, 2)
+    steepness = 2.0 ** np.arange(-4, 9) / math.sqrt(spread + 1e-300)
+
+    # By Chernoff's bound, e**-_FAR is beyond either end; nothing is beyond all losses.
+    below = min(pure, _reach(kinds, tilt, -steepness))
+    above = min(pure, _reach(kinds, tilt, steepness))
+    enough = _FINE * (below + above) / math.sqrt(spread / n_losses)
+    n_points = min(max(_POINTS, 2 ** math.ceil(math.log2(2 * enough))), _MOST_POINTS)
+    # The grid may move each loss by a step.
+    n_beyond = min(n_losses, n_points // 8)
+    step = (below + above) / (n_points - 2 * n_beyond - 4)
+    first = math.floor(-below / step) - n_beyond
+
+    on_grid = []
+    widest = 0
+    transform = np.ones(n_points // 2 + 1, complex)
+    for kind in kinds:
+        places, placed = kind.on_grid(step)
+        law = np.bincount(places % n_points, placed.tilted(tilt), n_points)
+        transform *= _to_power(np.fft.rfft(law), kind.count)
+        widest += kind.count * int(places.max())
+        on_grid.append(placed)
+    masses = np.roll(np.fft.irfft(transform, n_points), -(first % n_points))
+    log_mean = _cumulant(on_grid, tilt)
+
+    # Chernoff's bounds of what is above the window, and below it: the latter under the
+    # tilted law, where the largest weight is at most E[e**(tilt G)] of the Gaussian
+    # loss G.
+    log_tail = log_low = -math.inf
+    if widest >= first + n_points:
+        top = (first + n_points) * step
+        log_tail = _log_chernoff(on_grid, tilt + steepness, top)
+    if -widest < first:
+        log_weight = tilt * (tilt + 1) * mu * mu / 2
+        log_low = _log_chernoff(on_grid, tilt - steepness, first * step)
+        log_low += log_weight + tilt * first * step - log_mean
+    return _Total(
+        mu,
+        tilt,
+        log_mean,
+        losses=(first + np.arange(n_points)) * step,
+        masses=np.maximum(masses, 0),
+        n_operations=n_losses + len(kinds) + 4,
+        log_tail=log_tail,
+        log_low=log_low,
+    )
+
+
+def _reach(kinds: Sequence[Kind], tilt: float, steepness: NDArray[Any]) -> float:
+    """Return the distance beyond which e**-_FAR of the tilted law is left."""
+    log_mean = _cumulant(kinds, tilt)
+    reaches = []
+    for slope in steepness.tolist():
+        gain = _cumulant(kinds, tilt + slope) - log_mean
+        reaches.append((gain + _FAR) / abs(slope))
+    return min(reaches)
+
+
+def _log_chernoff(kinds: Sequence[Kind], tilts: NDArray[Any], loss: float) -> float:
+    """Bound the logarithm of ``E[e**(t L)] e**(-t loss)`` over some t, rounded up."""
+    bounds = [_cumulant(kinds, tilt) - tilt * loss for tilt in tilts.tolist()]
+    return min(bounds) + 1e-6
+
+
 @dataclass(frozen=True)
 class _Total:
-    """The tilted law of the total of all losses but the Gaussian one."""
+    """The tilted law of the total of all losses but the Gaussian one, on a grid."""
 
     mu: float
     tilt: float
     log_mean: float
     losses: NDArray[Any]
     masses: NDArray[Any]
-    error: float
+    n_operations: int
+    """Transforms and products, of which each errs."""
     log_tail: float
     log_low: float
-
-    @staticmethod
-    def of(kinds: Sequence[Kind], mu: float, tilt: float, pure: float) -> _Total:
-        spread = _moment(kinds, tilt, 2)
-        n_losses = sum(kind.count for kind in kinds)
-        scale = 1 / math.sqrt(spread + 1e-300)
-        tilts = [scale * 2.0**power for power in range(-4, 9)]
-
-        # By Chernoff's bound, e**-_FAR is beyond either end.
-        log_mean = _cumulant(kinds, tilt)
-        ends = []
-        for sign in (-1, 1):
-            gains = [_cumulant(kinds, tilt + sign * s) - log_mean for s in tilts]
-            reach = min((gain + _FAR) / s for gain, s in zip(gains, tilts, strict=True))
-            ends.append(sign * reach)
-        points = _POINTS
-        while True:
-            # Where the window holds all losses, each of them may be one step further.
-            is_bounded = pure <= min(-ends[0], ends[1]) and n_losses < points >> 3
-            start, stop = (-pure, pure) if is_bounded else ends
-            n_beyond = n_losses if is_bounded else 0
-            step = (stop - start) / (points - 2 * n_beyond - 4)
-            if points >= _MOST_POINTS or step * _FINE <= math.sqrt(spread / n_losses):
-                break
-            points *= 2
-        first = math.floor(start / step) - n_beyond
-
-        placed = []
-        widest = 0
-        transform = np.ones(points // 2 + 1, complex)
-        for kind in kinds:
-            places, on_grid = kind.on_grid(step)
-            law = np.bincount(places % points, on_grid.tilted(tilt), points)
-            transform *= _to_power(np.fft.rfft(law), kind.count)
-            widest += kind.count * int(places.max())
-            placed.append(on_grid)
-        masses = np.roll(np.fft.irfft(transform, points), -(first % points))
-        log_mean = _cumulant(placed, tilt)
-
-        # Chernoff's bounds of what is above the window, and below it: the latter under
-        # the tilted law, where the largest weight is at most E[e**(tilt G)] of the
-        # Gaussian loss G.
-        log_tail = log_low = -math.inf
-        if widest >= first + points:
-            top = (first + points) * step
-            tails = [_cumulant(placed, tilt + s) - (tilt + s) * top for s in tilts]
-            log_tail = min(tails) + 1e-6
-        if -widest < first:
-            shift = tilt * (tilt + 1) * mu * mu / 2 - log_mean
-            lows = [_cumulant(placed, tilt - s) + s * first * step for s in tilts]
-            log_low = min(lows) + shift + 1e-6
-        return _Total(
-            mu,
-            tilt,
-            log_mean,
-            (first + np.arange(points)) * step,
-            np.maximum(masses, 0),
-            (n_losses + len(placed) + 4) * _TRANSFORM,
-            log_tail,
-            log_low,
-        )
 
     def log_delta(self, epsilon: float) -> float:
         """Return an upper bound of the logarithm of delta, infinite if floats overflow."""
@@ -346,13 +357,14 @@ class _Total:
                 weights = _gaussian_delta(gaps, self.mu, self.tilt)
             else:
                 weights = np.exp(self.tilt * gaps) * -np.expm1(gaps)
-            rounding = self.error * float(np.linalg.norm(weights)) + 1e-250
+            error = self.n_operations * _TRANSFORM
+            rounding = error * float(np.linalg.norm(weights)) + 1e-250
             bulk = float(weights @ self.masses[first:])
             total = bulk + rounding + float(np.exp(self.log_low))
         if not math.isfinite(total):
             return math.inf
         largest = float(np.abs(self.losses[[0, -1]]).max())
-        operations = self.error / _TRANSFORM + self.tilt * (abs(epsilon) + largest)
+        operations = self.n_operations + self.tilt * (abs(epsilon) + largest)
         exponent = self.log_mean - self.tilt * epsilon + operations * _MARGIN
         return float(np.logaddexp(exponent + math.log(total), self.log_tail))
 

@@ -45,16 +45,17 @@ Law: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 # More records are counted as this number: fewer hide less.
 MOST_RECORDS = 1 << 30
 
-# The standard deviation of the sum over that of the added noise: usually, for many
-# values, and for few records. It changes an epsilon by about one part in twice its
-# square.
-_PARTS, _FEW_PARTS, _MOST_PARTS = 48, 32, 160
+# The standard deviation of the sum over that of the added noise, which changes an epsilon
+# by about one part in twice its square.
+_PARTS = 48
 
 # Terms end at this number over the standard deviation of the noise; the others are
 # below e**-24.
 _REACH = 7.0
 
-_MANY_VALUES, _MOST_VALUES = 1 << 6, 1 << 10
+# The most values of a report, for the time that each takes; more are merged.
+_MOST_VALUES = 1 << 10
+
 # Of the values that are merged, the number for each factor of e.
 _PER_E = 40
 
@@ -173,20 +174,27 @@ def delta_above(ratios: Ratios, n: int, order: float) -> float:
     if values.size > _MOST_VALUES:
         values, masses = _merged(values, masses)
     scale = float(values.max())
-    values = values / scale
+    log_mean = _log_mean_above(values / scale, masses, n, error)
+    if log_mean is None:
+        return alone
+    log_delta = log_mean + math.log(scale / n)
+    return min(math.exp(min(log_delta, 0.0)) * (1 + 2.0**-40) + _UNDERFLOW, alone)
+
+
+def _log_mean_above(
+    values: NDArray[np.float64], masses: NDArray[np.float64], n: int, error: float
+) -> float | None:
+    """Bound the logarithm of E[S+] for a sum S of n values of at most 1, else 0; None if rounding spoils it."""
     tau = _saddle(values, masses, n)
 
     # The standard deviation of the tilted sum decides the noise and the step.
-    tilted = masses * np.exp(tau * values)
-    no_value = max(0.0, 1 - float(masses.sum()) * (1 + 2 * error) - 2.0**-48)
-    share = float(tilted.sum()) + no_value
-    mean = float(tilted @ values) / share
-    variance = max(float(tilted @ values**2) / share - mean**2, 0.0)
+    weights = masses * np.exp(tau * values)
+    mass_at_0 = max(0.0, 1 - float(masses.sum()) * (1 + 2 * error) - 2.0**-48)
+    total_weight = float(weights.sum()) + mass_at_0
+    mean = float(weights @ values) / total_weight
+    variance = max(float(weights @ values**2) / total_weight - mean**2, 0.0)
     spread = math.sqrt(n * variance + 1 / tau**2)
-    parts = min(max(_PARTS, (1 << 18) / n), _MOST_PARTS)
-    if values.size > _MANY_VALUES:
-        parts = _FEW_PARTS
-    noise = spread / parts
+    noise = spread / _PARTS
     step = 2 * math.pi / max(10 * spread, 30 / tau)
     n_steps = math.ceil(_REACH / noise / step)
     z = tau + 1j * step * np.arange(n_steps + 1)
@@ -194,15 +202,15 @@ def delta_above(ratios: Ratios, n: int, order: float) -> float:
     # E[e**(z V)] - 1 is precise where it is small; n times its error is that of the
     # exponent. With s and c the sine and cosine of half the angle, e**(a + i b) - 1 =
     # e**a - 1 - 2 e**a s**2 + 2 i e**a s c: several times as fast.
-    halves = np.multiply.outer(values / 2, z.imag)
-    sines = np.sin(halves)
-    real = float(masses @ np.expm1(tau * values)) - 2 * tilted @ sines**2
-    excess = real + 2j * (tilted @ (sines * np.cos(halves)))
+    half_angles = np.multiply.outer(values / 2, z.imag)
+    sines = np.sin(half_angles)
+    real = float(masses @ np.expm1(tau * values)) - 2 * weights @ sines**2
+    excess = real + 2j * (weights @ (sines * np.cos(half_angles)))
     smoothing = (noise * z) ** 2 / 2
     exponents = n * np.log1p(excess) + smoothing
     height = float(exponents[0].real)
     # Where all values are 0, the sum is so, and gets no noise.
-    idle = n * math.log(no_value) - height if no_value else -math.inf
+    idle = n * math.log(mass_at_0) - height if mass_at_0 else -math.inf
     terms = (np.exp(exponents - height) - np.exp(idle + smoothing)) / z**2
 
     # Errors of the values and of the exponents, each as a part of its term.
@@ -213,11 +221,11 @@ def delta_above(ratios: Ratios, n: int, order: float) -> float:
     total = 2 * float(terms.real.sum()) - float(terms[0].real)
     total += 4 * float(sizes @ errors)
     if not (errors.max() < 0.1 and math.isfinite(total)):
-        return alone
+        return None
+    # The other terms, by the law of the noise.
     beyond = 2 / (step * abs(z[-1].imag))
     beyond *= math.exp(-((noise * step * n_steps) ** 2) / 2)
-    log_delta = height + math.log(step / (2 * math.pi) * (total + beyond) * scale / n)
-    return min(math.exp(min(log_delta, 0.0)) * (1 + 2.0**-40) + _UNDERFLOW, alone)
+    return height + math.log(step / (2 * math.pi) * (total + beyond))
 
 
 def _saddle(values: NDArray[np.float64], masses: NDArray[np.float64], n: int) -> float:
