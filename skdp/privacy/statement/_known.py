@@ -382,6 +382,16 @@ class Flow:
         names = frozenset(columns)
         return replace(self, origins=names, raw=names, columns=tuple(columns))
 
+    def covered_by(
+        self, scope: tuple[Any, ...], fitted_names: tuple[Any, ...] | None
+    ) -> tuple[Names, Names]:
+        """Return the columns of X that a guarantee covers, and the raw ones that it does not."""
+        # Without a scope, it is about all columns.
+        if not scope:
+            return self.origins, frozenset()
+        covered, uncovered = self.split(fitted_names or self.names, scope)
+        return covered, uncovered & self.raw
+
     def split(
         self, names: Sequence[Any], chosen: Collection[Any]
     ) -> tuple[Names, Names]:

@@ -32,7 +32,6 @@ from skdp.privacy.statement._facts import (
 from skdp.privacy.statement._known import (
     EVERYTHING,
     Flow,
-    Names,
     columns_read,
     declared_names,
     has_own_methods,
@@ -274,53 +273,44 @@ class Walk:
         self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
     ) -> Flow:
         """Follow a table through an estimator that promises something."""
-        names = names_in(estimator) or flow.names
-        # That of redrawn rows has other columns, but learns from the same target.
-        targets = {}
-        for name in guarantee.scope if names else ():
-            if name not in names:
-                targets[name] = _target_name(name, flow)
         protects = _protects(estimator, guarantee)
         has_rows = hasattr(estimator, "transform")
+        # The names in its scope, as fitted: those of redrawn rows are others.
+        targets = _target_names(estimator, guarantee, flow)
         # Those of `fit_transform` alone show as much.
         if protects and has_rows:
-            converted = self._of_released_rows(estimator, guarantee, step)
-            if converted is None:
+            of_rows = self._of_released_rows(estimator, guarantee, step)
+            if of_rows is None:
                 return self._plain(estimator, flow, step)
-            guarantee = converted
+            guarantee = of_rows
 
-        # A guarantee without a scope is about all columns.
-        covered = flow.origins
-        uncovered: Names = frozenset()
-        if guarantee.scope:
-            covered, uncovered = flow.split(names, guarantee.scope)
-        uncovered &= flow.raw
+        covered, uncovered = flow.covered_by(guarantee.scope, names_in(estimator))
         if flow.is_curated and covered & flow.raw:
             guarantee = self._of_curator(guarantee, step)
         columns = [name for name in self.columns if name in covered]
         if covered == {EVERYTHING} and guarantee.scope:
             columns = list(guarantee.scope)
         scope = tuple(dict.fromkeys([*columns, *targets.values()]))
-        guarantee = replace(guarantee, scope=scope)
         self.add_columns(scope)
         self._targets.update(targets, targets.values())
         self._expose_read(estimator, flow, targets, step)
 
+        stated = self._stated(estimator, replace(guarantee, scope=scope), step)
         # A resampler that is not fitted yet is going to return a target if it gets one.
-        stated = self._stated(estimator, guarantee, step)
         has_target = bool(targets) or not stated.fitted
         returns_target = has_target and bool(protects) and not has_rows
         promise = Promise(stated, protects, tuple(targets.values()), returns_target)
         self.promises.append(promise)
+        if returns_target:
+            flow = replace(flow, has_new_target=True)
 
-        # Statistics alone leave the rows as they are; an estimator without rows passes
-        # predictions on, but has seen the columns that its promise leaves out.
-        raw = uncovered if protects else flow.raw
-        if not has_rows and not hasattr(estimator, "fit_resample"):
-            self.expose(uncovered, AS_IS, step)
-            raw = frozenset()
-        has_new_target = flow.has_new_target or returns_target
-        return replace(flow.behind(raw), has_new_target=has_new_target)
+        if has_rows or hasattr(estimator, "fit_resample"):
+            # Statistics alone leave the rows as they are.
+            return flow.behind(uncovered if protects else flow.raw)
+        # An estimator without rows passes predictions on, but has seen the columns that
+        # its promise leaves out.
+        self.expose(uncovered, AS_IS, step)
+        return flow.behind(frozenset())
 
     def _of_curator(self, guarantee: PrivacyGuarantee, step: str) -> PrivacyGuarantee:
         """Return the guarantee of a step behind one that learns from true values."""
@@ -504,11 +494,19 @@ def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
     return bool(protects)
 
 
-def _target_name(name: Any, flow: Flow) -> Any:
-    """Return the name of a target, which is not that of a column of X."""
-    if name not in flow.origins:
-        return name
-    return TARGET if "target" in flow.origins else "target"
+def _target_names(
+    estimator: Any, guarantee: PrivacyGuarantee, flow: Flow
+) -> dict[Any, Any]:
+    """Return the names in a scope that are no columns, and how the statement names these targets."""
+    names = names_in(estimator) or flow.names
+    targets = {}
+    for name in guarantee.scope if names else ():
+        if name not in names:
+            # Not as a column of X.
+            is_taken = name in flow.origins
+            free = TARGET if "target" in flow.origins else "target"
+            targets[name] = free if is_taken else name
+    return targets
 
 
 _SHOWN = "Which records there are, or how many, is shown here"
