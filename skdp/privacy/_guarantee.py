@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -195,7 +194,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
         if not isinstance(other, PrivacyGuarantee):
             return NotImplemented
-        return added_up([(self, 1), (other, 1)])
+        return added_up(Counter([self, other]))
 
     def __or__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
         if not isinstance(other, PrivacyGuarantee):
@@ -388,60 +387,73 @@ def check_relation(relation: Any) -> None:
         )
 
 
-def added_up(counts: Collection[tuple[PrivacyGuarantee, int]]) -> PrivacyGuarantee:
+def added_up(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
     """Add up guarantees, each a number of times; sums are rounded once."""
-    releases = in_one_relation([release for release, _ in counts])
-    times = [count for _, count in counts]
-    losses = [
-        replace(loss, count=count * loss.count)
-        for release, count in zip(releases, times, strict=True)
-        for loss in release._all_losses()
-    ]
+    releases = in_one_relation(counts)
+    epsilon = delta = Fraction(0)
+    losses: list[Loss] = []
+    for release, count in zip(releases, counts.values(), strict=True):
+        epsilon += count * Fraction(release.epsilon)
+        delta += count * Fraction(release.delta)
+        losses += [
+            replace(loss, count=count * loss.count) for loss in release._all_losses()
+        ]
     rhos = _rhos(releases)
+    rho = sum(map(operator.mul, rhos, counts.values())) if rhos else None
     return PrivacyGuarantee(
-        _sum([Fraction(release.epsilon) for release in releases], times),
-        _sum([Fraction(release.delta) for release in releases], times),
-        rho=_sum(rhos, times) if rhos else None,
+        round_up(epsilon),
+        round_up(delta),
+        rho=None if rho is None else round_up(rho),
         losses=tuple(losses),
         **_shared(releases),
     )
 
 
-def _sum(amounts: Iterable[Fraction], counts: Iterable[int]) -> float:
-    products = map(operator.mul, amounts, counts)
-    return round_up(sum(products, Fraction(0)))
-
-
-def in_one_relation(releases: Sequence[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
+def in_one_relation(releases: Iterable[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
     """Convert guarantees to replacing a record, unless their relations are equal."""
-    relations = {release.relation for release in releases}
-    relation = relations.pop() if len(relations) == 1 else "replace"
+    releases = list(releases)
+    relation = releases[0].relation
+    for release in releases:
+        if release.relation != relation:
+            relation = "replace"
     return [release.to(relation) for release in releases]
 
 
 def _rhos(releases: Sequence[PrivacyGuarantee]) -> list[Fraction]:
     """Return the rho of each if one states it and the others have one, else none."""
-    rhos = [release._any_rho for release in releases]
-    if all(release.rho is None for release in releases):
-        return []
-    implied = [rho for rho in rhos if rho is not None]
-    return implied if len(implied) == len(rhos) else []
+    rhos = []
+    is_stated = False
+    for release in releases:
+        rho = release._any_rho
+        if rho is None:
+            return []
+        rhos.append(rho)
+        is_stated |= release.rho is not None
+    return rhos if is_stated else []
 
 
 def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     """Return what a guarantee of several releases has beside its numbers."""
-    names = [name for release in releases for name in release.scope]
-    # A release of no loss protects any number of rows.
-    limited = [release for release in releases if release.epsilon or release.delta]
-    rows = [release.max_rows_per_person for release in limited or releases]
-    trusts = [release.trust for release in releases]
+    shared = releases[0]
+    names: dict[Any, None] = {}
+    mechanisms = ""
+    limits = []
+    for release in releases:
+        names |= dict.fromkeys(release.scope)
+        mechanisms = _listed(mechanisms, release.mechanism)
+        secure = shared.secure and release.secure
+        trust = max(shared.trust, release.trust, key=TRUSTS.index)
+        shared = replace(shared, secure=secure, trust=trust)
+        # A release of no loss protects any number of rows.
+        if release.epsilon or release.delta:
+            limits.append(release.max_rows_per_person)
     return {
-        "relation": releases[0].relation,
-        "trust": max(trusts, key=TRUSTS.index),
-        "scope": tuple(dict.fromkeys(names)),
-        "mechanism": reduce(_listed, [release.mechanism for release in releases]),
-        "secure": all(release.secure for release in releases),
-        "max_rows_per_person": min(rows),
+        "relation": shared.relation,
+        "trust": shared.trust,
+        "scope": tuple(names),
+        "mechanism": mechanisms,
+        "secure": shared.secure,
+        "max_rows_per_person": min(limits, default=shared.max_rows_per_person),
     }
 
 
@@ -452,9 +464,8 @@ def _listed(mechanisms: str, further: str) -> str:
     return f"{mechanisms}, {further}" if mechanisms else further
 
 
-# Shares of the remaining delta to try for the releases with a rho; with all of it, the
-# other epsilons add.
-_SHARES = Fraction(1, 2), Fraction(9, 10), Fraction(1)
+# Of the remaining delta, for the releases with a rho: those without gain less by it.
+_SHARE = Fraction(9, 10)
 
 
 def compose(
@@ -515,25 +526,28 @@ def compose(
     epsilon = 4.77457, delta = 0.000001, local model, replacing one record
     """
     releases = read_releases(guarantees)
-    total = added_up(Counter(releases).items())
+    total = added_up(Counter(releases))
     allowed = Fraction(total.delta) if delta is None else check_delta(delta)
     losses = total._all_losses()
 
-    bounds = [smallest_epsilon(losses, allowed)]
     # Rhos are converted together: those that are stated alone, or all that are known.
-    stated = [loss for loss in losses if isinstance(loss, StatedLoss)]
-    stated = [loss for loss in stated if loss.rho is not None]
+    stated = []
+    known = []
+    for loss in losses:
+        if isinstance(loss, StatedLoss) and loss.rho is not None:
+            stated.append(loss)
+        if loss._concentrated is not None:
+            known.append(loss)
+    bounds = [smallest_epsilon(losses, allowed)]
     if stated:
-        by_rho = [loss for loss in losses if loss._concentrated is not None]
         bounds.append(_bound_by_rho(losses, stated, allowed))
-        bounds.append(_bound_by_rho(losses, by_rho, allowed))
-    proven = [bound for bound in bounds if bound is not None]
-    if not proven:
+        bounds.append(_bound_by_rho(losses, known, allowed))
+    epsilon = min((bound for bound in bounds if bound is not None), default=None)
+    if epsilon is None:
         raise ValueError(
             f"delta must be larger than {float(allowed):g}: these releases fail more "
             "often together"
         )
-    epsilon = min(proven)
     if total.epsilon <= epsilon and total.delta <= allowed:
         return total
     return replace(total, epsilon=epsilon, delta=round_up(allowed))
@@ -557,29 +571,22 @@ def read_releases(guarantees: Any) -> list[PrivacyGuarantee]:
     return releases
 
 
-def repeated(guarantee: PrivacyGuarantee, times: int) -> PrivacyGuarantee:
-    """Return the guarantee of several releases that each have the same guarantee."""
-    return guarantee if times == 1 else added_up([(guarantee, times)])
-
-
 def _bound_by_rho(
     losses: Sequence[Loss], concentrated: Sequence[Loss], delta: Fraction
 ) -> float | None:
     """Bound epsilon, adding the rhos of some losses; None if others exceed delta."""
-    converted_losses = set(concentrated)
-    unconverted = [loss for loss in losses if loss not in converted_losses]
-    rhos = [loss.count * (loss._concentrated or 0) for loss in concentrated]
-    rho = sum(rhos, Fraction(0))
+    unconverted = [loss for loss in losses if loss not in concentrated]
+    rho = Fraction(0)
+    for loss in concentrated:
+        rho += loss.count * (loss._concentrated or 0)
     failure = joint_failure(unconverted)
-    room = (delta - failure) / (1 - failure)
-    if room <= 0:
+    if failure >= delta:
         return None
+    room = (delta - failure) / (1 - failure)
     if not unconverted:
         return zcdp_epsilon(rho, room)
-    bounds = []
-    for share in _SHARES:
-        part = Fraction(-round_up(-room * share))
-        if part:
-            converted = StatedLoss(zcdp_epsilon(rho, part), float(part))
-            bounds.append(smallest_epsilon([*unconverted, converted], delta))
-    return min((bound for bound in bounds if bound is not None), default=None)
+    part = Fraction(-round_up(-room * _SHARE))
+    if not part:
+        return None
+    converted = StatedLoss(zcdp_epsilon(rho, part), float(part))
+    return smallest_epsilon([*unconverted, converted], delta)

@@ -28,8 +28,7 @@ _MOST = 1 << 40
 # takes, and for the size of its record.
 MOST_LOSSES = 1 << 9
 
-# The most absolute values of the loss of Laplace noise that are distinguished; others
-# are rounded up.
+# The most links of the loss of Laplace noise that are distinguished.
 _LEVELS = 1 << 11
 
 # Absolute values of a loss, and their probabilities.
@@ -324,22 +323,21 @@ class LaplaceLoss(Loss):  # numpydoc ignore=PR02
         return larger if is_alike else replace(larger, sensitivity=1)
 
     def _radii(self) -> Radii:
-        # Of the loss (s - 2j) epsilon / s at j steps, the absolute value is epsilon at
-        # the ends j = 0 and j = s, with (1 + q**s) / (1 + q) together. From j to s - j,
-        # inner places have (q**j - q**(s - j + 1)) / (1 + q) together.
-        n_steps, rate = self.sensitivity, self.epsilon / self.sensitivity
-        half = n_steps // 2 + 1
-        ends = np.unique(np.linspace(1, half, min(_LEVELS, half)).astype(np.int64))
-        # Places from `first` to before `after`, and their mirror images.
-        first, after = ends[:-1], ends[1:]
-        mirror_images = _between(rate, n_steps - after + 1, n_steps - first + 1)
+        # Of many links, several are one, and the last one is made as long as the others.
+        in_each = -(-self.sensitivity // _LEVELS)
+        n_links = -(-self.sensitivity // in_each)
+        rate = self.epsilon * in_each / self.sensitivity
+        # After j of n links, the loss is (n - 2j) rate. With q = e**-rate, it has the
+        # probability 1 / (1 + q) at j = 0, q**n / (1 + q) at n, and (1 - q) q**j / (1 +
+        # q) between; j and n - j have the same absolute value.
         scale = 1 / (1 + np.exp(-rate))
-        inner = scale * (_between(rate, first, after) + mirror_images)
-        if n_steps % 2 == 0 and first.size:
-            # The last place, in the middle, is its own mirror image.
-            inner[-1] -= scale * _between(rate, n_steps / 2, n_steps / 2 + 1)
-        radii = np.concatenate([[self.epsilon], rate * (n_steps - 2 * first)])
-        return radii, np.concatenate([[scale * (1 + np.exp(-self.epsilon))], inner])
+        places = np.arange(1, n_links // 2 + 1)
+        inner = np.exp(-rate * places) + np.exp(-rate * (n_links - places))
+        if n_links % 2 == 0:
+            inner[-1] /= 2
+        radii = np.concatenate([[rate * n_links], rate * (n_links - 2 * places)])
+        ends = 1 + np.exp(-rate * n_links)
+        return radii, scale * np.concatenate([[ends], -np.expm1(-rate) * inner])
 
 
 def laplace_loss(epsilon: Fraction, sensitivity: int = _MOST) -> LaplaceLoss | PureLoss:
@@ -351,11 +349,6 @@ def laplace_loss(epsilon: Fraction, sensitivity: int = _MOST) -> LaplaceLoss | P
     in_each = -(-sensitivity // _MOST)
     n_links = -(-sensitivity // in_each)
     return LaplaceLoss(round_up(epsilon * n_links * in_each / sensitivity), n_links)
-
-
-def _between(rate: float, first: Any, after: Any) -> Any:
-    """Return ``q**first - q**after`` for ``q = e**-rate``."""
-    return np.exp(-rate * first) * -np.expm1(-rate * (after - first))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from skdp.exact import round_up
+from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._conversions import gaussian_epsilon, log_delta_above, proven_edge
 from skdp.privacy.accounting._losses import (
     GaussianLoss,
@@ -81,80 +81,59 @@ _SMALLEST = Fraction(5e-324)
 # The largest radius of a release for which these margins hold.
 _LARGEST = 1 << 10
 
+# Of the logarithm of the probability that nothing fails: beyond, it counts as 0.
+_MOST_EXPONENT = 100
+
 # Of the tilted law, about e**-50 is beyond each end of the window.
 _FAR = 50.0
-
-_BITS = 1200
 
 
 def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     """Return a proven epsilon for losses together; None if they exceed delta."""
-    losses = list(losses)
+    losses = merged(losses)
     failure = joint_failure(losses)
     room = (delta - failure) / (1 - failure) if failure < delta else Fraction(0)
-    mu_squared = gaussian_square(losses)
+    pure = []
+    epsilon_sum = mu_squared = Fraction(0)
+    n_losses = 0
+    for loss in losses:
+        if isinstance(loss, GaussianLoss):
+            mu_squared += loss.count * Fraction(loss.mu) ** 2
+        elif loss._pure:
+            pure.append(loss)
+            epsilon_sum += loss.count * loss._pure
+            n_losses += loss.count
     if failure > delta or (mu_squared and room < _SMALLEST):
         return None
     mu = gaussian_loss(mu_squared).mu
-    basic = _sum(losses) + Fraction(gaussian_epsilon(mu, room) if mu else 0)
+    basic = epsilon_sum + Fraction(gaussian_epsilon(mu, room) if mu else 0)
 
-    pure = merged(loss for loss in losses if loss._pure)
-    most = _sum(pure)
     # Less is rounded away when delta is underestimated a little, and not worth it.
     is_possible = room >= Fraction(1, 1 << 900)
-    if pure and is_possible and _within_margins(pure, most, mu):
-        allowed = math.log(room) - 2.0**-40
-        epsilon = _search([Kind.of(loss) for loss in pure], mu, allowed, float(most))
-        if epsilon is not None:
-            error = _SLACK * (most + Fraction(mu))
-            basic = min(basic, Fraction(epsilon) + error)
+    is_mu_within = mu == 0 or 2.0**-30 < mu < 2.0**5
+    is_sum_within = n_losses <= _MOST and epsilon_sum > Fraction(1, 1 << 30)
+    if is_possible and is_mu_within and is_sum_within:
+        kinds = list(map(Kind.of, pure))
+        if max(map(Kind.largest, kinds)) <= _LARGEST:
+            allowed = math.log(room) - 2.0**-40
+            epsilon = _search(kinds, mu, allowed, float(epsilon_sum))
+            if epsilon is not None:
+                error = _SLACK * (epsilon_sum + Fraction(mu))
+                basic = min(basic, Fraction(epsilon) + error)
     return round_up(basic)
-
-
-def _sum(losses: Iterable[Loss]) -> Fraction:
-    """Return the sum of the epsilons of all losses but Gaussian ones."""
-    amounts = (loss.count * (loss._pure or Fraction(0)) for loss in losses)
-    return sum(amounts, Fraction(0))
-
-
-def gaussian_square(losses: Iterable[Loss]) -> Fraction:
-    """Return the square of mu of all Gaussian losses together."""
-    gaussian = (loss for loss in losses if isinstance(loss, GaussianLoss))
-    return sum((loss.count * Fraction(loss.mu) ** 2 for loss in gaussian), Fraction(0))
 
 
 def joint_failure(losses: Iterable[Loss]) -> Fraction:
     """Bound the probability that at least one of independent failures happens."""
-    spared = Fraction(1)
+    failure_sum = exponent = Fraction(0)
     for loss in losses:
-        if loss._failure:
-            spared = _shortened(spared * _power(1 - loss._failure, loss.count))
-    return 1 - spared
-
-
-def _power(base: Fraction, exponent: int) -> Fraction:
-    """Return a lower bound of a power of a number in [0, 1], by at most 2**-1100."""
-    power = Fraction(1)
-    while exponent:
-        if exponent & 1:
-            power = _shortened(power * base)
-        base = _shortened(base * base)
-        exponent >>= 1
-    return power
-
-
-def _shortened(number: Fraction) -> Fraction:
-    if number.denominator.bit_length() <= _BITS:
-        return number
-    return Fraction((number.numerator << _BITS) // number.denominator, 1 << _BITS)
-
-
-def _within_margins(losses: Sequence[Loss], pure: Fraction, mu: float) -> bool:
-    n_losses = sum(loss.count for loss in losses)
-    largest = max(loss._pure or Fraction(0) for loss in losses)
-    is_pure_within = largest <= _LARGEST and pure > Fraction(1, 1 << 30)
-    is_mu_within = mu == 0 or 2.0**-30 < mu < 2.0**5
-    return n_losses <= _MOST and is_pure_within and is_mu_within
+        failure_sum += loss.count * loss._failure
+        exponent += loss.count * Fraction(log_upper(1 / (1 - loss._failure)))
+    if exponent > _MOST_EXPONENT:
+        return Fraction(1)
+    # All are spared with the product of their probabilities, rounded down.
+    spared = 1 / exp_bounds(exponent)[1]
+    return min(failure_sum, 1 - spared)
 
 
 @dataclass(frozen=True)
@@ -175,6 +154,9 @@ class Kind:
         gains = np.log(weights) - np.logaddexp(0, -radii)
         values = np.concatenate([radii, -radii])
         return Kind(count, values, np.concatenate([gains, gains - radii]))
+
+    def largest(self) -> float:
+        return float(self.values.max())
 
     def variation(self) -> float:
         """Return the total variation of one of them."""

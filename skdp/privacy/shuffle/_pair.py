@@ -98,31 +98,33 @@ class Ratios:
         # be replaced by points around it with the same mean: here by the corners of a
         # cell of a grid, which is the same for all parts. On it, products of ratios are
         # sums of places. So the mean of each ratio stays what it was, but for rounding.
-        ratios = {part: cls.of(part) for part in parts}
-        logs = [ratios[part].logs for part in parts]
-        least = sum(float(log.min()) for log in logs)
-        most = sum(float(log.max()) for log in logs)
-        largest = max(float(np.abs(log).max()) for log in logs)
+        ratios = list(map(cls.of, parts))
+        least = most = largest = 0.0
+        for part in ratios:
+            least += float(part.logs.min())
+            most += float(part.logs.max())
+            largest = max(largest, float(np.abs(part.logs).max()))
         if least == most:
-            return cls.of(parts[0])
+            return ratios[0]
         # Randomised response has its largest ratio and 1 only: it is on the grid.
         step = largest / np.ceil(largest / ((most - least) / _CELLS))
-        on_grid = {part: ratios[part]._on_grid(step) for part in ratios}
-        cells = [on_grid[part] for part in parts]
-        reaches = [int(places.max() - places.min()) for places, _ in cells]
-        widths = 1 + np.cumsum(reaches)
-        if sum(widths**2 * [masses.size for _, masses in cells]) > _MOST_WORK:
-            return None
-
+        start = 0
+        work = 0
         grid = np.ones((1, 1))
-        for (places, masses), reach in zip(cells, reaches, strict=True):
+        for part in ratios:
+            places, masses = part._on_grid(step)
+            first = int(places.min())
             size = len(grid)
-            wider = np.zeros((size + reach, size + reach))
-            steps = (places - places.min()).T.tolist()
+            width = size + int(places.max()) - first
+            work += width**2 * masses.size
+            if work > _MOST_WORK:
+                return None
+            wider = np.zeros((width, width))
+            steps = (places - first).T.tolist()
             for (row, column), mass in zip(steps, masses.tolist(), strict=True):
                 wider[row : row + size, column : column + size] += mass * grid
             grid = wider
-        start = sum(int(places.min()) for places, _ in cells)
+            start += first
         rows, columns = np.nonzero(grid)
         # Each part adds an error of its own; a rounding error of a logarithm is a
         # relative error of the ratio.
@@ -305,9 +307,12 @@ class ReportPair:
     @property
     def worst_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of reports under x0 and x1, in that order."""
-        if any(first and not second for first, second, _ in self.classes):
-            raise ValueError("a report has probability 0 under the other value")
-        ratio = max(first / second for first, second, _ in self.classes if second)
+        ratio = Fraction(1)
+        for first, second, _ in self.classes:
+            if first and not second:
+                raise ValueError("a report has probability 0 under the other value")
+            if second:
+                ratio = max(ratio, first / second)
         for pair in self.beside:
             ratio *= pair.worst_ratio
         return ratio

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cache, cached_property, partial, reduce
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import pandas as pd
@@ -230,17 +231,25 @@ class Facts:
     @property
     def seeded(self) -> list[str]:
         """The steps whose random bits come from a seed."""
-        return [step.step for step in self.steps if not step.guarantee.secure]
+        return self._steps_without(attrgetter("guarantee.secure"))
 
     @property
     def foreign(self) -> list[str]:
         """The steps that are not of skdp."""
-        return [step.step for step in self.steps if not step.known]
+        return self._steps_without(attrgetter("known"))
 
     @property
     def planned(self) -> list[str]:
         """The steps that are not fitted yet."""
-        return [step.step for step in self.steps if not step.fitted]
+        return self._steps_without(attrgetter("fitted"))
+
+    @property
+    def uncharged(self) -> list[str]:
+        """The steps that charge no ledger."""
+        return self._steps_without(attrgetter("charged"))
+
+    def _steps_without(self, has: Callable[[StatedStep], bool]) -> list[str]:
+        return [step.step for step in self.steps if not has(step)]
 
     @property
     def secure(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from types import FunctionType
@@ -231,10 +231,8 @@ def _are_same(declared: Any, fitted: Any) -> bool:
 
 def selects_by_function(transformer: Any) -> bool:
     """Whether a function of the user, which may read values, selects columns."""
-    functions = [
-        chosen for _, _, chosen in transformer.transformers if callable(chosen)
-    ]
-    return not all(is_a(function, _SELECTOR) for function in functions)
+    selections = [chosen for _, _, chosen in transformer.transformers]
+    return not all(is_a(chosen, _SELECTOR) for chosen in filter(callable, selections))
 
 
 def learns_target(estimator: Any) -> bool:
@@ -245,14 +243,16 @@ def learns_target(estimator: Any) -> bool:
     requires_target = hasattr(estimator, "predict")
     if hasattr(estimator, "__sklearn_tags__"):
         requires_target = estimator.__sklearn_tags__().target_tags.required
-    chooses_by_target = any(hasattr(estimator, name) for name in _CHOOSES_BY_TARGET)
-    if requires_target or chooses_by_target:
+    if requires_target or _has_any(estimator, _CHOOSES_BY_TARGET):
         return True
     # Inner estimators of scikit-learn may learn other targets, as those of imputation.
-    hands_on = any(hasattr(estimator, name) for name in _HANDS_TARGET_ON)
-    if library == "sklearn" and not hands_on:
+    if library == "sklearn" and not _has_any(estimator, _HANDS_TARGET_ON):
         return False
     return any(map(learns_target, parts_of(estimator)))
+
+
+def _has_any(estimator: Any, names: Iterable[str]) -> bool:
+    return any(hasattr(estimator, name) for name in names)
 
 
 def was_fitted_before(estimator: Any) -> bool:
@@ -283,8 +283,12 @@ def _has_weights(estimator: Any) -> bool:
 
 def ledgers_of(estimator: Any) -> list[PrivacyLedger]:
     """Return the ledgers that an estimator and its parts charge."""
-    ledgers = [getattr(part, "ledger", None) for part in all_parts(estimator)]
-    return [ledger for ledger in ledgers if isinstance(ledger, PrivacyLedger)]
+    ledgers = []
+    for part in all_parts(estimator):
+        ledger = getattr(part, "ledger", None)
+        if isinstance(ledger, PrivacyLedger):
+            ledgers.append(ledger)
+    return ledgers
 
 
 def columns_read(estimator: Any) -> list[Any]:
@@ -299,8 +303,11 @@ def columns_read(estimator: Any) -> list[Any]:
 
 def may_read_categories(estimator: Any) -> bool:
     """Whether categories are taken from the data unless a dtype declares them."""
-    categories = [getattr(part, "categories", None) for part in all_parts(estimator)]
-    return any(isinstance(choice, str) and choice == "auto" for choice in categories)
+    for part in all_parts(estimator):
+        categories = getattr(part, "categories", None)
+        if isinstance(categories, str) and categories == "auto":
+            return True
+    return False
 
 
 def reporter_of(estimator: Any) -> Any | None:
@@ -446,13 +453,15 @@ def _listed_names(chosen: Any) -> tuple[str, ...] | None:
 def side_by_side(flows: Sequence[Flow]) -> Flow:
     """Concatenate the columns of several tables."""
     # One of them may repeat or leave out columns of X, so their order is not followed.
-    no_names: Names = frozenset()
-    return Flow(
-        no_names.union(*[flow.origins for flow in flows]),
-        no_names.union(*[flow.raw for flow in flows]),
-        is_curated=any(flow.is_curated for flow in flows),
-        has_new_target=bool(flows) and all(flow.has_new_target for flow in flows),
-    )
+    table = Flow(frozenset(), frozenset(), has_new_target=bool(flows))
+    for flow in flows:
+        table = Flow(
+            table.origins | flow.origins,
+            table.raw | flow.raw,
+            is_curated=table.is_curated or flow.is_curated,
+            has_new_target=table.has_new_target and flow.has_new_target,
+        )
+    return table
 
 
 def names_in(estimator: Any) -> tuple[Any, ...] | None:

@@ -214,10 +214,11 @@ def warnings(facts: Facts) -> list[str]:
             "What is stated of these steps is what they are set to spend; they are not "
             f"fitted, and have released nothing yet: {', '.join(facts.planned)}."
         )
-    texts += [
-        f"The guarantee of {step} is that of its author: it is not a class of skdp."
-        for step in facts.foreign
-    ]
+    if facts.foreign:
+        texts.append(
+            "The guarantee of these steps is that of their authors, as they are no "
+            f"classes of skdp: {', '.join(facts.foreign)}."
+        )
     if facts.total is None:
         texts.append("No column has a guarantee.")
     return texts
@@ -251,11 +252,10 @@ def not_covered(facts: Facts) -> list[str]:
         "Errors and warnings of steps that are not of skdp: whether there is one may "
         "show a single record.",
     ]
-    uncharged = [step.step for step in facts.steps if not step.charged]
-    if uncharged:
+    if facts.uncharged:
         texts.append(
             "Further calls of these steps, which charge no ledger: "
-            f"{', '.join(uncharged)}."
+            f"{', '.join(facts.uncharged)}."
         )
     if total is not None and total.trust == "shuffle":
         texts.append(
