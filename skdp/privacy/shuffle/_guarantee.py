@@ -37,15 +37,12 @@ _LOG_ERROR = 2.0**-40
 # More than the rounding errors of a tangent, relative to the larger of its two terms.
 _ROUNDING = 2.0**-38
 
-# The failure probability of Gaussian noise, as a part of delta, which is then hardly
-# less.
-_FAILURE = 2.0**-10
-
 # Of the grid that compares Gaussian noise with reports: half as many cost a percent of
 # mu, twice as many gain 0.2.
 _POINTS = 40
 
-# The relative precision of a mu, and of what follows from several.
+# The relative precision of a mu, and of what follows from several; and the failure
+# probability of Gaussian noise, as a part of delta, which is then hardly less.
 _ROUGH = 2.0**-10
 
 # Returns the pairs of the parts of a report for a local epsilon.
@@ -122,7 +119,7 @@ def shuffled_losses(
     """Return losses that dominate parts, each shuffled by itself; none if not found."""
     if not delta:
         return ()
-    failure = float(delta) / len(pairs) * _FAILURE
+    failure = float(delta) / len(pairs) * _ROUGH
     losses: list[Loss] = []
     for pair, count in Counter(pairs).items():
         mu = _gaussian_mu(pair, n, failure)
