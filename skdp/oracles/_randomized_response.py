@@ -142,7 +142,7 @@ class RandomizedResponse(FrequencyOracle):
 
     def shuffle_pair(self) -> ReportPair:
         counts = (1, 1, 0, self.k - 2)
-        return ReportPair.of_support(self.p, self.q, counts, two_valued=self.k == 2)
+        return ReportPair.of_support(self.p, self.q, counts)
 
     def report(
         self, codes: NDArray[np.unsignedinteger], source: ByteSource

@@ -14,8 +14,6 @@ from scipy.stats import chisquare
 from skdp import NumericPerturber, PrivacyLedger
 from skdp.datasets import load_adult
 from skdp.exact import exp_bounds
-from skdp.local.protocol import Sampling, drawn_pair
-from skdp.oracles import RandomizedResponse
 from skdp.oracles.numeric import mean_error
 from tests.conftest import each, often
 
@@ -331,12 +329,3 @@ def test_odd_parameters_are_refused_before_any_charge(parameters, message):
     with pytest.raises(ValueError, match=message):
         sampling_perturber(ledger=ledger, **parameters).fit_transform(PEOPLE)
     assert ledger.spent.epsilon == 0
-
-
-def test_two_reports_of_each_of_several_columns_are_not_two_reports():
-    """Others who agree with one value in one column, and with the other one in another, are between neither."""
-    pair = RandomizedResponse(2, 4.0).shuffle_pair()
-    assert pair.two_valued
-    for size in (1, 2):
-        (drawn,) = drawn_pair([pair] * 3, Sampling((1, 1, 1), size), "reports")
-        assert not drawn.two_valued

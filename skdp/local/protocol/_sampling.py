@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, Self
@@ -110,10 +110,8 @@ def drawn_pair(
     if not is_alike:
         return None
     # The chance of a set of fields cancels in all ratios, so the classes of all sets
-    # are those of one. But there are two reports for each field: others who agree with
-    # x0 in one field and with x1 in another one are not between.
-    product = ReportPair.product(pairs[: sampling.size])
-    return (replace(product, two_valued=False),)
+    # are those of one.
+    return (ReportPair.product(pairs[: sampling.size]),)
 
 
 Vector = NDArray[np.float64]
