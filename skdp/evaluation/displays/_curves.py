@@ -207,9 +207,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         if is_crowded:
             _share_scales(panels, [metric for metric, _ in parts])
         handles = self._legend_entries(summary, kind, band, is_crowded=is_crowded)
-        self._draw_legend(
-            ax, handles, fontsize="small" if ax is not None else None, **_ABOVE
-        )
+        self._draw_legend(ax, handles, **_ABOVE)
         return self
 
     def _legend_entries(
@@ -258,7 +256,11 @@ class PrivacyCurveDisplay(PanelDisplay):
         return "std" if self.curve["repeat"].nunique() > 1 else "range"
 
 
-_ABOVE = {"loc": "outside upper left", "ncols": 3}
+_ABOVE: dict[str, Any] = {
+    "loc": "outside upper left",
+    "ncols": 3,
+    "fontsize": "small",
+}
 
 
 def _draw_line(axes: Any, scores: pd.DataFrame, group: Any, **style: Any) -> Any:
@@ -500,11 +502,7 @@ class ParetoDisplay(PanelDisplay):
         axes.set_ylabel(self._axis_label(self.y), parse_math=False)
         tidy_axes(axes)
         self._draw_legend(
-            ax,
-            handles,
-            fontsize="small" if ax is not None else None,
-            loc="outside upper left",
-            ncols=2,
+            ax, handles, fontsize="small", loc="outside upper left", ncols=2
         )
         return self
 
