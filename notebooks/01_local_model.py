@@ -125,7 +125,8 @@ reports.iloc[:3, :6]
 
 # %%
 occupation_counts = occupation["occupation"].value_counts().reindex(bits.categories_[0])
-CountEstimateDisplay.from_estimator(bits, reports, true_counts=occupation_counts)
+estimates = bits.estimate_counts(reports)
+CountEstimateDisplay(estimates, true_counts=occupation_counts).plot()
 plt.show()
 
 # %% [markdown]

@@ -7,7 +7,6 @@ from skdp.evaluation.attacks._attribute_inference import (
 from skdp.evaluation.attacks._bayes_bound import EXACT as EXACT
 from skdp.evaluation.attacks._bayes_bound import bayes_accuracy as bayes_accuracy
 from skdp.evaluation.attacks._bayes_bound import guessing_bound as guessing_bound
-from skdp.evaluation.attacks._display import LeakageDisplay as LeakageDisplay
 from skdp.evaluation.attacks._membership_inference import (
     MembershipResult as MembershipResult,
 )

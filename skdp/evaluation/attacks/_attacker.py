@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from skdp.domain import Codes, Domain
-from skdp.evaluation._progress import counted
+from skdp.evaluation._common import counted
 from skdp.tables import is_frame, read_table
 
 _FEW_ROWS = 10_000

@@ -26,12 +26,11 @@ from skdp.base import (
     TableLike,
     check_random_state,
 )
-from skdp.evaluation._progress import counted
+from skdp.evaluation._common import check_count, counted
 from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
+from skdp.evaluation.curves._comparison import COLUMNS, SIZES
 from skdp.evaluation.curves._results import ResultsFile, hash_of_study
 from skdp.evaluation.curves._scoring import Row, read_scoring
-from skdp.evaluation.curves._table import COLUMNS, SIZES
-from skdp.evaluation.displays import check_count
 from skdp.privacy import WeakGuaranteeWarning, check_epsilon
 from skdp.tables import is_frame
 
