@@ -18,7 +18,7 @@ from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central._target_encoder import DPTargetEncoder
 from skdp.central.linear_model import DPLinearRegression, DPLogisticRegression, DPRidge
 from skdp.central.naive_bayes import DPCategoricalNB, DPGaussianNB
-from skdp.central.statistics import CountEstimate as CountEstimate
+from skdp.central.statistics import Estimate as Estimate
 
 __all__ = [
     "DPPCA",

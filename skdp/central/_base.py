@@ -36,10 +36,10 @@ from skdp.base import (
 from skdp.central.statistics import (
     LOOKS,
     NOWHERE,
+    Noise,
     check_bounds_share,
     check_steps,
     count_values,
-    integer_noise,
     limit_persons,
     losses_of,
     place_bounds,
@@ -289,7 +289,7 @@ class CentralStatistic(CentralEstimator):
             else []
         )
         noises = [
-            integer_noise(share * look, len(private), len(private)) for look in of_looks
+            Noise.of(share * look, len(private), len(private)) for look in of_looks
         ]
         hidden: list[Any] = []
         if plan.free and not noises:

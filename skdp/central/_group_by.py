@@ -36,9 +36,7 @@ from skdp.central.statistics import (
     count_estimates,
     declared_domain,
     find_codes,
-    integer_noise,
     join_codes,
-    joint_noise,
     keyed_frame,
     library_of,
     losses_of,
@@ -367,7 +365,7 @@ class DPGroupBy(CentralStatistic):
         size = n_numbers(len(ends), squares=False, shared_count=shared) + (
             "count" in released and not shared
         )
-        noise = joint_noise(share, GRID, size) if ends else integer_noise(share)
+        noise = Noise.joint(share, GRID, size) if ends else Noise.of(share)
 
         def release(source: ByteSource) -> None:
             keys, sums = sums_of(source)

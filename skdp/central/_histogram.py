@@ -17,14 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import check_choice, check_confidence_level, declares_missing
 from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
-    CountEstimate,
+    Estimate,
     Hierarchy,
+    Noise,
     count_cells,
     count_interval,
     count_std,
     declared_domain,
     find_range,
-    integer_noise,
     is_ordered,
     keyed_frame,
     library_of,
@@ -134,7 +134,7 @@ class DPHistogram(CentralStatistic):
     >>> ages.range_count(25, 65), int(people["age"].between(25, 64).sum())
     (25550, 25655)
     >>> ages.range_estimate(25, 65)
-    CountEstimate(count=25550, std_error=72.74..., lower=25395, upper=25705)
+    Estimate(value=25550, std_error=72.74..., lower=25395, upper=25705)
     """
 
     _library: str
@@ -193,7 +193,7 @@ class DPHistogram(CentralStatistic):
             domain.size, share, _applicable(self.method, domain), branching
         )
         n_levels = len(tree.sizes)
-        noise = integer_noise(share / n_levels)
+        noise = Noise.of(share / n_levels)
         cells = range(len(domain.columns))
         (counts,) = count_cells(
             table, large, domain, [cells], self.handle_unknown, "domain"
@@ -290,7 +290,7 @@ class DPHistogram(CentralStatistic):
         high: Hashable | None = None,
         *,
         confidence_level: float = 0.95,
-    ) -> CountEstimate:
+    ) -> Estimate:
         """Return `range_count` with its error.
 
         Parameters
@@ -302,8 +302,8 @@ class DPHistogram(CentralStatistic):
 
         Returns
         -------
-        CountEstimate
-            The ``count``, its ``std_error``, and the ends ``lower`` and ``upper`` of its interval.
+        Estimate
+            The ``value``, its ``std_error``, and the ends ``lower`` and ``upper`` of its interval.
 
         Raises
         ------
@@ -318,7 +318,7 @@ class DPHistogram(CentralStatistic):
         lower, upper = count_interval(
             total, std_error, check_confidence_level(confidence_level)
         )
-        return CountEstimate(total, std_error, int(lower), int(upper))
+        return Estimate(total, std_error, int(lower), int(upper))
 
     def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
         check_is_fitted(self)

@@ -11,7 +11,7 @@ from skdp.base import Bounds, check_choice, check_confidence_level
 from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
-    joint_noise,
+    Noise,
     losses_of,
     n_numbers,
     sum_columns,
@@ -145,7 +145,7 @@ class DPMean(CentralStatistic):
         check_choice("missing", self.missing, get_args(Unknown))
         shared_count = self.missing == "error"
         columns = sum_columns(table, large, bounds, missing=not shared_count)
-        noise = joint_noise(
+        noise = Noise.joint(
             share,
             GRID,
             n_numbers(len(columns), squares=False, shared_count=shared_count),
@@ -156,7 +156,7 @@ class DPMean(CentralStatistic):
                 columns, noise, level, source, shared_count=shared_count
             )
             pairs = list(zip(columns, estimates, strict=True))
-            self.mean_ = np.array([column.value(one.mean) for column, one in pairs])
+            self.mean_ = np.array([column.value(one.value) for column, one in pairs])
             self.std_error_ = np.array(
                 [column.error(one.std_error) for column, one in pairs]
             )

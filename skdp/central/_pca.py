@@ -18,22 +18,19 @@ from skdp.base import Bounds, check_flag, level_of_the_caller, read_bounds, read
 from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central.statistics import (
     UNIT,
-    GaussianNoise,
     LargeRows,
     Noise,
     Rows,
     find_limits,
     in_units,
-    integer_noise,
     largest_moments,
     limit_losses,
     losses_of,
     sum_columns,
     widths,
-    with_delta,
 )
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta, read_share
 from skdp.randomness import ByteSource
 from skdp.tables import LargeTable, Table
 
@@ -198,7 +195,10 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.random_state = random_state
 
     def _check_promise(self) -> Share:
-        return with_delta(super()._check_promise(), self.epsilon, self.delta)
+        share = super()._check_promise()
+        if self.delta is None or not check_delta(self.delta):
+            return share
+        return read_share(Mu.of(self.epsilon, self.delta))
 
     def _plan(
         self, table: Table, large: LargeTable | None, share: Share, bounds: Any
@@ -225,7 +225,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             self._set_components(covariance, error, of_count, placing.units, wanted)
 
         if share.kind != "epsilon":
-            gaussian = GaussianNoise(share.mu_squared)
+            gaussian = Noise("mu", share.mu_squared)
             return Plan(
                 f"noisy sums of products, {gaussian.name}",
                 release,
@@ -370,6 +370,6 @@ def _noisy_moments(
 def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:
     """Return the noise of products of all pairs of values of rows whose squared norm is at most `square`."""
     # In L1 norm, they add up to half of the square of the L1 norm of the row and of that of its norm.
-    return integer_noise(
+    return Noise.of(
         share, ((size + 1) * square + 1) // 2, largest_moments(square, largest)
     )

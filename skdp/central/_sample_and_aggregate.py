@@ -26,7 +26,6 @@ from skdp.central._chunks import (
 from skdp.central.statistics import (
     GRID,
     Noise,
-    integer_noise,
     ratio,
     to_places,
     to_value,
@@ -234,7 +233,7 @@ def _mean(
         estimate = ratio(
             total, answered * GRID, (noise[0], noise[1]), (Fraction(0), Fraction(0))
         )
-        return Fraction(estimate.mean), Fraction(estimate.std_error)
+        return Fraction(estimate.value), Fraction(estimate.std_error)
     mean = Fraction(total + default * (n_chunks - answered), n_chunks)
     parts = noise[0] / n_chunks, noise[1] * Fraction(default, GRID * n_chunks)
     return mean, Fraction(
@@ -249,9 +248,9 @@ def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
     # 1. So with Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon`` on the number, the
     # loss is at most epsilon in both cases: the number costs nothing more. For Gaussian noise, half of the change of
     # either counts as a quarter of rho or mu**2; half of an epsilon, as at most half of rho.
-    return integer_noise(
-        share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2
-    ), integer_noise(share, 2)
+    return Noise.of(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2), Noise.of(
+        share, 2
+    )
 
 
 def _losses(share: Share) -> tuple[Loss, ...]:

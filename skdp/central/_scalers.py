@@ -18,7 +18,7 @@ from skdp.central.statistics import (
     NOWHERE,
     UNIFORM_VARIANCE,
     Candidates,
-    joint_noise,
+    Noise,
     losses_of,
     n_numbers,
     noisy_moments,
@@ -175,7 +175,7 @@ class DPStandardScaler(InvertibleTransformer):
         shared = self.missing == "error"
         columns = sum_columns(table, large, bounds, missing=not shared)
         squares = bool(self.with_std)
-        noise = joint_noise(
+        noise = Noise.joint(
             share, GRID, n_numbers(len(columns), squares=squares, shared_count=shared)
         )
         half_widths = np.array([(column.high - column.low) / 2 for column in columns])

@@ -34,8 +34,6 @@ from skdp.central.statistics import (
     choice_loss,
     choice_name,
     choose,
-    integer_noise,
-    joint_noise,
     losses_of,
     n_numbers,
     noisy_moments,
@@ -199,7 +197,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         classes = (
             None if self.classes is None else Classes.read(table, large, self.classes)
         )
-        noise = joint_noise(
+        noise = Noise.joint(
             share * _MOMENTS,
             GRID,
             n_numbers(len(columns), squares=True, shared_count=True),
@@ -218,7 +216,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
             return read_rows(table, large, near[:-1], centres[:-1], goal)
 
         n_classes = 1 if classes is None else len(classes.values)
-        noises = noise, integer_noise(share * _COUNTS)
+        noises = noise, Noise.of(share * _COUNTS)
         release = partial(self._release, columns, place, n_classes, k, noises, share)
         if share.kind != "epsilon":
             return Plan(mechanism, release)
@@ -276,7 +274,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
                 source, [scores[one] for one in left], share * _CHOICES / k, 2 * change
             )
             chosen.append(left.pop(best))
-        shown = integer_noise(share * _SCORES, k * change, k * change**2)
+        shown = Noise.of(share * _SCORES, k * change, k * change**2)
         in_ratios = unit / (counts.sum() * UNIT**2 * math.sqrt(_FINE))
         noisy = shown.add(source, [scores[one] for one in chosen])
         self.ranking_ = np.array(chosen)

@@ -18,7 +18,7 @@ from skdp.central.statistics import (
     GRID,
     NOWHERE,
     UNIFORM_VARIANCE,
-    joint_noise,
+    Noise,
     losses_of,
     n_numbers,
     noisy_moments,
@@ -149,7 +149,7 @@ class DPVarianceThreshold(Selector):
                 f"threshold must be a finite number >= 0, got {self.threshold}"
             )
         columns = sum_columns(table, large, bounds)
-        noise = joint_noise(
+        noise = Noise.joint(
             share, GRID, n_numbers(len(columns), squares=True, shared_count=False)
         )
         half_widths = np.array([(column.high - column.low) / 2 for column in columns])

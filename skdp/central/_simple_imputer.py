@@ -17,13 +17,13 @@ from skdp.base import Bounds, check_choice
 from skdp.central._base import CentralTransformer, Columns, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
+    Noise,
     choice_loss,
     choice_name,
     choose,
     count_cells,
     declared_domain,
     find_missing,
-    joint_noise,
     losses_of,
     plan_quantiles,
     read_candidates,
@@ -187,14 +187,14 @@ class DPSimpleImputer(CentralTransformer):
         self, table: Table, large: LargeTable | None, share: Share, bounds: Any
     ) -> Plan:
         columns = sum_columns(table, large, bounds)
-        noise = joint_noise(share, GRID, 2 * len(columns))
+        noise = Noise.joint(share, GRID, 2 * len(columns))
 
         def release(source: ByteSource) -> None:
             pairs = list(
                 zip(columns, two_sums(columns, noise, 0.95, source), strict=True)
             )
             self.statistics_ = np.array(
-                [column.value(one.mean) for column, one in pairs]
+                [column.value(one.value) for column, one in pairs]
             )
             self.statistics_std_error_ = np.array(
                 [column.error(one.std_error) for column, one in pairs]

@@ -18,9 +18,9 @@ from skdp.central._supervised import SupervisedStatistic, features, target
 from skdp.central.statistics import (
     GRID,
     LARGEST,
+    Noise,
     check_bounds_share,
     find_codes,
-    integer_noise,
     losses_of,
     missing_error,
     plan_categories,
@@ -191,8 +191,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         means = share * (1 - part) if categories.private else share
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1 norm, and at most in L2 norm.
         d = len(table.names) - 1
-        noise = integer_noise(means * (1 - _SQUARES), 2 * GRID * d, (2 * GRID) ** 2 * d)
-        of_squares = integer_noise(means * _SQUARES, GRID)
+        noise = Noise.of(means * (1 - _SQUARES), 2 * GRID * d, (2 * GRID) ** 2 * d)
+        of_squares = Noise.of(means * _SQUARES, GRID)
 
         def release(source: ByteSource) -> None:
             domain, square, distances = categories.domain, *sums

@@ -29,7 +29,7 @@ from skdp.central.statistics import (
     to_places,
     two_sums,
 )
-from skdp.central.statistics._noise import LaplaceNoise, cube_quantile, cube_std
+from skdp.central.statistics._noise import cube_quantile, cube_std
 from skdp.central.statistics._private_bounds import Cells
 from skdp.central.statistics._quantiles import count_below, scores
 from skdp.domain import Domain
@@ -82,7 +82,7 @@ class TestSums:
             two_sums(columns_of(rows), noise, 0.95, None, shared_count=shared_count)
             return noise.seen
 
-        # Turned by 45 degrees, each number changes by a width at most, which the densities of `joint_noise` are for.
+        # Turned by 45 degrees, each number changes by a width at most, which the densities of `Noise.joint` are for.
         assert largest_changes(numbers, missing=not shared_count) == [GRID] * (3 if shared_count else 4)
 
     @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ class TestGroups:
 
     def test_persons_change_a_count_of_each_pair_for_each_row(self, monkeypatch):
         given = []
-        monkeypatch.setattr(LaplaceNoise, "add", lambda self, source, numbers: given.append(numbers) or numbers)
+        monkeypatch.setattr(_noise.Noise, "add", lambda self, source, numbers: given.append(numbers) or numbers)
         words = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
         records = list(itertools.product(*words.values(), ["no", "yes"]))
 
@@ -296,7 +296,7 @@ class TestChunks:
         squares = []
         for old, new in itertools.product(values, repeat=2):
             sums = [(a - b) ** 2 for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
-            squares.append(sum(sums) / of_sums.variance + ((old is None) - (new is None)) ** 2 / of_number.variance)
+            squares.append(sum(sums) / of_sums.scale + ((old is None) - (new is None)) ** 2 / of_number.scale)
         assert max(squares) == Fraction(1, 3)
 
     def test_a_row_is_in_one_chunk(self, scripted_source):

@@ -19,7 +19,6 @@ from skdp.central.linear_model._base import Floats, LinearModel
 from skdp.central.linear_model._moments import ExactMoments, products_noise
 from skdp.central.statistics import (
     UNIT,
-    GaussianNoise,
     Noise,
     Rows,
     find_limits,
@@ -74,7 +73,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
             target_places, name=table.names[-1], ends=ends[-1:], start=starts[-1:]
         )
         rows = read_rows(table, large, ends[:-1], starts[:-1], goal)
-        noise: Noise = GaussianNoise(share.mu_squared)
+        noise: Noise = Noise("mu", share.mu_squared)
         if share.kind == "epsilon":
             noise = products_noise(share, len(table.names), UNIT)
         return Plan(

@@ -29,7 +29,7 @@ from skdp.central.linear_model._descent import (
 )
 from skdp.central.statistics import (
     UNIT,
-    GaussianNoise,
+    Noise,
     Rows,
     find_limits,
     largest_moments,
@@ -227,9 +227,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         return Plan(
             "noisy gradient descent, rounded Gaussian",
             partial(self._release, rows, widths(ends, starts), starts, classes, share),
-            losses=(GaussianNoise(share.mu_squared).loss,)
-            if share.kind == "rho"
-            else (),
+            losses=(Noise("mu", share.mu_squared).loss,) if share.kind == "rho" else (),
         )
 
     def _release(
@@ -270,10 +268,12 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             int(np.clip(strength / _PER_STEP, _FEWEST_STEPS, _MOST_STEPS)),
         )
         if scaled:
-            noise = GaussianNoise(
-                share.mu_squared * _MOMENT_PART, largest_moments(found.square, 2 * UNIT)
+            noise = Noise(
+                "mu",
+                share.mu_squared * _MOMENT_PART,
+                largest_moments(found.square, 2 * UNIT),
             )
-            rest -= noise.mu_squared
+            rest -= noise.amount
             pairs = np.triu_indices(n_columns)
             moments = np.zeros((n_columns, n_columns))
             moments[pairs] = moments.T[pairs] = noise.add(
@@ -285,7 +285,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
                 _SCALED_STEPS,
             )
         n_steps = self.max_iter or n_steps
-        gradients = GaussianNoise(rest / n_steps, largest_change(rows, loss))
+        gradients = Noise("mu", rest / n_steps, largest_change(rows, loss))
         shape = n_steps, rows.n_weights, loss.n_outputs
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
         weights = descend(rows, loss, drawn, step, pace.momentum)

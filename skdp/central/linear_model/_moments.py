@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from skdp.central.statistics import (
     UNIT,
-    GaussianNoise,
     Noise,
     Rows,
     in_units,
-    joint_noise,
     largest_moments,
 )
 from skdp.privacy import Share
@@ -144,7 +142,7 @@ class Moments:
 
 def products_noise(share: Share, n_columns: int, largest: int) -> Noise:
     """Return the noise of the products of all pairs of columns, one of them constant, with each other and a target."""
-    return joint_noise(share, largest**2, (n_columns + 1) * (n_columns + 2) // 2)
+    return Noise.joint(share, largest**2, (n_columns + 1) * (n_columns + 2) // 2)
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ class ExactMoments:
                 UNIT**4,
             )
             noises = [
-                GaussianNoise(share.mu_squared * part / sum(_PARTS), square)
+                Noise("mu", share.mu_squared * part / sum(_PARTS), square)
                 for part, square in zip(_PARTS, squares, strict=True)
             ]
             drawn = [

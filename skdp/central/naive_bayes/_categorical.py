@@ -21,7 +21,6 @@ from skdp.central.statistics import (
     count_cells,
     declared_domain,
     find_codes,
-    integer_noise,
     losses_of,
     shrunk_shifts,
     undeclared_error,
@@ -151,7 +150,7 @@ class DPCategoricalNB(NaiveBayes):
         return tags
 
     def _noise(self, share: Share, n_columns: int) -> Noise:
-        return integer_noise(share, n_columns, n_columns)
+        return Noise.of(share, n_columns, n_columns)
 
     def _plan(
         self, table: Table, large: LargeTable | None, share: Share, bounds: Any

@@ -20,7 +20,6 @@ from skdp.central.statistics import (
     Noise,
     SumTally,
     complete,
-    joint_noise,
     losses_of,
     moments_of,
     n_numbers,
@@ -156,7 +155,7 @@ class DPGaussianNB(NaiveBayes):
         return features(table)
 
     def _noise(self, share: Share, n_columns: int) -> Noise:
-        return joint_noise(
+        return Noise.joint(
             share, GRID, n_numbers(n_columns, squares=True, shared_count=True)
         )
 

@@ -28,16 +28,13 @@ from skdp.central.statistics._moments import noisy_moments as noisy_moments
 from skdp.central.statistics._moments import query as query
 from skdp.central.statistics._moments import ratio as ratio
 from skdp.central.statistics._moments import two_sums as two_sums
-from skdp.central.statistics._noise import GaussianNoise as GaussianNoise
+from skdp.central.statistics._noise import Estimate as Estimate
 from skdp.central.statistics._noise import Noise as Noise
 from skdp.central.statistics._noise import as_float as as_float
 from skdp.central.statistics._noise import choice_loss as choice_loss
 from skdp.central.statistics._noise import choice_name as choice_name
 from skdp.central.statistics._noise import choose as choose
-from skdp.central.statistics._noise import integer_noise as integer_noise
-from skdp.central.statistics._noise import joint_noise as joint_noise
 from skdp.central.statistics._noise import losses_of as losses_of
-from skdp.central.statistics._noise import with_delta as with_delta
 from skdp.central.statistics._partitions import check_discovery as check_discovery
 from skdp.central.statistics._partitions import code_together as code_together
 from skdp.central.statistics._partitions import plan_categories as plan_categories
@@ -63,7 +60,6 @@ from skdp.central.statistics._quantiles import plan_quantiles as plan_quantiles
 from skdp.central.statistics._quantiles import read_candidates as read_candidates
 from skdp.central.statistics._quantiles import read_probability as read_probability
 from skdp.central.statistics._ranges import LARGEST as LARGEST
-from skdp.central.statistics._ranges import CountEstimate as CountEstimate
 from skdp.central.statistics._ranges import Hierarchy as Hierarchy
 from skdp.central.statistics._ranges import count_interval as count_interval
 from skdp.central.statistics._ranges import count_std as count_std

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from skdp.central.statistics._noise import Noise
+from skdp.central.statistics._noise import Estimate, Noise
 from skdp.central.statistics._sums import GRID, ColumnSums
 from skdp.randomness import ByteSource
 
@@ -104,15 +104,6 @@ def moments_of(count: int, sums: Sequence[int], error: Fraction) -> Moments:
         max(variance, variance_error) if known else UNIFORM_VARIANCE,
         variance_error,
     )
-
-
-class Estimate(NamedTuple):
-    """A released mean, its standard error and its interval, in steps of the grid."""
-
-    mean: float | Fraction
-    std_error: float | Fraction
-    lower: float | Fraction
-    upper: float | Fraction
 
 
 def two_sums(

@@ -23,7 +23,7 @@ from skdp.central.statistics._discovery import (
     publish,
     warn_of_kinds,
 )
-from skdp.central.statistics._noise import GaussianNoise
+from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._private_bounds import PRIVATE
 from skdp.domain import Domain
 from skdp.exact import exp_minus_bounds
@@ -140,14 +140,14 @@ class WeightThreshold(Discovery):
         noise = cls(Fraction(largest_mu(epsilon, delta / 2)) ** 2, 0, most)
         return cls(
             noise.mu_squared,
-            weight_threshold(noise.noise.variance, delta / 2, most),
+            weight_threshold(noise.noise.scale, delta / 2, most),
             most,
         )
 
     @property
-    def noise(self) -> GaussianNoise:
+    def noise(self) -> Noise:
         """The noise of each total."""
-        return GaussianNoise(self.mu_squared, _WHOLE**2)
+        return Noise("mu", self.mu_squared, _WHOLE**2)
 
     @property
     def needed(self) -> Fraction:

@@ -15,12 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.base import read_bounds
 from skdp.central.statistics._cuts import cut_positions, n_halvings
 from skdp.central.statistics._noise import (
-    GaussianNoise,
     Noise,
     choice_loss,
     choice_name,
     choose,
-    integer_noise,
 )
 from skdp.central.statistics._ranges import LARGEST
 from skdp.central.statistics._sums import most_rows, read_values, warn_of_objects
@@ -309,7 +307,7 @@ def plan_quantiles(
     levels = [level_sizes(2 * values.size - 1) for values in candidates]
     parts = [share / (len(ranks) * len(sizes)) for sizes in levels]
     noises = [
-        integer_noise(part) if pure else GaussianNoise(part.mu_squared, part.rows**2)
+        Noise.of(part) if pure else Noise("mu", part.mu_squared, part.rows**2)
         for part in parts
     ]
 
@@ -325,7 +323,7 @@ def plan_quantiles(
 
     # A record changes one count of each level by 1. The number of levels is that of declared candidates, or of a public
     # number of steps; between bounds that are yet to be found there are always enough candidates for all levels.
-    losses: tuple[Loss, ...] = (GaussianNoise(share.mu_squared).loss,)
+    losses: tuple[Loss, ...] = (Noise("mu", share.mu_squared).loss,)
     if pure:
         pairs = zip(levels, noises, strict=True)
         losses = tuple(replace(noise.loss, count=len(sizes)) for sizes, noise in pairs)

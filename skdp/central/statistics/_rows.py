@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller, one_thread, together
-from skdp.central.statistics._noise import Noise, as_float, integer_noise
+from skdp.central.statistics._noise import Noise, as_float
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 
@@ -260,7 +260,7 @@ def find_limits(
     """Find the middle of rows, if they are to be centred, and a norm that only the share `cut` of them exceeds."""
     if share.kind == "rho":  # Gaussian noise only
         share = replace(share, kind="mu", amount=share.mu_squared)
-    sizes, rest = integer_noise(share * _SIZE_PART), 1 - _SIZE_PART
+    sizes, rest = Noise.of(share * _SIZE_PART), 1 - _SIZE_PART
     square, n_rows = choose_limit(rows, sizes, cut, source, most)
     error = math.sqrt(_N_NORMS) * as_float(sizes.error)
     if n_rows < 3 * error:
@@ -268,7 +268,7 @@ def find_limits(
     middle = np.zeros(rows.n_columns, np.int16)
     if centred:
         # In L1 norm, a row is at most as many times longer as the root of the number of columns.
-        means = integer_noise(
+        means = Noise.of(
             share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square
         )
         sums = means.add(source, rows.sum(partial(Rows.total, square=square)).tolist())
@@ -284,7 +284,7 @@ def find_limits(
 
 def limit_losses(share: Share, *, centred: bool) -> tuple[tuple[Loss, ...], Share]:
     """Return the losses of `find_limits` for a share of epsilon, and the share that it leaves."""
-    sizes = integer_noise(share * _SIZE_PART).loss
+    sizes = Noise.of(share * _SIZE_PART).loss
     if not centred:
         return (sizes,), share * (1 - _SIZE_PART)
     # How far a row changes the sums depends on the limit of the norm that is found first.
