@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
-from skdp.synthesis.selection import Plan, Strategy, first_cliques, read_plan
+from skdp.synthesis.selection import Plan, Strategy, read_plan
 from skdp.synthesis.tables import (
     cells_within,
     check_decodable,
@@ -50,7 +50,7 @@ class CodedTable(NamedTuple):
         """The marginals that are counted first."""
         if self.cells is not self.domain:
             return [(column,) for column in range(len(self.cells.columns))]
-        return first_cliques(self.plan, self.strategy)
+        return self.strategy.first_cliques(self.plan)
 
 
 def code_table(

@@ -23,7 +23,6 @@ from skdp.synthesis.model import (
     GraphicalModel,
     Groups,
     JunctionTree,
-    Link,
     Marginal,
     project,
 )
@@ -37,19 +36,6 @@ _TOLERANCE = 1e-6
 
 ReadArray: TypeAlias = Callable[[str, tuple[int, ...]], NDArray[Any]]
 """Reads the array of a name, which has a known shape."""
-
-
-class _GivenTree(JunctionTree):
-    """A junction tree whose cliques and links are known."""
-
-    def __init__(
-        self, sizes: Sequence[int], cliques: Sequence[Clique], links: Sequence[Link]
-    ) -> None:
-        self.sizes, self.cliques, self.links = (
-            tuple(sizes),
-            tuple(cliques),
-            tuple(links),
-        )
 
 
 def write_synthesizer(synthesizer: Any, path: Any) -> None:
@@ -270,13 +256,10 @@ def read_model(
     ]
     if len(parents) != len(cliques) - 1:
         raise ValueError("each clique but the first must have a parent")
-    links = [
-        Link(child, parent, tuple(sorted({*cliques[child]} & {*cliques[parent]})))
-        for child, parent in enumerate(parents, start=1)
-    ]
+    tree = JunctionTree(sizes, cliques, parents)
     for column in range(len(sizes)):
         held = sum(column in clique for clique in cliques)
-        if held - sum(column in link.separator for link in links) != 1:
+        if held - sum(column in link.separator for link in tree.links) != 1:
             raise ValueError("the cliques are no junction tree of the columns")
     shapes = [tuple(sizes[column] for column in clique) for clique in cliques]
     beliefs = [
@@ -286,14 +269,14 @@ def read_model(
     for belief in beliefs:
         if belief.min() < 0 or abs(belief.sum() - 1) > _TOLERANCE:
             raise ValueError("a clique has no probabilities")
-    for link in links:
+    for link in tree.links:
         one, other = (
             project(beliefs[at], cliques[at], link.separator)
             for at in (link.child, link.parent)
         )
         if np.abs(one - other).max() > _TOLERANCE:
             raise ValueError("two cliques disagree about the columns that they share")
-    return GraphicalModel(_GivenTree(sizes, cliques, links), beliefs)
+    return GraphicalModel(tree, beliefs)
 
 
 def read_marginal(

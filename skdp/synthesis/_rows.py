@@ -29,9 +29,14 @@ from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._pair_scores import Scores, tabulate_scores
 from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
 from skdp.synthesis._queries import of_columns
-from skdp.synthesis._rules import read_order
 from skdp.synthesis.model import GraphicalModel, redraw, sample
-from skdp.synthesis.selection import UNLIKELY, fit_table, read_zeros, without_bins
+from skdp.synthesis.selection import (
+    UNLIKELY,
+    fit_table,
+    read_order,
+    read_zeros,
+    without_bins,
+)
 from skdp.synthesis.tables import (
     Order,
     Shapes,
@@ -110,7 +115,7 @@ class ModelRows(ModelAnswers):
         else:
             rows, rng = self._sample_codes(n_samples)
             drawn = [rows]
-        order = read_order(self.structural_zeros, self.domain_)
+        order = read_order(self.structural_zeros)
         tables = [
             assemble(
                 self._template,
@@ -183,7 +188,7 @@ class ModelRows(ModelAnswers):
         check_is_fitted(self)
         size = check_size(batch_size, name="batch_size", least=1)
         n, rng = self._start_sample(n_samples)
-        order = read_order(self.structural_zeros, self.domain_)
+        order = read_order(self.structural_zeros)
         return _batches(
             self.model_, self._template, self.domain_, n, size, rng, order, self._shapes
         )
@@ -274,7 +279,7 @@ class RowTransformer(TransformerMixin, ModelRows):
             refuse_protected_levels(X, [features[place] for place in drawn])
         domain, order = (
             self.domain_.select(features),
-            read_order(self.structural_zeros, self.domain_),
+            read_order(self.structural_zeros),
         )
         if drawn is None:
             rows = list(

@@ -35,7 +35,6 @@ from skdp.synthesis.selection import (
     check_marginals,
     check_width,
     find_cells,
-    first_cliques,
     largest_sizes,
     open_budget,
     warn_not_chosen,
@@ -218,10 +217,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9625.0       19.0   9563.0   9637.0       True
-    1  Female   >50K   1166.0       19.0   1128.0   1202.0       True
-    2    Male  <=50K  15088.0       19.0  15065.0  15139.0       True
-    3    Male   >50K   6697.0       19.0   6645.0   6720.0       True
+    0  Female  <=50K   9613.0       21.0   9559.0   9640.0       True
+    1  Female   >50K   1189.0       21.0   1135.0   1216.0       True
+    2    Male  <=50K  15136.0       21.0  15096.0  15178.0       True
+    3    Male   >50K   6641.0       21.0   6610.0   6692.0       True
     """
 
     def __init__(
@@ -424,7 +423,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             coded.strategy,
         )
         plan = replace(coded.plan, sizes=domain.sizes)
-        private.prepare(first_cliques(plan, strategy))
+        private.prepare(strategy.first_cliques(plan))
         with one_thread():
             fitted, self._shapes = found_cells.place(
                 strategy.measure(private, plan), self._generator("shapes")
@@ -433,9 +432,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.domain_, self._others = domain, coded.others
         self.marginals_ = private.marginals
         self._scores = {
-            clique: score
-            for clique, score in private.scores.items()
-            if len(clique) == 2
+            clique: score for clique, score in fitted.scores.items() if len(clique) == 2
         }
         self.model_ = fitted.model
         self.n_rows_ = fitted.total
