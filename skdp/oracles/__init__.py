@@ -14,9 +14,8 @@ from skdp.oracles._choice import names_with as names_with
 from skdp.oracles._client import client_report
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import AffineHash as AffineHash
-from skdp.oracles._hashing import CountMeanSketch, LocalHashing
 from skdp.oracles._hashing import LinearHash as LinearHash
-from skdp.oracles._hashing import QuadraticHash as QuadraticHash
+from skdp.oracles._hashing import LocalHashing
 from skdp.oracles._postprocess import POSTPROCESSORS as POSTPROCESSORS
 from skdp.oracles._postprocess import Postprocess, project_to_simplex
 from skdp.oracles._randomized_response import RandomizedResponse
@@ -38,7 +37,6 @@ from skdp.oracles.numeric import Optimal as Optimal
 from skdp.oracles.numeric import Windows as Windows
 
 __all__ = [
-    "CountMeanSketch",
     "FrequencyOracle",
     "HadamardResponse",
     "LocalHashing",

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds, log_upper
-from skdp.oracles._likelihood import likeliest_frequencies
 from skdp.oracles._sums import check_bits as check_bits
 from skdp.oracles._sums import column_sums as column_sums
 from skdp.oracles._sums import count_bytes as count_bytes
@@ -599,15 +598,6 @@ class FrequencyOracle(SupportCounts):
         """The mean over the values of n times the variance of a frequency; it does not depend on the data."""
         return pure_error(self.k, self.p, self.q)
 
-    @property
-    def error_floor(self) -> float:  # numpydoc ignore=RT01
-        """The part of the mean squared error of a frequency that does not fall with n, for the worst data.
-
-        It is 0 unless records share hash functions: then collisions of values do not
-        average out.
-        """
-        return 0.0
-
     def guess_accuracy(
         self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None = None
     ) -> float | None:
@@ -714,77 +704,6 @@ class FrequencyOracle(SupportCounts):
             square = share * (1 - self.q) ** 2 + (1 - share) * self.q**2
             moments.append(float(square / gain**2))
         return np.array(moments)[np.eye(self.k, dtype=int)]
-
-    def maximum_likelihood(
-        self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
-        """Estimate the counts by maximum likelihood.
-
-        A report is `support_ratio` times likelier under the values that it supports
-        than under the others, so its supports determine its likelihood up to a factor
-        ([1]_). The log-likelihood is at most 0.001 below its maximum: it is concave, so
-        its slopes bound the distance.
-
-        Parameters
-        ----------
-        support : array-like of shape (k,)
-            The tally, as returned by `tally`.
-        n : int
-            The number of reports.
-        reports : ndarray of shape (n, …), optional
-            The reports themselves, as their sums determine the likelihood for
-            `RandomizedResponse` only.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            Counts that are not negative and add up to n.
-
-        Raises
-        ------
-        ValueError
-            If the reports are not given, or their supports take more than 2 GiB.
-
-        Warns
-        -----
-        RuntimeWarning
-            If the bound is not reached, for very many values.
-
-        References
-        ----------
-        .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of
-           privacy preserving data mining algorithms. PODS.
-        """
-        if reports is None:
-            raise ValueError(
-                "postprocess='mle' needs the reports themselves, not their tally"
-            )
-        if n == 0 or self.p == self.q:
-            return np.full(self.k, np.nan)
-        likelihoods, repeats = self._distinct(reports)
-        likelihoods *= float(self.support_ratio - 1)
-        likelihoods += 1
-        return n * likeliest_frequencies(likelihoods, repeats)
-
-    def _distinct(
-        self, reports: NDArray[Any]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the distinct sets of supported values, and the number of reports of each."""
-        packed = [
-            np.packbits(self.supports(part), axis=1) for part in self.chunks(reports)
-        ]
-        rows = np.concatenate(packed)
-        # Whole rows as single keys: sorting by columns takes several times as long.
-        keys = rows.view(np.dtype((np.void, rows.shape[1])))[:, 0]
-        distinct, repeats = np.unique(keys, return_counts=True)
-        size = 8 * len(distinct) * self.k
-        if size > MAX_REPORT_BYTES:
-            raise ValueError(
-                f"the likelihood of these reports needs {size:,} bytes (the limit is "
-                f"{MAX_REPORT_BYTES:,}); take fewer reports, or another postprocess"
-            )
-        bits = distinct.view(np.uint8).reshape(len(distinct), -1)
-        return np.unpackbits(bits, axis=1, count=self.k).astype(float), repeats
 
     def encode(self, codes: NDArray[np.unsignedinteger]) -> NDArray[Any]:
         """Return the reports of codes without noise. Not private.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size
 from skdp.oracles._hadamard_response import HadamardResponse
-from skdp.oracles._hashing import CountMeanSketch, LocalHashing
+from skdp.oracles._hashing import LocalHashing
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._subset_selection import SubsetSelection
 from skdp.oracles._two_rounds import hashing_for_two_rounds, two_rounds
@@ -21,11 +21,9 @@ ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
     "subset_selection": SubsetSelection,
     "optimized_unary_encoding": partial(UnaryEncoding, variant="optimized"),
     "symmetric_unary_encoding": partial(UnaryEncoding, variant="symmetric"),
-    "threshold_unary_encoding": partial(UnaryEncoding, variant="threshold"),
     "local_hashing": LocalHashing,
     "binary_local_hashing": partial(LocalHashing, n_buckets=2),
     "hadamard_response": HadamardResponse,
-    "count_mean_sketch": CountMeanSketch,
 }
 """The oracles by name, as classes or partial calls of them; of two with equal errors, the first is chosen."""
 
@@ -67,10 +65,6 @@ def choose_oracle(
     >>> choose_oracle(100, 4.0, again=1.0, among=["local_hashing", "optimized_unary_encoding"])[0]
     'optimized_unary_encoding'
 
-    An oracle whose error has a floor (`CountMeanSketch`) is chosen only if no other one
-    fits: the number of reports is not known here, and with many of them the floor
-    dominates the error.
-
     Parameters
     ----------
     k : int
@@ -107,11 +101,11 @@ def choose_oracle(
 
 
 class Candidate(NamedTuple):
-    """What a choice of a protocol compares; an error that never falls comes first."""
+    """What a choice of a protocol compares."""
 
     name: str
     report_bytes: int
-    error: tuple[float, float]
+    error: float
 
 
 def least_error_name(
@@ -150,6 +144,6 @@ def _candidates(
         reported = (
             oracle if report_epsilon is None else two_rounds(oracle, report_epsilon)
         )
-        error = (oracle.error_floor, reported.mean_squared_error)
+        error = reported.mean_squared_error
         candidates.append(Candidate(name, oracle.report_bytes, error))
     return tuple(candidates)

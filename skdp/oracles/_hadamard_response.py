@@ -150,11 +150,6 @@ class HadamardResponse(FrequencyOracle):
         n_full, n_last = divmod(self.k, n_rows)
         return (n_full * n_rows**2 + n_last**2) / self.k**2
 
-    @property
-    def share_together(self) -> float:  # numpydoc ignore=RT01
-        """The share of pairs of distinct values that are in the same block."""
-        return (self.k * self._share_with_equals - 1) / (self.k - 1)
-
     def sampler(self) -> dict[str, Any]:
         return {
             "kind": "hadamard",
@@ -213,23 +208,10 @@ class HadamardResponse(FrequencyOracle):
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         self._check_reports(reports)
-        return self.signed_sums(count_numbers(reports, self.n_indices))
-
-    def signed_sums(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Convert the counts of all indices to the sums of the signs for each value.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (…, K), dtype int64
-            The count of each index.
-
-        Returns
-        -------
-        ndarray of shape (…, k), dtype int64
-            For each value, the reports that support it minus the others of its block.
-        """
-        blocks = walsh_hadamard(counts.reshape(-1, self.block_size))[:, 1:]
-        return blocks.reshape(*counts.shape[:-1], -1)[..., : self.k]
+        counts = count_numbers(reports, self.n_indices)
+        signed_sums = walsh_hadamard(counts.reshape(-1, self.block_size))
+        # The first row of the matrix is of no value.
+        return signed_sums[:, 1:].reshape(-1)[: self.k]
 
     def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
         signs = self._signs(reports)
@@ -275,13 +257,10 @@ class HadamardResponse(FrequencyOracle):
         return [(low, choices), (high, choices)]
 
     def channel(self) -> list[list[Fraction]]:
-        return self._channel(np.arange(self.k))
-
-    def _channel(self, codes: NDArray[np.integer]) -> list[list[Fraction]]:
         low = self.lie / self.n_indices
         high = low + (1 - self.lie) * 2 / self.block_size
-        supported = self.supports(np.arange(self.n_indices)).T[codes]
-        return [[high if mark else low for mark in row] for row in supported]
+        is_supported = self.supports(np.arange(self.n_indices)).T
+        return [[high if mark else low for mark in row] for row in is_supported]
 
 
 def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -9,19 +9,17 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from skdp.oracles._base import (
-    MAX_REPORT_BYTES,
     FrequencyOracle,
     capped_epsilon,
     check_size,
     hashed_support,
     pure_error,
 )
-from skdp.oracles._hadamard_response import HadamardResponse, walsh_hadamard
+from skdp.oracles._hadamard_response import walsh_hadamard
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.oracles._sums import count_numbers
 from skdp.privacy import ReportPair
 from skdp.randomness import (
     BLOCK,
@@ -35,7 +33,7 @@ _SMALL_PRIME = 65_521
 """The largest prime below 2**16, so that residues are words of 16 bits."""
 
 _LARGE_PRIME = (1 << 31) - 1
-"""A prime modulo which remainders need no division, as 2**31 is 1."""
+"""For more values."""
 
 MOST_BUCKETS = _SMALL_PRIME
 """Of local hashing: enough for an epsilon of 11, where the best number is e^epsilon."""
@@ -185,77 +183,6 @@ class AffineHash:
         return counts
 
 
-class QuadraticHash:
-    """Polynomials of degree 2 modulo the prime P = 2**31 - 1, folded into g buckets.
-
-    >>> import numpy as np
-    >>> from skdp.oracles import QuadraticHash
-    >>> family = QuadraticHash(1000, 4, np.array([[1, 2, 3], [4, 5, 6]], dtype=np.uint64))
-    >>> round(float(family.collision), 4)
-    0.25
-
-    Three values are hashed independently and uniformly over the residues (the
-    Vandermonde determinant of three distinct values is not 0 modulo P): collisions with
-    one value are independent of each other, and two values collide with the probability
-    given in `AffineHash`.
-
-    Parameters
-    ----------
-    k : int
-        The number of values, below 2**31 - 1.
-    g : int
-        The number of buckets.
-    coefficients : ndarray of shape (d, 3), dtype uint64
-        The coefficients of d public functions, residues modulo P.
-
-    Attributes
-    ----------
-    collision : Fraction
-        The probability, over the coefficients, that two given values collide.
-    """
-
-    def __init__(self, k: int, g: int, coefficients: NDArray[np.uint64]) -> None:
-        if max(k, g) > _LARGE_PRIME:
-            raise ValueError(f"at most {_LARGE_PRIME} values and buckets can be hashed")
-        self.k = k
-        self.g = g
-        self.coefficients = coefficients
-        self.collision = collision_probability(_LARGE_PRIME, g)
-
-    @staticmethod
-    def draw(source: ByteSource, n: int) -> NDArray[np.uint64]:
-        """Draw the coefficients of hash functions.
-
-        Parameters
-        ----------
-        source : ByteSource
-            Source of the random bytes.
-        n : int
-            Number of functions.
-
-        Returns
-        -------
-        ndarray of shape (n, 3), dtype uint64
-            Residues.
-        """
-        drawn = uniform_integers(source, _LARGE_PRIME, 3 * n)
-        return drawn.astype(np.uint64).reshape(n, 3)
-
-    def __call__(
-        self, functions: NDArray[Any], codes: NDArray[Any]
-    ) -> NDArray[np.unsignedinteger]:
-        values = codes.astype(np.uint64)
-        square = self.coefficients[functions, 0]
-        linear = self.coefficients[functions, 1]
-        constant = self.coefficients[functions, 2]
-        residues = _residues(_residues(square * values + linear) * values + constant)
-        # Compute the remainder from the quotient: NumPy vectorises division by a scalar, but
-        # not the remainder.
-        g = np.uint64(self.g)
-        buckets = residues - residues // g * g
-        return buckets.astype(np.min_scalar_type(self.g - 1))
-
-
 class LinearHash:
     """Parities of the bits of a number, as a bucket of r bits.
 
@@ -367,15 +294,6 @@ class LinearHash:
             total = np.bincount(words.ravel(), weights.ravel(), minlength=n_tails)
             sums += total.astype(np.int64)  # whole numbers: exact
         return walsh_hadamard(sums)[0] >> self.r
-
-
-def _residues(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Reduce words below 2**62 + 2**31 modulo 2**31 - 1, where 2**31 is 1."""
-    prime = np.uint64(_LARGE_PRIME)
-    bits = np.uint64(31)
-    folded = (words & prime) + (words >> bits)  # below 2**32 + 1
-    folded = (folded & prime) + (folded >> bits)  # at most 2**31, below twice the prime
-    return folded - prime * (folded >= prime)
 
 
 def _best_buckets(k: int, epsilon: float) -> int:
@@ -586,284 +504,3 @@ class LocalHashing(FrequencyOracle):
         # Seeds are public, so they need not be secret.
         for seed in self.hash_family.draw(SeededSource(0), 16):
             yield self.channel(int(seed))
-
-
-class CountMeanSketch(FrequencyOracle):
-    """Count-mean sketch on codes: hash the value by a public function, and report the bucket by Hadamard response.
-
-    >>> oracle = CountMeanSketch(1_000_000, 2.0)
-    >>> oracle.report_bytes
-    3
-
-    The server keeps d × m sums for any size of the domain, and estimates a value in
-    O(d) ([1]_, whose Hadamard variant reports a single bit; here the number of blocks
-    minimises the error).
-
-    Parameters
-    ----------
-    k : int
-        The number of values, from 2 to 2**31 - 2.
-    epsilon : float or Fraction
-        The requested privacy loss, finite and > 0.
-    n_functions : int, default=256
-        The number d of hash functions.
-    n_buckets : int, default=1024
-        The number m of buckets of each.
-    seed : int, default=0
-        Public seed of the hash functions, the same on client and server; independent of
-        the randomness of reports.
-
-    Attributes
-    ----------
-    inner : HadamardResponse
-        The oracle that reports a bucket.
-    hash_family : QuadraticHash
-        The functions; c is the probability, over the seed, that two values collide.
-    p, q : Fraction
-        The support probabilities over the seed; `variance` adds the error of the finite
-        number of functions.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range, or the sums would take more than 2 GiB.
-
-    Notes
-    -----
-    **Privacy.** Local model, replacement of the value. The function is drawn
-    independently of the value, so it may be public; given the function, the report is
-    one of Hadamard response.
-
-    The estimate of a count is unbiased over the seed; for given functions, its bias
-    comes from the values that collide. The variance over randomness and seed is that of
-    independent reports plus ``c / (d (1 - c))`` times the sum of ``n_u (n_u - 1)`` over
-    the other values u. Divided by n², this part does not fall with n: see
-    `error_floor`. The sketch is for small tables on the server, not for small errors.
-
-    References
-    ----------
-    .. [1] Apple Differential Privacy Team (2017). Learning with privacy at scale. Apple
-       Machine Learning Journal 1(8).
-    """
-
-    field_names = ("function", "index")
-    shows_hash = True
-    is_signed = True
-
-    def __init__(
-        self,
-        k: int,
-        epsilon: float | Fraction,
-        *,
-        n_functions: int = 256,
-        n_buckets: int = 1024,
-        seed: int = 0,
-    ) -> None:
-        self.k = check_size(k, most=(1 << 31) - 2)
-        self.n_functions = check_size(
-            n_functions, least=1, most=1 << 24, name="n_functions"
-        )
-        self.n_buckets = check_size(n_buckets, most=1 << 20, name="n_buckets")
-        self.seed = check_size(seed, least=0, most=(1 << 63) - 1, name="seed")
-        self.inner = HadamardResponse(self.n_buckets, epsilon)
-        size = 8 * self.n_functions * self.inner.n_indices
-        if size > MAX_REPORT_BYTES:
-            raise ValueError(
-                f"{self.n_functions:,} functions into {self.n_buckets:,} buckets need "
-                f"{size:,} bytes of sums (the limit is {MAX_REPORT_BYTES:,})"
-            )
-        source = SeededSource(self.seed, "CountMeanSketch")
-        coefficients = QuadraticHash.draw(source, self.n_functions)
-        self.hash_family = QuadraticHash(self.k, self.n_buckets, coefficients)
-        self.p, self.q = hashed_support(self.inner, self.hash_family)
-
-    @property
-    def worst_ratio(self) -> Fraction:
-        return self.inner.worst_ratio
-
-    def shuffle_pair(self) -> ReportPair:
-        # Two values whose buckets differ under every function: the most spread, whether
-        # or not there are such.
-        return self.inner.shuffle_pair()
-
-    @property
-    def variation(self) -> Fraction:
-        return self.inner.variation
-
-    @property
-    def n_reports(self) -> int:
-        return self.inner.n_indices
-
-    @property
-    def report_bytes(self) -> int:
-        return -(-(self.n_functions - 1).bit_length() // 8) + self.inner.report_bytes
-
-    @property
-    def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
-        """The mean over the values of n times the variance of a frequency, with a separate function for each report.
-
-        Shared functions add n times `error_floor`, which for many reports is by far the
-        larger part.
-        """
-        if self.inner.lie == 1:
-            return math.inf
-        true_square, false_square = self._squares()
-        return float(
-            true_square / self.k + false_square * (1 - 1 / self.k) - 1 / self.k
-        )
-
-    @property
-    def error_floor(self) -> float:  # numpydoc ignore=RT01
-        """The mean over the values of the variance from collisions, over the seed, if all records have one value."""
-        meet = float(self.hash_family.collision)
-        return (1 - 1 / self.k) * meet / (self.n_functions * (1 - meet))
-
-    def sampler(self) -> dict[str, Any]:
-        return {
-            "kind": "sketch",
-            "k": self.k,
-            "n_buckets": self.n_buckets,
-            "inner": self.inner.sampler(),
-            "coefficients": self.hash_family.coefficients.tolist(),
-        }
-
-    def parameters(self) -> dict[str, Any]:
-        return {
-            **super().parameters(),
-            **self.inner.parameters(),
-            "oracle": type(self).__name__,
-            "k": self.k,
-            "n_functions": self.n_functions,
-            "n_buckets": self.n_buckets,
-            "seed": self.seed,
-        }
-
-    def report(
-        self, codes: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[np.uint32]:
-        self._check_codes(codes)
-        self._check_size(codes.size, np.dtype(np.uint32).itemsize)
-        functions = uniform_integers(source, self.n_functions, codes.size)
-        buckets = self.hash_family(functions, codes)
-        indices = self.inner.report(buckets, source)
-        return np.column_stack([functions.astype(np.uint32), indices])
-
-    def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
-        self._check_reports(columns)
-        return columns
-
-    def _check_reports(self, reports: NDArray[Any]) -> None:
-        if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype.kind not in "iu":
-            raise ValueError(
-                "reports must be integers of shape (n, 2), "
-                f"got {reports.dtype} {reports.shape}"
-            )
-        limits = np.array([self.n_functions, self.inner.n_indices])
-        if (reports >= limits).any() or (reports < 0).any():
-            raise ValueError("the functions or indices are not those of this oracle")
-
-    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        return self._inner(reports) > 0
-
-    def _inner(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        self._check_reports(reports)
-        buckets = self.hash_family(reports[:, :1], np.arange(self.k))
-        estimates = self.inner.unbiased(reports[:, 1])
-        return np.take_along_axis(estimates, buckets.astype(np.intp), axis=1)
-
-    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        meet = float(self.hash_family.collision)
-        return (self._inner(reports) - meet) / (1 - meet)
-
-    def table(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Sum reports into the sketch, which is all that a server needs to keep.
-
-        Parameters
-        ----------
-        reports : ndarray of integers, shape (n, 2)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n_functions, n_buckets), dtype int64
-            The tally of the buckets of each function.
-        """
-        self._check_reports(reports)
-        cells = reports[:, 0].astype(np.intp) * self.inner.n_indices
-        cells += reports[:, 1].astype(np.intp)
-        counts = count_numbers(cells, self.n_functions * self.inner.n_indices)
-        return self.inner.signed_sums(counts.reshape(self.n_functions, -1))
-
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        table = self.table(reports)
-        support = np.zeros(self.k, np.int64)
-        for start in range(0, self.k, BLOCK):  # parts that stay in the cache
-            part = support[start : start + BLOCK]
-            values = np.arange(start, start + part.size)
-            for function, row in enumerate(table):
-                part += row[self.hash_family(np.array(function), values)]
-        return support
-
-    def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        if self.inner.lie == 1:
-            return np.full(self.k, np.nan)
-        meet = float(self.hash_family.collision)
-        gain = float(1 - self.inner.lie)
-        return (np.asarray(support, float) / gain - n * meet) / (1 - meet)
-
-    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
-        # A value gets the sign of its bucket, which is the true one, of its block, or
-        # of another block.
-        (low, _), (high, _) = self.inner.tails(support, n)
-        return [(low, math.log(self.k)), (high, math.log(self.k))]
-
-    def _squares(self) -> tuple[float, float]:
-        """Return the mean square of an entry of `unbiased` for the true value, and for another one."""
-        meet = float(self.hash_family.collision)
-        same_block, other_block = self.inner.square_means
-        # The bucket of another value is any other bucket.
-        together = self.inner.share_together
-        other_bucket = together * same_block + (1 - together) * other_block
-        other_value = meet * same_block + (1 - meet) * other_bucket
-        # Before the correction, the mean is 1 for the true value and c for another one.
-        gain = (1 - meet) ** 2
-        return (same_block - 2 * meet + meet**2) / gain, (other_value - meet**2) / gain
-
-    def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
-        if self.inner.lie == 1:
-            return np.full(self.k, np.inf)
-        clipped = np.clip(np.asarray(counts, float), 0, n)
-        true_square, false_square = self._squares()
-        meet = float(self.hash_family.collision)
-        squares = clipped * np.maximum(clipped - 1, 0)
-        # Capped at that of a single value: the sum of squares of a million noisy
-        # estimates would be far larger.
-        pairs = np.minimum(squares.sum() - squares, n * (n - 1))
-        collisions = pairs * meet / (self.n_functions * (1 - meet))
-        return clipped * (true_square - 1) + (n - clipped) * false_square + collisions
-
-    def second_moments(self) -> NDArray[np.float64]:
-        if self.inner.lie == 1:
-            return np.full((self.k, self.k), np.inf)
-        true_square, false_square = self._squares()
-        return np.where(np.eye(self.k, dtype=bool), true_square, false_square)
-
-    def channel(self, function: int = 0) -> list[list[Fraction]]:
-        """Return the exact probability of each index given each value and the public function.
-
-        Parameters
-        ----------
-        function : int, default=0
-            The index of the hash function.
-
-        Returns
-        -------
-        list of list of Fraction
-            One row per true value, one column per index.
-        """
-        buckets = self.hash_family(np.array(function), np.arange(self.k))
-        return self.inner._channel(buckets)
-
-    def channels(self) -> Iterator[list[list[Fraction]]]:
-        for function in range(min(16, self.n_functions)):
-            yield self.channel(function)

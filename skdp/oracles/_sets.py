@@ -320,7 +320,7 @@ class SampledSet(SetOracle):
     epsilon : float or Fraction
         The requested privacy loss, finite and > 0.
     oracle : str, default="local_hashing"
-        One of the frequency oracles, but for Hadamard response and the sketch.
+        One of the frequency oracles, but for Hadamard response.
 
     Attributes
     ----------
@@ -354,7 +354,7 @@ class SampledSet(SetOracle):
             names = ", ".join(map(repr, ORACLES))
             raise ValueError(f"oracle must be one of {names}, got {oracle!r}")
         self.oracle: FrequencyOracle = ORACLES[oracle](self.k + 1, epsilon)
-        if self.oracle.is_signed or self.oracle.error_floor > 0:
+        if self.oracle.is_signed:
             raise ValueError(
                 "padding and sampling needs an oracle that counts supporting reports, "
                 f"got {oracle!r}"
@@ -815,7 +815,6 @@ _SAMPLED = (
     "subset_selection",
     "optimized_unary_encoding",
     "symmetric_unary_encoding",
-    "threshold_unary_encoding",
     "local_hashing",
     "binary_local_hashing",
 )
@@ -870,7 +869,7 @@ def choose_set_oracle(
     oracles = {name: SET_ORACLES[name](k, max_size, epsilon) for name in among}
     candidates = []
     for name, oracle in oracles.items():
-        error = (0.0, oracle.mean_squared_error)
+        error = oracle.mean_squared_error
         candidates.append(Candidate(name, oracle.report_bytes, error))
     name = least_error_name(candidates, max_report_bytes, f"sets of {k} values")
     return name, oracles[name]

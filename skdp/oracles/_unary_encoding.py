@@ -43,12 +43,9 @@ class UnaryEncoding(FrequencyOracle):
         The number of values, at least 2.
     epsilon : float or Fraction, optional
         The requested privacy loss, finite and > 0; None if p and q are given.
-    variant : {"optimized", "symmetric", "threshold"}, default="optimized"
+    variant : {"optimized", "symmetric"}, default="optimized"
         ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
-        basic form of RAPPOR): q = 1 - p = 1 / (e^(eps/2) + 1). ``"threshold"`` (THE):
-        each bit plus Laplace noise of scale 2 / eps exceeds the best threshold t
-        between 1/2 and 1; drawn as the equivalent coin: p = 1 - e^(eps (t - 1) / 2) / 2
-        and q = e^(-eps t / 2) / 2.
+        basic form of RAPPOR): q = 1 - p = 1 / (e^(eps/2) + 1).
     p, q : float or Fraction, optional
         The two probabilities, 0 < q < p < 1, instead of epsilon.
 
@@ -83,7 +80,7 @@ class UnaryEncoding(FrequencyOracle):
         k: int,
         epsilon: float | Fraction | None = None,
         *,
-        variant: Literal["optimized", "symmetric", "threshold"] = "optimized",
+        variant: Literal["optimized", "symmetric"] = "optimized",
         p: float | Fraction | None = None,
         q: float | Fraction | None = None,
     ) -> None:
@@ -250,20 +247,4 @@ def _symmetric(epsilon: Fraction) -> list[int]:
     return [ONE - flip, flip]
 
 
-def _threshold(epsilon: Fraction) -> list[int]:
-    # Any threshold achieves epsilon; the best one is found in floats, on a grid.
-    grid = np.arange(512, 1025)
-    scale = max(float(epsilon) / 2, 1e-100)
-    q = np.exp(-scale * grid / 1024) / 2
-    gain = -(np.expm1(scale * (grid / 1024 - 1)) + np.expm1(-scale * grid / 1024)) / 2
-    log_errors = np.log(q) + np.log1p(-q) - 2 * np.log(gain)
-    threshold = Fraction(int(grid[np.argmin(log_errors)]), 1024)
-    power_above = exp_bounds(epsilon / 2 * (1 - threshold))[0]
-    power_below = exp_bounds(epsilon / 2 * threshold)[0]
-    return [
-        ONE - math.ceil(ONE / (2 * power_above)),
-        math.ceil(ONE / (2 * power_below)),
-    ]
-
-
-_HEADS = {"optimized": _optimized, "symmetric": _symmetric, "threshold": _threshold}
+_HEADS = {"optimized": _optimized, "symmetric": _symmetric}

@@ -113,7 +113,7 @@ class CountEstimateDisplay(PanelDisplay):
             Privatised rows, or their sums.
         true_counts : Series, optional
             See the class.
-        postprocess : {"none", "clip", "simplex", "mle"}, default="none"
+        postprocess : {"none", "clip", "simplex", "power"}, default="none"
             As for `estimate_counts`. The intervals are those of the unbiased estimates.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
