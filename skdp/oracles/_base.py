@@ -164,11 +164,9 @@ class SupportCounts(ABC):
         Returns
         -------
         ndarray of shape (k,)
-            ``(support - n q) / (p - q)``, which may be negative; nan if p = q.
+            ``(support - n q) / (p - q)``, which may be negative.
         """
         sums = np.asarray(support, float)
-        if self.p == self.q:
-            return np.full(sums.shape, np.nan)
         # A single rounding: n q is subtracted before the division.
         return (sums - float(n * self.q)) / float(self.p - self.q)
 
@@ -185,7 +183,7 @@ class SupportCounts(ABC):
         Returns
         -------
         ndarray of shape (k,)
-            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q.
+            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``.
         """
         return support_variance(self.p, self.q, counts, n)
 
@@ -369,12 +367,13 @@ def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     -------
     int
         For `skdp.randomness.bernoulli`: the probability of a lie times 2**64, from 1 to
-        2**64. It is rounded up, from a proven lower bound of e^epsilon.
+        2**64 - 1. It is rounded up, from a proven lower bound of e^epsilon.
 
     Raises
     ------
     TypeError, ValueError
-        If epsilon is not a number, or out of range.
+        If epsilon is not a number, or out of range; or if it is so small, about ``w /
+        2**64``, that every report would be a lie.
 
     Notes
     -----
@@ -399,7 +398,22 @@ def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     0.2689
     """
     power = exp_bounds(capped_epsilon(epsilon))[0]
-    return min(ONE, math.ceil(ONE * weight / (power - 1 + weight)))
+    threshold = math.ceil(ONE * weight / (power - 1 + weight))
+    if threshold >= ONE:
+        raise pure_noise(epsilon)
+    return threshold
+
+
+def flip_threshold(epsilon: Fraction) -> int:
+    """Return the threshold of a coin of 1 / (e^epsilon + 1), rounded up."""
+    return math.ceil(ONE / (exp_bounds(epsilon)[0] + 1))
+
+
+def pure_noise(epsilon: float | Fraction) -> ValueError:
+    """Return the error of a request for which integers over 2**64 have no report that tells anything."""
+    return ValueError(
+        f"epsilon = {float(epsilon):g} is too small: the reports would be pure noise"
+    )
 
 
 def capped_epsilon(epsilon: Any) -> Fraction:
@@ -429,22 +443,13 @@ def support_variance(
     n = np.asarray(n, float)
     gain = p - q
     clipped = np.clip(np.asarray(counts, float), 0, n)
-    if gain == 0:
-        return np.full(clipped.shape, np.inf)
     true_variance = float(p * (1 - p) / gain**2)
     false_variance = float(q * (1 - q) / gain**2)
     return clipped * true_variance + (n - clipped) * false_variance
 
 
-def hashed_support(inner: SupportCounts, family: Any) -> tuple[Fraction, Fraction]:
-    """Return p and q of an oracle on buckets for the values that a family of functions hashes into these."""
-    return inner.p, family.collision * inner.p + (1 - family.collision) * inner.q
-
-
 def pure_error(k: int, p: Fraction, q: Fraction) -> float:
     """Return the mean over the values of n times the variance of a frequency."""
-    if p <= q:
-        return math.inf
     return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
 
 
@@ -677,13 +682,10 @@ class FrequencyOracle(SupportCounts):
         Returns
         -------
         ndarray of shape (n, k)
-            ``(support - q) / (p - q)``; the column means are the estimated frequencies;
-            nan if p = q.
+            ``(support - q) / (p - q)``; the column means are the estimated frequencies.
         """
         supports = self.supports(reports)
         gain = float(self.p - self.q)
-        if gain == 0:
-            return np.full(supports.shape, np.nan)
         values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
         return values[supports.view(np.uint8)]
 
@@ -693,12 +695,9 @@ class FrequencyOracle(SupportCounts):
         Returns
         -------
         ndarray of shape (k, k)
-            Row v, column x: the mean of the square of entry v if the true value is x;
-            infinite if p = q.
+            Row v, column x: the mean of the square of entry v if the true value is x.
         """
         gain = self.p - self.q
-        if gain == 0:
-            return np.full((self.k, self.k), np.inf)
         moments = []
         for share in (self.q, self.p):
             square = share * (1 - self.q) ** 2 + (1 - share) * self.q**2

@@ -15,7 +15,7 @@ from skdp.oracles._base import (
     check_size,
     lie_threshold,
 )
-from skdp.oracles._sums import count_numbers, signed_tail
+from skdp.oracles._sums import chernoff_tail, count_numbers
 from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 
@@ -128,8 +128,6 @@ class HadamardResponse(FrequencyOracle):
     @property
     def mean_squared_error(self) -> float:
         # For uniform data, if B > 1.
-        if self.lie == 1:
-            return math.inf
         same_block, other_block = self.square_means
         together = self._share_with_equals
         return same_block * together + other_block * (1 - together) - 1 / self.k
@@ -137,8 +135,6 @@ class HadamardResponse(FrequencyOracle):
     @property
     def square_means(self) -> tuple[float, float]:  # numpydoc ignore=RT01
         """The mean square of an entry of `unbiased` in the true value's block, and in another block."""
-        if self.lie == 1:
-            return math.inf, math.inf
         gain = (1 - self.lie) ** 2
         any_block = self.lie / self.n_blocks
         return float((1 - self.lie + any_block) / gain), float(any_block / gain)
@@ -214,14 +210,9 @@ class HadamardResponse(FrequencyOracle):
         return signed_sums[:, 1:].reshape(-1)[: self.k]
 
     def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        signs = self._signs(reports)
-        if self.lie == 1:
-            return np.full(signs.shape, np.nan)
-        return signs / float(1 - self.lie)
+        return self._signs(reports) / float(1 - self.lie)
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        if self.lie == 1:
-            return np.full(self.k, np.nan)
         return np.asarray(support, float) / float(1 - self.lie)
 
     def _blocks(self) -> NDArray[np.intp]:
@@ -229,8 +220,6 @@ class HadamardResponse(FrequencyOracle):
         return np.arange(self.k) // (self.block_size - 1)
 
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
-        if self.lie == 1:
-            return np.full(self.k, np.inf)
         counts = np.asarray(counts, float)
         clipped = np.clip(counts, 0, n)
         # Sum over a block first, then clip: the errors of estimates cancel.
@@ -252,8 +241,9 @@ class HadamardResponse(FrequencyOracle):
         minus = lie / (2 * self.n_blocks)
         either = (1 - lie + 2 * minus) / 2
         choices = math.log(self.k)
-        low = signed_tail(-float(support.min()), n, either, either)
-        high = signed_tail(float(support.max()), n, 1 - lie + minus, minus)
+        low = chernoff_tail(-float(support.min()), [(n, {1: either, -1: either})])
+        signs = {1: 1 - lie + minus, -1: minus}
+        high = chernoff_tail(float(support.max()), [(n, signs)])
         return [(low, choices), (high, choices)]
 
     def channel(self) -> list[list[Fraction]]:

@@ -91,7 +91,7 @@ def shrink_by_power_law(
     # over 256 points within 8 standard errors, even in ``log(s + 1)``.
     counts = np.asarray(counts, float)
     spread = np.broadcast_to(np.asarray(std_error, float), counts.shape)
-    if total == 0 or not (np.isfinite(counts).all() and np.isfinite(spread).all()):
+    if total == 0:
         return counts
     spread = np.maximum(spread, 1e-12 * total)
     exponent = _fit_power_law(float(counts.mean()), math.log1p(total))
@@ -143,8 +143,7 @@ def _simplex(oracle: FrequencyOracle, support: Sums, n: int) -> Counts:
 
 def _power(oracle: FrequencyOracle, support: Sums, n: int) -> Counts:
     estimates = oracle.estimate(support, n)
-    variance = oracle.variance(np.nan_to_num(estimates), n)
-    return shrink_by_power_law(estimates, np.sqrt(variance), n)
+    return shrink_by_power_law(estimates, np.sqrt(oracle.variance(estimates, n)), n)
 
 
 Postprocess = Literal["none", "clip", "simplex", "power"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size
+from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size, pure_noise
 from skdp.oracles._sums import count_bytes, count_numbers, group_tails
 from skdp.privacy import ReportPair
 from skdp.randomness import (
@@ -86,6 +86,8 @@ class RandomizedResponse(FrequencyOracle):
         # The lower bound of e^eps makes a lie more likely: rounded toward more noise.
         power = exp_bounds(capped_epsilon(epsilon))[0]
         self._set_lie(min(Fraction(1), self.k / (power + self.k - 1)))
+        if self.lie == 1:
+            raise pure_noise(epsilon)
 
     @classmethod
     def from_lie(cls, k: int, lie: Fraction) -> Self:

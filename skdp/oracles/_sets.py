@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
@@ -21,6 +20,8 @@ from skdp.oracles._base import (
     capped_epsilon,
     channel_of_bits,
     check_size,
+    flip_threshold,
+    pure_noise,
 )
 from skdp.oracles._choice import ORACLES, Candidate, least_error_name
 from skdp.randomness import (
@@ -46,9 +47,6 @@ _SCALE, _DIGITS = 1 << 320, 1 << 128
 
 _STEPS = 16
 """Of the search for p, between those of the optimised and of the symmetric form."""
-
-_MOST_ODDS = 44.0
-"""The logarithm of the odds of a coin that can still be drawn."""
 
 _HALF = np.uint64(32)
 """The bits of half of a word."""
@@ -148,14 +146,6 @@ class SetOracle(SupportCounts):
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """A bound of the ratio of the probabilities of a report under two sets: ``e**epsilon`` as achieved."""
 
-    @property
-    def share(self) -> Fraction:  # numpydoc ignore=RT01
-        """The share of `skdp.privacy.PureLoss`: `variation`, over the largest one that `worst_ratio` allows."""
-        ratio = self.worst_ratio
-        if ratio == 1:
-            return Fraction(1)
-        return min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
-
     def sets(self) -> list[tuple[int, ...]]:
         """List the sets of at most m values, the smallest first.
 
@@ -169,11 +159,6 @@ class SetOracle(SupportCounts):
             sets += combinations(range(self.k), size)
         return sets
 
-    @property
-    @abstractmethod
-    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """The probabilities that a report supports a value of the set and another one, and two others."""
-
     def error(self, mean_size: float) -> float:
         """Return the mean over the values of n times the variance of a frequency.
 
@@ -185,10 +170,8 @@ class SetOracle(SupportCounts):
         Returns
         -------
         float
-            In closed form; infinite if p = q.
+            In closed form.
         """
-        if self.p <= self.q:
-            return math.inf
         true_variance = self.p * (1 - self.p)
         false_variance = self.q * (1 - self.q)
         gain = float(self.k * (self.p - self.q) ** 2)
@@ -369,11 +352,6 @@ class SampledSet(SetOracle):
         return self.oracle.worst_ratio
 
     @property
-    def pair_supports(self) -> tuple[float, float]:
-        own, other = self.oracle.pair_supports
-        return (own + (self.max_size - 1) * other) / self.max_size, other
-
-    @property
     def variation(self) -> Fraction:
         return self.oracle.variation
 
@@ -500,8 +478,10 @@ class SetSelection(SetOracle):
         self.subset_size = check_size(
             subset_size, least=1, most=self.k, name="subset_size"
         )
-        self.weights = self._weigh(exp_bounds(capped)[0])
-        self.p, self.q = self._shares()
+        self.weights = self._hit_weights(exp_bounds(capped)[0])
+        self.p, self.q = self._support_shares()
+        if self.p <= self.q:
+            raise pure_noise(epsilon)
 
     @property
     def _n_codes(self) -> int:
@@ -520,7 +500,8 @@ class SetSelection(SetOracle):
             n_left -= 1
         return shares
 
-    def _weigh(self, most_ratio: Fraction) -> tuple[int, ...]:
+    def _hit_weights(self, most_ratio: Fraction) -> tuple[int, ...]:
+        """Return the weights W_0 of a lie, and W_i of a first hit at the i-th member."""
         shares = self._first_hits()
         total = Fraction(sum(shares), _SCALE)
         # As L + sum(W) = 2**64 and W <= excess L share, a lie of weight at least L
@@ -531,7 +512,7 @@ class SetSelection(SetOracle):
         hits = [numerator * share // (denominator * _SCALE) for share in shares]
         return (ONE - sum(hits), *hits)
 
-    def _shares(self) -> tuple[Fraction, Fraction]:
+    def _support_shares(self) -> tuple[Fraction, Fraction]:
         """Return p and q, rounded to multiples of 2**-128."""
         lie, *hits = self.weights
         n_codes = self._n_codes
@@ -553,21 +534,6 @@ class SetSelection(SetOracle):
             if weight:
                 excess.append(Fraction(weight * _SCALE, share * lie))
         return 1 + max(excess)
-
-    @property
-    def pair_supports(self) -> tuple[float, float]:
-        n_codes = self._n_codes
-        size = self.subset_size
-        m = self.max_size
-        lie, *hits = (weight / ONE for weight in self.weights)
-        true_pair = false_pair = lie * size * (size - 1) / (n_codes * (n_codes - 1))
-        for place, weight in enumerate(hits, 1):
-            n_left = n_codes - place
-            one_more = (size - 1) / n_left
-            two_more = one_more * (size - 2) / (n_left - 1) if size > 2 else 0.0
-            false_pair += weight * two_more
-            true_pair += weight * (one_more + (m - place) * two_more) / m
-        return true_pair, false_pair
 
     @property
     def variation(self) -> Fraction:
@@ -672,10 +638,11 @@ def _best_size(k: int, m: int, epsilon: float) -> int:
     sizes = np.arange(1.0, k + 1)
     n_codes = k + m
     excess = math.expm1(min(epsilon, 50))
-    # The share of sets that miss the padded one: C(k, w) / C(K, w).
-    log_missed = gammaln(k + 1) + gammaln(n_codes - sizes + 1)
-    log_missed = log_missed - gammaln(k - sizes + 1) - gammaln(n_codes + 1)
-    missed = np.exp(log_missed)
+    # The share of sets that miss the padded one, C(k, w) / C(K, w): each of its members
+    # in turn.
+    missed = np.ones(k)
+    for n_left in range(n_codes, k, -1):
+        missed *= 1 - sizes / n_left
     scale = 1 / (1 + excess * (1 - missed))
     any_set = sizes / n_codes
     p = scale * (1 + excess) * sizes / n_codes
@@ -698,9 +665,10 @@ class SetUnaryEncoding(SetOracle):
 
         e^eps = max((p / q)^a ((1 - q) / (1 - p))^b, (p / q)^b ((1 - q) / (1 - p))^a).
 
-    Of the pairs (p, q) from the optimised form (p = 1/2) to the symmetric one (q = 1 -
-    p) the one with the least error is taken. It is the best protocol known here where
-    sets hold a large part of the values and epsilon is large.
+    If a = b, of the pairs (p, q) from the optimised form (p = 1/2) to the symmetric one
+    (q = 1 - p) the one with the least error is taken, otherwise the symmetric one. It
+    is the best protocol known here where sets hold a large part of the values and
+    epsilon is large.
 
     Parameters
     ----------
@@ -725,46 +693,26 @@ class SetUnaryEncoding(SetOracle):
     def __init__(self, k: int, max_size: int, epsilon: float | Fraction) -> None:
         super().__init__(k, max_size)
         capped = capped_epsilon(epsilon)
-        limit = min(float(capped), 700.0)
-        symmetric = min(limit / sum(self._changes), _MOST_ODDS)
-        pairs = []
-        for step in range(_STEPS + 1):
-            log_odds = symmetric * step / _STEPS
-            p = 1 / (1 + math.exp(-log_odds))
-            q = self._least_share(log_odds, limit)
-            error = _largest_error(self.k, self.max_size, p, q) if p > q else math.inf
-            pairs.append((error, step, p, q))
-        _, _, p, q = min(pairs)
-        self._set(p, q, exp_bounds(capped)[0])
-
-    def _least_share(self, p_odds: float, limit: float) -> float:
-        """Return about the least q that keeps the promise, beside p of these log odds."""
-        a, b = self._changes
-        low = -_MOST_ODDS
-        high = p_odds
-        for _ in range(100):
-            q_odds = (low + high) / 2
-            # ln(p / q) and ln((1 - q) / (1 - p)), of log odds.
-            up = math.log1p(math.exp(-q_odds)) - math.log1p(math.exp(-p_odds))
-            down = math.log1p(math.exp(p_odds)) - math.log1p(math.exp(q_odds))
-            if max(a * up + b * down, b * up + a * down) <= limit:
-                high = q_odds
-            else:
-                low = q_odds
-        return 1 / (1 + math.exp(-high))
-
-    def _set(self, p: float, q: float, most_ratio: Fraction) -> None:
-        """Set p, rounded down, and q, rounded up and raised until the promise is kept."""
-        p_heads = min(ONE - 1, math.floor(Fraction(p) * ONE))
-        least = Fraction(q) * ONE
-        more = Fraction(0)
-        while True:
-            q_heads = min(p_heads, math.ceil(least * (1 + more)))
-            self.p = Fraction(p_heads, ONE)
-            self.q = Fraction(q_heads, ONE)
-            if self.worst_ratio <= most_ratio:
-                break
-            more = max(4 * more, Fraction(1, 1 << 50))
+        # With p = 1 / (1 + e^-x) and q = 1 / (1 + e^y), a bit that is set for one of two
+        # sets changes the ratio by a factor of p / q or (1 - q) / (1 - p), and two, one
+        # of each set, by e^(x + y). So e^eps is reached at x = y = eps / (a + b), and if
+        # a = b at any x and y of the same sum.
+        n_more, n_fewer = self._changes
+        odds = 2 * capped / (n_more + n_fewer)
+        shares = [Fraction(1, 2)]
+        if n_more == n_fewer:
+            shares += [Fraction(step, 2 * _STEPS) for step in range(_STEPS)]
+        best_error = math.inf
+        for share in shares:
+            p = ONE - flip_threshold(odds * share)
+            q = flip_threshold(odds * (1 - share))
+            if p == q:
+                raise pure_noise(epsilon)
+            error = _largest_error(self.k, self.max_size, p / ONE, q / ONE)
+            if error < best_error:
+                best_error = error
+                self.p = Fraction(p, ONE)
+                self.q = Fraction(q, ONE)
 
     @property
     def _changes(self) -> tuple[int, int]:
@@ -777,10 +725,6 @@ class SetUnaryEncoding(SetOracle):
         up = self.p / self.q
         down = (1 - self.q) / (1 - self.p)
         return max(up**a * down**b, up**b * down**a)
-
-    @property
-    def pair_supports(self) -> tuple[float, float]:
-        return float(self.p * self.q), float(self.q * self.q)
 
     def report(
         self, sets: NDArray[np.unsignedinteger], source: ByteSource

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from fractions import Fraction
 from functools import lru_cache
@@ -23,10 +22,13 @@ from skdp.oracles._sums import group_tails
 from skdp.privacy import ReportPair
 from skdp.randomness import (
     BLOCK,
+    MOST_ROWS,
     ONE,
     ByteSource,
+    RowStreams,
     bernoulli,
     bernoulli_ratio,
+    rows_of,
     subsets,
     uniform_integers,
 )
@@ -36,9 +38,6 @@ _TABLE_BYTES = 1 << 18
 
 _CELLS = 1 << 22
 """Cells drawn at a time: enough for whole-array steps, few enough for the cache."""
-
-_COIN, _WORD = 8, 4
-"""The bytes of the coin of a record, and of the first word of each value."""
 
 
 class SubsetSelection(FrequencyOracle):
@@ -103,9 +102,9 @@ class SubsetSelection(FrequencyOracle):
                 check_size(subset_size, least=1, most=self.k - 1, name="subset_size")
             ]
         else:
-            centre = math.floor(self.k / (math.exp(min(float(capped), 50)) + 1))
-            near = range(centre - 1, centre + 3)
-            sizes = sorted({min(max(1, size), self.k - 1) for size in near})
+            # The error is convex in the size, and least at k / (e^eps + 1).
+            best = self.k / (math.exp(min(float(capped), 50)) + 1)
+            sizes = [max(1, math.floor(best)), min(math.ceil(best), self.k - 1)]
         errors = []
         for size in sizes:
             self._set_size(size, capped)
@@ -232,37 +231,41 @@ class SubsetSelection(FrequencyOracle):
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
-        """Draw the sets of many records at a time."""
-        # Of each stream, a coin decides whether the set is uniform among all, or among those
-        # that contain the true value. Each value has a random word, and the set consists of the
-        # values with the smallest ones: all orders are equally likely. If the set must contain
-        # the true value, this comes before all others. Where two words tie at the end of the
-        # set, k further words are taken.
-        k = self.k
-        size = self.subset_size
-        last_lie = np.uint64(self._lie - 1)  # a lie is always possible
-        bits = np.empty((len(digests), k), bool)
-        step = max(1, BLOCK // k)
+        # Many records at a time, each from its own stream. A coin decides whether the
+        # set is uniform among all, or among those that contain the true value. Each
+        # value has a random word, and the set consists of the values with the smallest
+        # ones: all orders are equally likely. If the set must contain the true value,
+        # this comes before all others.
+        bits = np.empty((len(digests), self.k), np.uint8)
+        step = min(MOST_ROWS, max(1, BLOCK // self.k))
         for start in range(0, len(digests), step):
-            part = list(digests[start : start + step])
-            rows = np.arange(start, start + len(part))
-            n_bytes = _COIN
-            while part:
-                n_bytes += _WORD * k
-                streams = [hashlib.shake_256(digest).digest(n_bytes) for digest in part]
-                drawn = np.frombuffer(b"".join(streams), np.uint8).reshape(-1, n_bytes)
-                coins = np.ascontiguousarray(drawn[:, :_COIN]).view(">u8")[:, 0]
-                words = np.ascontiguousarray(drawn[:, -_WORD * k :]).view(">u4")
-                words = words.astype(np.uint32)
-                honest = np.flatnonzero(coins > last_lie)
-                words[honest, codes[rows[honest]]] = 0
-                last_words = np.partition(words, size - 1, axis=1)[:, size - 1 : size]
-                members = words <= last_words
-                bits[rows] = members
-                tied = np.flatnonzero(np.count_nonzero(members, axis=1) > size)
-                rows = rows[tied]
-                part = [part[place] for place in tied.tolist()]
-        return bits.view(np.uint8)
+            block = bits[start : start + step]
+            source = RowStreams(digests[start : start + step])
+            drawn = source.bytes((8 + 4 * self.k) * len(block)).reshape(len(block), -1)
+            coins = np.ascontiguousarray(drawn[:, :8]).view(">u8")[:, 0]
+            words = np.ascontiguousarray(drawn[:, 8:]).view(">u4")
+            # A lie is always possible: the threshold is at least 1.
+            is_honest = coins > np.uint64(self._lie - 1)
+            rows = np.arange(len(block))
+            while rows.size:
+                block[rows] = self._smallest(
+                    words, codes[start + rows], is_honest[rows]
+                )
+                # Two words tie at the end of the set: k further ones are taken.
+                rows = rows[np.count_nonzero(block[rows], axis=1) > self.subset_size]
+                words = rows_of(source, rows).bytes(4 * self.k * rows.size)
+                words = words.view(">u4").reshape(rows.size, self.k)
+        return bits
+
+    def _smallest(
+        self, words: NDArray[Any], codes: NDArray[Any], is_honest: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return the values with the smallest words, the true one before all others if it is honest."""
+        words = words.astype(np.uint32)
+        honest = np.flatnonzero(is_honest)
+        words[honest, codes[honest]] = 0
+        last = self.subset_size - 1
+        return words <= np.partition(words, last, axis=1)[:, [last]]
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return check_bits(reports, self.k)

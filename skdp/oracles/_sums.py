@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -107,38 +107,20 @@ def upper_tail(count: float, n: float, probability: float) -> float:
     return _log(betainc(count, n - count + 1, probability))
 
 
-def signed_tail(total: float, n: float, plus: float, minus: float) -> float:
-    """Bound ln P(S >= total), S the sum of n terms that are 1, -1 or 0 with these probabilities (Chernoff)."""
-    # ln P(S >= s) <= n ln E[u**X] - s ln u for every u >= 1. With r = 1 - plus - minus
-    # and t = s / n, the best u solves ``plus (1 - t) u**2 - r t u - minus (1 + t) =
-    # 0``.
-    share = total / n
-    zero = max(0.0, 1 - plus - minus)
-    if share <= plus - minus:
-        return 0.0
-    if share > 1:
-        return -math.inf
-    # For u to be finite: any u gives a bound.
-    share = min(share, 1 - 1e-12)
-    root = math.sqrt((zero * share) ** 2 + 4 * plus * minus * (1 - share**2))
-    base = (zero * share + root) / (2 * plus * (1 - share))
-    return n * math.log(plus * base + minus / base + zero) - total * math.log(base)
-
-
-def mixed_tail(total: float, trials: Sequence[tuple[float, float]]) -> float:
-    """Bound ln P(S >= total), S the number of successes of independent trials: pairs of (number, probability)."""
-    # Chernoff's bound, whose exponent is convex in ln u; any u >= 1 gives a bound.
-    n_trials = sum(count for count, _ in trials)
-    mean = sum(count * share for count, share in trials)
-    if total <= mean:
-        return 0.0
-    if total > n_trials:
-        return -math.inf
-    steps = np.geomspace(1e-9, 50.0, 400)
-    exponent = -total * steps
-    for count, share in trials:
-        exponent += count * np.log1p(share * np.expm1(steps))
-    return min(0.0, float(exponent.min()))
+def chernoff_tail(
+    total: float, terms: Sequence[tuple[int, Mapping[int, float]]]
+) -> float:
+    """Bound ln P(S >= total), S the sum of independent terms: how many are alike, and the probability of each value."""
+    # Chernoff: ln P(S >= s) <= sum ln E[e^(t X)] - t s for each t >= 0. The exponent is
+    # convex in t, and any t gives a bound: the least of a grid, which is 0 at t = 0.
+    t = np.append(0.0, np.geomspace(1e-6, 50.0, 400))
+    exponent = -total * t
+    for n_terms, shares in terms:
+        mean = np.full_like(t, max(0.0, 1 - sum(shares.values())))
+        for value, share in shares.items():
+            mean += share * np.exp(value * t)
+        exponent += n_terms * np.log(mean)
+    return float(exponent.min())
 
 
 def group_tails(

@@ -19,8 +19,9 @@ from skdp.oracles._base import (
     FrequencyOracle,
     capped_epsilon,
     check_bits,
+    pure_noise,
 )
-from skdp.oracles._hashing import LocalHashing
+from skdp.oracles._hashing import LocalHashing, best_n_buckets
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._unary_encoding import UnaryEncoding
 from skdp.randomness import ONE, ByteSource, bernoulli
@@ -44,6 +45,8 @@ class TwoRoundResponse(RandomizedResponse):
         self.permanent = permanent
         self.instantaneous = RandomizedResponse.from_lie(k, second)
         self.lie = 1 - truth * (1 - self.instantaneous.lie)
+        if self.lie == 1:
+            raise pure_noise(epsilon)
         self.p = 1 - self.lie * (k - 1) / k
         self.q = self.lie / k
 
@@ -81,6 +84,8 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
             else:
                 low = middle + 1
         self._set_flip(low)
+        if self.p == self.q:
+            raise pure_noise(epsilon)
 
     def _set_flip(self, heads: int) -> None:
         self._flip = heads
@@ -130,9 +135,9 @@ def hashing_for_two_rounds(
     """Return the local hashing with the least error after a second round."""
     # Both rounds together are randomised response over the buckets with the epsilon of
     # a single report, for any first round. The number of buckets with the least error
-    # is that of one round with this epsilon: near e^again + 1, less than for one round
-    # with all of epsilon. Fewer buckets also give a record fewer permanent reports.
-    return LocalHashing(k, epsilon, n_buckets=LocalHashing(k, report_epsilon).n_buckets)
+    # is that of one round with this epsilon, less than for one round with all of
+    # epsilon. Fewer buckets also give a record fewer permanent reports.
+    return LocalHashing(k, epsilon, n_buckets=best_n_buckets(k, report_epsilon))
 
 
 TwoRounds = TwoRoundResponse | TwoRoundUnaryEncoding | TwoRoundHashing

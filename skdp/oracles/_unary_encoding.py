@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     FrequencyOracle,
     capped_epsilon,
@@ -18,8 +17,10 @@ from skdp.oracles._base import (
     check_bits,
     check_share,
     check_size,
+    flip_threshold,
+    pure_noise,
 )
-from skdp.oracles._sums import group_tails, mixed_tail
+from skdp.oracles._sums import chernoff_tail, group_tails
 from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
 
@@ -101,6 +102,8 @@ class UnaryEncoding(FrequencyOracle):
             self._heads = [p_heads, q_heads]
         else:
             self._heads = _HEADS[variant](capped_epsilon(epsilon))
+            if self._heads[0] == self._heads[1]:
+                raise pure_noise(epsilon)
         self.p = Fraction(self._heads[0], ONE)
         self.q = Fraction(self._heads[1], ONE)
 
@@ -187,11 +190,11 @@ class UnaryEncoding(FrequencyOracle):
         # How many bits are 1 does not depend on the true values: one of each record is
         # a coin of p, all others of q.
         total = float(support.sum())
-        n_cells = n * self.k
         p = float(self.p)
         q = float(self.q)
-        ones = mixed_tail(total, [(n, p), (n_cells - n, q)])
-        zeros = mixed_tail(n_cells - total, [(n, 1 - p), (n_cells - n, 1 - q)])
+        n_others = n * (self.k - 1)
+        ones = chernoff_tail(total, [(n, {1: p}), (n_others, {1: q})])
+        zeros = chernoff_tail(-total, [(n, {-1: p}), (n_others, {-1: q})])
         tails = super().tails(support, n)
         tails += group_tails(support, n, self.q, exclusive=False)
         return [*tails, (ones, 0.0), (zeros, 0.0)]
@@ -233,17 +236,12 @@ def _turned(k: int) -> NDArray[np.uint8]:
     return turned.reshape(-1, 8)
 
 
-def _flip(epsilon: Fraction) -> int:
-    """Return the threshold of a coin of 1 / (e^epsilon + 1), rounded up."""
-    return math.ceil(ONE / (exp_bounds(epsilon)[0] + 1))
-
-
 def _optimized(epsilon: Fraction) -> list[int]:
-    return [ONE // 2, _flip(epsilon)]
+    return [ONE // 2, flip_threshold(epsilon)]
 
 
 def _symmetric(epsilon: Fraction) -> list[int]:
-    flip = _flip(epsilon / 2)
+    flip = flip_threshold(epsilon / 2)
     return [ONE - flip, flip]
 
 

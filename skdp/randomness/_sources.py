@@ -122,15 +122,16 @@ class DigestSource(ByteSource):
         start = self._n_read
         self._n_read += size
         if self._n_read > len(self._stream) or not self._stream:
-            self._stream = self._shake.digest(_stream_length(self._n_read))
+            length = _stream_length(self._n_read, len(self._stream))
+            self._stream = self._shake.digest(length)
         return np.frombuffer(self._stream, np.uint8, size, start)
 
 
-def _stream_length(n_bytes: int) -> int:
-    """Return how many bytes to hash for a stream of which some are read."""
-    # A longer digest begins with the shorter one: twice as many as needed keep the work
-    # linear, in whole blocks of the hash function.
-    return _RATE * (1 + 2 * n_bytes // _RATE)
+def _stream_length(n_bytes: int, n_known: int) -> int:
+    """Return how many bytes to hash for a stream of which some are known and some are read."""
+    # A longer digest begins with the shorter one: at least twice as many as before keep
+    # the work linear, in whole blocks of the hash function.
+    return -(-max(n_bytes, 2 * n_known) // _RATE) * _RATE
 
 
 class RowStreams(ByteSource):
@@ -240,7 +241,8 @@ class RowStreams(ByteSource):
     def _hash(self, rows: NDArray[np.intp], n_bytes: int) -> None:
         """Hash the seeds of rows whose streams are too short."""
         # This takes longer than everything else, so only where it is needed.
-        length = _stream_length(n_bytes)
+        n_known = int(self._n_known[rows].max()) - self._head
+        length = _stream_length(n_bytes - self._head, n_known)
         missing = self._head + length - self._streams.shape[1]
         if missing > 0:
             self._streams = np.pad(self._streams, ((0, 0), (0, missing)))

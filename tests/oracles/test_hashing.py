@@ -186,9 +186,9 @@ def test_over_all_seeds_the_estimate_is_unbiased(small_prime, g):
 
 @each("k", [2, 3, 4, 14, 100])
 @each("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
-def test_the_number_of_buckets_is_the_best_one(k, epsilon):
+def test_the_number_of_buckets_is_about_the_best_one(k, epsilon):
     errors = [LocalHashing(k, epsilon, n_buckets=g).mean_squared_error for g in range(2, max(3, k + 1))]
-    assert LocalHashing(k, epsilon).mean_squared_error == min(errors)
+    assert LocalHashing(k, epsilon).mean_squared_error <= 1.04 * min(errors)
 
 
 @each("k", [10, 70_000])

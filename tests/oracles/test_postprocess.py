@@ -55,13 +55,10 @@ def test_repaired_counts_are_in_range(name):
 
 
 @pytest.mark.parametrize("name", POSTPROCESSORS)
-@pytest.mark.parametrize("epsilon", [1e-300, 1.0])
-def test_no_reports_and_no_information_are_no_error(name, epsilon):
-    oracle = RandomizedResponse(3, epsilon)
+def test_no_reports_are_no_error(name):
+    oracle = RandomizedResponse(3, 1.0)
     nothing = POSTPROCESSORS[name](oracle, np.zeros(3, np.int64), 0)
-    assert nothing.shape == (3,)
-    some = POSTPROCESSORS[name](oracle, np.array([4, 0, 1]), 5)
-    assert np.isnan(some).all() == (epsilon == 1e-300)
+    assert nothing.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("name", POSTPROCESSORS)

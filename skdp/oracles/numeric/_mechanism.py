@@ -12,18 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds, log_upper, round_up
-from skdp.oracles._base import check_size, lie_threshold
+from skdp.oracles._base import check_size, pure_noise
 from skdp.oracles._likelihood import extrapolate, likeliest_frequencies
 from skdp.privacy import LaplaceLoss, PureLoss, ReportPair, check_epsilon
-from skdp.randomness import ONE, ByteSource, bernoulli_ratio
+from skdp.randomness import ByteSource, bernoulli_ratio
 
 SUBSTEPS = 1 << 16
 """The unit of the probability with which a number is rounded to one of two positions."""
 
 MAX_STEPS = 1 << 16
 """The number of steps of the finest grid."""
-
-PURE_NOISE = "epsilon = {:g} for a number is too small: the reports would be pure noise"
 
 _MAX_ROUNDS = 3_000
 """The most updates of a smoothed estimate, if it does not come to rest before."""
@@ -221,14 +219,6 @@ def check_steps(steps: Any) -> int:
     return check_size(steps, least=1, most=MAX_STEPS, name="grid_size")
 
 
-def informative_threshold(epsilon: float | Fraction, weight: Fraction) -> int:
-    """Return `lie_threshold`, and refuse an epsilon at which every report is a lie."""
-    threshold = lie_threshold(epsilon, weight)
-    if threshold == ONE:
-        raise ValueError(PURE_NOISE.format(float(epsilon)))
-    return threshold
-
-
 def round_at_random(scaled: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
     """Round numbers to one of the two neighbouring positions at random, without bias."""
     below = scaled >> 16
@@ -345,7 +335,7 @@ class ClampedLaplace(NumericMechanism):
         numerator = math.ceil((1 << n_bits) / exp_bounds(per_step)[0])
         self.ratio = Fraction(numerator, 1 << n_bits)
         if self.ratio >= 1:
-            raise ValueError(PURE_NOISE.format(float(epsilon)))
+            raise pure_noise(epsilon)
 
     @cached_property
     def worst_ratio(self) -> Fraction:  # type: ignore[override]  # numpydoc ignore=RT01

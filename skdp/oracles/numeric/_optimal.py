@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import capped_epsilon
-from skdp.oracles.numeric._mechanism import PURE_NOISE, NumericMechanism, check_steps
+from skdp.oracles._base import capped_epsilon, pure_noise
+from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps
 from skdp.randomness import ONE, ByteSource, uniform_integers
 
 Floats = NDArray[np.float64]
@@ -424,7 +424,7 @@ def _rounded(
     plan = best_plan(places, min(max(epsilon, least), most))
     excess = float(most_ratio - 1)
     if excess < _SMALLEST:
-        raise ValueError(PURE_NOISE.format(epsilon))
+        raise pure_noise(epsilon)
 
     # The patterns are balanced, so for another epsilon, weights and values change by a
     # factor each.
@@ -450,7 +450,7 @@ def _rounded(
         if min(remaining) > 0 and max(remaining) <= most_ratio * min(remaining):
             return outcomes
         spare *= 4
-    raise ValueError(PURE_NOISE.format(epsilon))
+    raise pure_noise(epsilon)
 
 
 def _is_triple(outcome: Any) -> bool:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles._base import capped_epsilon
+from skdp.oracles._base import capped_epsilon, lie_threshold
 from skdp.oracles.numeric._mechanism import (
     NumericMechanism,
     check_steps,
-    informative_threshold,
 )
 from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
@@ -24,40 +21,27 @@ from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 Floats = NDArray[np.float64]
 
 BINS = 32
-"""Parts of the range: shapes of a distribution are constant on each, and periods are whole numbers of them."""
+"""Parts of the range: widths and periods of windows are whole numbers of them."""
 WEIGHTS = 64
-"""Weights are multiples of 1 / 64, so that they do not depend on how a machine rounds floats."""
-REPORTS = 5_000
-"""The number of reports for which the error is the least."""
-_LEAST = 2.0**-5
-_MOST = 5.0
-"""The range of epsilon for which the program is solved."""
+"""Weights are multiples of 1 / 64."""
 
-_KEPT = (16, 8, 4)
-"""How many windows that repeat are left after each solution; the last is the most."""
+Periodic = tuple[tuple[int, int, int], ...]
 
-_TRIED = 4
-"""Windows that do not repeat, of which each is tried beside the square wave's."""
+_MIXTURES: dict[int, tuple[int, Periodic]] = {
+    -4: (16, ((11, 5, 3), (12, 6, 2), (16, 6, 3), (16, 7, 7))),
+    -3: (16, ((9, 4, 2), (11, 5, 5), (16, 6, 10), (16, 7, 1))),
+    -2: (16, ((9, 4, 2), (11, 5, 5), (16, 5, 6), (16, 6, 5))),
+    -1: (15, ((7, 3, 2), (9, 4, 3), (12, 5, 5), (16, 5, 10))),
+    0: (12, ((9, 3, 3), (11, 4, 5), (13, 4, 6), (16, 5, 5))),
+    1: (10, ((8, 2, 4), (10, 2, 5), (11, 3, 4), (13, 3, 5))),
+    2: (7, ((7, 1, 3), (8, 2, 2), (13, 2, 4), (16, 2, 5))),
+    3: (4, ((13, 1, 2), (14, 1, 3), (15, 1, 4), (16, 1, 4))),
+}
+"""By 2 log2(epsilon): the width of the window that does not repeat, and period, width and weight of those that do.
 
-_ROUNDS = 150
-"""Steps to the best weights."""
-
-_PARTS = 8
-"""Reports of a bin."""
-
-_REACH = 0.1
-_SPIKY = 0.05
-"""Of smooth shapes, how far a bin is like others; and the part of the variance of spiky ones."""
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """A window that is wide enough for the whole range, and windows that repeat, each with a share of the records."""
-
-    width: float
-    """The width of the first window, as a share of the range."""
-    periodic: tuple[tuple[int, int, int], ...]
-    """Period and width in 32nds of the range, and weight in 64ths."""
+The solutions of ``benchmarks/_windows_program.py``, of which the error of a mixture
+between two of them is up to 1.3 % larger, and up to 6 % at either end.
+"""
 
 
 def square_wave_width(epsilon: float) -> float:
@@ -67,139 +51,6 @@ def square_wave_width(epsilon: float) -> float:
         return 1 - 2 * epsilon / 3
     decay = math.exp(-epsilon)
     return (epsilon - 1 + decay) * decay / (1 - decay - epsilon * decay)
-
-
-def best_mixture(epsilon: float) -> Mixture:
-    """Return the best mixture: the square wave alone, where its window is narrower than the bins of the program."""
-    width = square_wave_width(epsilon)
-    if width * BINS < 1:
-        return Mixture(width, ())
-    return best_windows(min(max(epsilon, _LEAST), _MOST), width)
-
-
-@lru_cache(maxsize=64)
-def best_windows(epsilon: float, square_wave: float) -> Mixture:
-    """Return the best mixture of one window, which may be the square wave's, and of at most four that repeat."""
-    # The weights of a mixture enter the information of the reports linearly, so the
-    # error is a convex function of them, and multiplicative steps lead to its minimum
-    # ([1]_).
-    # .. [1] S. Silvey, D. Titterington, B. Torsney (1978). An algorithm for optimal
-    #    designs on a finite design space. Communications in Statistics 7(14).
-    widths = [square_wave, *(n_bins / BINS for n_bins in range(1, BINS))]
-    periods = _periods()
-    lines = np.array([information(_once(width, epsilon)) for width in widths])
-    circles = np.array([information(_again(*window, epsilon)) for window in periods])
-    weights = _mixed(np.concatenate([lines, circles]))[: len(widths)]
-    best_error = math.inf
-    for line in {0, *np.argsort(-weights)[:_TRIED].tolist()}:
-        chosen, shares = _pruned(lines[line], circles)
-        periodic = []
-        for place, share in zip(chosen.tolist(), shares.tolist(), strict=True):
-            if share:
-                periodic.append((*periods[place], share))
-        mixture = np.append(WEIGHTS - shares.sum(), shares) / WEIGHTS
-        parts = np.concatenate([lines[line : line + 1], circles[chosen]])
-        error = distribution_error(np.tensordot(mixture, parts, 1))
-        if error < best_error:
-            best_error = error
-            best = Mixture(widths[line], tuple(sorted(periodic)))
-    return best
-
-
-def _periods() -> list[tuple[int, int]]:
-    """Return the periods and widths of windows that repeat, in bins."""
-    periods = []
-    for period in range(2, BINS // 2 + 1):
-        periods += [(period, width) for width in range(1, period // 2 + 1)]
-    return periods
-
-
-def _pruned(line: Floats, circles: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the windows that repeat beside one that does not, and their weights in units of 1 / 64."""
-    chosen = np.arange(len(circles))
-    # The fewer are left, the more do those that are alike differ in weight.
-    for number in _KEPT:
-        weights = _mixed(np.concatenate([line[np.newaxis], circles[chosen]]))[1:]
-        chosen = chosen[np.argsort(-weights)[:number]]
-    weights = _mixed(np.concatenate([line[np.newaxis], circles[chosen]]))[1:]
-    return chosen, np.rint(weights * WEIGHTS).astype(int)
-
-
-def information(channel: Floats) -> Floats:
-    """Return the Fisher information of a report about the shares of the bins, at the uniform distribution."""
-    scaled = channel / np.sqrt(channel.mean(axis=0))
-    product: Floats = scaled @ scaled.T
-    return product
-
-
-def distribution_error(information_matrix: Floats) -> float:
-    """Return the root mean square error of P(X <= t), over all t and shapes, of the best linear estimate."""
-    spread, below = _shapes()
-    precision = np.eye(BINS) + REPORTS * (spread.T @ information_matrix @ spread)
-    sums = below @ spread
-    return math.sqrt(np.sum(sums @ np.linalg.inv(precision) * sums) / BINS)
-
-
-@cache
-def _shapes() -> tuple[Floats, Floats]:
-    """Return a root of the covariance of the shapes, and the sums that make a distribution function of shares."""
-    # Most of the variance is that of smooth shapes, a Gaussian process; some is that of
-    # spiky ones, with independent bins, a Dirichlet distribution. With more of the
-    # latter, narrow windows gain more, for a linear estimate: the smoothed one does not
-    # make use of it, and is worse for shapes without spikes.
-    centred = np.eye(BINS) - 1 / BINS
-    places = np.arange(BINS) / BINS
-    distances = places[:, np.newaxis] - places
-    smooth = centred @ np.exp(-(distances**2) / (2 * _REACH**2)) @ centred
-    spiky_part = _SPIKY * centred / np.trace(centred)
-    covariance = spiky_part + (1 - _SPIKY) * smooth / np.trace(smooth)
-    covariance *= (1 - 1 / BINS) / 2
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    return root, np.tril(np.ones((BINS, BINS)))[:-1]
-
-
-def _mixed(informations: Floats) -> Floats:
-    """Return the weights of the least error."""
-    spread, below = _shapes()
-    roots = spread.T @ informations @ spread
-    goal = (below @ spread).T @ (below @ spread)
-    weights = np.full(len(roots), 1 / len(roots))
-    for _ in range(_ROUNDS):
-        precision = np.eye(BINS) + REPORTS * np.tensordot(weights, roots, 1)
-        inverse = np.linalg.inv(precision)
-        slopes = np.tensordot(roots, inverse @ goal @ inverse, 2)
-        weights = weights * np.sqrt(np.maximum(slopes, 0))
-        weights /= weights.sum()
-    return weights
-
-
-def _channel(held: Floats, share: float, epsilon: float) -> Floats:
-    """Return the probability of each report, from the share of each bin in the report's window."""
-    # Of windows that take a share of all reports.
-    excess = math.expm1(epsilon)
-    channel: Floats = (1 + excess * held) / (held.shape[1] * (1 + excess * share))
-    return channel
-
-
-def _once(width: float, epsilon: float) -> Floats:
-    """Return the channel of a window on a line that is longer than the range by its width."""
-    n_ends = _PARTS * BINS
-    edges = np.arange(BINS + 1)[:, np.newaxis] / BINS
-    ends = np.arange(1, n_ends + 1) / n_ends * (1 + width)
-    end = np.minimum(ends, edges[1:])
-    start = np.maximum(ends - width, edges[:-1])
-    held = np.maximum(end - start, 0) * BINS
-    return _channel(held, width / (1 + width), epsilon)
-
-
-def _again(period: int, width: int, epsilon: float) -> Floats:
-    """Return the channel of a window that repeats."""
-    ends = np.arange(_PARTS * period) / _PARTS
-    distance = (ends - np.arange(BINS)[:, np.newaxis]) % period
-    # The part of a bin that is in the window that ends `distance` after the bin begins.
-    held = np.minimum(distance, 1) - np.maximum(distance - width, 0)
-    return _channel(np.clip(held, 0, 1), width / period, epsilon)
 
 
 class Windows(NumericMechanism):
@@ -219,12 +70,12 @@ class Windows(NumericMechanism):
     A window says roughly where the position is. A window that repeats says where it is
     within a period, such as a third of the range, and so distinguishes positions that
     are near each other. Each record uses one of up to five windows, drawn without
-    looking at the position; the report shows which. Widths, periods and weights are the
-    solution of a convex program: they make the expected squared error of the
-    distribution function least, over a public family of shapes, for 5,000 reports and
-    the best linear estimate. The square wave and randomised response on bins are among
-    the mixtures. Above ``epsilon = 4.87``, where the window of the square wave is
-    narrower than a 32nd of the range, it is the only one.
+    looking at the position; the report shows which. Widths, periods and weights are a
+    table, the solutions of a convex program at a few epsilons: they make the expected
+    squared error of the distribution function least, over a public family of shapes,
+    for 5,000 reports and the best linear estimate. The square wave and randomised
+    response on bins are among the mixtures. Above ``epsilon = 3.36`` the square wave is
+    the only one.
 
     Parameters
     ----------
@@ -264,19 +115,21 @@ class Windows(NumericMechanism):
     ) -> None:
         self.steps = check_steps(steps)
         capped = capped_epsilon(epsilon)
-        mixture = Mixture(square_wave_width(float(capped)), ())
-        if repeating:
-            mixture = best_mixture(float(capped))
-        self.width = max(1, min(round(mixture.width * steps), steps))
+        width_bins: float = square_wave_width(float(capped)) * BINS
+        repeated: Periodic = ()
+        half_octave = round(2 * math.log2(max(float(capped), 1 / 4)))
+        if repeating and half_octave in _MIXTURES:
+            width_bins, repeated = _MIXTURES[half_octave]
+        self.width = max(1, min(round(width_bins * steps / BINS), steps))
         # The places of the window that does not repeat are one more period: from no
         # position does it reach the end.
         self._line = _Window(capped, steps + self.width, self.width)
         self._circles = []
         weights = []
         periodic = []
-        for period_bins, width_bins, weight in mixture.periodic:
+        for period_bins, narrow_bins, weight in repeated:
             period = period_bins * steps // BINS
-            width = width_bins * steps // BINS
+            width = narrow_bins * steps // BINS
             # On a coarse grid, windows that are too small are left out.
             if 0 < width < period <= steps:
                 periodic.append((period, width, weight))
@@ -415,7 +268,7 @@ class _Window:
 
     def __init__(self, epsilon: Fraction, n_places: int, width: int) -> None:
         self.n_places, self.width = n_places, width
-        self._threshold = informative_threshold(epsilon, Fraction(n_places, width))
+        self._threshold = lie_threshold(epsilon, Fraction(n_places, width))
         self.lie = Fraction(self._threshold, ONE)
         self.worst_ratio = 1 + Fraction(n_places, width) * (1 - self.lie) / self.lie
         self.outside = self.lie / n_places
