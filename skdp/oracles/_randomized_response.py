@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size, pure_noise
-from skdp.oracles._sums import count_bytes, count_numbers, group_tails
+from skdp.oracles._base import (
+    FrequencyOracle,
+    capped_epsilon,
+    check_size,
+    count_bytes,
+    count_numbers,
+    group_tails,
+    pure_noise,
+)
 from skdp.privacy import ReportPair
 from skdp.randomness import (
     BLOCK,

@@ -13,7 +13,7 @@ from skdp.oracles import (
     RandomizedResponse,
     choose_oracle,
 )
-from skdp.oracles._sums import upper_tail
+from skdp.oracles._base import upper_tail
 from skdp.randomness import SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import ORACLES

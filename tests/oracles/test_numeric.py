@@ -387,9 +387,8 @@ def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(make):
 
 
 def test_what_is_not_reached_is_said(monkeypatch):
-    module = "skdp.oracles._likelihood"
-    monkeypatch.setattr(f"{module}._MOST_WORK", 0)
-    monkeypatch.setattr(f"{module}._FEW_UPDATES", 3)
+    module = "skdp.oracles.numeric._mechanism"
+    monkeypatch.setattr(f"{module}._NEWTON_STEPS", 1)
     channel, counts = reports_of(ClampedLaplace(64, 0.5), 16)
     with pytest.warns(RuntimeWarning, match="the log-likelihood may be up to .* too small"):
         estimate_frequencies(channel, counts, smooth=False)

@@ -12,7 +12,7 @@ import pytest
 
 from skdp.exact import exp_bounds
 from skdp.oracles import SET_ORACLES, SampledSet, SetSelection, SetUnaryEncoding, choose_set_oracle, pad_sets
-from skdp.oracles._sums import upper_tail
+from skdp.oracles._base import upper_tail
 from skdp.randomness import SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import largest_ratio

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.oracles._sums import chernoff_tail, column_sums, count_bytes, lower_tail, upper_tail
+from skdp.oracles._base import chernoff_tail, column_sums, count_bytes, lower_tail, upper_tail
 from tests.conftest import each
 
 

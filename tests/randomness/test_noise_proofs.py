@@ -13,13 +13,11 @@ from scipy.stats import norm
 from skdp.exact import exp_bounds, exp_minus_bounds
 from skdp.randomness import (
     SeededSource,
-    _real,
     discrete_gaussian,
     rounded_gaussian,
 )
 from skdp.randomness import _noise as module
-from skdp.randomness._noise import GeometricDigits, _eulerian_numbers, _radius_shares
-from skdp.randomness._real import Uniform
+from skdp.randomness._noise import GeometricDigits, Uniform, _eulerian_numbers, _radius_shares
 from tests.conftest import each, often
 
 SCALES = [Fraction(1, 700), Fraction(1, 5), Fraction(1, 2), 1, Fraction(7, 3), 18, 19, 100, 1000, 2**20]
@@ -223,7 +221,7 @@ def test_exponents_are_rounded_as_little_as_claimed(monkeypatch, variance):
                 assert abs(Fraction(x) - f) < max(1, f) / 2**42
         return np.ones(rounded.size)
 
-    monkeypatch.setattr(_real, "_exp_minus", check)
+    monkeypatch.setattr(module, "_exp_minus", check)
     assert original(SeededSource(0), cells, places, variance, scale).sum() > cells.size - 2
 
 
@@ -233,7 +231,7 @@ def test_proven_digits_decide_every_coin_as_floats_do(monkeypatch, variance):
     drawn = rounded_gaussian(SeededSource("settle"), variance, n)
     settled, bounds = [], module._acceptance_bounds
     monkeypatch.setattr(module, "_acceptance_bounds", lambda *args: settled.append(1) or bounds(*args))
-    monkeypatch.setattr(_real, "_UNDECIDED", math.inf)
+    monkeypatch.setattr(module, "_UNDECIDED", math.inf)
     assert rounded_gaussian(SeededSource("settle"), variance, n).tolist() == drawn.tolist()
     assert len(settled) > n
 
