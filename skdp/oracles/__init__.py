@@ -4,7 +4,6 @@ from skdp.oracles._base import MAX_REPORT_BYTES as MAX_REPORT_BYTES
 from skdp.oracles._base import FrequencyOracle, lie_threshold
 from skdp.oracles._base import check_bits as check_bits
 from skdp.oracles._base import check_bytes as check_bytes
-from skdp.oracles._base import check_size as check_size
 from skdp.oracles._base import lower_tail as lower_tail
 from skdp.oracles._base import pure_error as pure_error
 from skdp.oracles._base import support_variance as support_variance
@@ -33,6 +32,7 @@ from skdp.oracles.numeric import ClampedLaplace as ClampedLaplace
 from skdp.oracles.numeric import NumericMechanism
 from skdp.oracles.numeric import Optimal as Optimal
 from skdp.oracles.numeric import Windows as Windows
+from skdp.randomness import check_size as check_size
 
 __all__ = [
     "FrequencyOracle",

@@ -437,47 +437,6 @@ def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None
         )
 
 
-def check_size(
-    k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str = "k"
-) -> int:
-    """Check a number of values.
-
-    Parameters
-    ----------
-    k : int
-        The number.
-    least, most : int
-        Its range.
-    name : str, default="k"
-        The name of the parameter in errors.
-
-    Returns
-    -------
-    int
-        The number.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not an integer, or out of range.
-
-    Examples
-    --------
-    >>> from skdp.oracles import check_size
-    >>> check_size(3)
-    3
-    >>> check_size(1)
-    Traceback (most recent call last):
-    ...
-    ValueError: k must be between 2 and 4294967295, got 1
-    """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer):
-        raise TypeError(f"{name} must be an integer, got {type(k).__name__}")
-    if not least <= k <= most:
-        raise ValueError(f"{name} must be between {least} and {most}, got {k}")
-    return int(k)
-
-
 @lru_cache(maxsize=512, typed=True)
 def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     """Return the threshold of a coin that shows a lie as rarely as epsilon allows.

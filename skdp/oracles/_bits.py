@@ -17,7 +17,6 @@ from skdp.oracles._base import (
     channel_of_bits,
     check_bits,
     check_share,
-    check_size,
     chernoff_tail,
     flip_threshold,
     group_tails,
@@ -33,6 +32,7 @@ from skdp.randomness import (
     RowStreams,
     bernoulli,
     bernoulli_ratio,
+    check_size,
     eight_coins,
     rows_of,
     subsets,
@@ -334,7 +334,8 @@ class SubsetSelection(FrequencyOracle):
         else:
             # The error is convex in the size, and least at k / (e^eps + 1).
             best = self.k / (math.exp(min(float(capped), 50)) + 1)
-            sizes = [max(1, math.floor(best)), min(math.ceil(best), self.k - 1)]
+            below = max(1, math.floor(best))
+            sizes = sorted({below, min(math.ceil(best), self.k - 1)})
         errors = []
         for size in sizes:
             self._set_size(size, capped)

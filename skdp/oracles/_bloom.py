@@ -17,11 +17,10 @@ from skdp.oracles._base import (
     channel_of_bits,
     check_bytes,
     check_share,
-    check_size,
     flip_threshold,
 )
 from skdp.privacy import PureLoss
-from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli
+from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, check_size
 
 
 class BloomRandomizer:

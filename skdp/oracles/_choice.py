@@ -12,17 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import (
-    FrequencyOracle,
-    capped_epsilon,
-    check_bits,
-    check_size,
-    pure_noise,
-)
+from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_bits, pure_noise
 from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._hashing import HadamardResponse, LocalHashing, best_n_buckets
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.randomness import ONE, ByteSource, bernoulli
+from skdp.randomness import ONE, ByteSource, bernoulli, check_size
 
 # Two rounds of noise: a permanent report that is drawn once, and fresh noise on it each
 # time that it is sent. **Privacy.** `worst_ratio` and `epsilon` are those of a single

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.oracles._base import (
     FrequencyOracle,
     capped_epsilon,
-    check_size,
     chernoff_tail,
     count_numbers,
     lie_threshold,
@@ -27,6 +26,7 @@ from skdp.randomness import (
     DigestSource,
     SeededSource,
     bernoulli,
+    check_size,
     uniform_integers,
 )
 
@@ -84,7 +84,9 @@ class HadamardResponse(FrequencyOracle):
     ) -> None:
         self.k = check_size(k, most=1 << 30)
         if n_blocks is None:
-            choices = [1 << power for power in range(self.k.bit_length())]
+            # More blocks than about e^eps / 2 do not pay.
+            most = min(self.k, math.exp(min(float(capped_epsilon(epsilon)), 50)) + 1)
+            choices = [1 << power for power in range(int(most).bit_length())]
         else:
             choices = [check_size(n_blocks, least=1, most=1 << 30, name="n_blocks")]
             if choices[0] & (choices[0] - 1):

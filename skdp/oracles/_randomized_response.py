@@ -13,7 +13,6 @@ from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     FrequencyOracle,
     capped_epsilon,
-    check_size,
     count_bytes,
     count_numbers,
     group_tails,
@@ -27,6 +26,7 @@ from skdp.randomness import (
     ByteSource,
     RowStreams,
     bernoulli,
+    check_size,
     rows_of,
     uniform_integers,
 )

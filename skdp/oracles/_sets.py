@@ -19,7 +19,6 @@ from skdp.oracles._base import (
     SupportCounts,
     capped_epsilon,
     channel_of_bits,
-    check_size,
     flip_threshold,
     pure_noise,
 )
@@ -29,6 +28,7 @@ from skdp.randomness import (
     ByteSource,
     bernoulli,
     categorical,
+    check_size,
     subsets,
     uniform_integers,
 )

@@ -14,6 +14,7 @@ from skdp.randomness._draws import (
     SeededSource,
     bernoulli,
     categorical,
+    check_size,
     uniform_integers,
 )
 from skdp.randomness._draws import DigestSource as DigestSource
@@ -25,14 +26,13 @@ from skdp.randomness._draws import rows_of as rows_of
 from skdp.randomness._draws import watched as watched
 from skdp.randomness._noise import (
     bernoulli_exp,
-    discrete_gaussian,
     discrete_laplace,
     exponential_mechanism,
     geometric,
     permute_and_flip,
+    rounded_gaussian,
 )
 from skdp.randomness._noise import cube_noise as cube_noise
-from skdp.randomness._noise import rounded_gaussian as rounded_gaussian
 from skdp.randomness._noise import unimodal_choice as unimodal_choice
 from skdp.randomness._subsets import subsets as subsets
 
@@ -43,10 +43,11 @@ __all__ = [
     "bernoulli",
     "bernoulli_exp",
     "categorical",
-    "discrete_gaussian",
+    "check_size",
     "discrete_laplace",
     "exponential_mechanism",
     "geometric",
     "permute_and_flip",
+    "rounded_gaussian",
     "uniform_integers",
 ]

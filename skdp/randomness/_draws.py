@@ -497,7 +497,7 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     ndarray of shape (size,), dtype bool
         The coins.
     """
-    threshold = _check_between("threshold", threshold, 0, 64)
+    threshold = check_size(threshold, least=0, most=ONE, name="threshold")
     if threshold == ONE:
         return np.ones(size, bool)
     if size < _MANY:
@@ -541,15 +541,13 @@ def bernoulli_ratio(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If the numbers are not the parts of a probability.
     """
-    numerator = _check_int("numerator", numerator)
-    denominator = _check_int("denominator", denominator)
-    if not 0 <= numerator <= denominator or denominator == 0:
-        raise ValueError(
-            "a probability needs 0 <= numerator <= denominator and denominator > 0"
-        )
+    numerator = check_size(numerator, least=0, most=None, name="numerator")
+    denominator = check_size(denominator, least=1, most=None, name="denominator")
+    if numerator > denominator:
+        raise ValueError("a probability has a numerator of at most the denominator")
     if numerator == denominator:
         return np.ones(size, bool)
     digits = _RatioDigits(numerator, denominator)
@@ -654,7 +652,7 @@ def uniform_integers(
     ----------
     D. Lemire (2019). Fast random integer generation in an interval. ACM TOMACS 29(1).
     """
-    high = _check_between("high", high, 1, 32)
+    high = check_size(high, least=1, most=1 << 32, name="high")
     out = np.empty(size, np.min_scalar_type(high - 1))
     if high <= 256 and 256 % high == 0:
         for start in range(0, size, BLOCK):
@@ -765,6 +763,49 @@ def categorical(
     return out
 
 
+def check_size(
+    k: Any, *, least: int = 2, most: int | None = (1 << 32) - 1, name: str = "k"
+) -> int:
+    """Check a number of values.
+
+    Parameters
+    ----------
+    k : int
+        The number.
+    least, most : int
+        Its range; None for no largest one.
+    name : str, default="k"
+        The name of the parameter in errors.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not an integer, or out of range.
+
+    Examples
+    --------
+    >>> from skdp.randomness import check_size
+    >>> check_size(3)
+    3
+    >>> check_size(1)
+    Traceback (most recent call last):
+    ...
+    ValueError: k must be between 2 and 4294967295, got 1
+    """
+    if isinstance(k, bool) or not isinstance(k, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {type(k).__name__}")
+    if most is None and k < least:
+        raise ValueError(f"{name} must be at least {least}, got {k}")
+    if most is not None and not least <= k <= most:
+        raise ValueError(f"{name} must be between {least} and {most}, got {k}")
+    return int(k)
+
+
 def check_rational(name: str, value: Any, *, zero: bool = False) -> Fraction:
     """Check a rational parameter and return it as a fraction."""
     if isinstance(value, bool) or not isinstance(value, Rational):
@@ -776,29 +817,6 @@ def check_rational(name: str, value: Any, *, zero: bool = False) -> Fraction:
     if exact < 0 or (exact == 0 and not zero):
         raise ValueError(f"{name} must be {'>= 0' if zero else '> 0'}, got {value}")
     return exact
-
-
-def _check_int(name: str, value: Any) -> int:
-    """Check and return an integer."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an int, got {type(value).__name__}")
-    return int(value)
-
-
-def _check_between(name: str, value: Any, least: int, bits: int) -> int:
-    """Check and return an integer from `least` to 2**bits."""
-    integer = _check_int(name, value)
-    if not least <= integer <= 1 << bits:
-        raise ValueError(f"{name} must be between {least} and 2**{bits}, got {integer}")
-    return integer
-
-
-def check_positive_int(name: str, value: Any) -> int:
-    """Check and return a positive integer."""
-    integer = _check_int(name, value)
-    if integer < 1:
-        raise ValueError(f"{name} must be at least 1, got {integer}")
-    return integer
 
 
 def check_integers(name: str, values: ArrayLike) -> NDArray:

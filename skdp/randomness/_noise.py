@@ -16,8 +16,8 @@ from skdp.randomness._draws import (
     BLOCK,
     ByteSource,
     check_integers,
-    check_positive_int,
     check_rational,
+    check_size,
     coins_of_digits,
     seen,
     uniform_below,
@@ -89,16 +89,11 @@ def bernoulli_exp(
     else:
         # Three roundings, each of less than 2**-52 of the product.
         rounded = exponents.astype(np.float64) * float(min(rate, _LARGE))
-    return exp_coins(source, rounded, lambda index: int(exponents[index]) * rate)
 
+    def bounds(index: int) -> Bounds:
+        return partial(exp_minus_bounds, int(exponents[index]) * rate)
 
-def exp_coins(
-    source: ByteSource, rounded: NDArray[np.float64], exact: Callable[[int], Fraction]
-) -> NDArray[np.bool_]:
-    """Draw coins of probability ``e**-x`` for rational exponents, given rounded, and exactly on demand."""
-    return settled_coins(
-        source, rounded, lambda index: partial(exp_minus_bounds, exact(index))
-    )
+    return settled_coins(source, rounded, bounds)
 
 
 def settled_coins(
@@ -238,11 +233,8 @@ def _settled_category(
 _LARGEST_SCALE = 1 << 52
 """The largest scale of numbers in int64; above it, they are Python integers."""
 
-_TRIES = 1 << 14
+_TRIES = 1 << 13
 """The most tries at a time: enough to hide NumPy's cost per step, and in the cache."""
-
-_GAUSSIAN_TRIES = 1 << 13
-"""The most tries at a time of rounded Gaussian noise, as `_TRIES`."""
 
 _FINENESS = 1 << 8
 """The least variance in cells: uniform places in them are nearly always accepted."""
@@ -395,78 +387,6 @@ def _share_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     return (lower << bits) // (unit + lower), -(-(upper << bits) // (unit + upper))
 
 
-def discrete_gaussian(
-    source: ByteSource, variance: Fraction | int, size: int
-) -> NDArray:
-    """Draw independent integers z with probability exactly proportional to ``e**(-z**2 / (2 * variance))``.
-
-    >>> from skdp.randomness import SeededSource
-    >>> noise = discrete_gaussian(SeededSource(0), 100, 100_000)
-    >>> round(float(noise.mean())), round(float(noise.std()))
-    (0, 10)
-
-    Added to an integer of sensitivity s, the number gives s^2 / (2
-    variance)-concentrated differential privacy; its variance is at most the parameter
-    ([1]_).
-
-    Discrete Laplace noise y of scale t is accepted with the probability ``e**(-(abs(y)
-    - variance / t)**2 / (2 * variance))`` ([1]_, algorithm 3). Any t is correct; with
-    the standard deviation, about 3 of 4 are accepted.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Source of the random bytes.
-    variance : Fraction or int
-        Positive, of any size.
-    size : int
-        Number of integers.
-
-    Returns
-    -------
-    ndarray of shape (size,), dtype int64 or object
-        The integers; Python integers if the variance is above about 2**104, to prevent
-        overflow.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the variance is not rational, or not positive.
-
-    References
-    ----------
-    .. [1] C. L. Canonne, G. Kamath, T. Steinke (2020). The discrete Gaussian for
-       differential privacy. NeurIPS.
-    """
-    variance = check_rational("variance", variance)
-    scale = Fraction(math.isqrt(math.floor(variance * 2**16)) + 1, 2**8)
-    laplace = geometric_digits(scale)
-    center = variance / scale
-    # At this variance and below, 0 is always accepted, and 1 never.
-    share = float(max(center / scale, Fraction(1, 2**1000)))
-    out: NDArray = np.empty(size, laplace.dtype)
-    filled = 0
-    while filled < size:
-        n_tries = min(_TRIES, (size - filled) * 3 // 2 + 8)
-        proposed = laplace.draw(source, n_tries, signed=True)
-        distance = np.abs(proposed)
-        # The exponent is (r - s)**2 / (2 s), with r = |y| / t and s = variance / t**2
-        # of relative error about 2**-53.
-        ratio = (distance / scale.numerator).astype(np.float64) * scale.denominator
-        rounded = (ratio - share) ** 2 * (0.5 / share)
-        exact = partial(_gaussian_exponent, distance, center, variance)
-        accepted = proposed[exp_coins(source, rounded, exact)][: size - filled]
-        out[filled : filled + accepted.size] = accepted
-        filled += accepted.size
-    return seen("discrete_gaussian", out, variance=variance)
-
-
-def _gaussian_exponent(
-    distance: NDArray, center: Fraction, variance: Fraction, index: int
-) -> Fraction:
-    return (int(distance[index]) - center) ** 2 / (2 * variance)
-
-
 def rounded_gaussian(
     source: ByteSource, variance: Fraction | int, size: int
 ) -> NDArray:
@@ -517,16 +437,12 @@ def rounded_gaussian(
     TypeError, ValueError
         If the variance is not rational, or not positive.
 
-    See Also
-    --------
-    discrete_gaussian : A law on the integers alone, which is concentrated DP, but not
-    Gaussian DP.
-
     Notes
     -----
     **Privacy.** Added to integers that one person changes by at most s (in Euclidean
     norm, for a vector), it gives s / sqrt(variance)-Gaussian differential privacy
-    ([2]_, theorem 2.7), exactly: no probability is rounded.
+    ([2]_, theorem 2.7), and so s^2 / (2 variance)-concentrated, exactly: no probability
+    is rounded.
 
     References
     ----------
@@ -543,7 +459,7 @@ def rounded_gaussian(
     out: NDArray = np.empty(size, geometric.dtype)
     filled = 0
     while filled < size:
-        n_tries = min(_GAUSSIAN_TRIES, (size - filled) * 3 // 2 + 8)
+        n_tries = min(_TRIES, (size - filled) * 3 // 2 + 8)
         cells = geometric.draw(source, n_tries)
         # A word is a place in the cell, and a sign.
         words = source.bytes(8 * n_tries).view("<i8")
@@ -657,7 +573,7 @@ def cube_noise(
        European J. Combin. 15(5).
     """
     scale = check_rational("scale", scale)
-    dimension = check_positive_int("dimension", dimension)
+    dimension = check_size(dimension, least=1, name="dimension")
     n_parts = dimension + 1
     parts = geometric(source, scale, size * n_parts).reshape(size, n_parts)
     most = int(parts.max(initial=0))
@@ -877,7 +793,7 @@ def unimodal_choice(
     # about half of the cases or more. The last band has all candidates that are left,
     # which are rarely accepted: together they are proposed at most 2**-20 times as
     # often as the best one.
-    size = check_positive_int("size", size)
+    size = check_size(size, least=1, most=None, name="size")
     rate = check_rational("rate", rate)
     ranges: list[tuple[int, int]] = []
     for band in range(size.bit_length() + 20):

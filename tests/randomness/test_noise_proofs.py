@@ -13,7 +13,6 @@ from scipy.stats import norm
 from skdp.exact import exp_bounds, exp_minus_bounds
 from skdp.randomness import (
     SeededSource,
-    discrete_gaussian,
     rounded_gaussian,
 )
 from skdp.randomness import _noise as module
@@ -95,43 +94,6 @@ def test_numbers_that_outgrow_int64_become_pythons(scripted_source):
 
 
 # The discrete Gaussian.
-
-
-@pytest.mark.parametrize("variance", [*VARIANCES, *ODD_VARIANCES])
-def test_acceptance_turns_laplace_into_gaussian_exactly(monkeypatch, variance):
-    """With the exponents x(z) that are asked for, e^(-|z| / t) e^(-x(z)) is a constant times e^(-z^2 / 2 variance)."""
-    drawn, rounded, exact, scales = [], [], [], []
-
-    class Laplace:
-        dtype = object
-
-        def __init__(self, scale):
-            scales.append(scale)
-
-        def draw(self, source, size, signed):
-            assert signed
-            near = [0, 1, -1, 2, -7, int(scales[0]), -int(variance / scales[0]), int(scales[0] * 40)]
-            drawn.append(np.array((near * size)[:size], object))
-            return drawn[-1]
-
-    def capture(source, approximate, exactly):
-        rounded.extend(approximate.tolist())
-        exact.extend(exactly(index) for index in range(approximate.size))
-        return np.ones(approximate.size, bool)
-
-    monkeypatch.setattr(module, "geometric_digits", Laplace)
-    monkeypatch.setattr(module, "exp_coins", capture)
-    numbers = discrete_gaussian(None, variance, 8).tolist()
-    assert numbers == drawn[0][:8].tolist()
-    rest = {x + abs(z) / scales[0] - Fraction(z) ** 2 / (2 * variance) for z, x in zip(drawn[0], exact, strict=True)}
-    assert len(rest) == 1
-    for approximate, x in zip(rounded, exact, strict=True):
-        assert x >= 0
-        if approximate < 2**10 or x < 2**10:
-            assert abs(Fraction(approximate) - x) <= max(1, x) / 2**40
-    # About the standard deviation, which makes tries few.
-    assert scales[0] ** 2 > variance
-    assert variance < 1 or scales[0] ** 2 <= variance * Fraction(102, 100)
 
 
 # The rounded Gaussian.

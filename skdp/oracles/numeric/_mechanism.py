@@ -16,13 +16,14 @@ from scipy.linalg import qr
 from scipy.optimize import nnls
 
 from skdp.exact import exp_bounds, log_upper, round_up
-from skdp.oracles._base import capped_epsilon, check_size, lie_threshold, pure_noise
+from skdp.oracles._base import capped_epsilon, lie_threshold, pure_noise
 from skdp.privacy import LaplaceLoss, PureLoss, ReportPair, check_epsilon
 from skdp.randomness import (
     ONE,
     ByteSource,
     bernoulli,
     bernoulli_ratio,
+    check_size,
     uniform_integers,
 )
 
