@@ -414,14 +414,17 @@ class SupportCounts(ABC):
             )
         return columns.astype(np.min_scalar_type(self.n_reports))
 
-    def _check_codes(self, codes: NDArray[Any]) -> None:
+    def _check_codes(
+        self, codes: NDArray[Any], n_codes: int | None = None, name: str = "codes"
+    ) -> None:
+        largest = (self.k if n_codes is None else n_codes) - 1
         is_valid = codes.ndim == 1 and codes.dtype.kind in "iu"
-        if not is_valid or np.iinfo(codes.dtype).max < self.k - 1:
+        if not is_valid or np.iinfo(codes.dtype).max < largest:
             raise ValueError(
-                f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}"
+                f"{name} must be a 1-D array of integers, of a dtype that holds {largest}"
             )
-        if codes.size and (codes.max() >= self.k or codes.min() < 0):
-            raise ValueError(f"codes must be between 0 and {self.k - 1}")
+        if codes.size and (codes.max() > largest or codes.min() < 0):
+            raise ValueError(f"{name} must be between 0 and {largest}")
 
     def _check_size(self, n: int, itemsize: int = 1) -> None:
         check_bytes(n, self.width, itemsize, self._advice if self.width > 2 else "")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from fractions import Fraction
 from functools import lru_cache, partial
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,12 +166,7 @@ ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
 
 def names_with(ability: str) -> tuple[str, ...]:
     """Return the names of the oracles with a property, such as "has_bits" or "has_second_round"."""
-    names = []
-    for name, make in ORACLES.items():
-        oracle_class = make.func if isinstance(make, partial) else make
-        if getattr(oracle_class, ability):
-            names.append(name)
-    return tuple(names)
+    return tuple(name for name in ORACLES if getattr(ORACLES[name](2, 1.0), ability))
 
 
 def make_first_round(
@@ -227,60 +221,49 @@ def choose_oracle(
     TypeError, ValueError
         If a number is of another type or out of range, or no report fits.
     """
-    candidates = _candidates(
+    costs = _costs(
         check_size(k),
         capped_epsilon(epsilon),
         None if again is None else capped_epsilon(again),
         tuple((name, ORACLES[name]) for name in among),
     )
-    name = least_error_name(candidates, max_report_bytes, f"{k} values")
+    name = least_error_name(costs, max_report_bytes, f"{k} values")
     return name, make_first_round(name, k, epsilon, again)
 
 
-class Candidate(NamedTuple):
-    """What a choice of a protocol compares."""
-
-    name: str
-    report_bytes: int
-    error: float
-
-
 def least_error_name(
-    candidates: Sequence[Candidate], max_report_bytes: int | None, inputs: str
+    costs: dict[str, tuple[float, int]], max_report_bytes: int | None, inputs: str
 ) -> str:
-    """Return the name of the candidate with the least error of those that fit."""
-    fitting = list(candidates)
-    if max_report_bytes is not None:
-        fitting = [
-            candidate
-            for candidate in candidates
-            if candidate.report_bytes <= max_report_bytes
-        ]
+    """Return the name with the least error of those that fit; a name has its error and the bytes of a report."""
+    fitting = {}
+    for name, (error, report_bytes) in costs.items():
+        if max_report_bytes is None or report_bytes <= max_report_bytes:
+            fitting[name] = error
     if not fitting:
-        names = ", ".join(candidate.name for candidate in candidates)
-        least = min(candidate.report_bytes for candidate in candidates)
+        names = ", ".join(costs)
+        least = min(report_bytes for _, report_bytes in costs.values())
         raise ValueError(
             f"none of {names} for {inputs} has reports of {max_report_bytes} bytes; "
             f"the smallest has {least}"
         )
-    return min(fitting, key=attrgetter("error")).name
+    return min(fitting, key=fitting.__getitem__)
 
 
-# Without the cache, half of the time of a fit on few rows. The classes are a part of
+# Without the cache, a third of the time of a fit on few rows. The classes are a part of
 # the key, as a name may be registered again.
 @lru_cache(maxsize=512)
-def _candidates(
+def _costs(
     k: int,
     epsilon: Fraction,
     report_epsilon: Fraction | None,
     among: tuple[tuple[str, Any], ...],
-) -> tuple[Candidate, ...]:
-    candidates = []
+) -> dict[str, tuple[float, int]]:
+    """Return the error of each oracle, that of both rounds if there are two, and the bytes of a report."""
+    costs = {}
     for name, _ in among:
         oracle = make_first_round(name, k, epsilon, report_epsilon)
-        reported = (
-            oracle if report_epsilon is None else two_rounds(oracle, report_epsilon)
-        )
-        error = reported.mean_squared_error
-        candidates.append(Candidate(name, oracle.report_bytes, error))
-    return tuple(candidates)
+        error = oracle.mean_squared_error
+        if report_epsilon is not None:
+            error = two_rounds(oracle, report_epsilon).mean_squared_error
+        costs[name] = error, oracle.report_bytes
+    return costs

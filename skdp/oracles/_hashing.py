@@ -195,17 +195,8 @@ class HadamardResponse(FrequencyOracle):
         index ^= (row & (np.uint32(0) - row)) * odd
         return np.where(lies, drawn, first + index)
 
-    def _check_reports(self, reports: NDArray[Any]) -> None:
-        if reports.ndim != 1 or reports.dtype.kind not in "iu":
-            raise ValueError(
-                "reports must be a 1-D array of integers, "
-                f"got {reports.dtype} {reports.shape}"
-            )
-        if reports.size and (reports.max() >= self.n_indices or reports.min() < 0):
-            raise ValueError(f"reports must be between 0 and {self.n_indices - 1}")
-
     def _signs(self, reports: NDArray[Any]) -> NDArray[np.int8]:
-        self._check_reports(reports)
+        self._check_codes(reports, self.n_indices, "reports")
         first, row = self._rows(np.arange(self.k))
         index = reports.astype(np.uint32)[:, np.newaxis]
         same_block = (index ^ first) < np.uint32(self.block_size)
@@ -216,7 +207,7 @@ class HadamardResponse(FrequencyOracle):
         return self._signs(reports) > 0
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        self._check_reports(reports)
+        self._check_codes(reports, self.n_indices, "reports")
         counts = count_numbers(reports, self.n_indices)
         signed_sums = walsh_hadamard(counts.reshape(-1, self.block_size))
         # The first row of the matrix is of no value.
@@ -335,8 +326,6 @@ class AffineHash:
         self.k = k
         self.g = g
         self.prime = _SMALL_PRIME if max(k, g) <= _SMALL_PRIME else _LARGE_PRIME
-        if max(k, g) > self.prime:
-            raise ValueError(f"at most {_LARGE_PRIME} values and buckets can be hashed")
         # Sums of two residues of 16 bits may wrap, which `count_matches` detects.
         self._word: Any = np.uint16 if self.prime == _SMALL_PRIME else np.uint32
         self._shift = 16 if self.prime == _SMALL_PRIME else 31
@@ -464,8 +453,8 @@ class LinearHash:
     """
 
     def __init__(self, n_bits: int, r: int) -> None:
-        self.n_bits = check_size(n_bits, least=1, most=62, name="n_bits")
-        self.r = check_size(r, least=1, most=16, name="r")
+        self.n_bits = n_bits
+        self.r = r
         self.g = 1 << r
         self.collision = Fraction(1, self.g)
 

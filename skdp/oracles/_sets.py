@@ -22,7 +22,7 @@ from skdp.oracles._base import (
     flip_threshold,
     pure_noise,
 )
-from skdp.oracles._choice import ORACLES, Candidate, least_error_name
+from skdp.oracles._choice import ORACLES, least_error_name
 from skdp.randomness import (
     ONE,
     ByteSource,
@@ -47,9 +47,6 @@ _SCALE, _DIGITS = 1 << 320, 1 << 128
 
 _STEPS = 16
 """Of the search for p, between those of the optimised and of the symmetric form."""
-
-_HALF = np.uint64(32)
-"""The bits of half of a word."""
 
 
 class SetOracle(SupportCounts):
@@ -233,34 +230,6 @@ class SetOracle(SupportCounts):
             )
 
 
-def keep_members(
-    sizes: NDArray[np.integer], k: int, max_size: int, source: ByteSource
-) -> NDArray[np.int64]:
-    """Draw m members of each set: their places, of the members of all sets one after the other, or -1 for none."""
-    # All members of a set of s <= m; of a larger one m, uniform but for 2**-63.
-    # **Privacy.** That need not be exact: the report of a larger set is a mean of
-    # reports of sets of m, whose ratios are bounded. As many bytes are read in any
-    # case.
-    starts = np.cumsum(sizes) - sizes
-    places = np.arange(int(sizes.sum()))
-    large = np.flatnonzero(sizes > max_size)
-    for column in range(max_size if max_size < k else 0):
-        words = source.bytes(8 * sizes.size).view("<u8")[large]
-        n_left = (sizes[large] - column).astype(np.uint64)
-        # The high half of the product of a word and a number below 2**32: uniform but
-        # for 2**-64.
-        low = (words & np.uint64(0xFFFFFFFF)) * n_left >> _HALF
-        offset = ((words >> _HALF) * n_left + low >> _HALF).astype(np.int64)
-        first = starts[large] + column
-        chosen = first + offset
-        places[first], places[chosen] = places[chosen], places[first]
-    if places.size == 0:
-        return np.full((sizes.size, max_size), -1)
-    columns = np.arange(max_size)
-    members = places.take(starts[:, np.newaxis] + columns, mode="clip")
-    return np.where(columns < sizes[:, np.newaxis], members, -1)
-
-
 def pad_sets(
     values: NDArray[np.unsignedinteger],
     sizes: NDArray[np.integer],
@@ -269,18 +238,26 @@ def pad_sets(
     source: ByteSource,
 ) -> NDArray[np.unsignedinteger]:
     """Make sets of exactly m codes, of the codes of all sets one after the other, and the size of each."""
-    return fill_sets(values, keep_members(sizes, k, max_size, source), k)
-
-
-def fill_sets(
-    values: NDArray[np.unsignedinteger], places: NDArray[np.int64], k: int
-) -> NDArray[np.unsignedinteger]:
-    """Return the codes at some places, and the codes k + s, k + s + 1, ... in those that a set of s leaves free."""
-    max_size = places.shape[1]
-    none = k + np.arange(max_size)
-    members = values.take(places, mode="clip") if values.size else none
-    codes = np.where(places < 0, none, members)
-    return codes.astype(np.min_scalar_type(k + max_size))
+    # All members of a set of s <= m, and the codes k + s, k + s + 1, ... for "none"; of
+    # a larger one m of its members, uniform but for s 2**-64, the first places of a
+    # shuffle. **Privacy.** That need not be exact: the report of a larger set is a mean
+    # of reports of sets of m, whose ratios are bounded. As many bytes are read in any
+    # case.
+    starts = np.cumsum(sizes) - sizes
+    members = values.astype(np.min_scalar_type(k + max_size))
+    large = np.flatnonzero(sizes > max_size)
+    for column in range(max_size if max_size < k else 0):
+        words = source.bytes(8 * sizes.size).view("<u8")[large]
+        n_left = (sizes[large] - column).astype(np.uint64)
+        first = starts[large] + column
+        chosen = first + (words % n_left).astype(np.int64)
+        members[first], members[chosen] = members[chosen], members[first]
+    columns = np.arange(max_size)
+    padded = np.tile((k + columns).astype(members.dtype), (sizes.size, 1))
+    is_member = columns < sizes[:, np.newaxis]
+    places = starts[:, np.newaxis] + columns
+    padded[is_member] = members[places[is_member]]
+    return padded
 
 
 class SampledSet(SetOracle):
@@ -811,9 +788,8 @@ def choose_set_oracle(
         If a number is of another type or out of range, or no report fits.
     """
     oracles = {name: SET_ORACLES[name](k, max_size, epsilon) for name in among}
-    candidates = []
+    costs = {}
     for name, oracle in oracles.items():
-        error = oracle.mean_squared_error
-        candidates.append(Candidate(name, oracle.report_bytes, error))
-    name = least_error_name(candidates, max_report_bytes, f"sets of {k} values")
+        costs[name] = oracle.mean_squared_error, oracle.report_bytes
+    name = least_error_name(costs, max_report_bytes, f"sets of {k} values")
     return name, oracles[name]

@@ -86,11 +86,6 @@ def test_hash_values_are_the_same_for_ever():
 @each(
     "make, arguments, error",
     [
-        (AffineHash, {"k": 2**31, "g": 2}, ValueError),
-        (LinearHash, {"n_bits": 0, "r": 1}, ValueError),
-        (LinearHash, {"n_bits": 63, "r": 1}, ValueError),
-        (LinearHash, {"n_bits": 4, "r": 0}, ValueError),
-        (LinearHash, {"n_bits": 4, "r": 17}, ValueError),
         (LocalHashing, {"n_buckets": 1}, ValueError),
         (LocalHashing, {"n_buckets": 65_522}, ValueError),
         (LocalHashing, {"n_buckets": 2.0}, TypeError),
