@@ -445,19 +445,13 @@ class SubsetSelection(FrequencyOracle):
             source, self.p.numerator, self.p.denominator, codes.size
         )
         packed = subsets(source, self.k - 1, self.subset_size - 1, ~holds_true)
-        last_byte, last_shift = (self.k - 1) // 8, -self.k % 8
-        step = max(1, _CELLS // self.k)
-        for start in range(0, codes.size, step):
-            rows = packed[start : start + step]
-            block = codes[start : start + step]
-            cells = rows.reshape(-1)
-            places = np.arange(0, cells.size, rows.shape[1])
-            places += (block >> 3).astype(np.intp, copy=False)
-            bit = np.right_shift(128, block & 7, dtype=np.uint8, casting="unsafe")
-            drawn = cells[places]
-            cells[places] = drawn & ~bit | bit * holds_true[start : start + step]
-            rows[:, last_byte] |= (drawn & bit != 0).view(np.uint8) << last_shift
-        return np.unpackbits(packed, axis=1, count=self.k)
+        bits = np.unpackbits(packed, axis=1, count=self.k)  # the last bits are 0
+        cells = bits.reshape(-1)
+        places = np.arange(0, cells.size, self.k)
+        places += codes.astype(np.intp, copy=False)
+        bits[:, -1] = cells[places]
+        cells[places] = holds_true
+        return bits
 
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]

@@ -640,20 +640,18 @@ class Windows(NumericMechanism):
         # position does it reach the end.
         self._line = _Window(capped, steps + self.width, self.width)
         self._circles = []
-        weights = []
-        periodic = []
+        self.periodic: Periodic = ()
         for period_bins, narrow_bins, weight in repeated:
             period = period_bins * steps // BINS
             width = narrow_bins * steps // BINS
             # On a coarse grid, windows that are too small are left out.
             if 0 < width < period <= steps:
-                periodic.append((period, width, weight))
-                weights.append(weight)
                 self._circles.append(_Window(capped, period, width))
-        self.periodic = tuple(periodic)
+                self.periodic += ((period, width, weight),)
+        weights = [weight for _, _, weight in self.periodic]
         self._weights = [WEIGHTS - sum(weights), *weights]
-        shares = [Fraction(weight, WEIGHTS) for weight in self._weights]
         windows = [self._line, *self._circles]
+        shares = [Fraction(weight, WEIGHTS) for weight in self._weights]
         self._parts = list(zip(shares, windows, strict=True))
         self.worst_ratio = max(window.worst_ratio for window in windows)
         n_signed = sum(window.n_places for window in self._circles)
