@@ -138,9 +138,9 @@ def group_tails(
     # values. The sizes m are powers of two, and k less these.
     k = len(support)
     smallest = np.cumsum(np.sort(support))
-    powers = [1 << power for power in range((k - 1).bit_length())]
+    powers = 1 << np.arange((k - 1).bit_length())
     tails = []
-    for size in sorted({*powers, *(k - power for power in powers)}):
+    for size in np.unique(np.append(powers, k - powers)).tolist():
         n_trials = n if exclusive else n * size
         share = size * q if exclusive else q
         tail = lower_tail(float(smallest[size - 1]), n_trials, float(share))
@@ -162,8 +162,8 @@ MOST_EPSILON = Fraction(1000)
 _MOST_ENTRIES = 1 << 16
 """Of a channel that is computed for the best guess."""
 
-_CHUNK = 1 << 22
-"""Supports computed at a time: they stay in the cache."""
+CELLS = 1 << 22
+"""Pairs of a record and a value at a time: enough for whole-array steps, few enough for the cache."""
 
 
 class SupportCounts(ABC):
@@ -280,7 +280,7 @@ class SupportCounts(ABC):
         list of ndarray
             Views of consecutive reports.
         """
-        step = max(1, _CHUNK // self.k)
+        step = max(1, CELLS // self.k)
         return [reports[start : start + step] for start in range(0, len(reports), step)]
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
@@ -547,6 +547,15 @@ def pure_error(k: int, p: Fraction, q: Fraction) -> float:
     return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
 
 
+def two_shares(
+    is_high: NDArray[np.bool_], high: Fraction, low: Fraction
+) -> list[list[Fraction]]:
+    """Return a channel of two probabilities."""
+    shares = np.array([low, high])
+    table: list[list[Fraction]] = shares[is_high.astype(np.intp)].tolist()
+    return table
+
+
 def channel_of_bits(
     rows: Iterable[Iterable[int]], k: int, heads: tuple[Fraction, Fraction]
 ) -> list[list[Fraction]]:
@@ -720,7 +729,7 @@ class FrequencyOracle(SupportCounts):
         n_entries = self.k * self.n_reports
         if exact is not None or self.shows_hash or n_entries > _MOST_ENTRIES:
             return exact
-        channel = np.array([[float(share) for share in row] for row in self.channel()])
+        channel = np.array(self.channel(), float)
         joint = channel * prior[:, np.newaxis]
         if groups is not None:
             by_value = joint

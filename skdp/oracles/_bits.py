@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.oracles._base import (
+    CELLS,
     FrequencyOracle,
     capped_epsilon,
     channel_of_bits,
@@ -22,6 +23,7 @@ from skdp.oracles._base import (
     group_tails,
     lie_threshold,
     pure_noise,
+    two_shares,
 )
 from skdp.privacy import ReportPair
 from skdp.randomness import (
@@ -266,9 +268,6 @@ _HEADS = {"optimized": _optimized, "symmetric": _symmetric}
 _TABLE_BYTES = 1 << 18
 """The size of the largest table of sets, which stays in the cache."""
 
-_CELLS = 1 << 22
-"""Cells drawn at a time: enough for whole-array steps, few enough for the cache."""
-
 
 class SubsetSelection(FrequencyOracle):
     """Subset selection on codes: report a set of w of the k values.
@@ -416,7 +415,7 @@ class SubsetSelection(FrequencyOracle):
         n_own = n_sets * self.subset_size // self.k
         table = _table(self.k, self.subset_size)
         bits = np.empty((codes.size, self.k), np.uint8)
-        step = max(1, _CELLS // self.k)
+        step = max(1, CELLS // self.k)
         for start in range(0, codes.size, step):
             block = codes[start : start + step]
             drawn = uniform_integers(source, n_sets * self.subset_size, block.size)
@@ -506,10 +505,8 @@ class SubsetSelection(FrequencyOracle):
         if self.n_reports > 1 << 16:
             raise ValueError("the channel has more than 2**16 reports")
         high, low = self._set_shares()
-        sets = list(combinations(range(self.k), self.subset_size))
-        return [
-            [high if value in held else low for held in sets] for value in range(self.k)
-        ]
+        is_member = _all_sets(self.k, self.subset_size).T == 1
+        return two_shares(is_member, high, low)
 
     def _guess_accuracy(
         self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
@@ -531,10 +528,16 @@ class SubsetSelection(FrequencyOracle):
         return float(accuracy)
 
 
-@lru_cache(maxsize=8)
-def _table(k: int, size: int) -> NDArray[np.uint8]:
-    """Return the bits of all sets of a size, and then, value by value, those of the sets that contain it."""
+def _all_sets(k: int, size: int) -> NDArray[np.uint8]:
+    """Return the bits of all sets of a size."""
     members = np.array(list(combinations(range(k), size)), np.intp)
     sets = np.zeros((len(members), k), np.uint8)
     np.put_along_axis(sets, members, 1, axis=1)
+    return sets
+
+
+@lru_cache(maxsize=8)
+def _table(k: int, size: int) -> NDArray[np.uint8]:
+    """Return the bits of all sets of a size, and then, value by value, those of the sets that contain it."""
+    sets = _all_sets(k, size)
     return np.concatenate([sets, *(sets[sets[:, value] == 1] for value in range(k))])

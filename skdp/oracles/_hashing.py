@@ -16,6 +16,7 @@ from skdp.oracles._base import (
     chernoff_tail,
     count_numbers,
     lie_threshold,
+    two_shares,
 )
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.privacy import ReportPair
@@ -254,7 +255,7 @@ class HadamardResponse(FrequencyOracle):
         low = self.lie / self.n_indices
         high = low + (1 - self.lie) * 2 / self.block_size
         is_supported = self.supports(np.arange(self.n_indices)).T
-        return [[high if mark else low for mark in row] for row in is_supported]
+        return two_shares(is_supported, high, low)
 
 
 def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -279,9 +280,6 @@ _LARGE_PRIME = (1 << 31) - 1
 
 MOST_BUCKETS = _SMALL_PRIME
 """Of local hashing: enough for an epsilon of 11, where the best number is e^epsilon."""
-
-_TERMS = 1 << 16
-"""Of a sum at a time, so that they stay in the cache."""
 
 
 def collision_probability(prime: int, g: int) -> Fraction:
@@ -522,7 +520,7 @@ class LinearHash:
         differences = buckets ^ self(seeds, head)
         tail_words = seeds & (n_tails - 1)
         sums = np.zeros((1, n_tails), np.int64)
-        step = max(1, _TERMS >> self.r)
+        step = max(1, BLOCK >> self.r)
         for start in range(0, len(seeds), step):
             part = tail_words[start : start + step]
             # The sum of the words in each u, for each report: (g, n_reports).

@@ -17,6 +17,7 @@ from skdp.oracles._base import (
     count_numbers,
     group_tails,
     pure_noise,
+    two_shares,
 )
 from skdp.privacy import ReportPair
 from skdp.randomness import (
@@ -207,10 +208,7 @@ class RandomizedResponse(FrequencyOracle):
         return group_tails(support, n, self.q, exclusive=True)
 
     def channel(self) -> list[list[Fraction]]:
-        table = [[self.q] * self.k for _ in range(self.k)]
-        for value, row in enumerate(table):
-            row[value] = self.p
-        return table
+        return two_shares(np.eye(self.k, dtype=bool), self.p, self.q)
 
     def _guess_accuracy(
         self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None

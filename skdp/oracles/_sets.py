@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
+    CELLS,
     FrequencyOracle,
     SupportCounts,
     capped_epsilon,
@@ -38,9 +39,6 @@ MOST_MEMBERS = 1024
 
 MOST_VALUES = 16
 """Of a channel whose reports are vectors of bits."""
-
-_CELLS = 1 << 22
-"""Cells drawn at a time."""
 
 _SCALE, _DIGITS = 1 << 320, 1 << 128
 """The units of shares of sets, and of p and q."""
@@ -532,7 +530,7 @@ class SetSelection(SetOracle):
     ) -> NDArray[np.uint8]:
         self._check_sets(sets)
         reports = np.empty((len(sets), self.k), np.uint8)
-        step = max(1, _CELLS // self._n_codes)
+        step = max(1, CELLS // self._n_codes)
         for start in range(0, len(sets), step):
             block = sets[start : start + step]
             reports[start : start + step] = self._draw(block, source)[:, : self.k]
@@ -711,7 +709,7 @@ class SetUnaryEncoding(SetOracle):
         p = int(self.p * ONE)
         q = int(self.q * ONE)
         reports = np.empty((len(sets), self.k), np.uint8)
-        step = max(1, _CELLS // width)
+        step = max(1, CELLS // width)
         for start in range(0, len(sets), step):
             members = sets[start : start + step].astype(np.intp)
             bits = bernoulli(source, q, len(members) * width).reshape(-1, width)

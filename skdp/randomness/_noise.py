@@ -35,7 +35,7 @@ _BITS = 62
 """The length of the words that are looked up among the bounds of categories."""
 
 _BLOCK = 1 << 13
-"""Floats that stay in the cache."""
+"""Floats, and tries of a rejection, at a time: they stay in the cache."""
 
 _UNDECIDED = 2.0**-31
 """How near to e^-x a word of 32 bits does not decide: 2**-32, and the errors of e^-x."""
@@ -232,9 +232,6 @@ def _settled_category(
 
 _LARGEST_SCALE = 1 << 52
 """The largest scale of numbers in int64; above it, they are Python integers."""
-
-_TRIES = 1 << 13
-"""The most tries at a time: enough to hide NumPy's cost per step, and in the cache."""
 
 _FINENESS = 1 << 8
 """The least variance in cells: uniform places in them are nearly always accepted."""
@@ -459,7 +456,7 @@ def rounded_gaussian(
     out: NDArray = np.empty(size, geometric.dtype)
     filled = 0
     while filled < size:
-        n_tries = min(_TRIES, (size - filled) * 3 // 2 + 8)
+        n_tries = min(_BLOCK, (size - filled) * 3 // 2 + 8)
         cells = geometric.draw(source, n_tries)
         # A word is a place in the cell, and a sign.
         words = source.bytes(8 * n_tries).view("<i8")
@@ -627,11 +624,6 @@ def _eulerian_numbers(dimension: int) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-_FIRST_TRIES = 1 << 10
-_MOST_TRIES = 1 << 20
-"""Candidates proposed at a time: twice as many each time, up to the second number."""
-
-
 def permute_and_flip(
     source: ByteSource, scores: ArrayLike, rate: Fraction | int
 ) -> int:
@@ -719,7 +711,7 @@ def exponential_mechanism(
     """
     gaps = _gaps(scores)
     rate = check_rational("rate", rate, zero=True)
-    n_tries = _FIRST_TRIES
+    n_tries = 1 << 10
     while True:
         with watched(None):
             proposed = uniform_integers(source, gaps.size, n_tries)
@@ -727,7 +719,7 @@ def exponential_mechanism(
         if accepted.size:
             choice = int(accepted[0])
             return seen("exponential_mechanism", choice, scores=scores, rate=rate)
-        n_tries = min(2 * n_tries, _MOST_TRIES)
+        n_tries = min(2 * n_tries, BLOCK)
 
 
 _HALVING = Fraction(711, 1024)
