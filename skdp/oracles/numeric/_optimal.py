@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate, combinations, compress
+from itertools import accumulate, combinations
 from operator import gt, itemgetter, mul, sub
 from typing import Any
 
@@ -400,6 +400,17 @@ def _nodes(steps: int, most: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate([lower, steps - lower]))
 
 
+def _scaled(plan: Plan, excess: float) -> tuple[Floats, Floats]:
+    """Return the weights and values of a plan for another epsilon, of which e^epsilon - 1 is given."""
+    # The patterns are balanced, so both change by a factor.
+    patterns = plan.patterns.astype(float)
+    both = plan.weights @ (patterns + patterns[:, ::-1]) / 2
+    weights = plan.weights / (plan.weights.sum() + excess * both.mean())
+    estimates = plan.weights * plan.values @ (patterns - patterns[:, ::-1]) / 2
+    gain = estimates[-1] / plan.weights.sum() * (weights.sum() * excess)
+    return weights, plan.values / gain
+
+
 def _rounded(
     nodes: NDArray[np.int64], epsilon: float, most_ratio: Fraction
 ) -> tuple[Outcome, ...]:
@@ -412,18 +423,10 @@ def _rounded(
     if excess < _SMALLEST:
         raise pure_noise(epsilon)
 
-    # The patterns are balanced, so for another epsilon, weights and values change by a
-    # factor each.
-    patterns = plan.patterns.astype(float)
-    held = plan.weights @ (patterns + patterns[:, ::-1]) / 2
-    weights = plan.weights / (plan.weights.sum() + excess * held.mean())
-    moved = plan.weights * plan.values @ (patterns - patterns[:, ::-1]) / 2
-    gain = moved[-1] / plan.weights.sum() * (weights.sum() * excess)
-
+    weights, estimates = _scaled(plan, excess)
     unit = steps << _VALUE_BITS - 1
-    values = [round(Fraction(value) * unit) for value in (plan.values / gain).tolist()]
-    powers = [1 << node for node in range(len(nodes))]
-    bits = [sum(compress(powers, pattern)) for pattern in plan.patterns]
+    values = [round(Fraction(value) * unit) for value in estimates.tolist()]
+    bits = (plan.patterns @ (1 << np.arange(len(nodes)))).tolist()
     spare = Fraction(1, 1 << 32)
     while spare < 1:
         # Half of the outcomes: the others are their mirror images.
