@@ -118,7 +118,7 @@ def chernoff_tail(
     """Bound ln P(S >= total), S the sum of independent terms: how many are alike, and the probability of each value."""
     # Chernoff: ln P(S >= s) <= sum ln E[e^(t X)] - t s for each t >= 0. The exponent is
     # convex in t, and any t gives a bound: the least of a grid, which is 0 at t = 0.
-    t = np.append(0.0, np.geomspace(1e-6, 50.0, 400))
+    t = np.append(0.0, 2.0 ** np.arange(-20, 5.75, 1 / 8))
     exponent = -total * t
     for n_terms, shares in terms:
         mean = np.full_like(t, max(0.0, 1 - sum(shares.values())))

@@ -104,7 +104,7 @@ def test_reports_of_a_fine_grid_have_the_right_mean_and_variance(make):
     estimates = np.array(mechanism.estimates, float)
     for position in (0, 300, 1024):
         drawn = estimates[mechanism.report(np.full(n, position), SeededSource(make.__name__, position))]
-        variance = mechanism.variances([position])[0]
+        variance = mechanism.variances(np.array([position]))[0]
         assert abs(drawn.mean() - position) < 5 * math.sqrt(variance / n)
         assert drawn.var() == pytest.approx(variance, rel=0.03)
 
@@ -170,7 +170,7 @@ def test_the_bytes_read_do_not_depend_on_the_positions(make):
 
 @pytest.mark.parametrize("epsilon", often([0.3, 1, 3], [1]))
 def test_the_optimal_one_is_best(epsilon):
-    worst = {make: make(1024, epsilon).variances(range(1025)).max() for make in MECHANISMS}
+    worst = {make: make(1024, epsilon).variances(np.arange(1025)).max() for make in MECHANISMS}
     assert min(worst, key=worst.get) is Optimal
 
 

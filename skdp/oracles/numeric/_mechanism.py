@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.optimize import nnls
 
@@ -191,12 +191,6 @@ class NumericMechanism(ABC):
     @abstractmethod
     def _row(self, position: int) -> list[Fraction]: ...
 
-    @abstractmethod
-    def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]: ...
-
-    @abstractmethod
-    def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]: ...
-
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
         """The unbiased estimate of the position, in steps, for each report."""
@@ -277,12 +271,13 @@ class NumericMechanism(ABC):
         """
         return [self._row(position) for position in range(self.steps + 1)]
 
-    def spread(self, weights: ArrayLike) -> NDArray[np.float64]:
+    @abstractmethod
+    def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the distribution of the reports for given distributions of the positions.
 
         Parameters
         ----------
-        weights : array-like of shape (m, steps + 1)
+        weights : ndarray of shape (m, steps + 1)
             Distributions of the position, one per row.
 
         Returns
@@ -291,14 +286,14 @@ class NumericMechanism(ABC):
             The product of the weights and the channel, in floats; the channel is not
             held in memory.
         """
-        return self._spread(np.asarray(weights, float))
 
-    def variances(self, positions: ArrayLike) -> NDArray[np.float64]:
+    @abstractmethod
+    def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         """Return the variance of the estimate from a report.
 
         Parameters
         ----------
-        positions : array-like of shape (n,)
+        positions : ndarray of shape (n,)
             True positions.
 
         Returns
@@ -306,7 +301,6 @@ class NumericMechanism(ABC):
         ndarray of shape (n,)
             Variances, in squared steps, symmetric about the middle of the grid.
         """
-        return self._variances(np.asarray(positions, float))
 
     def parameters(self) -> dict[str, Any]:
         """Return what a server must know to read the reports.
@@ -505,7 +499,7 @@ class ClampedLaplace(NumericMechanism):
         inner = [(1 - a) / (1 + a) * a**distance for distance in distances]
         return [a**position / (1 + a), *inner, a ** (self.steps - position) / (1 + a)]
 
-    def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         # Takes a tenth of the time in which skdp is imported.
         from scipy.signal import lfilter
 
@@ -519,7 +513,7 @@ class ClampedLaplace(NumericMechanism):
         spread[:, -1] = below[:, -1] / (1 + a)
         return spread
 
-    def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         a = float(self.ratio)
         clamped = (a**positions + a ** (self.steps - positions)) / (1 + a)
         return a / float(1 - self.ratio) ** 2 * (2 - clamped)
@@ -743,7 +737,7 @@ class Windows(NumericMechanism):
                 row += [share / n_signs * probability] * n_signs
         return row
 
-    def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         parts = []
         for share, window in self._parts:
             n_signs = 1 if window is self._line else 2
@@ -751,7 +745,7 @@ class Windows(NumericMechanism):
             parts.append(places * (float(share) / n_signs))
         return np.hstack(parts)
 
-    def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         line = self._line
         share = self._weights[0] / WEIGHTS
         lie = float(line.lie)

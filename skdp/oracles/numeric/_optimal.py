@@ -225,8 +225,9 @@ class Optimal(NumericMechanism):
 
     The largest variance over that of the range -1 to 1, next to that of Laplace noise:
 
+    >>> import numpy as np
     >>> from skdp.oracles import ClampedLaplace
-    >>> positions = range(1025)
+    >>> positions = np.arange(1025)
     >>> [round(float(max(make(1024, 2.0).variances(positions))) / 512**2, 2) for make in (Optimal, ClampedLaplace)]
     [0.87, 1.63]
 
@@ -382,13 +383,13 @@ class Optimal(NumericMechanism):
         shares: NDArray[np.float64] = np.maximum(0, 1 - distance)
         return shares
 
-    def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         shares = np.array(self._shares, float) / ONE
         at_nodes = weights @ self._at_nodes(np.arange(self.steps + 1.0))
         spread: NDArray[np.float64] = at_nodes @ shares
         return spread
 
-    def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         squares = np.interp(positions, self.nodes, self._squares)
         return squares - (positions - self.steps / 2) ** 2
 
