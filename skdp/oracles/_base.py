@@ -421,7 +421,8 @@ class SupportCounts(ABC):
         is_valid = codes.ndim == 1 and codes.dtype.kind in "iu"
         if not is_valid or np.iinfo(codes.dtype).max < largest:
             raise ValueError(
-                f"{name} must be a 1-D array of integers, of a dtype that holds {largest}"
+                f"{name} must be a 1-D array of integers, of a dtype that holds "
+                f"{largest}"
             )
         if codes.size and (codes.max() > largest or codes.min() < 0):
             raise ValueError(f"{name} must be between 0 and {largest}")

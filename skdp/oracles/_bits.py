@@ -103,9 +103,10 @@ class UnaryEncoding(FrequencyOracle):
         q: float | Fraction | None = None,
     ) -> None:
         self.k = check_size(k)
-        if variant not in tuple(_HEADS):
-            names = ", ".join(map(repr, _HEADS))
-            raise ValueError(f"variant must be one of {names}, got {variant!r}")
+        if variant not in ("optimized", "symmetric"):
+            raise ValueError(
+                f"variant must be 'optimized' or 'symmetric', got {variant!r}"
+            )
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
             raise ValueError("give either epsilon, or p and q (and epsilon=None)")
         if epsilon is None:
@@ -118,7 +119,11 @@ class UnaryEncoding(FrequencyOracle):
                 )
             self._heads = [p_heads, q_heads]
         else:
-            self._heads = _HEADS[variant](capped_epsilon(epsilon))
+            capped = capped_epsilon(epsilon)
+            flip = flip_threshold(capped / 2)
+            self._heads = [ONE - flip, flip]
+            if variant == "optimized":
+                self._heads = [ONE // 2, flip_threshold(capped)]
             if self._heads[0] == self._heads[1]:
                 raise pure_noise(epsilon)
         self.p = Fraction(self._heads[0], ONE)
@@ -251,18 +256,6 @@ def _turned(k: int) -> NDArray[np.uint8]:
             code = number // k**place % k
             block[:, place] = np.roll(records[:, place], code, axis=1)
     return turned.reshape(-1, 8)
-
-
-def _optimized(epsilon: Fraction) -> list[int]:
-    return [ONE // 2, flip_threshold(epsilon)]
-
-
-def _symmetric(epsilon: Fraction) -> list[int]:
-    flip = flip_threshold(epsilon / 2)
-    return [ONE - flip, flip]
-
-
-_HEADS = {"optimized": _optimized, "symmetric": _symmetric}
 
 
 _TABLE_BYTES = 1 << 18
@@ -409,8 +402,8 @@ class SubsetSelection(FrequencyOracle):
     ) -> NDArray[np.uint8]:
         """Draw the sets from the table of all sets."""
         # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a
-        # uniform integer below w N gives, divided by w, one of all the sets, and divided by
-        # k, one of those that contain the true value.
+        # uniform integer below w N gives, divided by w, one of all the sets, and
+        # divided by k, one of those that contain the true value.
         n_sets = self.n_reports
         n_own = n_sets * self.subset_size // self.k
         table = _table(self.k, self.subset_size)
@@ -424,8 +417,8 @@ class SubsetSelection(FrequencyOracle):
             index = block.astype(np.uint32) * np.uint32(n_own)
             index += np.uint32(n_sets)
             index += drawn // np.uint32(self.k)
-            # where(lies, drawn // w, index), but by arithmetic: a branch on random bits is
-            # several times slower.
+            # where(lies, drawn // w, index), but by arithmetic: a branch on random bits
+            # is several times slower.
             drawn //= np.uint32(self.subset_size)
             drawn ^= index
             drawn *= bernoulli(source, self._lie, block.size)

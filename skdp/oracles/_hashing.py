@@ -84,22 +84,22 @@ class HadamardResponse(FrequencyOracle):
         self, k: int, epsilon: float | Fraction, *, n_blocks: int | None = None
     ) -> None:
         self.k = check_size(k, most=1 << 30)
+        capped = capped_epsilon(epsilon)
         if n_blocks is None:
             # More blocks than about e^eps / 2 do not pay.
-            most = min(self.k, math.exp(min(float(capped_epsilon(epsilon)), 50)) + 1)
+            most = min(self.k, math.exp(min(float(capped), 50)) + 1)
             choices = [1 << power for power in range(int(most).bit_length())]
         else:
             choices = [check_size(n_blocks, least=1, most=1 << 30, name="n_blocks")]
             if choices[0] & (choices[0] - 1):
                 raise ValueError(f"n_blocks must be a power of two, got {n_blocks}")
-        capped = capped_epsilon(epsilon)
         errors = []
         for choice in choices:
             self._set_blocks(choice, capped)
             errors.append(self.mean_squared_error)
         self._set_blocks(choices[errors.index(min(errors))], capped)
-        # Support probabilities of values of the true value's block; `estimate` is the signed
-        # form, for all blocks.
+        # Support probabilities of values of the true value's block; `estimate` is the
+        # signed form, for all blocks.
         any_block = self.lie / (2 * self.n_blocks)
         self.p = 1 - self.lie + any_block
         self.q = (1 - self.lie) / 2 + any_block
@@ -107,7 +107,8 @@ class HadamardResponse(FrequencyOracle):
     def _set_blocks(self, n_blocks: int, epsilon: Fraction) -> None:
         """Set the number of blocks, and what follows from it."""
         self.n_blocks = n_blocks
-        # The least power of two with enough rows, without the first, for a block's values.
+        # The least power of two with enough rows, without the first, for the values of
+        # a block.
         self.block_size = 1 << (-(-self.k // n_blocks)).bit_length()
         self._lie = lie_threshold(epsilon, 2 * n_blocks)
         self.lie = Fraction(self._lie, ONE)
@@ -538,8 +539,8 @@ def best_n_buckets(k: int, epsilon: float | Fraction) -> int:
     """Return the whole number next to e^eps + 1, from 2 to k."""
     # The error of a value that nobody has is least there; the mean over few values has
     # at most 4 % more than its least one.
-    most = min(k, MOST_BUCKETS)
-    return min(round(math.exp(min(float(capped_epsilon(epsilon)), 50))) + 1, most)
+    power = math.exp(min(float(capped_epsilon(epsilon)), 50))
+    return min(round(power) + 1, k, MOST_BUCKETS)
 
 
 class LocalHashing(FrequencyOracle):

@@ -668,10 +668,10 @@ class SetUnaryEncoding(SetOracle):
     def __init__(self, k: int, max_size: int, epsilon: float | Fraction) -> None:
         super().__init__(k, max_size)
         capped = capped_epsilon(epsilon)
-        # With p = 1 / (1 + e^-x) and q = 1 / (1 + e^y), a bit that is set for one of two
-        # sets changes the ratio by a factor of p / q or (1 - q) / (1 - p), and two, one
-        # of each set, by e^(x + y). So e^eps is reached at x = y = eps / (a + b), and if
-        # a = b at any x and y of the same sum.
+        # With p = 1 / (1 + e^-x) and q = 1 / (1 + e^y), a bit that is set for one of
+        # two sets changes the ratio by a factor of p / q or (1 - q) / (1 - p), and two,
+        # one of each set, by e^(x + y). So e^eps is reached at x = y = eps / (a + b),
+        # and if a = b at any x and y of the same sum.
         n_more, n_fewer = self._changes
         odds = 2 * capped / (n_more + n_fewer)
         shares = [Fraction(1, 2)]

@@ -119,7 +119,8 @@ class _Program:
         self, values: Floats, patterns: NDArray[np.bool_]
     ) -> tuple[Floats, float, tuple[Floats, ...]]:
         """Return the best weights of some outcomes, the variance, and the price of each row at all nodes."""
-        # An outcome and its mirror image, of half of the weight each: (n_outcomes, n_nodes).
+        # An outcome and its mirror image, of half of the weight each, have the shape
+        # (n_outcomes, n_nodes).
         likely = 1 + (self.odds - 1) * patterns
         even = (likely + likely[:, ::-1]) / 2
         uneven = (likely - likely[:, ::-1]) / 2
