@@ -29,10 +29,9 @@ class UnaryEncodingTransformer(OracleEncoder):
     ----------
     epsilon : float, Shuffled or None, default=1.0
         Privacy loss of one record over all columns together, > 0; None with p and q.
-    variant : {"optimized", "symmetric", "threshold"}, default="optimized"
+    variant : {"optimized", "symmetric"}, default="optimized"
         How epsilon becomes p and q. ``"optimized"`` (OUE) has p = 1/2 and the least
-        error for rare values, ``"symmetric"`` (SUE) has q = 1 - p, and ``"threshold"``
-        (THE) thresholds Laplace noise.
+        error for rare values, ``"symmetric"`` (SUE) has q = 1 - p.
     p, q : float, optional
         The two probabilities, 0 < q < p < 1, for every column; they decide epsilon.
     strategy, shares, categories, handle_unknown : optional
@@ -76,7 +75,7 @@ class UnaryEncodingTransformer(OracleEncoder):
         self,
         epsilon: float | Shuffled | None = 1.0,
         *,
-        variant: Literal["optimized", "symmetric", "threshold"] = "optimized",
+        variant: Literal["optimized", "symmetric"] = "optimized",
         p: float | None = None,
         q: float | None = None,
         strategy: ReportStrategy = "split",

@@ -44,13 +44,11 @@ class CountEstimator(ReportTransformer):
             Privatised rows, or their sums.
         columns : sequence of column names, optional
             The columns to count; by default all. Under "joint", counts are summed over
-            the other columns; for Hadamard response and sketches this needs the
-            reports.
+            the other columns; for Hadamard response this needs the reports.
         postprocess : str, default="none"
-            ``"none"`` is unbiased, possibly negative. ``"clip"``, ``"simplex"``,
-            ``"norm_mul"``, ``"norm_cut"``, ``"base_cut"``, ``"power"`` and ``"mle"``
-            are not negative, and biased; the guide page "What all encoders share"
-            compares them.
+            ``"none"`` is unbiased, possibly negative. ``"clip"``, ``"simplex"`` and
+            ``"power"`` are not negative, and biased; the guide page "What all encoders
+            share" compares them.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         simultaneous : bool, default=False

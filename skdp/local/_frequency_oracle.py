@@ -28,8 +28,7 @@ class FrequencyOracleEncoder(OracleEncoder):
     response of several blocks, for uniform data). With a second round of noise, the
     error of both rounds decides. The output columns are those of the oracle: the
     position of the category for randomised response, bits for unary encoding and subset
-    selection, seed and bucket for hashing, function and index for the sketch, an index
-    for Hadamard response.
+    selection, seed and bucket for hashing, an index for Hadamard response.
 
     Parameters
     ----------
@@ -37,8 +36,8 @@ class FrequencyOracleEncoder(OracleEncoder):
         Privacy loss of one record over all columns together, > 0.
     oracle : str, default="auto"
         ``"auto"``, or the name of an oracle, such as ``"randomized_response"``,
-        ``"subset_selection"``, ``"optimized_unary_encoding"``, ``"local_hashing"``,
-        ``"hadamard_response"`` or ``"count_mean_sketch"``.
+        ``"subset_selection"``, ``"optimized_unary_encoding"``, ``"local_hashing"`` or
+        ``"hadamard_response"``.
     max_report_bytes : int or None, default=1024
         With "auto", the most bytes of a report of a column, bits packed; None for no
         limit. The columns of the output are wider: a byte a bit, eight for a seed.
@@ -71,8 +70,7 @@ class FrequencyOracleEncoder(OracleEncoder):
         The oracle of each column, or of all ("joint").
     expected_error_ : list of float
         For each attribute, the mean over its values of n times the variance of an
-        estimated frequency. A count-mean sketch adds up to n times
-        ``oracles_[i].error_floor``, for its collisions.
+        estimated frequency.
 
     See Also
     --------

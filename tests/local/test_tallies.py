@@ -14,7 +14,6 @@ import pytest
 from sklearn.base import clone
 
 from skdp import (
-    FrequencyOracleEncoder,
     HadamardResponseEncoder,
     LocalHashingEncoder,
     RandomizedResponseEncoder,
@@ -298,7 +297,6 @@ ENCODERS = {
     "subset": SubsetSelectionEncoder,
     "hashing": LocalHashingEncoder,
     "Hadamard": HadamardResponseEncoder,
-    "sketch": lambda *args, **options: FrequencyOracleEncoder(*args, oracle="count_mean_sketch", **options),
 }
 
 

@@ -52,9 +52,6 @@ def test_the_number_of_blocks_is_the_best_one(k, epsilon):
 def test_the_error_is_the_mean_variance_of_uniform_data(k, blocks):
     oracle = HadamardResponse(k, 1.5, n_blocks=blocks)
     assert oracle.variance(np.full(k, 10.0), 10 * k).sum() == pytest.approx(10 * k * k * oracle.mean_squared_error)
-    block = np.arange(k) // (oracle.block_size - 1)
-    pairs = (block == block[:, np.newaxis]).sum() - k
-    assert oracle.share_together == pytest.approx(pairs / (k * (k - 1)))
 
 
 def test_errors_of_estimates_cancel_in_the_total_of_a_block():

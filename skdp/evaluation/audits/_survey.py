@@ -58,10 +58,6 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
         LocalHashingEncoder(epsilon, n_buckets=2, categories=one),
     )
     yield "Hadamard response", HadamardResponseEncoder(epsilon, categories=one)
-    yield (
-        "count-mean sketch",
-        FrequencyOracleEncoder(epsilon, oracle="count_mean_sketch", categories=one),
-    )
     yield "best oracle", FrequencyOracleEncoder(epsilon, categories=one)
     yield (
         "set selection",

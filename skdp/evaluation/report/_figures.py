@@ -64,7 +64,7 @@ POSTPROCESS_NAMES = {
     "none": "unbiased",
     "clip": "clipped to [0, n]",
     "simplex": "simplex",
-    "mle": "maximum likelihood",
+    "power": "power law",
 }
 """The names of the values of ``postprocess`` in the report."""
 
@@ -95,7 +95,9 @@ def error_figure(
         for colour, (name, group) in zip(
             COLOURS, summary.groupby("postprocess", sort=False), strict=False
         ):
-            dashes = {"none": "-", "clip": "--", "simplex": "-.", "mle": ":"}[str(name)]
+            dashes = {"none": "-", "clip": "--", "simplex": "-.", "power": ":"}[
+                str(name)
+            ]
             label = f"{POSTPROCESS_NAMES[str(name)]}, mean"
             axes.plot(
                 group["epsilon"],

@@ -142,7 +142,7 @@ def field_counts(
     oracle = field.oracle
     # Of a sampled field, `size` of n records were reported.
     scale = n / size if size else np.nan
-    processed = POSTPROCESSORS[options.postprocess](oracle, sums, size, reports)
+    processed = POSTPROCESSORS[options.postprocess](oracle, sums, size)
     shown_counts = processed * scale
     counts = oracle.estimate(sums, size)
     if tuple(columns) == tuple(field.columns):

@@ -44,7 +44,6 @@ SetOracleName: TypeAlias = Literal[
     "subset_selection",
     "optimized_unary_encoding",
     "symmetric_unary_encoding",
-    "threshold_unary_encoding",
     "local_hashing",
     "binary_local_hashing",
 ]
