@@ -333,6 +333,13 @@ def test_odd_parameters_are_refused_before_any_charge(parameters, message):
     assert ledger.spent.epsilon == 0
 
 
+@pytest.mark.parametrize("mechanism", [["optimal"], ("laplace",), 3, None])
+def test_a_mechanism_that_is_neither_a_name_nor_outcomes(mechanism):
+    message = "mechanism must be one of .*, not in a list, or the list of the outcomes of an optimal mechanism, got"
+    with pytest.raises(ValueError, match=message):
+        sampling_perturber(mechanism=mechanism, n_sampled=1).fit(PEOPLE)
+
+
 def test_two_reports_of_each_of_several_columns_are_not_two_reports():
     """Others who agree with one value in one column, and with the other one in another, are between neither."""
     pair = RandomizedResponse(2, 4.0).shuffle_pair()

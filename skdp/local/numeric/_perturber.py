@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import Bounds, TableLike, as_asked, read_bounds, read_input, read_numbers
+from skdp.base import (
+    Bounds,
+    TableLike,
+    as_asked,
+    check_choice,
+    read_bounds,
+    read_input,
+    read_numbers,
+)
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.local._tally import ReportTally, check_tally
@@ -305,16 +313,11 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         check_epsilon(
             self.epsilon.epsilon if isinstance(self.epsilon, Shuffled) else self.epsilon
         )
-        outcomes = isinstance(self.mechanism, list | tuple) and not any(
-            isinstance(one, str) for one in self.mechanism
-        )
-        if not outcomes and not (
-            isinstance(self.mechanism, str) and self.mechanism in _DESCRIPTIONS
-        ):
-            raise ValueError(
-                f"mechanism must be one of {tuple(_DESCRIPTIONS)}, or a list, got "
-                f"{self.mechanism!r}"
-            )
+        has_outcomes = not isinstance(self.mechanism, str)
+        if has_outcomes:
+            _check_outcomes(self.mechanism)
+        else:
+            check_choice("mechanism", self.mechanism, tuple(_DESCRIPTIONS))
         if self.memoize and self.mechanism == "optimal":
             raise ValueError(
                 "permanent reports need outcomes that stay the same, got "
@@ -342,7 +345,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             raise ValueError("n_sampled and weights require strategy='sample'")
         if not isinstance(self.n_sampled, str):
             check_size(self.n_sampled, least=1, name="n_sampled")
-        elif self.n_sampled != "auto" or (outcomes and self.strategy == "sample"):
+        elif self.n_sampled != "auto" or (has_outcomes and self.strategy == "sample"):
             raise ValueError(
                 "n_sampled must be a number, or 'auto' with a named mechanism, got "
                 f"{self.n_sampled!r}"
@@ -550,6 +553,18 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         check_is_fitted(self)
         fields = cast(tuple[NumberField, ...], self.protocol_.fields)
         return [field.channel() for field in fields]
+
+
+def _check_outcomes(mechanism: Any) -> None:
+    """Refuse what is neither a name nor a list; `Optimal` checks what is in a list."""
+    is_list = isinstance(mechanism, list | tuple)
+    if is_list and not any(isinstance(outcome, str) for outcome in mechanism):
+        return
+    description = repr(mechanism) if is_list else type(mechanism).__name__
+    raise ValueError(
+        f"mechanism must be one of {tuple(_DESCRIPTIONS)}, not in a list, or the list "
+        f"of the outcomes of an optimal mechanism, got {description}"
+    )
 
 
 def numeric_mechanism(mechanism: str, grid_size: int, share: Any) -> NumericMechanism:

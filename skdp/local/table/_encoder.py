@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from math import inf
 from typing import Any, Literal
 
@@ -222,9 +223,7 @@ class LocalTableEncoder(ReportTransformer):
                     "declare its other categories"
                 )
 
-        def protocol_at(plan: TablePlan, epsilon: Fraction) -> ReportProtocol:
-            return self._protocol_of(plan, epsilon, table, domain, bounds)
-
+        @cache  # a search returns to the same epsilon
         def plan_at(epsilon: Fraction) -> TablePlan:
             return plan_of(
                 epsilon,
@@ -239,6 +238,9 @@ class LocalTableEncoder(ReportTransformer):
                 grid_size=self.grid_size,
             )
 
+        def protocol_at(plan: TablePlan, epsilon: Fraction) -> ReportProtocol:
+            return self._protocol_of(plan, epsilon, table.names, domain, bounds)
+
         epsilon = self._local_epsilon()
         # These mechanisms are programs, which would be solved for each epsilon.
         is_solved = bool(bounds) and self.mechanism in ("optimal", "distribution")
@@ -248,7 +250,13 @@ class LocalTableEncoder(ReportTransformer):
             )
             self.local_epsilon_ = float(epsilon)
         self._plan = plan_at(epsilon)
-        return protocol_at(self._plan, epsilon)
+        protocol = protocol_at(self._plan, epsilon)
+        # Once, and not for each epsilon of a search: it reads all rows.
+        columns = dict(zip(table.names, table.columns, strict=True))
+        for field in protocol.fields:
+            if isinstance(field, NumberField):
+                field.prepare([columns[field.name]])  # refuses what is no number
+        return protocol
 
     def _largest_shuffled(
         self,
@@ -280,7 +288,7 @@ class LocalTableEncoder(ReportTransformer):
         self,
         plan: TablePlan,
         epsilon: Fraction,
-        table: Table,
+        names: Sequence[Any],
         domain: Domain | None,
         bounds: Mapping[Any, Any],
     ) -> ReportProtocol:
@@ -299,10 +307,6 @@ class LocalTableEncoder(ReportTransformer):
                     domain.select(group), kind, share, is_value, is_sampled
                 )
             )
-        columns = dict(zip(table.names, table.columns, strict=True))
-        for field in fields:
-            if isinstance(field, NumberField):
-                field.prepare([columns[field.name]])  # refuses what is no number
         check_limits(
             [field for field in fields if isinstance(field, CategoryField)], self
         )
@@ -312,7 +316,7 @@ class LocalTableEncoder(ReportTransformer):
         guarantee = PrivacyGuarantee(
             # The shares add up to epsilon, and none is exceeded.
             min(round_up(together), round_up(epsilon)),
-            scope=table.names,
+            scope=tuple(names),
             mechanism=f"{plan.n_reported} of {len(fields)} reports of columns{drawn}",
             secure=self.random_state is None,
             losses=() if is_sampled else tuple(field.loss for field in fields),
