@@ -21,7 +21,7 @@ from skdp import (
 )
 from skdp.exact import exp_bounds
 from skdp.local import estimate_counts
-from skdp.local.numeric import NumberField
+from skdp.local._numeric import NumberField
 from skdp.local.protocol import CategoryField, ReportProtocol, Sampling
 from skdp.oracles import RandomizedResponse
 from skdp.oracles.numeric import mean_error

@@ -16,11 +16,22 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import HandleUnknown, declares_missing, read_domain
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
+from skdp.local._numeric import NumberField, numeric_mechanism
 from skdp.local._oracle_encoder import Categories, input_names, unknown_codes
 from skdp.local._protocol_file import read_carried
+from skdp.local._table_plan import (
+    Importance,
+    Purpose,
+    Strategy,
+    TablePlan,
+    check_bounds,
+    declared_domain_of,
+    is_overlapping,
+    plan_of,
+    sizes_of,
+)
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.numeric import NumberField, numeric_mechanism
 from skdp.local.protocol import (
     CategoryField,
     ReportProtocol,
@@ -33,16 +44,6 @@ from skdp.local.protocol import (
     fields_with,
     joint_counts,
     refuse_impossible,
-)
-from skdp.local.table._costs import Purpose, is_overlapping
-from skdp.local.table._plan import TablePlan
-from skdp.local.table._recommend import (
-    Importance,
-    Strategy,
-    check_bounds,
-    declared_domain_of,
-    plan_of,
-    sizes_of,
 )
 from skdp.oracles import Postprocess, choose_oracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee

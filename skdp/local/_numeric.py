@@ -1,10 +1,13 @@
-"""Noise for the numeric columns of a table."""
+"""Numbers: positions on a grid between public bounds, randomised; means and distributions."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -18,43 +21,289 @@ from skdp.base import (
     TableLike,
     as_asked,
     check_choice,
+    check_confidence_level,
     read_bounds,
     read_input,
     read_numbers,
 )
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
+from skdp.local._distribution import estimate_distribution
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import Memo, MemoisedReports
-from skdp.local.numeric._estimation import (
-    DistributionOptions,
-    estimate_distributions,
-)
-from skdp.local.numeric._field import NumberField
+from skdp.local.memo import Memo, MemoisedReports, PermanentDraws, written_name
 from skdp.local.protocol import (
+    Channel,
+    Codes,
+    Field,
+    Randomness,
     ReportProtocol,
+    Rows,
     Sampling,
     drawn_pair,
+    fold,
     refuse_impossible,
     whole_weights,
 )
 from skdp.oracles import ClampedLaplace, NumericMechanism, Optimal, Windows, check_size
-from skdp.oracles.numeric import check_steps, mean_error
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
+from skdp.oracles.numeric import SUBSTEPS, check_steps, mean_error, round_at_random
+from skdp.privacy import (
+    LaplaceLoss,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    PureLoss,
+    Shuffled,
+    check_epsilon,
+)
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.tables import Table
 
+# The mechanisms by name, as guarantees describe them.
 _DESCRIPTIONS = {
     "optimal": "optimal mechanism",
     "square_wave": "square wave mechanism",
     "distribution": "mixture of windows",
     "laplace": "clamped discrete Laplace noise",
 }
-"""The mechanisms by name, as guarantees describe them."""
+# Of the numbers that may be reported, for an engine to count them.
+_MOST_COUNTED = 1 << 16
+_BINS = 32
 
-_LEAST_SHARE = 1
-"""The least epsilon of a column that is tried with several columns a record; less noise in fewer is always better."""
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class NumberField(Field):
+    """A column of numbers on a grid between public bounds, reported by a mechanism."""
+
+    # A report is a place in `numbers`.
+
+    name: Any
+    bounds: tuple[float, float]
+    mechanism: NumericMechanism
+    share: Fraction
+    """The epsilon that was asked for."""
+
+    numbers: NDArray[np.float64] = dataclasses.field(init=False)
+    """The numbers that may be reported, ascending: a report is a place among them."""
+    places: NDArray[np.intp] = dataclasses.field(init=False)
+    """The place of each report of the mechanism, of shape (n_reports,)."""
+
+    def __post_init__(self) -> None:
+        # Some reports may be one number, where floats are too few.
+        reported = _numbers(self.mechanism, *self.bounds)
+        numbers, places = np.unique(reported, return_inverse=True)
+        object.__setattr__(self, "numbers", numbers)
+        object.__setattr__(self, "places", places)
+
+    @property
+    def columns(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return (self.name,)
+
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]
+        return self.mechanism.epsilon
+
+    @property
+    def loss(self) -> PureLoss | LaplaceLoss:
+        """The privacy loss of a report."""
+        return self.mechanism.loss
+
+    @property
+    def possible(self) -> str:  # type: ignore[override]
+        return "one"
+
+    @property
+    def is_countable(self) -> bool:  # type: ignore[override]
+        return len(self.numbers) <= _MOST_COUNTED
+
+    @property
+    def n_states(self) -> int:  # type: ignore[override]
+        return self.mechanism.steps + 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.numbers),)
+
+    def _read(self, columns: Sequence[Any], *, missing: bool = False) -> Any:
+        """Read the column as floats."""
+        table = Table(self.columns, tuple(columns), None)
+        (numbers,) = read_numbers(table, missing=missing, truth=False)
+        return numbers
+
+    def prepare(self, columns: Sequence[Any]) -> Codes:
+        # Parts of a step of the grid: the last use of floats before the noise.
+        low, high = self.bounds
+        position = (np.clip(self._read(columns), low, high) - low) / (high - low)
+        parts = np.rint(position * (self.mechanism.steps * SUBSTEPS))
+        return [parts.astype(np.int64)]
+
+    def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+        source = randomness("report", self.name)
+        positions = round_at_random(codes[0], source)
+        return self._placed(self.mechanism.report(positions, source))
+
+    def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
+        return self._placed(draws.numbers(self.mechanism, codes[0]))
+
+    def _placed(self, reports: NDArray[Any]) -> NDArray[Any]:
+        # Mostly, the reports of the mechanism ascend and differ: they are their own
+        # places.
+        if (np.diff(self.places) == 1).all():
+            return reports
+        return self.places[reports]
+
+    def permanent_parts(self) -> list[bytes]:
+        mechanism = json.dumps(self.mechanism.parameters(), sort_keys=True)
+        ends = np.array(self.bounds) + 0.0  # no -0.0, whose bytes are others
+        return [
+            str(self.share).encode(),
+            mechanism.encode(),
+            written_name(self.name, "memoize=True"),
+            ends.astype(">f8").tobytes(),
+        ]
+
+    def write(
+        self,
+        reports: NDArray[Any],
+        like: Sequence[Any],
+        drawn: NDArray[np.bool_] | None,
+    ) -> list[Any]:
+        numbers = self.numbers[reports]
+        return [numbers if drawn is None else np.where(drawn, numbers, np.nan)]
+
+    def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+        is_sampled = not isinstance(rows, slice)
+        numbers = self._read(columns, missing=is_sampled)[rows]
+        if is_sampled and np.isnan(numbers).any():
+            raise ValueError(f"column {self.name!r} is missing in rows that report it")
+        above = np.searchsorted(self.numbers, numbers)
+        above = np.clip(above, 1, len(self.numbers) - 1)
+        lower, upper = self.numbers[above - 1], self.numbers[above]
+        nearest = above - (numbers - lower < upper - numbers)
+        # Reports may have been written with fewer digits.
+        tolerance = 1e-6 * (self.numbers[-1] - self.numbers[0])
+        if (np.abs(self.numbers[nearest] - numbers) > tolerance).any():
+            raise ValueError(
+                f"column {self.name!r} holds numbers that are not reports of this "
+                "transformer"
+            )
+        return nearest
+
+    def are_reported(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
+        return ~np.isnan(self._read(columns, missing=True))
+
+    def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        return np.bincount(reports, minlength=len(self.numbers))
+
+    def distinct_sums(
+        self, reports: NDArray[Any], counts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        sums = np.zeros(self.shape, np.int64)
+        np.add.at(sums, reports, counts)
+        return sums
+
+    def summed_parts(
+        self, sums: NDArray[np.int64], size: int
+    ) -> NDArray[np.int64] | None:
+        return fold(sums)
+
+    def estimate(  # type: ignore[override]
+        self,
+        sums: NDArray[np.int64],
+        size: int,
+        n_reports: int,
+        *,
+        confidence_level: float = 0.95,
+    ) -> pd.DataFrame:
+        """Estimate the mean."""
+        reach = _reach(confidence_level)
+        n = int(sums.sum())
+        mean = math.nan
+        std_error = math.inf
+        lower = -math.inf
+        upper = math.inf
+        if n > 0:
+            mean = float(sums @ self.numbers) / n
+            std_error = math.sqrt(self._variance(sums, mean) / n)
+            lower = mean - reach * std_error
+            upper = mean + reach * std_error
+        index = pd.Index(self.columns, name="column", tupleize_cols=False)
+        row = {"mean": mean, "std_error": std_error, "lower": lower, "upper": upper}
+        return pd.DataFrame(row, index=index)
+
+    def _variance(self, sums: NDArray[np.int64], mean: float) -> float:
+        """Return the variance of a report."""
+        low, high = self.bounds
+        steps = self.mechanism.steps
+        scale = ((high - low) / steps) ** 2
+        variances = self.mechanism.variances(np.arange(steps + 1)) * scale
+        n = int(sums.sum())
+        # Of few reports, the mechanism bounds the variance: from below, and that of a
+        # single one from above.
+        if n == 1:
+            return float(variances.max())
+        spread = sums @ (self.numbers - mean) ** 2 / (n - 1)
+        return float(max(variances.min(), spread))
+
+    def parameters(self) -> dict[str, Any]:
+        low, high = self.bounds
+        return {
+            **self.mechanism.parameters(),
+            "epsilon": str(self.share),
+            # No -0.0, whose text is another.
+            "bounds": [low + 0.0, high + 0.0],
+        }
+
+    def declared(self) -> Mapping[str, Mapping[Any, Any]]:
+        return {"bounds": {self.name: self.bounds}}
+
+    def shuffle_pair(self) -> ReportPair:
+        return self.mechanism.shuffle_pair()
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        is_small = (self.mechanism.steps + 1) ** 2 <= most_entries
+        return [iter([self.channel()])] if is_small else None
+
+    def channel(self) -> list[list[Fraction]]:
+        """Return the probability of each number, given the position on the grid."""
+        by_report = np.array(self.mechanism.channel(), dtype=object)
+        by_number = np.full((len(self.numbers), len(by_report)), Fraction(0))
+        np.add.at(by_number, self.places, by_report.T)
+        table: list[list[Fraction]] = by_number.T.tolist()
+        return table
+
+    def encode(self, columns: Sequence[Any], randomness: Randomness) -> list[Any]:
+        return [np.clip(self._read(columns), *self.bounds)]
+
+    def check_encodable(self) -> None:
+        pass
+
+
+def _numbers(
+    mechanism: NumericMechanism, low: float, high: float
+) -> NDArray[np.float64]:
+    """Return the number that each report stands for, rounded once."""
+    start = Fraction(low)
+    step = (Fraction(high) - start) / mechanism.steps
+    # start + step * n / d as a quotient of two whole numbers, whose division rounds
+    # correctly.
+    constant = start.numerator * step.denominator
+    factor = step.numerator * start.denominator
+    denominator = start.denominator * step.denominator
+    numbers = []
+    try:
+        for n, d in mechanism.quotients:
+            numbers.append((constant * d + factor * n) / (denominator * d))
+    except OverflowError:
+        raise ValueError(
+            "epsilon is too small, or the bounds are too far apart: the reports would "
+            "overflow"
+        ) from None
+    return np.array(numbers)
+
+
+def _reach(confidence_level: float) -> float:
+    """Return how many standard errors an interval reaches to both sides."""
+    return -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
 
 
 class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer):
@@ -182,56 +431,63 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
         weights = whole_weights(self.weights, table.names)
-        description = _DESCRIPTIONS[
-            self.mechanism if isinstance(self.mechanism, str) else "optimal"
-        ]
         epsilon = self._local_epsilon(
             lambda local, released: self._pairs(local, released, weights)
         )
-        size, mechanism = self._best_size(epsilon, weights)
-        share, sampling = epsilon / size, None
-        if size < len(weights):
-            sampling = Sampling(weights, size)
-            description += f" of {size} of {len(weights)} columns, drawn at random"
+        n_reported, mechanism = self._best_size(epsilon, weights)
+        fields = []
+        for name, (low, high) in zip(table.names, bounds, strict=True):
+            share = epsilon / n_reported
+            fields.append(
+                NumberField(name, (float(low), float(high)), mechanism, share)
+            )
+        description = _DESCRIPTIONS["optimal"]
+        if isinstance(self.mechanism, str):
+            description = _DESCRIPTIONS[self.mechanism]
+        sampling = None
+        if n_reported < len(weights):
+            sampling = Sampling(weights, n_reported)
+            description += (
+                f" of {n_reported} of {len(weights)} columns, drawn at random"
+            )
         self._mechanism = description
-        fields = tuple(
-            NumberField(name, (float(low), float(high)), mechanism, share)
-            for name, (low, high) in zip(table.names, bounds, strict=True)
-        )
         memo = None
         if self.memoize:
             assert self.secret_key is not None
             memo = Memo(self.secret_key, type(self).__name__, fields)
             description += (
                 ", memoised: epsilon per distinct position of a column on the grid, "
-                f"at most {mechanism.steps + 1} of "
-                "them"
+                f"at most {mechanism.steps + 1} of them"
             )
-        # The shares of the columns that are reported add up to epsilon, and no share is exceeded.
+        # The shares of the columns that are reported add up to epsilon, and no share is
+        # exceeded.
+        together = min(
+            round_up(n_reported * Fraction(mechanism.epsilon)), round_up(epsilon)
+        )
         guarantee = PrivacyGuarantee(
-            min(round_up(size * Fraction(mechanism.epsilon)), round_up(epsilon)),
+            together,
             scope=table.names,
             mechanism=description,
             secure=self.random_state is None or memo is not None,
-            losses=(mechanism.loss,) * size,
+            losses=(mechanism.loss,) * n_reported,
         )
+        # What `fit` found, for a transformer that repeats it.
         chosen: dict[str, Any] = {}
         outcomes = mechanism.parameters().get("outcomes")
         if outcomes is not None:
             chosen["mechanism"] = outcomes
         if self.strategy == "sample":
-            chosen["n_sampled"] = size
-        protocol = ReportProtocol(
+            chosen["n_sampled"] = n_reported
+        read_numbers(table, truth=False)
+        return ReportProtocol(
             "NumericPerturber",
-            fields,
+            tuple(fields),
             guarantee,
             sampling,
             states_sample=False,  # the other columns are missing
             memo=memo,
             chosen=chosen,
         )
-        read_numbers(table, truth=False)
-        return protocol
 
     def _best_size(
         self, epsilon: Fraction, weights: tuple[int, ...]
@@ -244,20 +500,21 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             if self.n_sampled > most:
                 raise ValueError(
                     f"n_sampled must be at most {most}, got {self.n_sampled}: a "
-                    f"record reports each of {len(weights)} "
-                    "columns at most once, in proportion to the weights"
+                    f"record reports each of {len(weights)} columns at most once, in "
+                    "proportion to the weights"
                 )
             return self.n_sampled, self._make(epsilon / self.n_sampled)
-        sizes = {*range(1, min(most, math.ceil(epsilon / _LEAST_SHARE)) + 1), most}
-        tried = [(size, self._make(epsilon / size)) for size in sorted(sizes)]
-        errors = [
-            sum(
-                mean_error(mechanism, float(share))
-                for share in Sampling(weights, size).inclusions
-            )
-            for size, mechanism in tried
-        ]
-        return tried[int(np.argmin(errors))]
+        # Less noise in fewer columns is better than a share of epsilon below 1, but for
+        # all columns, which need no draw.
+        sizes = {*range(1, min(most, math.ceil(epsilon)) + 1), most}
+        mechanisms = {size: self._make(epsilon / size) for size in sorted(sizes)}
+
+        def error(size: int) -> float:
+            inclusions = Sampling(weights, size).inclusions
+            return sum(mean_error(mechanisms[size], float(p)) for p in inclusions)
+
+        best = min(mechanisms, key=error)
+        return best, mechanisms[best]
 
     def _make(self, share: Fraction) -> NumericMechanism:
         if not isinstance(self.mechanism, str):
@@ -266,28 +523,28 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             return Optimal(self.grid_size, share)
         if self.mechanism == "laplace":
             return ClampedLaplace(self.grid_size, share)
-        return Windows(
-            self.grid_size, share, repeating=self.mechanism == "distribution"
-        )
+        repeating = self.mechanism == "distribution"
+        return Windows(self.grid_size, share, repeating=repeating)
 
     def _pairs(
         self, epsilon: float, released: Released, weights: tuple[int, ...]
     ) -> tuple[ReportPair, ...]:
         """Return what shuffling protects of a report with a local epsilon."""
+        n_columns = len(weights)
         # The others solve a program for each epsilon.
         is_enumerated = self.mechanism in ("square_wave", "laplace")
-        size = len(weights) if self.strategy == "split" else self.n_sampled
-        if isinstance(size, str):
+        n_reported: Any = n_columns if self.strategy == "split" else self.n_sampled
+        if n_reported == "auto":
             if not is_enumerated:
                 return (any_pair(epsilon),)
-            size, released = (
-                self._best_size(Fraction(epsilon), weights)[0],
-                "reports",
-            )  # one part, whatever the size
-        share = Fraction(epsilon) / size
+            n_reported, _ = self._best_size(Fraction(epsilon), weights)
+            released = "reports"  # one part, whatever the number
+        share = Fraction(epsilon) / n_reported
         pair = self._make(share).shuffle_pair() if is_enumerated else any_pair(share)
-        sampling = None if size == len(weights) else Sampling(weights, size)
-        parts = drawn_pair([pair] * len(weights), sampling, released)
+        sampling = None
+        if n_reported < n_columns:
+            sampling = Sampling(weights, n_reported)
+        parts = drawn_pair([pair] * n_columns, sampling, released)
         assert parts is not None  # as all are alike
         return parts
 
@@ -295,9 +552,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         self, epsilon: float, released: Released
     ) -> tuple[ReportPair, ...]:
         check_is_fitted(self)
-        return self._pairs(
-            epsilon, released, whole_weights(self.weights, self.protocol_.columns)
-        )
+        weights = whole_weights(self.weights, self.protocol_.columns)
+        return self._pairs(epsilon, released, weights)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         fields = cast(tuple[NumberField, ...], protocol.fields)
@@ -310,9 +566,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             self.inclusion_ = np.array(protocol.sampling.inclusions, float)
 
     def _check_parameters(self) -> None:
-        check_epsilon(
-            self.epsilon.epsilon if isinstance(self.epsilon, Shuffled) else self.epsilon
-        )
+        is_shuffled = isinstance(self.epsilon, Shuffled)
+        check_epsilon(self.epsilon.epsilon if is_shuffled else self.epsilon)
         has_outcomes = not isinstance(self.mechanism, str)
         if has_outcomes:
             _check_outcomes(self.mechanism)
@@ -321,9 +576,9 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         if self.memoize and self.mechanism == "optimal":
             raise ValueError(
                 "permanent reports need outcomes that stay the same, got "
-                "mechanism='optimal': fit once without "
-                "memoize, and use mechanism=list(perturber.mechanism_.outcomes) from "
-                "then on, or 'laplace'"
+                "mechanism='optimal': fit once without memoize, and use "
+                "mechanism=list(perturber.mechanism_.outcomes) from then on, or "
+                "'laplace'"
             )
         if self.memoize and self.mechanism == "distribution":
             raise ValueError(
@@ -331,26 +586,25 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
                 "'distribution': use 'square_wave'"
             )
         check_steps(self.grid_size)
-        if not isinstance(self.strategy, str) or self.strategy not in (
-            "split",
-            "sample",
-        ):
+        self._check_sampling(has_outcomes)
+        self._check_memo()
+
+    def _check_sampling(self, has_outcomes: bool) -> None:
+        if self.strategy not in ("split", "sample"):
             raise ValueError(
                 f"strategy must be 'split' or 'sample', got {self.strategy!r}"
             )
-        if self.strategy == "split" and (self.n_sampled, self.weights) != (
-            "auto",
-            "uniform",
-        ):
+        is_sampled = self.strategy == "sample"
+        is_default = (self.n_sampled, self.weights) == ("auto", "uniform")
+        if not is_sampled and not is_default:
             raise ValueError("n_sampled and weights require strategy='sample'")
         if not isinstance(self.n_sampled, str):
             check_size(self.n_sampled, least=1, name="n_sampled")
-        elif self.n_sampled != "auto" or (has_outcomes and self.strategy == "sample"):
+        elif self.n_sampled != "auto" or (has_outcomes and is_sampled):
             raise ValueError(
                 "n_sampled must be a number, or 'auto' with a named mechanism, got "
                 f"{self.n_sampled!r}"
             )
-        self._check_memo()
 
     def encode(self, X: TableLike) -> Any:
         """Clip the numbers of a table to their bounds, without noise. Not private.
@@ -394,12 +648,9 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         return Domain({name: Interval(*pair, bins=1) for name, pair in pairs.items()})
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        return pd.DataFrame(
-            {
-                name: [0.0]
-                for name in (self.bounds if isinstance(self.bounds, Mapping) else names)
-            }
-        )
+        if isinstance(self.bounds, Mapping):
+            names = list(self.bounds)
+        return pd.DataFrame({name: [0.0] for name in names})
 
     def tally(self, reports: Any) -> ReportTally:
         check_is_fitted(self)
@@ -437,10 +688,11 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         tally = self._tally_of(reports)
-        means = [
-            field.estimate(counts, size, size, confidence_level=confidence_level)
-            for field, counts, size in self._sums_by_field(tally)
-        ]
+        means = []
+        for field, counts, size in self._sums_by_field(tally):
+            means.append(
+                field.estimate(counts, size, size, confidence_level=confidence_level)
+            )
         refuse_impossible(self.protocol_, tally)
         return pd.concat(means)
 
@@ -449,80 +701,92 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         reports: Any,
         *,
         n_bins: int | None = None,
-        spacing: float | Mapping[Any, float] | None = None,
-        smooth: bool = True,
         confidence_level: float = 0.95,
     ) -> pd.DataFrame:
-        """Estimate how the values of each column are distributed over bins of equal width.
+        """Estimate how the values of each column are distributed over bins.
 
-        By default by expectation maximisation on the exact channel, averaged over neighbours at each update ("EMS",
-        as for the square wave mechanism), until nothing moves. That is regularised, not the likeliest distribution, and
-        biased where many records have one value. With `spacing`, the likeliest distribution replaces it where reports
-        show such values. The intervals are not those of this estimate: they hold for any distribution.
+        By expectation maximisation on the exact channel, averaged over neighbours at
+        each update ("EMS", as for the square wave mechanism), until nothing moves. That
+        is regularised, not the likeliest distribution, and biased where many records
+        have one value. The intervals are not those of this estimate: they hold for any
+        distribution.
+
+        Where the bins are known before the collection, `FrequencyOracleEncoder` with an
+        `Interval` reports them without bias, and with intervals of a third of the width
+        or less.
 
         Parameters
         ----------
         reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
         n_bins : int, optional
-            The number of bins between the bounds, at most `grid_size`; by default 32, or fewer on a smaller grid. An
-            interval takes about 0.1 seconds.
-        spacing : float, or mapping of column name to float, optional
-            Declares that all values are the lower bound plus a multiple of it, as is publicly known: 1 for ages in
-            years. It divides the range of the bounds into at most `grid_size` parts. By default, values may be
-            anywhere.
-        smooth : bool, default=True
-            Whether to smooth. With `spacing`, the likeliest distribution replaces the smoothed one where its
-            log-likelihood is larger by more than the number of its parameters (Akaike's information criterion): twice
-            the number of values that have a share, less one. If not, it is always the likeliest distribution: over the
-            bins, uniform within each, or over the declared values, to 0.001 of log-likelihood (for all reports
-            together). Under much noise that has a few high bins and nothing between them, the more so the more bins
-            there are.
+            The number of bins of equal width between the bounds, at most `grid_size`;
+            by default 32, or fewer on a smaller grid. An interval takes about 0.1
+            seconds.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
 
         Returns
         -------
         pandas.DataFrame
-            ``left, right, frequency, std_error, lower, upper``: the edges of each bin, and the share of the values in
-            it, indexed by bin for one column and by (column, bin) for several; a bin holds its left edge, and the last
-            one both. If smoothed, the frequencies are the nearest to this estimate that the intervals of 95 % allow.
-            The standard error is the distance from the frequency to the further end of this interval, over 1.96: it
-            holds the noise and what the reports leave open, and 1.96 of it on both sides of the frequency hold the
-            interval. For a column that no record reports, frequencies are nan and standard errors infinite.
+            ``left, right, frequency, std_error, lower, upper``: the edges of each bin,
+            and the share of the values in it, indexed by bin for one column and by
+            (column, bin) for several; a bin holds its left edge, and the last one both.
+            The frequencies are the nearest to the estimate that the intervals of 95 %
+            allow. The standard error is the distance from the frequency to the further
+            end of this interval, over 1.96: it holds the noise and what the reports
+            leave open, and 1.96 of it on both sides of the frequency hold the interval.
+            For a column that no record reports, frequencies are nan and standard errors
+            infinite.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports come from another transformer, or a parameter is out of range.
+            Before `fit`, or if the reports come from another transformer, or a
+            parameter is out of range.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
 
-        The interval of a bin is a mean of weights of the reports, plus or minus a quantile of its error. Of a record
-        with any value, the weight is on average at least 1 in the bin and 0 elsewhere, for the upper end, and at most
-        that for the lower one ([1]_). So an interval covers at least as often as stated, whether the values are smooth
-        or a few numbers, but for the quantile, which is that of the normal distribution. The weights for one half of
-        the reports are chosen by the other half, so that they do not follow its noise; the halves are drawn with a
-        fixed seed. On grids of more than 1,024 steps, the weights are checked at 1,025 of them.
+        The interval of a bin is a mean of weights of the reports, plus or minus a
+        quantile of its error. Of a record with any value, the weight is on average at
+        least 1 in the bin and 0 elsewhere, for the upper end, and at most that for the
+        lower one ([1]_). So an interval covers at least as often as stated, whether the
+        values are smooth or a few numbers, but for the quantile, which is that of the
+        normal distribution. The weights for one half of the reports are chosen by the
+        other half, so that they do not follow its noise; the halves are drawn with a
+        fixed seed. On grids of more than 1,024 steps, the weights are checked at 1,025
+        of them.
 
-        This has a price. Without `spacing`, nothing says on which side of an edge between two bins a number is that
-        is close to it: where many records have the value of an edge (half of all people work 40 hours), the
-        intervals of both bins hold their share. Declare `spacing`, or move the edge. With it, each value is a place
-        of its own. It is believed: if values are others, intervals may be wrong.
+        This has a price. Nothing says on which side of an edge between two bins a
+        number is that is close to it: where many records have the value of an edge
+        (half of all people work 40 hours), the intervals of both bins hold their share.
+        Move the edge.
 
         References
         ----------
-        .. [1] M. Kuusela, P. Stark (2017). Shape-constrained uncertainty quantification in unfolding steeply falling
-           elementary particle spectra. Annals of Applied Statistics 11(3).
+        .. [1] M. Kuusela, P. Stark (2017). Shape-constrained uncertainty quantification
+           in unfolding steeply falling elementary particle spectra. Annals of Applied
+           Statistics 11(3).
         """
         tally = self._tally_of(reports)
-        options = DistributionOptions(n_bins, spacing, smooth, confidence_level)
-        fields, counts, _ = zip(*self._sums_by_field(tally), strict=True)
-        shares = estimate_distributions(fields, counts, options)
+        reach = _reach(confidence_level)
+        tables = {}
+        for field, counts, _ in self._sums_by_field(tally):
+            steps = field.mechanism.steps
+            bins = min(_BINS, steps)
+            if n_bins is not None:
+                bins = check_size(n_bins, least=1, most=steps, name="n_bins")
+            interval = Interval(*field.bounds, bins=bins)
+            table = estimate_distribution(
+                field.mechanism, field.places, counts, interval, reach
+            ).rename_axis(field.name)
+            tables[field.name] = table
         refuse_impossible(self.protocol_, tally)
-        return shares
+        if len(tables) == 1:
+            return table
+        return pd.concat(tables, names=["column", "bin"])
 
     def _tally_of(self, reports: Any) -> ReportTally:
         check_is_fitted(self)
