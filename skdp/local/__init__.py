@@ -5,9 +5,7 @@ from skdp.local._frequency_oracle import FrequencyOracleEncoder
 from skdp.local._heavy_hitters import HeavyHitters
 from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEncoder
 from skdp.local._numeric import NumericPerturber
-from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
-from skdp.local._posterior_features import PosteriorFeatures
 from skdp.local._protocol_file import as_of_seed as as_of_seed
 from skdp.local._protocol_file import check_carried as check_carried
 from skdp.local._protocol_file import comparable as comparable
@@ -27,6 +25,7 @@ from skdp.local._table_plan import recommend_plan
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
+from skdp.local._wrappers import OnFitOnly, PosteriorFeatures
 from skdp.local.memo import SecretKey
 from skdp.local.protocol import SAMPLED as SAMPLED
 from skdp.local.protocol import Channel as Channel
