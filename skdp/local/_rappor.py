@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve, eigvalsh
 from scipy.optimize import nnls
 from sklearn.linear_model import Lasso
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
@@ -99,10 +98,10 @@ class BloomField(Field):
     def prepare(self, columns: Sequence[Any]) -> Codes:
         # The values themselves, as bytes: numbers of those that occur would be the same
         # in batches of other values.
-        codes: Codes = [
-            np.array(read_values(name, column, self.takes_missing), object)
-            for name, column in zip(self.columns, columns, strict=True)
-        ]
+        codes: Codes = []
+        for name, column in zip(self.columns, columns, strict=True):
+            values = read_values(name, column, self.takes_missing)
+            codes.append(np.array(values, object))
         self.randomizer.check_size(len(codes[0]) * len(codes))
         return codes
 
@@ -154,15 +153,8 @@ class BloomField(Field):
 
     def permanent_parts(self) -> list[bytes]:
         rappor = self.randomizer
-        return [
-            str(number).encode()
-            for number in (
-                rappor.n_bits,
-                rappor.n_hashes,
-                rappor.n_cohorts,
-                rappor.flip,
-            )
-        ]
+        numbers = rappor.n_bits, rappor.n_hashes, rappor.n_cohorts, rappor.flip
+        return [str(number).encode() for number in numbers]
 
     def write(
         self,
@@ -176,21 +168,16 @@ class BloomField(Field):
         arrays = [np.asarray(column)[rows] for column in columns]
         cohorts = arrays[0]
         n_cohorts, width = self.shape
-        is_number = cohorts.dtype.kind in "iuf"
-        if (
-            not is_number
-            or not ((cohorts >= 0) & (cohorts < n_cohorts) & (cohorts % 1 == 0)).all()
-        ):
+        is_valid = False
+        if cohorts.dtype.kind in "iuf":
+            is_in_range = (cohorts >= 0) & (cohorts < n_cohorts)
+            is_valid = bool((is_in_range & (cohorts % 1 == 0)).all())
+        if not is_valid:
             raise ValueError(
                 f"the cohorts of the reports must be integers from 0 to {n_cohorts - 1}"
             )
         bits = check_bits(np.column_stack(arrays[1:]), width - 1)
-        return self._together_read(cohorts, bits)
-
-    def _together_read(
-        self, cohorts: NDArray[Any], bits: NDArray[np.bool_]
-    ) -> NDArray[Any]:
-        dtype = np.min_scalar_type(self.randomizer.n_cohorts - 1)
+        dtype = np.min_scalar_type(n_cohorts - 1)
         return np.column_stack([cohorts.astype(dtype), bits.astype(dtype)])
 
     def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
@@ -231,33 +218,28 @@ class BloomField(Field):
     ) -> pd.DataFrame:
         """Estimate the count of each candidate value."""
         check_choice("method", method, METHODS)
-        several = len(self.columns) > 1
+        has_several = len(self.columns) > 1
         is_mapping = isinstance(candidates, Mapping)
         lists = candidates if is_mapping else {self.columns[0]: candidates}
-        if set(lists) - set(self.columns) or (several and not is_mapping):
+        if set(lists) - set(self.columns) or (has_several and not is_mapping):
             raise ValueError(
                 "candidates must be a mapping of columns to lists; the columns are "
                 f"{list(self.columns)}"
             )
-        candidate_bytes = {
-            name: self._candidates(name, values) for name, values in lists.items()
-        }
-        tables, labels = [], []
-        for name, values in candidate_bytes.items():
-            bit_columns = self._bits_of(self.columns.index(name))
+        # All lists are checked before the first is decoded.
+        values_of = {name: self._candidates(name, lists[name]) for name in lists}
+        tables = {}
+        for name, values in values_of.items():
+            ones = sums[:, self._bits_of(self.columns.index(name))]
             counts, errors = _decode_counts(
-                self.randomizer, sums[:, bit_columns], sums[:, 0], values, method
+                self.randomizer, ones, sums[:, 0], values, method
             )
-            tables.append(pd.DataFrame({"count": counts, "std_error": errors}))
-            labels += [(name, value) for value in lists[name]]
-        table = pd.concat(tables, ignore_index=True)
-        if several:
-            names = ["column", "candidate"]
-            table.index = pd.MultiIndex.from_tuples(labels, names=names)
-        else:
-            values = [value for _, value in labels]
-            table.index = pd.Index(values, dtype=object, name="candidate")
-        return table
+            index = pd.Index(list(lists[name]), dtype=object, name="candidate")
+            columns = {"count": counts, "std_error": errors}
+            tables[name] = pd.DataFrame(columns, index=index)
+        if not has_several:
+            return tables[self.columns[0]]
+        return pd.concat(tables, names=["column", "candidate"])
 
     def _candidates(self, name: Any, values: Any) -> list[bytes]:
         if isinstance(values, str) or not np.iterable(values):
@@ -298,10 +280,8 @@ class BloomField(Field):
         bits, hashes = self.randomizer.n_bits, self.randomizer.n_hashes
         if bits > 12 or 2 << bits > most_entries:
             return None
-        filters = [
-            [int(bit < hashes) for bit in range(bits)],
-            [int(bit >= bits - hashes) for bit in range(bits)],
-        ]
+        first = [1] * hashes + [0] * (bits - hashes)
+        filters = [first, first[::-1]]
         channel = self.randomizer.channel(filters, permanent=self.is_permanent)
         return [iter([channel]) for _ in self.columns]
 
@@ -310,60 +290,70 @@ def read_values(name: Any, column: Any, missing: bool) -> list[bytes]:
     try:
         return to_bytes(column, missing=missing)
     except ColumnError as error:
-        advice = (
-            "; set handle_missing='value' to report them as a value"
-            if "missing" in str(error)
-            else ""
-        )
+        advice = ""
+        if "missing" in str(error):
+            advice = "; set handle_missing='value' to report them as a value"
         raise ValueError(f"column {name!r} {error}{advice}") from None
 
 
 def _decode_counts(
     rappor: BloomRandomizer,
     ones: NDArray[np.int64],
-    n_reports: NDArray[np.int64],
+    sizes: NDArray[np.int64],
     candidates: Sequence[bytes],
     method: Method,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Regress the debiased bit counts on the Bloom filters of the candidates."""
-    gain, seen = float(rappor.on - rappor.off), np.flatnonzero(n_reports)
-    if gain == 0 or seen.size == 0:
-        return np.full(len(candidates), np.nan), np.full(len(candidates), np.inf)
-    if 8 * seen.size * rappor.n_bits * (len(candidates) + 1) > MAX_REPORT_BYTES:
+    # `ones` are counts of shape (n_cohorts, n_bits), `sizes` the records of a cohort.
+    cohorts = np.flatnonzero(sizes)
+    n_candidates = len(candidates)
+    if rappor.on == rappor.off or cohorts.size == 0:
+        return np.full(n_candidates, np.nan), np.full(n_candidates, np.inf)
+    if 8 * cohorts.size * rappor.n_bits * (n_candidates + 1) > MAX_REPORT_BYTES:
         raise ValueError(
-            f"{len(candidates):,} candidates need more than {MAX_REPORT_BYTES:,} "
-            "bytes; decode in parts"
+            f"{n_candidates:,} candidates need more than {MAX_REPORT_BYTES:,} bytes; "
+            "decode in parts"
         )
-    problem = _Regression(rappor, ones[seen], n_reports[seen], seen, candidates)
-    used = problem.lasso() if method == "lasso" else np.arange(len(candidates))
-    inverse = problem.inverse(used)
-    if method == "least_squares":
-        if inverse is None:
-            raise ValueError(
-                "the bits do not distinguish these candidates; take fewer candidates, "
-                "more cohorts or bits, or "
-                "method='nnls' or 'lasso'"
-            )
-        shares = (
-            inverse @ (problem.design[:, np.append(used, -1)].T @ problem.target)
-        )[:-1]
+    problem = _Regression(rappor, ones[cohorts], sizes[cohorts], cohorts, candidates)
+    chosen = np.arange(n_candidates)
+    if method == "lasso":
+        chosen = problem.lasso()
+    columns = np.append(chosen, -1)  # and the part of all other values
+    design = problem.design[:, columns]
+    inverse = _inverse(design.T @ design) if len(design) >= len(columns) else None
+    if method != "least_squares":
+        shares = nnls(design, problem.target)[0]
+    elif inverse is None:
+        raise ValueError(
+            "the bits do not distinguish these candidates; take fewer candidates, more "
+            "cohorts or bits, or method='nnls' or 'lasso'"
+        )
     else:
-        shares = problem.not_negative(used)
-    counts, errors = np.zeros(len(candidates)), np.full(len(candidates), np.nan)
-    counts[used] = shares * problem.n
+        shares = inverse @ (design.T @ problem.target)
+    counts = np.zeros(n_candidates)
+    counts[chosen] = shares[:-1] * problem.n
+    errors = np.full(n_candidates, np.nan)
     if inverse is not None:
-        errors[used] = problem.std_errors(used, inverse, counts[used])
+        errors[chosen] = problem.std_errors(columns, inverse, counts[chosen])
     return counts, errors
 
 
+def _inverse(normal: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return the inverse of normal equations; None if floats do not tell it."""
+    if np.linalg.cond(normal) > 1e9:
+        return None
+    inverse: NDArray[np.float64] = np.linalg.inv(normal)
+    return inverse
+
+
 class _Regression:
-    """One row a bit of a cohort, one column a candidate, and a last column for all values that are no candidates."""
+    """A row for each bit of a cohort, a column for each candidate, and one for others."""
 
     # The debiased count of a bit is the number of records in the cohort that set it: on
     # average, over the cohorts that records draw, its share of all such records. Rows
     # are divided by the square root of the size of their cohort, which makes their
-    # errors about equal. The values outside the list set any bit equally likely, over
-    # the hash functions.
+    # errors about equal. The values outside the list, which the last column stands for,
+    # set any bit equally likely, over the hash functions.
 
     def __init__(
         self,
@@ -374,77 +364,65 @@ class _Regression:
         candidates: Sequence[bytes],
     ) -> None:
         n_bits = rappor.n_bits
-        self.n, self.sizes = int(sizes.sum()), sizes
+        self.n = int(sizes.sum())
+        self.sizes = sizes
         self.filters = np.zeros((cohorts.size, n_bits, len(candidates) + 1))
         self.filters[:, :, -1] = 1 - (1 - 1 / n_bits) ** rappor.n_hashes
         for row, cohort in enumerate(cohorts.tolist()):
             for column, value in enumerate(candidates):
                 self.filters[row, rappor.places(cohort, value), column] = 1
-        gain, off = float(rappor.on - rappor.off), rappor.off
-        expected = np.array([float(off * size) for size in sizes.tolist()])
-        debiased = (ones - expected[:, None]) / gain
-        weights = np.sqrt(sizes)[:, None]
-        self.design = (self.filters * weights[:, :, None]).reshape(
-            -1, len(candidates) + 1
-        )
-        self.target = (debiased / weights).ravel()
-        own, other = (
-            float(share * (1 - share)) / gain**2 for share in (rappor.on, rappor.off)
-        )
-        set_share = np.clip(debiased / sizes[:, None], 0, 1).ravel()
-        self.noise = set_share * own + (1 - set_share) * other
-        self.most_noise = max(own, other)
+
+        # A bit that is set is reported with the probability `on`, another with `off`:
+        # ones = off * size + (on - off) * count on average.
+        gain = float(rappor.on - rappor.off)
+        expected = [float(rappor.off * size) for size in sizes.tolist()]
+        set_counts = (ones - np.array(expected)[:, np.newaxis]) / gain
+        weights = np.sqrt(sizes)[:, np.newaxis]
+        design = self.filters * weights[:, :, np.newaxis]
+        self.design = design.reshape(-1, len(candidates) + 1)
+        self.target = (set_counts / weights).ravel()
+
+        # The variance of a row: that of a coin, over the square of the gain.
+        noise_of_set = float(rappor.on * (1 - rappor.on)) / gain**2
+        noise_of_unset = float(rappor.off * (1 - rappor.off)) / gain**2
+        set_share = np.clip(set_counts / sizes[:, np.newaxis], 0, 1).ravel()
+        self.noise = set_share * noise_of_set + (1 - set_share) * noise_of_unset
+        self.most_noise = max(noise_of_set, noise_of_unset)
 
     def lasso(self) -> NDArray[np.intp]:
-        """Choose candidates by a lasso whose penalty exceeds the noise of every candidate that does not occur."""
+        """Choose candidates, so that none is chosen for its noise alone."""
         # The noise of the bits is known, so the penalty needs no cross-validation:
-        # sqrt(2 ln M) standard deviations, for M candidates. The last column is
-        # projected out rather than penalised.
-        rest, design = self.design[:, -1], self.design[:, :-1]
-        share = rest / (rest @ rest)
-        design = design - np.outer(rest, share @ design)
-        target = self.target - rest * (share @ self.target)
-        size = math.sqrt(self.most_noise) * float(
-            np.linalg.norm(design, axis=0).max(initial=0)
-        )
-        alpha = size * math.sqrt(2 * math.log(max(2, design.shape[1]))) / len(target)
+        # sqrt(2 ln M) standard deviations, for M candidates (D. Donoho, I. Johnstone
+        # 1994). The column of other values is projected out rather than penalised.
+        others = self.design[:, -1]
+        direction = others / np.linalg.norm(others)
+        design = self.design[:, :-1]
+        design = design - np.outer(direction, direction @ design)
+        target = self.target - direction * (direction @ self.target)
+        n_candidates = design.shape[1]
+        largest = float(np.linalg.norm(design, axis=0).max())
+        universal = math.sqrt(2 * math.log(max(2, n_candidates)))
+        alpha = math.sqrt(self.most_noise) * largest * universal / len(target)
         model = Lasso(alpha=alpha, positive=True, fit_intercept=False, max_iter=100_000)
         return np.flatnonzero(model.fit(design, target).coef_ > 0)
 
-    def not_negative(self, used: NDArray[np.intp]) -> NDArray[np.float64]:
-        design, target = self.design[:, np.append(used, -1)], self.target
-        if design.shape[0] > design.shape[1]:
-            basis, design = np.linalg.qr(design)
-            target = basis.T @ target
-        return nnls(design, target)[0][:-1]
-
-    def inverse(self, used: NDArray[np.intp]) -> NDArray[np.float64] | None:
-        """Return the inverse of the normal equations; None if they have none."""
-        design = self.design[:, np.append(used, -1)]
-        if design.shape[0] < design.shape[1]:
-            return None
-        normal = design.T @ design
-        values = eigvalsh(normal)
-        if values[0] <= 1e-9 * values[-1]:
-            return None
-        return cho_solve(cho_factor(normal), np.eye(len(normal)))
-
     def std_errors(
         self,
-        used: NDArray[np.intp],
+        columns: NDArray[np.intp],
         inverse: NDArray[np.float64],
         counts: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Return the errors of unconstrained least squares: of the randomness, and of the cohorts that records draw."""
-        columns = np.append(used, -1)
-        solve = inverse @ self.design[:, columns].T
-        variance = (solve**2 @ self.noise) * self.n**2
-        mean, square = np.zeros((2, len(columns), len(used)))
+        """Return the errors of least squares: of noise, and of the drawn cohorts."""
+        chosen = columns[:-1]
+        solve = inverse @ self.design[:, columns].T  # (n_columns, n_rows)
+        variance = solve**2 @ self.noise * self.n**2
+        # The variance of what one record of each candidate adds to each count, over the
+        # cohorts that it may be in: (n_columns, n_chosen).
+        mean = np.zeros((len(columns), len(chosen)))
+        square = np.zeros((len(columns), len(chosen)))
         parts = np.split(solve, len(self.sizes), axis=1)
         for part, filters, size in zip(parts, self.filters, self.sizes, strict=True):
-            # What one record of each candidate (a column) adds to each count (a row),
-            # if it is in this cohort.
-            effect = part @ filters[:, used] * (self.n / math.sqrt(size))
+            effect = part @ filters[:, chosen] * (self.n / math.sqrt(size))
             mean += effect * (size / self.n)
             square += effect**2 * (size / self.n)
         variance += (square - mean**2) @ np.clip(counts, 0, self.n)
@@ -612,7 +590,8 @@ class RapporEncoder(ReportTransformer):
         )
 
     def _pairs(self, epsilon: float, n_columns: int) -> tuple[ReportPair, ...]:
-        """Return the pair of the worst randomiser with the epsilon of one report, given that of permanent bits."""
+        """Return what shuffling protects of one report."""
+        # The worst randomiser of its epsilon; `epsilon` is that of permanent bits.
         ratio = self._randomizer(epsilon, n_columns).report_ratio
         return (any_pair(log_upper(ratio**n_columns)),)
 
@@ -625,11 +604,9 @@ class RapporEncoder(ReportTransformer):
     def _promise(
         self, rappor: BloomRandomizer, names: tuple[Any, ...], *, permanent: bool
     ) -> PrivacyGuarantee:
+        ratio = rappor.permanent_ratio if permanent else rappor.report_ratio
         return PrivacyGuarantee(
-            log_upper(
-                (rappor.permanent_ratio if permanent else rappor.report_ratio)
-                ** len(names)
-            ),
+            log_upper(ratio ** len(names)),
             scope=names,
             mechanism="RAPPOR, permanent bits" if permanent else "RAPPOR, one report",
             secure=self.random_state is None,
@@ -638,22 +615,18 @@ class RapporEncoder(ReportTransformer):
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         field: Any = protocol.fields[0]
-        self.randomizer_ = field.randomizer
-        self.permanent_guarantee_, self.instantaneous_guarantee_ = (
-            self._promise(field.randomizer, protocol.columns, permanent=permanent)
-            for permanent in (True, False)
-        )
-        self._once, self._charged = (
-            protocol.permanent_key is not None and bool(self.constant_values),
-            False,
-        )
+        rappor = field.randomizer
+        names = protocol.columns
+        self.randomizer_ = rappor
+        self.permanent_guarantee_ = self._promise(rappor, names, permanent=True)
+        self.instantaneous_guarantee_ = self._promise(rappor, names, permanent=False)
+        # Reports of constant values with a key are charged at the first call only.
+        is_permanent = protocol.permanent_key is not None
+        self._once = is_permanent and bool(self.constant_values)
+        self._charged = False
 
     def _check_parameters(self) -> None:
-        if self.handle_missing not in ("error", "value"):
-            raise ValueError(
-                "handle_missing must be 'error' or 'value', got "
-                f"{self.handle_missing!r}"
-            )
+        check_choice("handle_missing", self.handle_missing, ("error", "value"))
         check_flag("constant_values", self.constant_values)
         check_key(self.secret_key)
 
