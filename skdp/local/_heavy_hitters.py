@@ -398,8 +398,8 @@ class PrefixProtocol:
 
     def __init__(self, epsilon: float | Fraction, coder: WordCoder) -> None:
         self.coder = coder
-        sizes = [1 << r for r in range(1, _MAX_BUCKET_BITS + 1)]
-        oracles = [RandomizedResponse(k, epsilon) for k in sizes]
+        sizes = 2 ** np.arange(1, _MAX_BUCKET_BITS + 1)
+        oracles = [RandomizedResponse(k, epsilon) for k in sizes.tolist()]
         self.oracle = min(oracles, key=_error_of_absent)
         # The probabilities that a report matches its prefix, and another one, whose
         # bucket is any.
@@ -480,11 +480,15 @@ def _grow(
     """Extend the frequent prefixes, group by group, and return whole words."""
     candidates = [_Candidate(np.zeros(protocol.coder.max_length, np.uint8))]
     for reports, step in zip(groups, protocol.coder.steps, strict=True):
-        words = [candidate for candidate in candidates if candidate.is_word]
-        prefixes = [candidate for candidate in candidates if not candidate.is_word]
-        for word in words:
-            word.support += protocol.support(reports, word.symbols, step)
-            word.n_reports += len(reports)
+        words = []
+        prefixes = []
+        for candidate in candidates:
+            if not candidate.is_word:
+                prefixes.append(candidate)
+                continue
+            candidate.support += protocol.support(reports, candidate.symbols, step)
+            candidate.n_reports += len(reports)
+            words.append(candidate)
         candidates = words
         if prefixes:
             candidates += _extensions(
@@ -541,9 +545,10 @@ def _estimates(
 ) -> pd.DataFrame:
     """Estimate the counts of words, with intervals for all that were considered."""
     coder = protocol.coder
-    words = [coder.word(candidate.symbols) for candidate in candidates]
-    support = np.array([candidate.support for candidate in candidates], float)
-    n_reports = np.array([candidate.n_reports for candidate in candidates], float)
+    candidate_table = pd.DataFrame(candidates)
+    words = candidate_table["symbols"].map(coder.word)
+    support = candidate_table["support"].to_numpy(float)
+    n_reports = candidate_table["n_reports"].to_numpy(float)
     counts = protocol.estimate(support, n_reports)  # among the reports of its groups
     shares = np.clip(np.nan_to_num(counts / n_reports), 0, 1)
     variances = support_variance(protocol.p, protocol.q, shares * n_reports, n_reports)
@@ -552,10 +557,9 @@ def _estimates(
     variances += n_reports * shares * (1 - shares) * sample_share
     # The level is shared among the steps, and in each among the words that are first
     # considered in it: these are known before its group is read.
-    n_rivals = np.array([candidate.n_rivals for candidate in candidates])
-    n_intervals = len(coder.steps) * n_rivals
+    n_intervals = len(coder.steps) * candidate_table["n_rivals"].to_numpy()
     reach = -ndtri((1 - level) / (2 * n_intervals))
-    table = pd.DataFrame({"value": np.array(words, object)})
+    table = pd.DataFrame({"value": words.astype(object)})
     table["count"] = counts * n / n_reports
     table["std_error"] = np.sqrt(variances) * n / n_reports
     middles = table["count"].fillna(0.0)

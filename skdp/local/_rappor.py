@@ -338,12 +338,11 @@ def _decode_counts(
     return counts, errors
 
 
-def _inverse(normal: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _inverse(normal: NDArray[np.float64]) -> NDArray[Any] | None:
     """Return the inverse of normal equations; None if floats do not tell it."""
     if np.linalg.cond(normal) > 1e9:
         return None
-    inverse: NDArray[np.float64] = np.linalg.inv(normal)
-    return inverse
+    return np.linalg.inv(normal)
 
 
 class _Regression:
@@ -409,7 +408,7 @@ class _Regression:
     def std_errors(
         self,
         columns: NDArray[np.intp],
-        inverse: NDArray[np.float64],
+        inverse: NDArray[Any],
         counts: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Return the errors of least squares: of noise, and of the drawn cohorts."""

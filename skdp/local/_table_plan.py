@@ -439,6 +439,7 @@ def _candidates(costs: Costs) -> Iterator[_Candidate]:
     numbers = [(name,) for name in names if costs.is_number(name)]
     values = tuple(name for name in names if not costs.is_number(name))
     yield _uniform("split", costs, singles, len(singles))
+    # Numbers are always reported by themselves: no oracle reports them with values.
     if len(values) > 1 and prod(costs.sizes.values()) <= _MOST_CELLS_JOINT:
         groups = [values, *numbers]
         yield _uniform("joint", costs, groups, len(groups))
@@ -502,6 +503,8 @@ def _best_size(strategy: str, costs: Costs, groups: Sequence[Group]) -> _Candida
 
 def _grouped(costs: Costs, singles: Sequence[Group]) -> _Candidate:
     """Merge two groups at a time, with the least error, and take the best plan."""
+    # Greedy: a step merges the two groups whose merger has the least error, even if that
+    # is larger than before, as a further step may pay.
     candidate = _best_size("groups", costs, singles)
     candidates = [candidate]
     while mergers := list(_mergers(costs, candidate.groups)):
@@ -532,14 +535,14 @@ def _whole_weights(inclusions: Sequence[float], n_reported: int) -> tuple[int, .
     """Return whole weights, none above their sum over `n_reported`."""
     if len({*inclusions}) == 1:
         return (1,) * len(inclusions)
-    weights = [max(1, round(_UNITS * share / n_reported)) for share in inclusions]
-    while max(weights) * n_reported > sum(weights):
-        most = sum(weights) // n_reported
-        lowered = [min(weight, most) for weight in weights]
-        if lowered == weights:
+    weights = np.rint(_UNITS / n_reported * np.array(inclusions)).astype(int).clip(1)
+    # Rounding may have lifted the largest: lowering it lowers the sum, too.
+    while weights.max() * n_reported > weights.sum():
+        lowered = np.minimum(weights, weights.sum() // n_reported)
+        if (lowered == weights).all():
             break
         weights = lowered
-    return tuple(weights)
+    return tuple(weights.tolist())
 
 
 Strategy: TypeAlias = Literal[
