@@ -26,7 +26,7 @@ from skdp.local import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.local._posterior_features import posterior
+from skdp.local._wrappers import posterior
 from skdp.oracles import (
     HadamardResponse,
     LocalHashing,

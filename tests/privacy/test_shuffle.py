@@ -212,6 +212,8 @@ def test_the_largest_local_epsilon_reaches_what_is_asked_for():
 def test_what_is_out_of_range_is_refused(changes, error, match):
     with pytest.raises(TypeError, match="reporter must be a fitted local transformer, or a function"):
         local_epsilon(1.0, 1e-6, 100, "randomized_response")
+    with pytest.raises(TypeError, match="got RandomizedResponseEncoder that is not fitted"):
+        local_epsilon(1.0, 1e-6, 100, RandomizedResponseEncoder)
     for wrong in ({"epsilon": 0}, {"delta": 0}, {"n": 0}, {"released": "rows"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Shuffled(**({"epsilon": 1.0, "delta": 1e-6, "n": 100} | wrong))

@@ -402,7 +402,8 @@ def local_epsilon(
     """
     shuffled = Shuffled(epsilon, delta, n, released)
     _refuse_permanent(reporter)
-    if hasattr(reporter, "shuffle_pairs_at"):
+    # A class of transformers is a function of epsilon, whose result is not fitted.
+    if hasattr(reporter, "shuffle_pairs_at") and not isinstance(reporter, type):
         return shuffled.local_epsilon(
             lambda local: reporter.shuffle_pairs_at(local, released)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache, partial
 from math import inf
 from typing import Any, Literal
 
@@ -15,11 +16,22 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import HandleUnknown, declares_missing, read_domain
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
+from skdp.local._numeric import NumberField, numeric_mechanism
 from skdp.local._oracle_encoder import Categories, input_names, unknown_codes
 from skdp.local._protocol_file import read_carried
+from skdp.local._table_plan import (
+    Importance,
+    Purpose,
+    Strategy,
+    TablePlan,
+    check_bounds,
+    declared_domain_of,
+    is_overlapping,
+    plan_of,
+    sizes_of,
+)
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.numeric import NumberField, numeric_mechanism
 from skdp.local.protocol import (
     CategoryField,
     ReportProtocol,
@@ -33,22 +45,13 @@ from skdp.local.protocol import (
     joint_counts,
     refuse_impossible,
 )
-from skdp.local.table._costs import Purpose, is_overlapping
-from skdp.local.table._plan import TablePlan
-from skdp.local.table._recommend import (
-    Importance,
-    Strategy,
-    check_bounds,
-    declared_domain_of,
-    plan_of,
-    sizes_of,
-)
 from skdp.oracles import Postprocess, choose_oracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee
 from skdp.tables import Table
 
+# Plans that are tried for a guarantee after shuffling: each after the local epsilon that
+# the last one reaches.
 _ROUNDS = 6
-"""Plans that are tried for a guarantee after shuffling: each after the local epsilon that the last one reaches."""
 
 
 class LocalTableEncoder(ReportTransformer):
@@ -183,48 +186,10 @@ class LocalTableEncoder(ReportTransformer):
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
         bounds = check_bounds(self.bounds)
-        if absent := [name for name in bounds if name not in table.names]:
-            raise ValueError(
-                f"bounds declares columns that X does not have: {absent}; X has "
-                f"{list(table.names)}"
-            )
-        declared_names = (
-            self.categories
-            if isinstance(self.categories, Mapping)
-            else getattr(self.categories, "columns", ())
-        )
-        if twice := [name for name in bounds if name in declared_names]:
-            raise ValueError(
-                f"both categories and bounds declare {twice}; a column has values or "
-                "numbers, not both"
-            )
-        places = [place for place, name in enumerate(table.names) if name not in bounds]
-        values = Table(
-            tuple(table.names[p] for p in places),
-            tuple(table.columns[p] for p in places),
-            table.native,
-        )
-        is_auto = isinstance(self.categories, str) and self.categories == "auto"
-        is_empty = isinstance(self.categories, Mapping | Domain) and not declared_names
-        if not places and not is_auto and not is_empty:
-            raise ValueError(
-                "categories must be 'auto' if bounds declares all columns, as no column "
-                "is left to have categories"
-            )
-        domain = read_domain(values, self.categories) if places else None
+        domain = self._read_domain(table, bounds)
         sizes = sizes_of(domain)
-        for name, size in sizes.items():
-            if size < 2:
-                raise ValueError(
-                    f"column {name!r} has one category, so there is nothing to hide "
-                    "or to learn (more than one sample "
-                    "is needed to read categories from the data); drop the column or "
-                    "declare its other categories"
-                )
 
-        def protocol_at(plan: TablePlan, epsilon: Fraction) -> ReportProtocol:
-            return self._protocol_of(plan, epsilon, table, domain, bounds)
-
+        @cache  # a search returns to the same epsilon
         def plan_at(epsilon: Fraction) -> TablePlan:
             return plan_of(
                 epsilon,
@@ -239,6 +204,9 @@ class LocalTableEncoder(ReportTransformer):
                 grid_size=self.grid_size,
             )
 
+        def protocol_at(plan: TablePlan, epsilon: Fraction) -> ReportProtocol:
+            return self._protocol_of(plan, epsilon, table.names, domain, bounds)
+
         epsilon = self._local_epsilon()
         # These mechanisms are programs, which would be solved for each epsilon.
         is_solved = bool(bounds) and self.mechanism in ("optimal", "distribution")
@@ -248,7 +216,54 @@ class LocalTableEncoder(ReportTransformer):
             )
             self.local_epsilon_ = float(epsilon)
         self._plan = plan_at(epsilon)
-        return protocol_at(self._plan, epsilon)
+        protocol = protocol_at(self._plan, epsilon)
+        # Once, and not for each epsilon of a search: it reads all rows.
+        columns = dict(zip(table.names, table.columns, strict=True))
+        for field in protocol.fields:
+            if isinstance(field, NumberField):
+                field.prepare([columns[field.name]])  # refuses what is no number
+        return protocol
+
+    def _read_domain(self, table: Table, bounds: Mapping[Any, Any]) -> Domain | None:
+        """Read the values of the columns without bounds; None if there are none."""
+        if absent := [name for name in bounds if name not in table.names]:
+            raise ValueError(
+                f"bounds declares columns that X does not have: {absent}; X has "
+                f"{list(table.names)}"
+            )
+        declared_names = getattr(self.categories, "columns", ())
+        if isinstance(self.categories, Mapping):
+            declared_names = tuple(self.categories)
+        if repeated := [name for name in bounds if name in declared_names]:
+            raise ValueError(
+                f"both categories and bounds declare {repeated}; a column has values "
+                "or numbers, not both"
+            )
+        names = []
+        columns = []
+        for name, column in zip(table.names, table.columns, strict=True):
+            if name not in bounds:
+                names.append(name)
+                columns.append(column)
+        if not names:
+            is_auto = isinstance(self.categories, str) and self.categories == "auto"
+            is_mapping = isinstance(self.categories, Mapping | Domain)
+            if not is_auto and (declared_names or not is_mapping):
+                raise ValueError(
+                    "categories must be 'auto' if bounds declares all columns, as no "
+                    "column is left to have categories"
+                )
+            return None
+        values = Table(tuple(names), tuple(columns), table.native)
+        domain = read_domain(values, self.categories)
+        for name, size in zip(domain.columns, domain.sizes, strict=True):
+            if size < 2:
+                raise ValueError(
+                    f"column {name!r} has one category, so there is nothing to hide "
+                    "or to learn (more than one sample is needed to read categories "
+                    "from the data); drop the column or declare its other categories"
+                )
+        return domain
 
     def _largest_shuffled(
         self,
@@ -257,15 +272,11 @@ class LocalTableEncoder(ReportTransformer):
         plan_at: Callable[[Fraction], TablePlan],
         protocol_at: Callable[[TablePlan, Fraction], ReportProtocol],
     ) -> Fraction:
-        """Return about the largest local epsilon whose plan reaches a guarantee, at least one that does by itself."""
+        """Return about the largest local epsilon whose plan reaches a guarantee."""
+        # At least `least`, which reaches it by any plan.
         epsilon = least
         for attempt in range(_ROUNDS):
-            plan = plan_at(epsilon)
-            reached = target.local_epsilon(
-                lambda local: protocol_at(plan, Fraction(local)).shuffle_pairs(  # noqa: B023 - called now
-                    target.released
-                )
-            )
+            reached = _largest_of(target, partial(protocol_at, plan_at(epsilon)))
             # The plan is that of another epsilon: a little less leaves room for it.
             epsilon = Fraction(reached * (1 - attempt * 2.0**-12))
             protocol = protocol_at(plan_at(epsilon), epsilon)
@@ -280,7 +291,7 @@ class LocalTableEncoder(ReportTransformer):
         self,
         plan: TablePlan,
         epsilon: Fraction,
-        table: Table,
+        names: Sequence[Any],
         domain: Domain | None,
         bounds: Mapping[Any, Any],
     ) -> ReportProtocol:
@@ -299,20 +310,15 @@ class LocalTableEncoder(ReportTransformer):
                     domain.select(group), kind, share, is_value, is_sampled
                 )
             )
-        columns = dict(zip(table.names, table.columns, strict=True))
-        for field in fields:
-            if isinstance(field, NumberField):
-                field.prepare([columns[field.name]])  # refuses what is no number
-        check_limits(
-            [field for field in fields if isinstance(field, CategoryField)], self
-        )
+        categories = [field for field in fields if isinstance(field, CategoryField)]
+        check_limits(categories, self)
         epsilons = sorted((Fraction(field.epsilon) for field in fields), reverse=True)
         together = sum(epsilons[: plan.n_reported], Fraction(0))
         drawn = ", drawn at random" if is_sampled else ""
         guarantee = PrivacyGuarantee(
             # The shares add up to epsilon, and none is exceeded.
             min(round_up(together), round_up(epsilon)),
-            scope=table.names,
+            scope=tuple(names),
             mechanism=f"{plan.n_reported} of {len(fields)} reports of columns{drawn}",
             secure=self.random_state is None,
             losses=() if is_sampled else tuple(field.loss for field in fields),
@@ -335,7 +341,7 @@ class LocalTableEncoder(ReportTransformer):
         is_value: bool,
         is_sampled: bool,
     ) -> CategoryField:
-        """Return what columns of categories report together, as values or as an oracle does."""
+        """Return what columns report together, as values or as an oracle does."""
         if domain.size >= self._most_cells:
             raise ValueError(f"{domain.size:,} joint cells are too many")
         _, oracle = choose_oracle(domain.size, share, among=(kind,))
@@ -358,37 +364,32 @@ class LocalTableEncoder(ReportTransformer):
     @property
     def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
         """The declared values and bounds of the columns, before or after `fit`."""
-        declared = self.protocol_.declared if hasattr(self, "protocol_") else None
         bounds = check_bounds(self.bounds)
+        categories: Any = self.categories
+        declared = self.protocol_.declared if hasattr(self, "protocol_") else None
         if declared is not None:
             bounds = declared.get("bounds", {})
-        if declared is None and not isinstance(self.categories, Mapping | Domain):
+            categories = declared.get("categories", {})
+        elif not isinstance(categories, Mapping | Domain):
             raise ValueError(
                 "the columns of a CSV file are declared by name: categories must be a "
                 "mapping or a Domain"
             )
-        categories: Any = self.categories
-        if declared is not None:
-            categories = declared.get("categories", {})
-        numbers = {name: Interval(*pair, bins=1) for name, pair in bounds.items()}
-        values = {
-            name: categories[name]
-            for name in (
-                categories.columns if isinstance(categories, Domain) else categories
-            )
-        }
-        return Domain({**values, **numbers})
+        names = categories.columns if isinstance(categories, Domain) else categories
+        columns = {name: categories[name] for name in names}
+        for name, pair in bounds.items():
+            columns[name] = Interval(*pair, bins=1)
+        return Domain(columns)
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        values, bounds = self.declared_domain, check_bounds(self.bounds)
-        assert values is not None
-        first = {
-            name: 0.0 if name in bounds else values[name].values[0]
-            for name in values.columns
-        }
-        return pd.DataFrame(
-            {name: pd.Series([value], dtype=object) for name, value in first.items()}
-        )
+        domain = self.declared_domain
+        bounds = check_bounds(self.bounds)
+        assert domain is not None
+        columns = {}
+        for name in domain.columns:
+            value = 0.0 if name in bounds else domain[name].values[0]
+            columns[name] = pd.Series([value], dtype=object)
+        return pd.DataFrame(columns)
 
     def estimate_counts(
         self,
@@ -467,15 +468,15 @@ class LocalTableEncoder(ReportTransformer):
         )
 
     def _margins(self, reports: Any, **options: Any) -> pd.DataFrame:
-        protocol, tally = self.protocol_, self._tally_of(reports)
+        tally = self._tally_of(reports)
+        protocol = self.protocol_
         if protocol.domain is None:
             index = pd.MultiIndex.from_arrays([[], []], names=["column", "category"])
             names = [options["what"], "std_error", "lower", "upper"]
             return pd.DataFrame(columns=names, index=index, dtype=float)
-        tables = {
-            name: estimate_counts(protocol, tally, [name], **options)
-            for name in protocol.domain.columns
-        }
+        tables = {}
+        for name in protocol.domain.columns:
+            tables[name] = estimate_counts(protocol, tally, [name], **options)
         refuse_impossible(protocol, tally)
         return concat_columns(tables)
 
@@ -515,22 +516,28 @@ class LocalTableEncoder(ReportTransformer):
         column_names = () if protocol.domain is None else protocol.domain.columns
         chosen = check_columns(column_names, columns)
         together = fields_with(protocol, *chosen)
-        is_margin = len(chosen) == 1 < len(together)
-        if is_margin or (isinstance(reports, ReportTally) and together):
+        is_tally = isinstance(reports, ReportTally)
+        # Counts of one group are sums; those of several groups, or of pairs that are
+        # drawn, need the reports.
+        if (len(chosen) == 1 < len(together)) or (is_tally and together):
             tally = self._tally_of(reports)
             counts = estimate_counts(
                 protocol, tally, chosen, confidence_level=confidence_level
             )
-        elif isinstance(reports, ReportTally):
+        elif is_tally:
             raise ValueError(
                 "columns of several groups are combined from the reports: a tally has "
                 "lost what goes together"
             )
         else:
-            places = {place for name in chosen for place in fields_with(protocol, name)}
-            n_needed = 1 if together else len(places)
+            n_groups = 1
+            if not together:
+                places = set()
+                for name in chosen:
+                    places.update(fields_with(protocol, name))
+                n_groups = len(places)
             # As also if a column is in several groups.
-            if protocol.n_sampled is not None and protocol.n_sampled < n_needed:
+            if protocol.n_sampled is not None and protocol.n_sampled < n_groups:
                 raise ValueError(
                     f"no record reports the columns {chosen} together: plan_ has "
                     f"{protocol.n_sampled} report(s) a record"
@@ -567,7 +574,8 @@ class LocalTableEncoder(ReportTransformer):
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        tally, protocol = self._tally_of(reports), self.protocol_
+        tally = self._tally_of(reports)
+        protocol = self.protocol_
         means = {}
         for field, counts, size in zip(
             protocol.fields, tally.counts, tally.sizes, strict=True
@@ -593,3 +601,12 @@ class LocalTableEncoder(ReportTransformer):
                 "Found a tally of 0 sample(s) (rows); at least 1 is required"
             )
         return tally
+
+
+def _largest_of(
+    target: Shuffled, protocol_at: Callable[[Fraction], ReportProtocol]
+) -> float:
+    """Return about the largest local epsilon of a plan that reaches a guarantee."""
+    return target.local_epsilon(
+        lambda epsilon: protocol_at(Fraction(epsilon)).shuffle_pairs(target.released)
+    )

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_choice, read_domain
+from skdp.base import check_choice, read_domain, undeclared_error
 from skdp.domain import Domain, DomainLike
 from skdp.local._oracle_encoder import input_names
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
+    Channel,
+    Codes,
+    OracleField,
+    Randomness,
     ReportProtocol,
     check_limits,
     estimate_counts,
     guarantee_of_all,
     refuse_impossible,
 )
-from skdp.local.sets._field import SetField, SetPostprocess, check_postprocess
 from skdp.oracles import (
     SET_ORACLES,
     SetOracle,
@@ -32,9 +36,122 @@ from skdp.oracles import (
     SetUnaryEncoding,
     check_size,
     choose_set_oracle,
+    pad_sets,
 )
 from skdp.privacy import PrivacyLedger, Shuffled
-from skdp.tables import Table
+from skdp.tables import ColumnError, Table, flatten_lists
+
+# Codes of padded sets, in a block of rows: 32 MB.
+_CELLS = 1 << 22
+
+SetPostprocess = Literal["none", "clip"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SetField(OracleField):
+    """A column of sets, by an oracle for sets."""
+
+    # Codes are an array of bytes: of a row the codes of its values, distinct and
+    # ascending.
+
+    domain: Domain
+    oracle: SetOracle
+    unknown: str = "error"
+
+    def prepare(self, columns: Sequence[Any]) -> Codes:
+        self.oracle.check_size(len(columns[0]))
+        return [read_sets(self.domain, self.columns[0], columns[0], self.unknown)]
+
+    def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+        oracle = self.oracle
+        # Which values of a longer list are reported is drawn from a source of its own.
+        # Blocks bound the memory of the padded sets.
+        choice_source = randomness("kept", *self.columns)
+        source = randomness("report", *self.columns)
+        parts = []
+        for block in blocks_of(codes[0], oracle):
+            values, sizes = joined(block, oracle.k)
+            padded = pad_sets(values, sizes, oracle.k, oracle.max_size, choice_source)
+            parts.append(oracle.report(padded, source))
+        return np.concatenate(parts)
+
+    def summed_parts(
+        self, sums: NDArray[np.int64], size: int
+    ) -> NDArray[np.int64] | None:
+        return None  # a report may have bits of padding, which no sum counts
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        if _entries(self.oracle, most_entries) > most_entries:
+            return None
+        return [self.oracle.channels()]
+
+
+def check_postprocess(postprocess: Any) -> None:
+    """Check how counts are changed."""
+    check_choice("postprocess", postprocess, get_args(SetPostprocess))
+
+
+def blocks_of(
+    codes: NDArray[np.object_], oracle: SetOracle
+) -> list[NDArray[np.object_]]:
+    """Split coded rows into blocks, at least one, whose padded sets fit into the memory."""
+    step = max(1, _CELLS // oracle.max_size)
+    return [codes[start : start + step] for start in range(0, max(len(codes), 1), step)]
+
+
+def _entries(oracle: SetOracle, most: int) -> float:
+    """Return the size of a channel, or infinity if listing its rows would take long."""
+    # Of 12 values, at most 2**12 sets.
+    if oracle.k > 12 or oracle.n_reports > most:
+        return float("inf")
+    return len(oracle.sets()) * oracle.n_reports
+
+
+def read_sets(
+    domain: Domain, name: Any, column: Any, unknown: str
+) -> NDArray[np.object_]:
+    """Read a column of lists: of each row the codes of its values, as bytes."""
+    # They are distinct, and ascend.
+    message = None
+    try:
+        flat, sizes = flatten_lists(column)
+    except ColumnError as error:
+        message = f"column {name!r}: {error}"
+    if message is not None:
+        raise ValueError(message)
+    (codes,) = domain.select([name]).encode([flat])
+    k = len(domain[name])
+    if unknown == "error" and codes.max(initial=0) == k:
+        raise undeclared_error(name, domain[name], what="lists with a value")
+    rows = np.repeat(np.arange(sizes.size), sizes)
+    # A value of a row is one number, ``row * k + code``: sorted, and each once
+    # (`np.unique` takes five times as long).
+    is_known = codes < k
+    pairs = np.sort(rows[is_known] * k + codes[is_known].astype(np.int64))
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+    values = (pairs % k).astype(_dtype(k))
+    packed = values.tobytes()
+    n_bytes = np.bincount(pairs // k, minlength=sizes.size) * values.itemsize
+    ends = np.cumsum(n_bytes)
+    starts = ends - n_bytes
+    sets = np.empty(sizes.size, object)
+    for row, span in enumerate(map(slice, starts.tolist(), ends.tolist())):
+        sets[row] = packed[span]
+    return sets
+
+
+def joined(
+    sets: NDArray[np.object_], k: int
+) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
+    """Return the codes of all sets, one after the other, and the size of each set."""
+    dtype = _dtype(k)
+    sizes = np.fromiter(map(len, sets), np.int64, len(sets)) // dtype.itemsize
+    return np.frombuffer(b"".join(sets.tolist()), dtype), sizes
+
+
+def _dtype(k: int) -> np.dtype[Any]:
+    return np.min_scalar_type(k).newbyteorder("<")
+
 
 SetOracleName: TypeAlias = Literal[
     "auto",
@@ -167,25 +284,21 @@ class SetValuedEncoder(ReportTransformer):
         if self.max_report_bytes is not None:
             check_size(self.max_report_bytes, least=1, name="max_report_bytes")
         check_choice("oracle", self.oracle, ("auto", *SET_ORACLES))
-        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in (
-            "error",
-            "ignore",
-        ):
-            raise ValueError(
-                "handle_unknown must be 'error' or 'ignore', got "
-                f"{self.handle_unknown!r}"
-            )
+        check_choice("handle_unknown", self.handle_unknown, ("error", "ignore"))
         domain = read_lists_domain(table, self.categories)
         max_sizes = read_sizes(self.max_size, domain)
         if max(domain.sizes) >= self._most_cells:
             raise ValueError(f"{max(domain.sizes):,} values are too many")
+        # Columns have equal shares: no size of a column is a reason for another one.
         share = self._local_epsilon() / len(domain.columns)
-        pairs = zip(domain.sizes, max_sizes, strict=True)
-        oracles = tuple(self._make_oracle(k, max_size, share) for k, max_size in pairs)
-        fields = tuple(
-            SetField(domain.select([name]), oracle, self.handle_unknown)
-            for name, oracle in zip(domain.columns, oracles, strict=True)
-        )
+        oracles = []
+        fields = []
+        for name, k, max_size in zip(
+            domain.columns, domain.sizes, max_sizes, strict=True
+        ):
+            oracle = self._make_oracle(k, max_size, share)
+            oracles.append(oracle)
+            fields.append(SetField(domain.select([name]), oracle, self.handle_unknown))
         check_limits(fields, self)
         guarantee = guarantee_of_all(
             oracles,
@@ -193,7 +306,7 @@ class SetValuedEncoder(ReportTransformer):
             mechanism=" and ".join(dict.fromkeys(map(title_of, oracles))),
             secure=self.random_state is None,
         )
-        return ReportProtocol("SetValuedEncoder", fields, guarantee)
+        return ReportProtocol("SetValuedEncoder", tuple(fields), guarantee)
 
     def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle:
         if self.oracle != "auto":
@@ -219,11 +332,9 @@ class SetValuedEncoder(ReportTransformer):
                 "table: declare them by name, as a "
                 "mapping or Domain, or fit the transformer before"
             )
-        declared = (
-            self.categories.columns
-            if isinstance(self.categories, Domain)
-            else self.categories
-        )
+        declared: Any = self.categories
+        if isinstance(self.categories, Domain):
+            declared = self.categories.columns
         return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in declared})
 
     def estimate_counts(
@@ -370,18 +481,19 @@ def read_lists_domain(table: Table, categories: Any) -> Domain:
 
 
 def read_sizes(max_size: Any, domain: Domain) -> list[int]:
-    """Read how many values of a list are reported, for each column: no more than there are."""
-    if isinstance(max_size, Mapping):
-        if set(max_size) != set(domain.columns):
-            raise ValueError(
-                f"max_size must name the columns {list(domain.columns)}, got "
-                f"{list(max_size)}"
-            )
-        pairs = [
-            (f"max_size of column {column!r}", max_size[column])
-            for column in domain.columns
-        ]
-    else:
-        pairs = [("max_size", max_size)] * len(domain.columns)
-    sizes = [check_size(size, least=1, name=title) for title, size in pairs]
-    return [min(size, k) for size, k in zip(sizes, domain.sizes, strict=True)]
+    """Read how many values of a list are reported: no more than a column has."""
+    sizes_of = max_size
+    if not isinstance(max_size, Mapping):
+        sizes_of = dict.fromkeys(domain.columns, max_size)
+    if set(sizes_of) != set(domain.columns):
+        raise ValueError(
+            f"max_size must name the columns {list(domain.columns)}, got "
+            f"{list(max_size)}"
+        )
+    sizes = []
+    for name, k in zip(domain.columns, domain.sizes, strict=True):
+        title = "max_size"
+        if isinstance(max_size, Mapping):
+            title = f"max_size of column {name!r}"
+        sizes.append(min(k, check_size(sizes_of[name], least=1, name=title)))
+    return sizes
