@@ -359,7 +359,7 @@ class SubsetSelection(FrequencyOracle):
         n_none = math.comb(n_others, size)
         high, low = self._set_shares()
         counts = (n_one, n_one, n_both, n_none)
-        return ReportPair.of_support(high, low, counts, two_valued=self.k == 2)
+        return ReportPair.of_support(high, low, counts)
 
     def _set_shares(self) -> tuple[Fraction, Fraction]:
         """Return the probabilities of a set that holds the true value, and of another."""
