@@ -16,7 +16,7 @@ from scipy.special import betainc, gammaln
 
 from skdp.exact import exp_bounds, log_upper
 from skdp.privacy import ReportPair, check_epsilon
-from skdp.randomness import BLOCK, ONE, ByteSource, DigestSource
+from skdp.randomness import BLOCK, MOST_ROWS, ONE, ByteSource, DigestSource, RowStreams
 
 _SUM_WIDTH = 1 << 12
 """The length of rows that are summed in bytes."""
@@ -869,6 +869,17 @@ class FrequencyOracle(SupportCounts):
         reports = [self.report(codes[:0], DigestSource(b""))]
         for row, digest in enumerate(digests):
             reports.append(self.report(codes[row : row + 1], DigestSource(digest)))
+        return np.concatenate(reports)
+
+    def _draw_rows(
+        self, codes: NDArray[Any], digests: NDArray[np.uint8], head: int = 0
+    ) -> NDArray[Any]:
+        """Draw many records at a time, each as by itself: of oracles that read as many bytes for each record."""
+        reports = [self.report(codes[:0], DigestSource(b""))]
+        for start in range(0, codes.size, MOST_ROWS):
+            rows = slice(start, start + MOST_ROWS)
+            source = RowStreams(digests[rows], head=head)
+            reports.append(self.report(codes[rows], source))
         return np.concatenate(reports)
 
     def n_states(self, n_values: int) -> int:

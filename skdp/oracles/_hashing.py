@@ -22,9 +22,10 @@ from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.privacy import ReportPair
 from skdp.randomness import (
     BLOCK,
+    MOST_ROWS,
     ONE,
     ByteSource,
-    DigestSource,
+    RowStreams,
     SeededSource,
     bernoulli,
     check_size,
@@ -196,6 +197,11 @@ class HadamardResponse(FrequencyOracle):
         odd = np.bitwise_count(index & row) & 1
         index ^= (row & (np.uint32(0) - row)) * odd
         return np.where(lies, drawn, first + index)
+
+    def _draw_keyed(
+        self, codes: NDArray[Any], digests: NDArray[np.uint8]
+    ) -> NDArray[Any]:
+        return self._draw_rows(codes, digests)
 
     def _signs(self, reports: NDArray[Any]) -> NDArray[np.int8]:
         self._check_codes(reports, self.n_indices, "reports")
@@ -684,8 +690,11 @@ class LocalHashing(FrequencyOracle):
         # The seed depends on the record, the report on the record and the bucket of its
         # value.
         seeds = np.empty(codes.size, np.uint64)
-        for row, digest in enumerate(digests("seed")):
-            seeds[row] = self.hash_family.draw(DigestSource(digest), 1)[0]
+        seed_digests = digests("seed")
+        for start in range(0, codes.size, MOST_ROWS):
+            part = seeds[start : start + MOST_ROWS]
+            source = RowStreams(seed_digests[start : start + MOST_ROWS])
+            part[:] = self.hash_family.draw(source, part.size)
         buckets = self.hash_family(seeds, codes)
         bucket_bytes = buckets.astype(">i8").view(np.uint8).reshape(-1, 8)
         reports = self._inner._draw_keyed(buckets, digests("report", bucket_bytes))

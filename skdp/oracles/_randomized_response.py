@@ -22,10 +22,8 @@ from skdp.oracles._base import (
 from skdp.privacy import ReportPair
 from skdp.randomness import (
     BLOCK,
-    MOST_ROWS,
     ONE,
     ByteSource,
-    RowStreams,
     bernoulli,
     check_size,
     rows_of,
@@ -183,15 +181,9 @@ class RandomizedResponse(FrequencyOracle):
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[Any]:
-        # Many records at a time, with the same reports as one by one. A word is the
-        # beginning of a digest: to hash the digest again would take as long as the
-        # digest did.
-        reports = np.empty_like(codes)
-        for start in range(0, codes.size, MOST_ROWS):
-            rows = slice(start, start + MOST_ROWS)
-            source = RowStreams(digests[rows], head=self._bits // 8)
-            reports[rows] = self.report(codes[rows], source)
-        return reports
+        # A word is the beginning of a digest: to hash the digest again would take as
+        # long as the digest did.
+        return self._draw_rows(codes, digests, head=self._bits // 8)
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         self._check_codes(reports)
