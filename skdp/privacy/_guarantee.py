@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Integral
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp.exact import round_up
@@ -434,26 +435,27 @@ def _rhos(releases: Sequence[PrivacyGuarantee]) -> list[Fraction]:
 
 def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     """Return what a guarantee of several releases has beside its numbers."""
-    shared = releases[0]
     names: dict[Any, None] = {}
     mechanisms = ""
+    trust = TRUSTS[0]
+    is_secure = True
     limits = []
     for release in releases:
         names |= dict.fromkeys(release.scope)
         mechanisms = _listed(mechanisms, release.mechanism)
-        secure = shared.secure and release.secure
-        trust = max(shared.trust, release.trust, key=TRUSTS.index)
-        shared = replace(shared, secure=secure, trust=trust)
+        trust = max(trust, release.trust, key=TRUSTS.index)
+        is_secure = is_secure and release.secure
         # A release of no loss protects any number of rows.
         if release.epsilon or release.delta:
             limits.append(release.max_rows_per_person)
+    unlimited = min(releases, key=attrgetter("max_rows_per_person"))
     return {
-        "relation": shared.relation,
-        "trust": shared.trust,
+        "relation": releases[0].relation,
+        "trust": trust,
         "scope": tuple(names),
         "mechanism": mechanisms,
-        "secure": shared.secure,
-        "max_rows_per_person": min(limits, default=shared.max_rows_per_person),
+        "secure": is_secure,
+        "max_rows_per_person": min(limits, default=unlimited.max_rows_per_person),
     }
 
 

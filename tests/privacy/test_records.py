@@ -351,6 +351,18 @@ def test_a_total_below_the_sum_of_its_steps_is_refused(relation):
         PrivacyStatement.from_json(json.dumps(content))
 
 
+@each("name", ["epsilon", "delta"])
+def test_a_total_that_is_not_that_of_its_ledger_is_refused(name):
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    for _ in range(3):
+        ledger.charge(PrivacyGuarantee(0.1, 1e-6, scope=("age",)), "answer")
+    content = json.loads(privacy_statement(ledger).to_json())
+    assert (content["total"]["epsilon"], content["total"]["delta"]) == (0.3, 1e-5)
+    content["total"][name] /= 2
+    with pytest.raises(ValueError, match="total is not that of its ledger"):
+        PrivacyStatement.from_json(json.dumps(content))
+
+
 def test_a_total_does_not_cover_what_is_released_as_it_is():
     statement = privacy_statement(ColumnTransformer([("sex", sex(), ["sex"]), ("same", "passthrough", ["sex"])]).fit(X))
     content = json.loads(statement.to_json())

@@ -399,45 +399,29 @@ class Walk:
         if reporter is None:
             return None
         request: Shuffled = reporter.epsilon
-        note = (
-            f"{step} was asked for epsilon {shown(request.epsilon)}, delta "
-            f"{shown(request.delta)} after shuffling."
-        )
-        local = (
-            f"Each report by itself has epsilon {shown(guarantee.epsilon)} (local "
-            "model). That is stated here, and charged to a ledger, because reports "
-            "leave this step unshuffled: against those who hold them, no more holds."
-        )
         try:
             shuffled = shuffled_guarantee(
                 reporter, request.n, request.delta, released=request.released
             )
         # Such as that of persons with several records.
         except (TypeError, ValueError):
-            self.notes.append(
-                f"{note} What its reports guarantee then is not known here. {local}"
-            )
-            return None
-        if shuffled.epsilon <= request.epsilon:
-            shuffled = replace(
-                shuffled, epsilon=request.epsilon, delta=request.delta, losses=()
-            )
-        released = "their sums are"
-        if request.released == "reports":
-            # In the rows of a table, reports of other steps or other columns tell which
-            # of them are of one person.
-            released = (
-                "these reports in a random order of their own, apart from reports of "
-                "other steps and from other columns of the same rows, are"
-            )
+            shuffled = None
+        promise = "What its reports guarantee then is not known here."
+        if shuffled is not None:
+            if shuffled.epsilon <= request.epsilon:
+                shuffled = replace(
+                    shuffled, epsilon=request.epsilon, delta=request.delta, losses=()
+                )
+            shuffled = replace(shuffled, scope=guarantee.scope)
+            promise = _promise_of_shuffled(request, shuffled)
         self.notes.append(
-            f"{note} Its reports guarantee {amounts(shuffled)} (shuffle model) against "
-            "those who see nothing of them but what is released, if at least "
-            f"{request.n:,} reports of honest persons are shuffled or summed and only "
-            f"{released} released. Those who shuffle or sum them are trusted not to "
-            f"look at single reports. {local}"
+            f"{step} was asked for epsilon {shown(request.epsilon)}, delta "
+            f"{shown(request.delta)} after shuffling. {promise} Each report by itself "
+            f"has epsilon {shown(guarantee.epsilon)} (local model). That is stated "
+            "here, and charged to a ledger, because reports leave this step "
+            "unshuffled: against those who hold them, no more holds."
         )
-        return replace(shuffled, scope=guarantee.scope)
+        return shuffled
 
     def expose(self, names: Iterable[Any], protection: str, step: str) -> None:
         """Record that a step releases columns unprotected."""
@@ -461,6 +445,25 @@ class Walk:
             return True
         relations = [promise.guarantee.relation for promise in self.promises]
         return "replace" in relations
+
+
+def _promise_of_shuffled(request: Shuffled, shuffled: PrivacyGuarantee) -> str:
+    """Say what reports guarantee after shuffling, and against whom."""
+    released = "their sums are"
+    if request.released == "reports":
+        # In the rows of a table, reports of other steps or other columns tell which of
+        # them are of one person.
+        released = (
+            "these reports in a random order of their own, apart from reports of other "
+            "steps and from other columns of the same rows, are"
+        )
+    return (
+        f"Its reports guarantee {amounts(shuffled)} (shuffle model) against those who "
+        "see nothing of them but what is released, if at least "
+        f"{request.n:,} reports of honest persons are shuffled or summed and only "
+        f"{released} released. Those who shuffle or sum them are trusted not to look "
+        "at single reports."
+    )
 
 
 def _is_dropped(part: Any) -> bool:
