@@ -559,7 +559,7 @@ def _estimates(
     # considered in it: these are known before its group is read.
     n_intervals = len(coder.steps) * candidate_table["n_rivals"].to_numpy()
     reach = -ndtri((1 - level) / (2 * n_intervals))
-    table = pd.DataFrame({"value": words.astype(object)})
+    table = pd.DataFrame({"value": words.to_numpy(object)})
     table["count"] = counts * n / n_reports
     table["std_error"] = np.sqrt(variances) * n / n_reports
     middles = table["count"].fillna(0.0)

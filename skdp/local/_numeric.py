@@ -152,6 +152,7 @@ class NumberField(Field):
         return self.places[reports]
 
     def permanent_parts(self) -> list[bytes]:
+        # All that the law of a report depends on: what differs in any of it draws anew.
         mechanism = json.dumps(self.mechanism.parameters(), sort_keys=True)
         ends = np.array(self.bounds) + 0.0  # no -0.0, whose bytes are others
         return [
@@ -175,6 +176,7 @@ class NumberField(Field):
         numbers = self._read(columns, missing=is_sampled)[rows]
         if is_sampled and np.isnan(numbers).any():
             raise ValueError(f"column {self.name!r} is missing in rows that report it")
+        # The nearer one of the two possible reports beside a number.
         above = np.searchsorted(self.numbers, numbers)
         above = np.clip(above, 1, len(self.numbers) - 1)
         lower, upper = self.numbers[above - 1], self.numbers[above]
@@ -265,6 +267,7 @@ class NumberField(Field):
 
     def channel(self) -> list[list[Fraction]]:
         """Return the probability of each number, given the position on the grid."""
+        # Fractions, of shape (n_positions, n_reports); reports of one number add up.
         by_report = np.array(self.mechanism.channel(), dtype=object)
         by_number = np.full((len(self.numbers), len(by_report)), Fraction(0))
         np.add.at(by_number, self.places, by_report.T)

@@ -97,6 +97,7 @@ def _concatenated(tables: Sequence[Any]) -> Any:
     """Put tables under each other, without a note."""
     frames: list[nw.DataFrame[Any]]
     frames = [nw.from_native(table, eager_only=True) for table in tables]
+    # Narwhals joins frames of one library only, and matches columns by place.
     if len({frame.implementation for frame in frames}) > 1:
         raise TypeError("tables must all be of one library")
     if len({tuple(frame.columns) for frame in frames}) > 1:
@@ -178,6 +179,7 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
 
 
 def _permutation(n: int, source: ByteSource) -> NDArray[np.intp]:
+    # Sorted random words are a uniform order, unless two of them are equal.
     while True:
         words = source.bytes(8 * n).view("<u8")
         order = np.argsort(words, kind="stable")

@@ -295,6 +295,8 @@ class LocalTableEncoder(ReportTransformer):
         domain: Domain | None,
         bounds: Mapping[Any, Any],
     ) -> ReportProtocol:
+        # Each report has the same share, whatever its size: which ones a record makes is
+        # seen, and any of them add up to epsilon at most.
         share = epsilon / plan.n_reported
         is_sampled = plan.n_reported < len(plan.groups)
         fields: list[NumberField | CategoryField] = []
@@ -312,6 +314,7 @@ class LocalTableEncoder(ReportTransformer):
             )
         categories = [field for field in fields if isinstance(field, CategoryField)]
         check_limits(categories, self)
+        # A record makes `n_reported` reports, in the worst case those that cost most.
         epsilons = sorted((Fraction(field.epsilon) for field in fields), reverse=True)
         together = sum(epsilons[: plan.n_reported], Fraction(0))
         drawn = ", drawn at random" if is_sampled else ""
@@ -470,7 +473,7 @@ class LocalTableEncoder(ReportTransformer):
     def _margins(self, reports: Any, **options: Any) -> pd.DataFrame:
         tally = self._tally_of(reports)
         protocol = self.protocol_
-        if protocol.domain is None:
+        if protocol.domain is None:  # all columns are numbers
             index = pd.MultiIndex.from_arrays([[], []], names=["column", "category"])
             names = [options["what"], "std_error", "lower", "upper"]
             return pd.DataFrame(columns=names, index=index, dtype=float)
@@ -515,6 +518,7 @@ class LocalTableEncoder(ReportTransformer):
         protocol = self.protocol_
         column_names = () if protocol.domain is None else protocol.domain.columns
         chosen = check_columns(column_names, columns)
+        # The fields that report all of the columns at once.
         together = fields_with(protocol, *chosen)
         is_tally = isinstance(reports, ReportTally)
         # Counts of one group are sums; those of several groups, or of pairs that are
