@@ -2,6 +2,7 @@
 
 from skdp.synthesis.selection._bins import BINS as BINS
 from skdp.synthesis.selection._bins import UNLIKELY as UNLIKELY
+from skdp.synthesis.selection._bins import FoundCells as FoundCells
 from skdp.synthesis.selection._bins import find_bins as find_bins
 from skdp.synthesis.selection._bins import find_cells as find_cells
 from skdp.synthesis.selection._bins import without_bins as without_bins
@@ -13,6 +14,7 @@ from skdp.synthesis.selection._registry import check_marginals as check_marginal
 from skdp.synthesis.selection._registry import check_width as check_width
 from skdp.synthesis.selection._registry import largest_sizes as largest_sizes
 from skdp.synthesis.selection._registry import read_plan as read_plan
+from skdp.synthesis.selection._strategy import FittedTable as FittedTable
 from skdp.synthesis.selection._strategy import Plan as Plan
 from skdp.synthesis.selection._strategy import Room as Room
 from skdp.synthesis.selection._strategy import Strategy as Strategy

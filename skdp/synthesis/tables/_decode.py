@@ -12,8 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Categories, Domain, Interval
-from skdp.synthesis.tables._draws import draw, round_as_declared
-from skdp.synthesis.tables._order import Order, fixed, keep_order, spread
+from skdp.synthesis.tables._draws import (
+    Order,
+    draw,
+    fixed,
+    keep_order,
+    round_as_declared,
+    spread,
+)
 from skdp.synthesis.tables._shapes import Shapes
 from skdp.tables import Table, dates_like, kind_of
 
