@@ -426,6 +426,13 @@ def test_rows_show_how_many_there_are(kind):
     assert (total.relation, total.epsilon) == ("replace", 1.0)
 
 
+def test_columns_that_a_statistic_leaves_out_are_released():
+    fitted = Statistic(scope=("age",)).fit(X[["age", "pay"]])
+    statement = state(fitted, trusted=[Statistic])
+    assert statement.unprotected_columns == ["pay"]
+    assert statement.total.scope == ("age",)
+
+
 META = {
     "search": lambda model: GridSearchCV(model, {"logisticregression__C": [1, 2]}, cv=3),
     "search of one step": lambda model: GridSearchCV(model, {"logisticregression": [LogisticRegression()]}, cv=2),
