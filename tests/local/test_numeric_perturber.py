@@ -345,3 +345,10 @@ def test_two_reports_of_each_of_several_columns_are_not_two_reports():
     for size in (1, 2):
         (drawn,) = drawn_pair([pair] * 3, Sampling((1, 1, 1), size), "reports")
         assert not drawn.two_valued
+
+
+def test_a_single_report_has_the_largest_variance_of_the_mechanism():
+    fitted = NumericPerturber(4.0, bounds=(0, 8), grid_size=8).fit([[1]])
+    report = fitted.report_values_[0][:1].reshape(1, 1)
+    largest = fitted.mechanism_.variances(np.arange(9)).max()
+    assert fitted.estimate_mean(report)["std_error"].item() == pytest.approx(math.sqrt(largest))
