@@ -124,3 +124,11 @@ def test_a_column_is_estimated_by_itself(bounds):
         alone = table if len(bounds) == 1 else table.loc[name]
         assert alone["frequency"].sum() == pytest.approx(1)
         assert covers(alone, shares(rows[name] - bounds[name][0], 4, np.ptp(bounds[name]))).mean() >= 0.75
+
+
+def test_intervals_tell_of_a_spike_and_hold_the_frequencies():
+    """Smoothed, the frequency of its bin is below the lower end."""
+    table = estimate([33.0] * 20_000, 0, epsilon=8.0, grid_size=1024, n_bins=10)
+    assert table["lower"].iloc[3] > 0.5
+    assert (table["lower"] <= table["frequency"] + 1e-9).all()
+    assert (table["frequency"] <= table["upper"] + 1e-9).all()

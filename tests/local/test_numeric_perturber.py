@@ -334,3 +334,10 @@ def test_a_mechanism_that_is_neither_a_name_nor_outcomes(mechanism):
     message = "mechanism must be one of .*, not in a list, or the list of the outcomes of an optimal mechanism, got"
     with pytest.raises(ValueError, match=message):
         sampling_perturber(mechanism=mechanism, n_sampled=1).fit(PEOPLE)
+
+
+def test_a_single_report_has_the_largest_variance_of_the_mechanism():
+    fitted = NumericPerturber(4.0, bounds=(0, 8), grid_size=8).fit([[1]])
+    report = fitted.report_values_[0][:1].reshape(1, 1)
+    largest = fitted.mechanism_.variances(np.arange(9)).max()
+    assert fitted.estimate_mean(report)["std_error"].item() == pytest.approx(math.sqrt(largest))
