@@ -9,9 +9,9 @@ from skdp.local.memo._keys import framed as framed
 from skdp.local.memo._keys import keyed_coins as keyed_coins
 from skdp.local.memo._keys import keyed_digests as keyed_digests
 from skdp.local.memo._keys import keyed_integers as keyed_integers
+from skdp.local.memo._keys import name_bytes as name_bytes
 from skdp.local.memo._keys import read_record_ids as read_record_ids
 from skdp.local.memo._keys import to_bytes as to_bytes
-from skdp.local.memo._keys import written_name as written_name
 from skdp.local.memo._memo import Memo as Memo
 from skdp.local.memo._memo import MemoisedReports as MemoisedReports
 from skdp.local.memo._memo import PermanentDraws as PermanentDraws

@@ -247,7 +247,7 @@ def canonical(value: Any) -> bytes:
     return to_bytes([value])[0]
 
 
-def written_name(name: Any, parameter: str) -> bytes:
+def name_bytes(name: Any, parameter: str) -> bytes:
     """Write the name of a column as bytes, which the parameter that is named needs."""
     try:
         return canonical(name)

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_numbers
-from skdp.local.memo import PermanentDraws, written_name
+from skdp.local.memo import PermanentDraws, name_bytes
 from skdp.local.numeric._estimation import estimate_mean
 from skdp.local.protocol import Channel, Codes, Field, Randomness, Rows, fold
 from skdp.oracles import NumericMechanism
@@ -114,7 +114,7 @@ class NumberField(Field):
         return [
             str(self.share).encode(),
             mechanism.encode(),
-            written_name(self.name, "memoize=True"),
+            name_bytes(self.name, "memoize=True"),
             ends.astype(">f8").tobytes(),
         ]
 

@@ -15,7 +15,7 @@ from skdp.base import TableLike, check_flag
 from skdp.exact import log_upper
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import Memo, check_key, written_name
+from skdp.local.memo import Memo, check_key, name_bytes
 from skdp.local.protocol import ReportProtocol, refuse_impossible
 from skdp.local.rappor._field import BloomField, Method, read_values
 from skdp.oracles import BloomRandomizer
@@ -157,7 +157,7 @@ class RapporEncoder(ReportTransformer):
         is_permanent = self.secret_key is not None
         if is_permanent:
             for name in table.names:
-                written_name(name, "a secret_key")  # refused if it cannot be written
+                name_bytes(name, "a secret_key")  # refused if it cannot be written
         epsilon = None
         if self.epsilon is not None:
             epsilon = self._local_epsilon(
