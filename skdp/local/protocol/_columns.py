@@ -143,7 +143,10 @@ def read_floats(block: NDArray[Any]) -> NDArray[np.float64]:
 def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
     """Take a frame or array of reports apart into columns, which must be called as named; no error shows a value."""
     # A lazy frame has `collect`, and a Dataset of pyarrow `to_table`.
-    if hasattr(reports, "collect") or hasattr(reports, "to_table"):
+    is_lazy = not isinstance(reports, pd.DataFrame) and (
+        hasattr(reports, "collect") or hasattr(reports, "to_table")
+    )
+    if is_lazy:
         raise TypeError(
             f"the rows of this {type(reports).__name__} are not in memory: sum them up "
             "by `skdp.engines.tally`, and estimate from the tally"
