@@ -458,3 +458,25 @@ def test_weights_that_are_no_mapping_are_named_by_type(weights):
     came = "'none'" if isinstance(weights, str) else type(weights).__name__
     with pytest.raises(ValueError, match=f"mapping of column to number, got {came}$"):
         whole_weights(weights, ["a", "b"])
+
+
+def test_parameters_that_change_after_fit_are_not_written():
+    people = pd.DataFrame({"a": ["x", "y"], "b": ["x", "y"]})
+    shares = {"a": 1.0, "b": 3.0}
+    categories = {"a": ["x", "y"], "b": ["x", "y"]}
+    encoder = RandomizedResponseEncoder(1.0, shares=shares, categories=categories).fit(people)
+    shares["a"] = 2.0
+    text = encoder.to_json()
+    assert json.loads(text)["guarantee"] == json.loads(RandomizedResponseEncoder.from_json(text).to_json())["guarantee"]
+
+
+def test_the_counts_of_a_note_are_few_and_add_up():
+    values = pd.DataFrame({"a": range(300)})
+    encoder = UnaryEncodingTransformer(1.0, categories={"a": range(300)}).fit(values)
+    protocol = encoder.protocol_
+    reports = protocol.read(encoder.transform(values))
+    counts = protocol.report_counts(reports)
+    assert counts.shape == (1 + 256,)
+    # Each bit is counted, as a one or as a zero.
+    assert counts[0] == 300
+    assert counts[1:].sum() == 300 * 300
