@@ -1,9 +1,14 @@
 """Transformers that randomise each record by itself: the local model, which needs no trusted curator."""
 
-from skdp.local._bit_encoders import SubsetSelectionEncoder, UnaryEncodingTransformer
-from skdp.local._frequency_oracle import FrequencyOracleEncoder
+from skdp.local._encoders import (
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    LocalHashingEncoder,
+    RandomizedResponseEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
 from skdp.local._heavy_hitters import HeavyHitters
-from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEncoder
 from skdp.local._numeric import NumericPerturber
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._protocol_file import as_of_seed as as_of_seed
@@ -16,7 +21,6 @@ from skdp.local._protocol_file import refitted as refitted
 from skdp.local._protocol_file import says_secure as says_secure
 from skdp.local._protocol_file import stated as stated
 from skdp.local._protocol_file import text_in_memory as text_in_memory
-from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._rappor import RapporEncoder
 from skdp.local._sets import SetValuedEncoder
 from skdp.local._shuffle import join_reports, shuffle_reports

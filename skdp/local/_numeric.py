@@ -31,7 +31,7 @@ from skdp.exact import round_up
 from skdp.local._distribution import estimate_distribution
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import Memo, MemoisedReports, PermanentDraws, written_name
+from skdp.local.memo import Memo, MemoisedReports, PermanentDraws, name_bytes
 from skdp.local.protocol import (
     Channel,
     Codes,
@@ -158,7 +158,7 @@ class NumberField(Field):
         return [
             str(self.share).encode(),
             mechanism.encode(),
-            written_name(self.name, "memoize=True"),
+            name_bytes(self.name, "memoize=True"),
             ends.astype(">f8").tobytes(),
         ]
 

@@ -27,8 +27,8 @@ from skdp.local.memo import (
     framed,
     keyed_coins,
     keyed_integers,
+    name_bytes,
     to_bytes,
-    written_name,
 )
 from skdp.local.protocol import (
     Channel,
@@ -555,7 +555,7 @@ class RapporEncoder(ReportTransformer):
         is_permanent = self.secret_key is not None
         if is_permanent:
             for name in table.names:
-                written_name(name, "a secret_key")  # refused if it cannot be written
+                name_bytes(name, "a secret_key")  # refused if it cannot be written
         epsilon = None
         if self.epsilon is not None:
             epsilon = self._local_epsilon(

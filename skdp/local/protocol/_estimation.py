@@ -73,8 +73,9 @@ def _cell_index(domain: Any, names: Sequence[Any]) -> pd.MultiIndex:
     """Index the values of some columns by column and value."""
     # As where all columns are counted: what one value is written as depends on the
     # others.
-    cells = [(name, label) for name in domain.columns for label in domain[name].labels]
-    index = column_index(cells)
+    index = column_index({name: domain[name].labels for name in domain.columns})
+    if tuple(names) == domain.columns:
+        return index
     ends = np.cumsum(domain.sizes)
     places = []
     for name in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -70,10 +70,11 @@ def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
     """Read the weights of columns as whole numbers, none of them 0."""
     if isinstance(weights, str) and weights == "uniform":
         return (1,) * len(names)
-    if not isinstance(weights, dict):
+    if not isinstance(weights, Mapping):
+        # Its type, as the text of a series or an array may be long.
+        came = repr(weights) if isinstance(weights, str) else type(weights).__name__
         raise ValueError(
-            "weights must be 'uniform' or a mapping of column to number, got "
-            f"{weights!r}"
+            f"weights must be 'uniform' or a mapping of column to number, got {came}"
         )
     if set(weights) != set(names):
         raise ValueError(
@@ -208,11 +209,9 @@ class SampledCounts:
         if clipped:
             lower = np.clip(lower, 0, self.n)
             upper = np.clip(upper, 0, self.n)
-        columns = {
-            what: self.shown,
-            "std_error": np.sqrt(self.variances),
-            "lower": lower,
-            "upper": upper,
-        }
+        std_error = np.sqrt(self.variances)
         scale = self.n if what == "frequency" else 1
-        return pd.DataFrame(columns, index=index) / scale
+        # One block of numbers: pandas takes a multiple of the time for four columns.
+        numbers = np.stack([self.shown, std_error, lower, upper], axis=1) / scale
+        names = [what, "std_error", "lower", "upper"]
+        return pd.DataFrame(numbers, index=index, columns=names)  # (n_cells, 4)
