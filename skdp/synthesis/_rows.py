@@ -26,8 +26,12 @@ from skdp.base import (
 from skdp.domain import Domain
 from skdp.oracles import check_size
 from skdp.synthesis._answers import ModelAnswers
-from skdp.synthesis._pair_scores import Scores, tabulate_scores
-from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
+from skdp.synthesis._persistence import (
+    Scores,
+    read_synthesizer,
+    tabulate_scores,
+    write_synthesizer,
+)
 from skdp.synthesis._queries import of_columns
 from skdp.synthesis.model import GraphicalModel, redraw, sample
 from skdp.synthesis.selection import (
