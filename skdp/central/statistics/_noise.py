@@ -71,13 +71,14 @@ class Noise:
     def _least(
         cls, share: Share, sensitivity: int, dimension: int, l2_squared: int
     ) -> Noise:
+        pure_sensitivity = share.rows * sensitivity
+        if share.kind == "epsilon":
+            return cls("epsilon", share.amount, pure_sensitivity, dimension)
         gaussian = cls("mu", share.mu_squared, share.rows**2 * l2_squared)
         if share.kind == "mu":
             return gaussian
-        pure = cls("epsilon", share.pure, share.rows * sensitivity, dimension)
-        if share.kind == "epsilon" or pure.error < gaussian.error:
-            return pure
-        return gaussian
+        pure = cls("epsilon", share.pure, pure_sensitivity, dimension)
+        return pure if pure.error < gaussian.error else gaussian
 
     @property
     def name(self) -> str:
@@ -93,19 +94,17 @@ class Noise:
 
     def draw(self, source: ByteSource, size: int) -> NDArray[Any]:
         """Draw the noise of some integers; of several dimensions, of one block."""
-        if self.kind == "mu":
-            return rounded_gaussian(source, self.scale, size)
-        if self.dimension == 1:
-            return discrete_laplace(source, self.scale, size)
-        return cube_noise(source, self.scale, size)[0]
+        return self.draw_each(source, 1, size)[0]
 
     def draw_each(self, source: ByteSource, n: int, size: int) -> NDArray[Any]:
         """Draw the noise of several groups of integers, of which a row changes one: (n, size)."""
+        if self.kind == "mu":
+            return rounded_gaussian(source, self.scale, n * size).reshape(n, size)
+        if self.dimension == 1:
+            return discrete_laplace(source, self.scale, n * size).reshape(n, size)
         # A person's rows in several groups change the largest numbers of these by
         # ``rows * sensitivity`` together, as rows in one group do.
-        if self.kind == "epsilon" and self.dimension > 1:
-            return cube_noise(source, self.scale, size, n)
-        return self.draw(source, n * size).reshape(n, size)
+        return cube_noise(source, self.scale, size, n)
 
     def add(self, source: ByteSource, numbers: Sequence[int]) -> list[int]:
         """Add noise to integers."""
@@ -119,7 +118,7 @@ class Noise:
             variance = self.scale + Fraction(1, 12)  # rounding adds a twelfth
             square = (variance.numerator << 120) // variance.denominator
             return Fraction(math.isqrt(square), 1 << 60)
-        rate = float(1 / self.scale)
+        rate = float(self.amount / self.sensitivity)
         if self.dimension > 1 or rate < 2.0**-20:
             return self.scale * Fraction(cube_std(self.dimension))
         # That of discrete Laplace noise, which is less where the scale is small.
@@ -172,6 +171,9 @@ def choice_loss(share: Share) -> Loss:
     # number of links.
     return laplace_loss(share.amount)
 
+
+LARGEST = 1 << 62
+"""The limit of noisy counts and of their sums."""
 
 _BEYOND_SUMS = 1 << 200
 """Beyond all sums. With a tiny epsilon noise is larger, also than all floats."""
@@ -231,8 +233,3 @@ def _gamma_moment(power: int, dimension: int, low: float, high: float) -> float:
     factor = math.prod(range(shape - power, shape))
     share = gammainc(shape - power, high) - gammainc(shape - power, low)
     return float(share) / factor
-
-
-def losses_of(noises: Sequence[Noise]) -> tuple[Loss, ...]:
-    """Return the losses of the parts of a release that is nothing but numbers with noise."""
-    return tuple(noise.loss for noise in noises)

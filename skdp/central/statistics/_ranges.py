@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics._cells import ORDERED
-from skdp.central.statistics._noise import Noise
+from skdp.central.statistics._noise import LARGEST, Noise
 from skdp.domain import Categories, Interval
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -260,10 +260,6 @@ def plan_hierarchy(
 def _smallest_branching(size: int, n_levels: int) -> int:
     guess = max(2, math.floor(size ** (1 / n_levels)) - 1)
     return next(branching for branching in count(guess) if branching**n_levels >= size)
-
-
-LARGEST = 1 << 62
-"""The limit of noisy counts and of their sums."""
 
 
 def count_interval(
