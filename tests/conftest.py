@@ -44,7 +44,7 @@ LONG_EXAMPLES = {
     "skdp.evaluation.audits._audit.audit_epsilon",
     "skdp.evaluation.curves._privacy_curve.privacy_curve",
     "skdp.evaluation.report._report.study_report",
-    "skdp.metrics.private_groups._fairlearn.private_parity",
+    "skdp.metrics.private_groups._mitigation.private_parity",
     "skdp.synthesis._classifier.MarginalClassifier",
     "skdp.synthesis._resampler.SyntheticResampler",
     "skdp.testing._curator.check_curator",
@@ -173,7 +173,7 @@ def counted_draws():
 @pytest.fixture
 def few_calls(monkeypatch):
     """Make few calls in audits that are about rows: calls take nearly all of the time."""
-    few_and_no_more = {"_FIRST": 2, "_AGAIN": 2, "_FEW_CALLS": 4, "_FACTOR": 1, "_MORE": (), "_ROWS_A_CALL": 10**9}
+    few_and_no_more = {"_FIRST": 2, "_AGAIN": 2, "_MOST_CALLS": 64}
     for name, few in few_and_no_more.items():
         monkeypatch.setattr(f"skdp.evaluation.audits._search.{name}", few)
 

@@ -65,14 +65,15 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     1.0
     """
     check_choice("metric", metric, ("l1", "l2", "total_variation"))
-    left, right, _ = _pair(true, estimate)
-    if metric == "l2":
-        return float(np.linalg.norm(right - left))
+    true_counts, estimates, _ = _pair(true, estimate)
     if metric == "total_variation":
-        return float(
-            np.abs(_shares(right, "estimate") - _shares(left, "true")).sum() / 2
-        )
-    return float(np.abs(right - left).sum())
+        true_counts = _shares(true_counts, "true")
+        estimates = _shares(estimates, "estimate")
+    difference = estimates - true_counts
+    if metric == "l2":
+        return float(np.linalg.norm(difference))
+    distance = float(np.abs(difference).sum())
+    return distance / 2 if metric == "total_variation" else distance
 
 
 @overload
@@ -115,12 +116,12 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | N
     >>> percent_error([100, 0, 0], [110, 0, 5])
     array([10.,  0., inf])
     """
-    left, right, index = _pair(true, estimate, scalars=True)
-    if (left < 0).any():
+    true_counts, estimates, index = _pair(true, estimate, scalars=True)
+    if (true_counts < 0).any():
         raise ValueError("true counts must be at least 0")
-    difference = np.abs(right - left)
-    at_zero = np.where(difference == 0, 0.0, np.inf)
-    percent = np.divide(100 * difference, left, out=at_zero, where=left > 0)
+    error = np.abs(estimates - true_counts)
+    percent = np.where(error == 0, 0.0, np.inf)  # where the true count is 0
+    np.divide(100 * error, true_counts, out=percent, where=true_counts > 0)
     if index is not None:
         return pd.Series(percent, index=index, name="percent_error")
     return percent if percent.ndim else float(percent)
@@ -129,34 +130,39 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | N
 def _pair(
     true: Any, estimate: Any, *, scalars: bool = False
 ) -> tuple[Numbers, Numbers, pd.Index | None]:
-    """Read both sides in the same order; also return the labels of that order, if there are any."""
-    left, right = _numbers(true, "true"), _numbers(estimate, "estimate")
-    if left.shape != right.shape:
+    """Read both sides in the same order; also return the labels, if there are any."""
+    true_counts = _read_numbers(true, "true")
+    estimates = _read_numbers(estimate, "estimate")
+    if true_counts.shape != estimates.shape:
         raise ValueError(
-            f"true and estimate must have the same shape, got {left.shape} and {right.shape}"
+            "true and estimate must have the same shape, got "
+            f"{true_counts.shape} and {estimates.shape}"
         )
-    if left.ndim > 1 or (left.ndim == 0 and not scalars):
-        raise ValueError(f"true and estimate must be 1-D, got {left.ndim} dimensions")
-    if isinstance(true, pd.Series) and isinstance(estimate, pd.Series):
-        right = right[_positions(true.index, estimate.index)]
-    labelled = next(
-        (side for side in (true, estimate) if isinstance(side, pd.Series)), None
-    )
-    return left, right, None if labelled is None else labelled.index
+    n_dimensions = true_counts.ndim
+    if n_dimensions > 1 or (n_dimensions == 0 and not scalars):
+        raise ValueError(
+            f"true and estimate must be 1-D, got {n_dimensions} dimensions"
+        )
+    index = None
+    if isinstance(true, pd.Series):
+        index = true.index
+        if isinstance(estimate, pd.Series):
+            estimates = estimates[_positions(true.index, estimate.index)]
+    elif isinstance(estimate, pd.Series):
+        index = estimate.index
+    return true_counts, estimates, index
 
 
-def _numbers(values: Any, name: str) -> Numbers:
+def _read_numbers(values: Any, name: str) -> Numbers:
     array = (
         values.to_numpy() if isinstance(values, pd.Series) else read_array(values, name)
     )
     if array.dtype == object:
         # NumPy would convert "3" to a number.
-        if not all(
-            (isinstance(cell, Real) and not isinstance(cell, bool)) or is_missing(cell)
-            for cell in array.flat
-        ):
+        if not all(_is_number(cell) or is_missing(cell) for cell in array.flat):
             raise ValueError(
-                f"{name} must be numeric, a number or 1-D array-like, got {type(values).__name__}"
+                f"{name} must be numeric, a number or 1-D array-like, got "
+                f"{type(values).__name__}"
             )
         array = np.where(pd.isna(array), np.nan, array)
     elif array.dtype.kind not in "iuf":
@@ -167,28 +173,31 @@ def _numbers(values: Any, name: str) -> Numbers:
     return numbers
 
 
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, Real) and not isinstance(cell, bool)
+
+
 def _positions(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
     """Find the position of each true label among the labels of the estimate."""
     if true.equals(estimate) and true.is_unique:
         return np.arange(len(true))
-    wanted, found = (
-        _labels(true),
-        {label: position for position, label in enumerate(_labels(estimate))},
-    )
-    if len(set(wanted)) < len(wanted) or len(found) < len(estimate):
+    true_labels = _labels(true)
+    position_of = {label: place for place, label in enumerate(_labels(estimate))}
+    if len(set(true_labels)) < len(true_labels) or len(position_of) < len(estimate):
         raise ValueError(
             "true and estimate are matched by label; one of them has a label twice"
         )
-    if found.keys() != set(wanted):
+    if position_of.keys() != set(true_labels):
         raise ValueError(
             "true and estimate are matched by label; reindex them to the same labels"
         )
-    return np.array([found[label] for label in wanted], dtype=np.intp)
+    return np.array([position_of[label] for label in true_labels], dtype=np.intp)
 
 
 def _labels(index: pd.Index) -> list[Any]:
-    # As Python objects: a categorical index, a str one and one of objects may have the same labels, and so may None and
-    # nan, which pandas does not match with each other.
+    """Return labels as Python objects."""
+    # A categorical index, a str one and one of objects may have the same labels, and so
+    # may None and nan, which pandas does not match with each other.
     if isinstance(index, pd.MultiIndex):
         return [tuple(map(_plain_part, label)) for label in index]
     return [plain(label) for label in index]
@@ -196,8 +205,9 @@ def _labels(index: pd.Index) -> list[Any]:
 
 def _plain_part(part: Any) -> Any:
     """Return a part of a label of several; truth values are text."""
-    # `estimate_counts` writes truth values as text if their level also holds the number 0 or 1, and as they are
-    # otherwise. As text everywhere, they match true counts that are labelled either way.
+    # `estimate_counts` writes truth values as text if their level also holds the number
+    # 0 or 1, and as they are otherwise. As text everywhere, they match true counts that
+    # are labelled either way.
     value = plain(part)
     return str(value) if isinstance(value, bool) else value
 
@@ -206,6 +216,7 @@ def _shares(counts: Numbers, name: str) -> Numbers:
     total = counts.sum()
     if not (np.isfinite(total) and total > 0):
         raise ValueError(
-            f"the counts of {name} must add up to a positive number to be a distribution"
+            f"the counts of {name} must add up to a positive number to be a "
+            "distribution"
         )
     return counts / total

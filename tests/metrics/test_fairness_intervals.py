@@ -294,7 +294,7 @@ def test_an_interval_of_a_rate_ends_where_it_is_z_standard_errors_away(rows):
     for rate, mask in enumerate([np.ones(n, bool), labels.true, ~labels.true]):
         selected = labels.predicted[mask]
         for group in (0, 1):
-            top, bottom = sums.top[rate, group], sums.bottom[rate, group]
+            top, bottom = sums.numerator[rate, group], sums.denominator[rate, group]
             for t in (rates.lower[rate, group], rates.upper[rate, group]):
                 variance = coin * np.sum((selected - t) ** 2) + 2 * most * ((1 - t) ** 2 + t**2)
                 variance += bottom * t * (1 - t) * (rows == "sampled")

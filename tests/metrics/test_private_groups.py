@@ -170,7 +170,6 @@ def test_at_small_epsilon_no_weight_is_negative(make):
     "change, message",
     [
         ({"method": "sample"}, "method must be one of"),
-        ({"method": "posterior"}, "method='posterior' was removed.*use method='unbiased'"),
         ({"privileged": "male"}, "does not declare"),
         ({"positive_label": "yes"}, "labels that equal positive_label, and others"),
         ({"y_true": [1, 0]}, "same length"),

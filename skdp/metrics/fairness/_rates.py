@@ -1,29 +1,45 @@
-"""Rates of groups, from sums over rows whose groups are known, or estimated without bias."""
+"""Rates of groups and their comparisons, from sums over rows.
+
+The group of each row is known, or there are unbiased indicators of it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import studentized_range
 
 from skdp.metrics.fairness._intervals import (
     Estimate,
     Numbers,
+    divide,
     exact_interval,
     score_interval,
+    subtract,
     two_sided,
     variance_at,
 )
 
 Mask = NDArray[np.bool_]
+Places = NDArray[np.intp]
 
-N_BINARY = 3
-"""Selection rate, true positive rate and false positive rate are shares of rows; the calibration gap is a mean."""
+# Selection rate, true positive rate and false positive rate are shares of rows. The
+# fourth rate, the calibration gap, is a mean.
+N_SHARES = 3
 
-LEAST, MOST = np.array([0.0, 0, 0, -1]), np.ones(4)
-"""The possible range of selection rate, true positive rate, false positive rate and calibration gap."""
+# The possible range of selection rate, TPR, FPR and calibration gap.
+LEAST = np.array([0.0, 0.0, 0.0, -1.0])
+MOST = np.ones(4)
+
+# The rates whose extremes are compared, as places in `RateSums`: selection rate, TPR,
+# FPR, and the worse of TPR and FPR.
+RATES_OF_EXTREMES = ([0], [1], [2], [1, 2])
 
 
 @dataclass(frozen=True)
@@ -35,36 +51,34 @@ class Labels:
     weights: Numbers
     residuals: Numbers | None = None
 
-    def __getitem__(self, rows: NDArray[np.intp]) -> Labels:
+    def __getitem__(self, rows: Places) -> Labels:
         residuals = None if self.residuals is None else self.residuals[rows]
         return Labels(
             self.true[rows], self.predicted[rows], self.weights[rows], residuals
         )
 
-    def numerators(self) -> list[tuple[Mask, Numbers]]:
-        """Return the rows that each rate divides by, and what it is the mean of."""
-        every_row = np.ones(len(self.true), bool)
+    def rates(self) -> list[tuple[Mask, Numbers]]:
+        """Return, for each rate, the rows it divides by and what it is the mean of."""
+        all_rows = np.ones(len(self.true), bool)
         selected = self.predicted.astype(np.float64)
-        numerators = [
-            (every_row, selected),
-            (self.true, selected),
-            (~self.true, selected),
-        ]
+        rates = [(all_rows, selected), (self.true, selected), (~self.true, selected)]
         if self.residuals is not None:
-            numerators.append((every_row, self.residuals))
-        return numerators
+            rates.append((all_rows, self.residuals))
+        return rates
 
     def moments(self, rows: slice = slice(None)) -> Numbers:
-        """Return ``w, w r, w², w² r, w² r²``, 0 where a rate does not divide by a row: (n_rows, n_rates, 5)."""
-        rates = []
-        for mask, values in self.numerators():
+        """Return ``w, w r, w², w² r, w² r²`` of each row: (n_rows, n_rates, 5)."""
+        # They are 0 where a rate does not divide by a row.
+        moments = []
+        for mask, values in self.rates():
             w = self.weights[rows] * mask[rows]
             r = values[rows]
-            rates.append(np.stack([w, w * r, w**2, w**2 * r, w**2 * r**2], axis=-1))
-        return np.stack(rates, axis=1)
+            powers = [w, w * r, w**2, w**2 * r, w**2 * r**2]
+            moments.append(np.stack(powers, axis=-1))
+        return np.stack(moments, axis=1)
 
     def benefits(self) -> tuple[Numbers, Numbers]:
-        """Return the sums of the weights, and of their squares, of the rows with the benefits 0, 1 and 2."""
+        """Sum the weights, and their squares, of rows of the benefits 0, 1 and 2."""
         codes = 1 + self.predicted.astype(np.intp) - self.true
         sums = np.bincount(codes, self.weights, minlength=3)
         squares = np.bincount(codes, self.weights**2, minlength=3)
@@ -73,210 +87,254 @@ class Labels:
 
 @dataclass(frozen=True)
 class RateSums:
-    """Sums over the rows of each group, of which the rates are ``top / bottom``."""
+    """Sums over the rows of each group; the rates are ``numerator / denominator``."""
 
-    # Variances are of ``top − t bottom``, as moments (see `variance_at`).
-    top: Numbers  # (n_rates, n_groups)
-    bottom: Numbers
-    drawn: Numbers
-    """The variance of a sample of rows: (n_rates, n_groups, 3)."""
+    # (n_rates, n_groups)
+    numerator: Numbers
+    denominator: Numbers
+    # Variances are of ``numerator − t denominator``, as moments (see `variance_at`).
+    # That of a sample of rows: (n_rates, n_groups, 3).
+    sampling: Numbers
+    # Variances and covariances of estimated groups: (n_rates, n_groups, n_groups, 3).
     noise: Numbers
-    """The variances and covariances of estimated groups: (n_rates, n_groups, n_groups, 3)."""
+    # What intervals add to the noise of few rows: (n_rates, n_groups, 3).
     two_rows: Numbers
-    """What intervals add to the noise, as it is that of few rows: (n_rates, n_groups, 3)."""
+    # The number of rows of weight 1 that are as precise: (n_rates, n_groups).
     n_effective: Numbers
-    """The number of rows of weight 1 that are as precise: (n_rates, n_groups)."""
-    defined: Mask
-    """Where there are rows to divide by."""
-    counted: Mask
-    """Where some of these are counted."""
+    # Where there are rows to divide by, and where some of these are counted.
+    has_rows: Mask
+    has_counted: Mask
 
-    def __getitem__(self, groups: slice | NDArray[np.intp]) -> RateSums:
+    def __getitem__(self, groups: slice | Places) -> RateSums:
         return RateSums(
-            self.top[:, groups],
-            self.bottom[:, groups],
-            self.drawn[:, groups],
-            self.noise[:, groups][:, :, groups],
-            self.two_rows[:, groups],
-            self.n_effective[:, groups],
-            self.defined[:, groups],
-            self.counted[:, groups],
+            numerator=self.numerator[:, groups],
+            denominator=self.denominator[:, groups],
+            sampling=self.sampling[:, groups],
+            noise=self.noise[:, groups][:, :, groups],
+            two_rows=self.two_rows[:, groups],
+            n_effective=self.n_effective[:, groups],
+            has_rows=self.has_rows[:, groups],
+            has_counted=self.has_counted[:, groups],
         )
+
+    @property
+    def n_groups(self) -> int:
+        return self.numerator.shape[1]
 
     def own_noise(self) -> Numbers:
         """Return the variances of the noise: (n_rates, n_groups, 3)."""
-        own = np.arange(self.top.shape[1])
+        own = np.arange(self.n_groups)
         return self.noise[:, own, own]
 
     def variances(self, rows: str) -> Numbers:
-        """Return what intervals account for: the noise, and, if the rows are a sample, that they are drawn."""
+        """Return the noise and, if the rows are a sample, the variance of sampling."""
         if rows == "sampled":
-            return self.own_noise() + self.drawn
+            return self.own_noise() + self.sampling
         return self.own_noise()
-
-    def estimate_noisy(self, rows: str, level: float) -> tuple[Estimate, Mask]:
-        """Estimate the rates, with score intervals that noise may take below 0 and above 1."""
-        # Also returned is where a group certainly has rows to divide by. Elsewhere, the interval is infinite.
-        least, most = self.possible()
-        variances, z = self.variances(rows), two_sided(level)
-        lower, upper, bounded = score_interval(
-            self.top, self.bottom, variances + self.two_rows, z
-        )
-        # No sample has a share below 0 or above 1: beyond, there is only the noise of the groups.
-        noise = self.own_noise() + self.two_rows
-        lower_by_noise, upper_by_noise, _ = score_interval(
-            self.top, self.bottom, noise, z
-        )
-        lower = np.where(lower <= least, lower_by_noise, lower)
-        upper = np.where(upper >= most, upper_by_noise, upper)
-        has_rows = self.bottom > 1e-9
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.clip(self.top / self.bottom, least, most)
-            std_error = (
-                np.sqrt(np.maximum(variance_at(variances, value), 0)) / self.bottom
-            )
-        value = np.where(
-            has_rows,
-            value,
-            (np.clip(lower, least, most) + np.clip(upper, least, most)) / 2,
-        )
-        std_error = np.where(has_rows, std_error, np.nan)
-        estimate = Estimate(
-            value, std_error, np.minimum(lower, value), np.maximum(upper, value)
-        )
-        return estimate.where(self.defined), bounded
 
     def possible(self) -> tuple[Numbers, Numbers]:
         """Return the least and the largest possible rates: (n_rates, 1)."""
-        n_rates = len(self.top)
+        n_rates = len(self.numerator)
         return LEAST[:n_rates, np.newaxis], MOST[:n_rates, np.newaxis]
 
+    def estimate_noisy(self, rows: str, level: float) -> tuple[Estimate, Mask]:
+        """Estimate the rates; noise may take the score intervals below 0 and above 1.
+
+        Also return where a group certainly has rows to divide by; elsewhere the
+        interval is infinite.
+        """
+        least, most = self.possible()
+        lower, upper, certain = self._score_intervals(rows, level)
+        middle = (np.clip(lower, least, most) + np.clip(upper, least, most)) / 2
+        variances = self.variances(rows)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.clip(self.numerator / self.denominator, least, most)
+            variance = np.maximum(variance_at(variances, value), 0)
+            std_error = np.sqrt(variance) / self.denominator
+        # Where no row is estimated to be in the group, the quotient says nothing.
+        is_positive = self.denominator > 1e-9
+        value = np.where(is_positive, value, middle)
+        std_error = np.where(is_positive, std_error, np.nan)
+        lower = np.minimum(lower, value)
+        upper = np.maximum(upper, value)
+        estimate = Estimate(value, std_error, lower, upper)
+        return estimate.where(self.has_rows), certain
+
+    def _score_intervals(
+        self, rows: str, level: float
+    ) -> tuple[Numbers, Numbers, Mask]:
+        """Return lower and upper ends, and where the denominator certainly is not 0."""
+        z = two_sided(level)
+        least, most = self.possible()
+        numerator, denominator = self.numerator, self.denominator
+        moments = self.variances(rows) + self.two_rows
+        lower, upper, certain = score_interval(numerator, denominator, moments, z)
+        # No sample has a share below 0 or above 1: beyond, there is only the noise of
+        # the groups.
+        moments = self.own_noise() + self.two_rows
+        by_noise = score_interval(numerator, denominator, moments, z)
+        lower = np.where(lower <= least, by_noise[0], lower)
+        upper = np.where(upper >= most, by_noise[1], upper)
+        return lower, upper, certain
+
     def estimate(self, rows: str, level: float) -> Estimate:
-        """Estimate the rates, with exact intervals of the shares of known groups, and score intervals of others."""
-        estimate, _ = self.estimate_noisy(rows, level)
-        estimate = estimate.within(*self.possible())
+        """Estimate the rates: exact intervals of the shares of known groups."""
+        noisy, _ = self.estimate_noisy(rows, level)
+        estimate = noisy.within(*self.possible())
         if rows == "fixed" or self.noise.any():
             return estimate
-        # Wilson's interval fails where a handful of rows is expected to be counted: at 95 %, it covers in 84 % of the
-        # samples of 50 rows at a rate of .0035. Clopper and Pearson's holds always, here of effective numbers of rows
-        # (Korn and Graubard 1998).
-        shares = np.nan_to_num(estimate.value[:N_BINARY])
-        n_effective = self.n_effective[:N_BINARY]
-        lower, upper = exact_interval(
-            shares * n_effective, (1 - shares) * n_effective, level
-        )
-        lower = np.concatenate([lower, estimate.lower[N_BINARY:]])
-        upper = np.concatenate([upper, estimate.upper[N_BINARY:]])
-        return Estimate(estimate.value, estimate.std_error, lower, upper)
+        # Wilson's interval fails where a handful of rows is expected to be counted: at
+        # 95 %, it covers in 84 % of the samples of 50 rows at a rate of .0035. Clopper
+        # and Pearson's holds always, here of effective numbers of rows (Korn and
+        # Graubard 1998).
+        shares = np.nan_to_num(estimate.value[:N_SHARES])
+        n_effective = self.n_effective[:N_SHARES]
+        successes = shares * n_effective
+        failures = (1 - shares) * n_effective
+        lower, upper = exact_interval(successes, failures, level)
+        lower = np.concatenate([lower, estimate.lower[N_SHARES:]])
+        upper = np.concatenate([upper, estimate.upper[N_SHARES:]])
+        return replace(estimate, lower=lower, upper=upper)
 
     def correlations(self, rows: str, rates: Numbers) -> Numbers:
-        """Return the correlations of the estimates of two groups: (n_rates, n_groups, n_groups)."""
-        # A row that the noise takes from one group it gives to another, so that their rates err in opposite directions.
-        t, u = rates[:, :, np.newaxis], rates[:, np.newaxis, :]
-        covariance = (
-            self.noise[..., 2]
-            - (t + u) * self.noise[..., 1]
-            + t * u * self.noise[..., 0]
-        )
+        """Return correlations of two groups' estimates: (n_rates, n_groups, n_groups)."""
+        # A row that the noise takes from one group it gives to another, so that their
+        # rates err in opposite directions. Of two groups with the rates t and u, the
+        # covariance is that of ``numerator − t denominator`` and the like with u.
+        t = rates[:, :, np.newaxis]
+        u = rates[:, np.newaxis, :]
+        both_numerators = self.noise[..., 2]
+        mixed = self.noise[..., 1]
+        both_denominators = self.noise[..., 0]
+        covariance = both_numerators - (t + u) * mixed + t * u * both_denominators
         spread = np.sqrt(np.maximum(variance_at(self.variances(rows), rates), 0))
+        scale = spread[:, :, np.newaxis] * spread[:, np.newaxis, :]
         with np.errstate(divide="ignore", invalid="ignore"):
-            correlation = covariance / (
-                spread[:, :, np.newaxis] * spread[:, np.newaxis, :]
-            )
+            correlation = covariance / scale
         return np.clip(np.nan_to_num(correlation), -1, 1)
 
 
-def sums_of_known(codes: NDArray[np.intp], members: Mask, labels: Labels) -> RateSums:
-    """Sum over rows whose cells are known; `members` says which cells are in each group."""
+def sums_of_known(codes: Places, members: Mask, labels: Labels) -> RateSums:
+    """Sum over rows whose cells are known; `members` says which cells a group has."""
     moments = labels.moments()
     cells = np.zeros((len(members), *moments.shape[1:]))
     np.add.at(cells, codes, moments)
     sums = np.einsum("ckm,cg->kgm", cells, members)
     n_rates, n_groups = sums.shape[:2]
-    noise = np.zeros((n_rates, n_groups, n_groups, 3))
-    sums_of_rates = _collect(sums, moments.sum(axis=0), noise, labels.weights)
-    return replace(sums_of_rates, defined=sums[..., 0] > 0, counted=sums[..., 4] > 0)
+    sampling, n_effective = _sampling(sums, moments.sum(axis=0), labels.weights)
+    return RateSums(
+        numerator=sums[..., 1],
+        denominator=sums[..., 0],
+        sampling=sampling,
+        noise=np.zeros((n_rates, n_groups, n_groups, 3)),
+        two_rows=np.zeros((n_rates, n_groups, 3)),
+        n_effective=n_effective,
+        has_rows=sums[..., 0] > 0,
+        has_counted=sums[..., 4] > 0,
+    )
 
 
 def sums_of_estimated(
     blocks: Iterable[tuple[slice, Numbers]], members: Mask, labels: Labels
 ) -> RateSums:
     """Sum over rows of which there are unbiased indicators of the cells."""
-    n_rates, n_groups = len(labels.numerators()), members.shape[1]
+    n_rates, n_groups = len(labels.rates()), members.shape[1]
     sums = np.zeros((n_rates, n_groups, 5))
-    noise = np.zeros((n_rates, n_groups, n_groups, 3))
-    every_group = np.zeros((n_rates, 5))
-    largest, smallest = np.full(n_groups, -np.inf), np.full(n_groups, np.inf)
+    products = np.zeros((n_rates, n_groups, n_groups, 3))
+    total = np.zeros((n_rates, 5))
+    largest = np.full(n_groups, -np.inf)
+    smallest = np.full(n_groups, np.inf)
     for rows, indicators in blocks:
         groups = indicators @ members  # (n_rows, n_groups)
         moments = labels.moments(rows)
-        every_group += moments.sum(axis=0)
+        total += moments.sum(axis=0)
+        sums += np.einsum("ig,ikm->kgm", groups, moments)
         largest = np.maximum(largest, groups.max(axis=0, initial=-np.inf))
         smallest = np.minimum(smallest, groups.min(axis=0, initial=np.inf))
-        sums += np.einsum("ig,ikm->kgm", groups, moments)
         for rate in range(n_rates):
             for moment in range(3):
                 weights = moments[:, rate, 2 + moment]
-                noise[rate, :, :, moment] += (groups.T * weights) @ groups
-    # With ψ the indicators of two groups that have no row in common, the mean of ψ₁ ψ₂ is the covariance of their
-    # noise. The square of a true indicator is the indicator, so that the mean of ψ² − ψ is the variance.
+                products[rate, :, :, moment] += (groups.T * weights) @ groups
+    noise = _noise_of_groups(sums, products)
+    sampling, n_effective = _sampling(sums, total, labels.weights)
+    coin = ((largest - smallest) / 2) ** 2 * np.mean(labels.weights**2)
+    return RateSums(
+        numerator=sums[..., 1],
+        denominator=sums[..., 0],
+        sampling=sampling,
+        noise=noise,
+        two_rows=_two_rows(noise, total, coin),
+        n_effective=n_effective,
+        has_rows=np.broadcast_to(total[:, :1] > 0, sums.shape[:2]),
+        has_counted=np.broadcast_to(total[:, 4:] > 0, sums.shape[:2]),
+    )
+
+
+def _noise_of_groups(sums: Numbers, products: Numbers) -> Numbers:
+    """Return the noise of estimated groups: (n_rates, n_groups, n_groups, 3)."""
+    # With ψ the indicators of two groups that have no row in common, the mean of ψ₁ ψ₂
+    # is the covariance of their noise. The square of a true indicator is the indicator,
+    # so that the mean of ψ² − ψ is the variance.
+    own = np.arange(sums.shape[1])
+    variance = products[:, own, own] - sums[..., 2:]
+    of_denominator = np.maximum(variance[..., 0], 0)
+    of_numerator = np.maximum(variance[..., 2], 0)
+    most = np.sqrt(of_denominator * of_numerator)
+    mixed = np.clip(variance[..., 1], -most, most)
+    noise = products.copy()
+    noise[:, own, own] = np.stack([of_denominator, mixed, of_numerator], axis=-1)
+    return noise
+
+
+def _two_rows(noise: Numbers, total: Numbers, coin: Numbers) -> Numbers:
+    """Return what intervals add to the noise of few rows: (n_rates, n_groups, 3)."""
+    # Where hardly any report is of another group than the row's, the noise is that of a
+    # few rows, and the normal distribution is too short for it. Two more rows that are
+    # counted and two that are not (as Agresti and Coull 1998 add two successes and two
+    # failures), whose reports are as uncertain as a coin, make up for it.
+    n_rates, n_groups = noise.shape[:2]
     own = np.arange(n_groups)
-    variance = noise[:, own, own] - sums[..., 2:]
-    variance[..., [0, 2]] = np.maximum(variance[..., [0, 2]], 0)
-    reach = np.sqrt(variance[..., 0] * variance[..., 2])
-    variance[..., 1] = np.clip(variance[..., 1], -reach, reach)
-    noise[:, own, own] = variance
-    # Where hardly any report is of another group than the row's, the noise is that of a few rows, and the normal
-    # distribution is too short for it. Two more rows that are counted and two that are not (as Agresti and Coull 1998
-    # add two successes and two failures), whose reports are as uncertain as a coin, make up for it.
-    coin = ((largest - smallest) / 2)[:, np.newaxis] ** 2 * np.mean(labels.weights**2)
-    has_both_kinds = (every_group[:, 1] > 0) & (every_group[:, 1] < every_group[:, 0])
-    two_rows = np.zeros_like(variance)
-    two_rows[:N_BINARY] = (
-        has_both_kinds[:N_BINARY, np.newaxis, np.newaxis]
-        * variance.any()
-        * coin
-        * [4, 2, 2]
-    )
-    defined = np.broadcast_to(every_group[:, :1] > 0, sums.shape[:2])
-    counted = np.broadcast_to(every_group[:, 4:] > 0, sums.shape[:2])
-    sums_of_rates = _collect(sums, every_group, noise, labels.weights)
-    return replace(sums_of_rates, two_rows=two_rows, defined=defined, counted=counted)
+    two_rows = np.zeros((n_rates, n_groups, 3))
+    if not noise[:, own, own].any():
+        return two_rows
+    for rate in range(N_SHARES):
+        n_rows, n_counted = total[rate, :2]
+        if 0 < n_counted < n_rows:
+            two_rows[rate] = coin[:, np.newaxis] * [4, 2, 2]
+    return two_rows
 
 
-def _collect(
-    sums: Numbers, total: Numbers, noise: Numbers, weights: Numbers
-) -> RateSums:
-    """Return sums (n_rates, n_groups, 5) with the variance of a sample; `total`, (n_rates, 5), is of all rows."""
-    bottom, top, squares, counted_squares, _ = np.moveaxis(sums, -1, 0)
-    all_bottom, all_top, all_squares, all_counted_squares, _ = total.T[..., np.newaxis]
-    rate = np.clip(
-        np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0), 0, 1
-    )
-    # The linearised variance ``Σ w² (r − t)²`` is ``design_effect × bottom t (1 − t)`` at the estimate t.
+def _sampling(
+    sums: Numbers, total: Numbers, weights: Numbers
+) -> tuple[Numbers, Numbers]:
+    """Return the variance of a sample of rows, and the effective numbers of rows."""
+    # `sums` are those of groups, (n_rates, n_groups, 5), `total` is that of all rows.
+    denominator, numerator, squares, counted_squares, _ = np.moveaxis(sums, -1, 0)
+    all_rows, all_counted, all_squares, all_counted_squares, _ = total.T[
+        ..., np.newaxis
+    ]
+    quotient = np.zeros_like(numerator)
+    np.divide(numerator, denominator, out=quotient, where=denominator > 0)
+    rate = np.clip(quotient, 0, 1)
+    # The linearised variance ``Σ w² (r − t)²`` of ``numerator − t denominator`` is
+    # ``design_effect × denominator × t (1 − t)`` at the estimate t.
     weight_of_counted = _mean_weight(
-        counted_squares, top, all_counted_squares, all_top, weights
+        counted_squares, numerator, all_counted_squares, all_counted, weights
     )
     weight_of_others = _mean_weight(
         squares - counted_squares,
-        bottom - top,
+        denominator - numerator,
         all_squares - all_counted_squares,
-        all_bottom - all_top,
+        all_rows - all_counted,
         weights,
     )
     design_effect = (1 - rate) * weight_of_counted + rate * weight_of_others
-    size = np.maximum(bottom, 0) * design_effect
-    drawn = np.stack(
-        [-size, -size / 2, np.zeros_like(size)], axis=-1
-    )  # size × t (1 − t)
+    size = np.maximum(denominator, 0) * design_effect
+    sampling = size[..., np.newaxis] * [-1.0, -0.5, 0.0]  # size × t (1 − t)
     # Of the calibration gap, the sums themselves, with one average row more.
-    average_row = total[N_BINARY:, np.newaxis, 2:] / len(weights)
-    drawn[N_BINARY:] = sums[N_BINARY:, :, 2:] + average_row
-    n_effective = np.maximum(bottom, 0) / design_effect
-    nowhere = np.zeros(top.shape, bool)
-    return RateSums(
-        top, bottom, drawn, noise, np.zeros_like(drawn), n_effective, nowhere, nowhere
-    )
+    average_row = total[N_SHARES:, np.newaxis, 2:] / len(weights)
+    sampling[N_SHARES:] = sums[N_SHARES:, :, 2:] + average_row
+    return sampling, np.maximum(denominator, 0) / design_effect
 
 
 def _mean_weight(
@@ -286,11 +344,158 @@ def _mean_weight(
     all_sums: Numbers,
     weights: Numbers,
 ) -> Numbers:
-    """Return ``Σ w² / Σ w`` of the rows of a kind in each group, with one row more, as a group may have no such row."""
-    given = weights[weights > 0] if weights.any() else np.ones(1)
-    average = np.full_like(all_sums, (given @ given) / given.sum())
+    """Return ``Σ w² / Σ w`` of the rows of a kind in each group."""
+    # With one row more, as a group may have no row of this kind.
+    positive = weights[weights > 0] if weights.any() else np.ones(1)
+    average = np.full_like(all_sums, (positive @ positive) / positive.sum())
     of_all_groups = np.divide(all_squares, all_sums, out=average, where=all_sums > 1e-9)
-    mean = (np.maximum(squares, 0) + of_all_groups**2) / (
-        np.maximum(sums, 0) + of_all_groups
-    )
-    return np.clip(mean, given.min(), given.max())
+    squares_with_row = np.maximum(squares, 0) + of_all_groups**2
+    sums_with_row = np.maximum(sums, 0) + of_all_groups
+    return np.clip(squares_with_row / sums_with_row, positive.min(), positive.max())
+
+
+class PairsOfGroups:
+    """The differences and ratios of the rates of pairs of groups, at one level."""
+
+    def __init__(self, sums: RateSums, rows: str, level: float) -> None:
+        self.noisy, self.has_rows = sums.estimate_noisy(rows, level)
+        self.rates = self.noisy.within(*sums.possible())
+        self.correlations = sums.correlations(rows, self.rates.value)
+
+    def have_rows(self, first: Places, second: Places) -> Mask:
+        """Return where both groups certainly have rows to divide by."""
+        return self.has_rows[:, first] & self.has_rows[:, second]
+
+    def subtract(self, first: Places, second: Places) -> tuple[Estimate, Estimate]:
+        """Return the differences of pairs, with two intervals: (n_rates, n_pairs)."""
+        # The first is that of MOVER, which noise may take beyond the possible
+        # differences, the second follows from the intervals of the two rates. The
+        # difference is in both; where a group may have no rows, both are the second.
+        # Distances from ends that are cut at 0 and 1 are too short to be added up.
+        correlation = self.correlations[:, first, second]
+        mover = subtract(self.noisy[:, first], self.noisy[:, second], correlation)
+        rate, other_rate = self.rates[:, first], self.rates[:, second]
+        lower = rate.lower - other_rate.upper
+        upper = rate.upper - other_rate.lower
+        widest = replace(mover, lower=lower, upper=upper)
+        return mover.or_else(widest, self.have_rows(first, second)), widest
+
+    def differences(self, first: Places, second: Places) -> Estimate:
+        """Return the differences of pairs, with the intersection of both intervals."""
+        mover, widest = self.subtract(first, second)
+        return mover.within(widest.lower, widest.upper)
+
+    def ratios(self, first: Places, second: Places) -> Estimate:
+        """Return the ratios of pairs, with the intervals of MOVER-R."""
+        # Where a group may have no rows, what follows from the intervals of the rates.
+        rate, other_rate = self.rates[:, first], self.rates[:, second]
+        ratio = divide(rate, other_rate, self.correlations[:, first, second])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lower = rate.lower / other_rate.upper
+            upper = rate.upper / other_rate.lower
+        widest = replace(ratio, lower=lower, upper=upper)
+        ratio = ratio.or_else(widest, self.have_rows(first, second))
+        return ratio.within(0, np.inf)
+
+    def average_odds(self, first: Places, second: Places) -> Estimate:
+        """Return the means of the differences of TPR and of FPR: (n_pairs,)."""
+        # The two are independent, as no row is truly positive and negative. Where a
+        # group may have no rows, the ends of an interval are no distances that add up
+        # as standard errors do: the ends themselves are added.
+        mover, widest = self.subtract(first, second)
+        odds = subtract(mover[1], -mover[2]).scaled(0.5)
+        lower = (widest.lower[1] + widest.lower[2]) / 2
+        upper = (widest.upper[1] + widest.upper[2]) / 2
+        has_positive, has_negative = self.have_rows(first, second)[1:3]
+        widest_odds = replace(odds, lower=lower, upper=upper)
+        odds = odds.or_else(widest_odds, has_positive & has_negative)
+        return odds.within(lower, upper)
+
+
+def compare_with_last(sums: RateSums, rows: str, level: float) -> list[Estimate]:
+    """Compare groups with the last one: parity, impact, TPR and average odds."""
+    pairs = PairsOfGroups(sums, rows, level)
+    first = np.arange(sums.n_groups - 1)
+    last = np.full_like(first, sums.n_groups - 1)
+    difference = pairs.differences(first, last)
+    # If noise makes both rates 0, they are alike. Of known groups, the ratio is
+    # undefined then.
+    impact = pairs.ratios(first, last)[0]
+    selection = pairs.rates.value[0]
+    are_zero = (selection[:-1] == 0) & (selection[-1] == 0)
+    impact = replace(impact, value=np.where(are_zero, 1.0, impact.value))
+    impact = impact.where(sums.has_counted[0, :-1] | sums.has_counted[0, -1])
+    odds = pairs.average_odds(first, last)
+    return [difference[0], impact, difference[1], odds]
+
+
+def compare_extremes(sums: RateSums, rows: str, level: float) -> list[Estimate]:
+    """Return largest − smallest and smallest / largest, for each of several rates."""
+    first, second = np.nonzero(~np.eye(sums.n_groups, dtype=bool))
+    pairs = PairsOfGroups(sums, rows, level)
+    differences = pairs.differences(first, second)
+    # The smallest ratio is that whose negative is the largest.
+    negative_ratios = -pairs.ratios(first, second)
+    estimates = []
+    for places in RATES_OF_EXTREMES:
+        rates = pairs.rates.value[places]
+        largest, smallest = rates.max(axis=1), rates.min(axis=1)
+        lower_pairs = PairsOfGroups(
+            sums, rows, _level_of_lower_end(differences[places], level)
+        )
+        estimates.append(
+            _largest_of_pairs(
+                np.max(largest - smallest),
+                differences[places],
+                lower_pairs.differences(first, second)[places],
+            ).within(0, 1)
+        )
+        lower_pairs = PairsOfGroups(
+            sums, rows, _level_of_lower_end(negative_ratios[places], level)
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.min(smallest / largest)
+        negative_ratio = _largest_of_pairs(
+            -ratio,
+            negative_ratios[places],
+            -lower_pairs.ratios(first, second)[places],
+        )
+        estimates.append(-negative_ratio.within(-1, 0))
+    return estimates
+
+
+def _largest_of_pairs(
+    value: np.float64, usual: Estimate, of_lower_level: Estimate
+) -> Estimate:
+    """Return the interval of the largest of the parameters that pairs of groups have."""
+    # Its upper end needs no more than the interval of one pair: of the pair that has
+    # the largest parameter. The lower end must hold for all pairs that may have it, as
+    # the largest of their estimates is too large.
+    lower, upper = -np.inf, np.inf
+    if usual.value.size > 0 and not np.isnan(value):
+        lower = of_lower_level.lower.max()
+        upper = usual.upper.max()
+    unknown = np.asarray(np.nan)
+    return Estimate(np.asarray(value), unknown, np.asarray(lower), np.asarray(upper))
+
+
+def _level_of_lower_end(pairs: Estimate, level: float) -> float:
+    """Return the level of the intervals whose largest lower end is that of the largest."""
+    n_rates, n_pairs = pairs.value.shape
+    if n_pairs == 0 or np.isnan(pairs.lower).any():
+        return level
+    n_likely = int(np.sum(pairs.upper >= pairs.lower.max()))
+    return level_of_largest(n_likely, n_pairs, n_rates, level)
+
+
+@cache
+def level_of_largest(n_likely: int, n_pairs: int, n_rates: int, level: float) -> float:
+    """Return the level with which no lower end of pairs that may be largest is too large."""
+    # Of all pairs, n_pairs of each rate, n_likely may be the largest one. Two bounds of
+    # the quantile: Bonferroni's, and, of all pairs, Tukey's studentized range (Kramer
+    # 1956), whose level is Šidák's for several rates.
+    bonferroni = -NormalDist().inv_cdf((1 - level) / 2 / n_likely)
+    n_groups = (1 + math.isqrt(1 + 4 * n_pairs)) // 2
+    level_of_rate = level ** (1 / n_rates)
+    tukey = studentized_range.ppf(level_of_rate, n_groups, np.inf) / math.sqrt(2)
+    return 1 - 2 * NormalDist().cdf(-min(bonferroni, tukey))

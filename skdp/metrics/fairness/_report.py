@@ -1,14 +1,23 @@
-"""Group fairness of predictions: aif360's definitions for two groups, fairlearn's for several."""
+"""Group fairness: one table for groups that are known and for those that are estimated.
+
+The definitions are aif360's for two groups, fairlearn's for several.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
 import pandas as pd
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.neighbors import NearestNeighbors
 
 from skdp.base import ColumnLike, Label, Privileged, TableLike, check_confidence_level
-from skdp.metrics.fairness._rates import sums_of_known
-from skdp.metrics.fairness._read import (
+from skdp.metrics.fairness._inputs import (
     code_cells,
-    consistency_rows,
     find_privileged_cells,
     name_groups,
     read_columns,
@@ -16,7 +25,326 @@ from skdp.metrics.fairness._read import (
     read_predictions,
     split_rows,
 )
-from skdp.metrics.fairness._table import Groups, Precision, measure, write_table
+from skdp.metrics.fairness._intervals import Estimate, Numbers, proportion, theil
+from skdp.metrics.fairness._rates import (
+    Mask,
+    Places,
+    RateSums,
+    compare_extremes,
+    compare_with_last,
+    sums_of_known,
+)
+
+CONVENTION = (
+    "difference = unprivileged − privileged, ratio = unprivileged / privileged, "
+    "+ is the positive label"
+)
+
+
+class Metric(NamedTuple):
+    """The name of a metric in code, that for people, and its definition."""
+
+    name: str
+    label: str
+    definition: str
+
+
+RATES = (
+    Metric("selection_rate", "selection rate", "P(ŷ=+)"),
+    Metric("true_positive_rate", "true positive rate", "TPR = P(ŷ=+ | y=+)"),
+    Metric("false_positive_rate", "false positive rate", "FPR = P(ŷ=+ | y=−)"),
+    Metric("calibration_gap", "calibration gap", "P(y=+) − mean score"),
+)
+COMPARISONS = (
+    Metric(
+        "statistical_parity_difference",
+        "statistical parity difference",
+        "P(ŷ=+): {} − privileged",
+    ),
+    Metric("disparate_impact", "disparate impact", "P(ŷ=+): {} / privileged"),
+    Metric(
+        "equal_opportunity_difference",
+        "equal opportunity difference",
+        "TPR: {} − privileged",
+    ),
+    Metric(
+        "average_odds_difference", "average odds difference", "FPR&TPR: {} − privileged"
+    ),
+)
+
+
+def _range_metrics(name: str, label: str, short: str) -> list[Metric]:
+    """Return the two comparisons of the largest rate with the smallest."""
+    difference, ratio = "largest − smallest", "smallest / largest"
+    return [
+        Metric(
+            f"{name}_difference", f"{label}, {difference}", f"{short}: {difference}"
+        ),
+        Metric(f"{name}_ratio", f"{label}, {ratio}", f"{short}: {ratio}"),
+    ]
+
+
+RANGES = (
+    *_range_metrics("selection_rate", "selection rate", "P(ŷ=+)"),
+    *_range_metrics("true_positive_rate", "true positive rate", "TPR"),
+    *_range_metrics("false_positive_rate", "false positive rate", "FPR"),
+    *_range_metrics("equalized_odds", "odds", "worse of TPR, FPR"),
+)
+THEIL = Metric("theil_index", "Theil index", "mean of b/μ·ln(b/μ), b = 1 + ŷ − y")
+CONSISTENCY = Metric(
+    "consistency", "consistency", "1 − mean |ŷ − that of 5 neighbours|"
+)
+LABELS = {
+    metric.name: metric.label
+    for metric in (*RATES, *COMPARISONS, *RANGES, THEIL, CONSISTENCY)
+}
+
+
+class Row(NamedTuple):
+    """A metric, its definition, its group and its estimate."""
+
+    metric: Metric
+    definition: str
+    group: Any
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of cells by name, and which of them are compared with the privileged one."""
+
+    names: tuple[Any, ...]
+    # Of each cell, the groups that it is in: (n_cells, n_groups). The privileged one, if
+    # there is one, is the last.
+    members: Mask
+    # The groups that are compared with the last one; none without privileged rows.
+    compared: Places
+    by_group: bool
+
+    @classmethod
+    def of(
+        cls, names: Sequence[Any], privileged: Mask | None, by_group: bool | None
+    ) -> Groups:
+        if by_group not in (None, True, False):
+            raise ValueError(f"by_group must be True, False or None, got {by_group!r}")
+        every_cell = np.eye(len(names), dtype=bool)
+        if privileged is None:
+            if by_group is False:
+                raise ValueError(
+                    "privileged must be given, or by_group must not be False"
+                )
+            none = np.zeros(0, np.intp)
+            return cls(tuple(names), every_cell, none, True)
+        if not by_group:
+            both = np.stack([~privileged, privileged], axis=1)
+            return cls(("unprivileged", "privileged"), both, np.array([0]), False)
+        members = np.concatenate([every_cell, privileged[:, np.newaxis]], axis=1)
+        return cls(tuple(names), members, np.flatnonzero(~privileged), True)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What intervals account for, and how often they hold."""
+
+    rows: str
+    level: float
+    simultaneous: bool = False
+    n_tables: int = 1
+
+    def __post_init__(self) -> None:
+        if self.simultaneous not in (True, False):
+            raise ValueError(
+                f"simultaneous must be True or False, got {self.simultaneous!r}"
+            )
+
+    def of(self, n_groups: int) -> float:
+        """Return the level of each interval of a metric of some groups (Šidák 1967)."""
+        if not self.simultaneous:
+            return self.level
+        return self.level ** (1 / (n_groups * self.n_tables))
+
+
+def measure(
+    sums: RateSums,
+    benefits: tuple[Numbers, Numbers],
+    groups: Groups,
+    precision: Precision,
+) -> Iterator[Row]:
+    """Estimate all metrics of rates and benefits."""
+    yield from _rates_of_groups(sums, groups, precision)
+    if groups.compared.size > 0:
+        yield from _comparisons_with_privileged(sums, groups, precision)
+    if groups.by_group and len(groups.names) > 1:
+        yield from _ranges_of_groups(sums, len(groups.names), precision)
+    weights, squares = benefits
+    if precision.rows == "fixed":
+        squares = np.zeros_like(squares)
+    index = theil(weights, squares, precision.level)
+    yield Row(THEIL, THEIL.definition, None, index)
+
+
+def _rates_of_groups(
+    sums: RateSums, groups: Groups, precision: Precision
+) -> Iterator[Row]:
+    level = precision.of(len(groups.names))
+    rates = sums.estimate(precision.rows, level)
+    n_rates = len(sums.numerator)
+    for place, metric in enumerate(RATES[:n_rates]):
+        for group, name in enumerate(groups.names):
+            yield Row(metric, metric.definition, name, rates[place, group])
+
+
+def _comparisons_with_privileged(
+    sums: RateSums, groups: Groups, precision: Precision
+) -> Iterator[Row]:
+    privileged = sums.n_groups - 1
+    level = precision.of(len(groups.compared))
+    compared = sums[np.append(groups.compared, privileged)]
+    estimates = compare_with_last(compared, precision.rows, level)
+    word = "group" if groups.by_group else "unprivileged"
+    for metric, estimate in zip(COMPARISONS, estimates, strict=True):
+        definition = metric.definition.format(word)
+        for place, group in enumerate(groups.compared):
+            name = groups.names[group] if groups.by_group else None
+            yield Row(metric, definition, name, estimate[place])
+
+
+def _ranges_of_groups(
+    sums: RateSums, n_groups: int, precision: Precision
+) -> Iterator[Row]:
+    """Compare the largest rate with the smallest, as fairlearn does."""
+    sums = sums[slice(n_groups)]
+    has_rows = sums.has_rows[0]
+    # If no row has a weight, nothing is known of any group.
+    if has_rows.any():
+        sums = sums[np.flatnonzero(has_rows)]
+    estimates = compare_extremes(sums, precision.rows, precision.of(1))
+    for metric, estimate in zip(RANGES, estimates, strict=True):
+        yield Row(metric, metric.definition, None, estimate)
+
+
+# The consistency of a prediction is how close it is to those of the nearest rows.
+_N_NEIGHBOURS = 5
+
+# What one prediction unlike all others adds to the sum of distances: its own distance,
+# and its shares in those of its neighbours.
+_DISTANCE_OF_UNLIKE = 1 + (_N_NEIGHBOURS - 1) / _N_NEIGHBOURS
+
+
+def consistency_rows(
+    features: Numbers | None, predicted: Mask, rows: Places, precision: Precision
+) -> Iterator[Row]:
+    """Yield the consistency of some predictions, if features are known."""
+    if features is not None:
+        estimate = _consistency(features[rows], predicted[rows], precision)
+        yield Row(CONSISTENCY, CONSISTENCY.definition, None, estimate)
+
+
+def _consistency(features: Numbers, predicted: Mask, precision: Precision) -> Estimate:
+    """Return the consistency, with an interval over samples of rows."""
+    n_rows = len(predicted)
+    unknown, zero, one = np.asarray(np.nan), np.asarray(0.0), np.asarray(1.0)
+    if n_rows < _N_NEIGHBOURS:
+        return Estimate(unknown, unknown, zero, one)
+    search = NearestNeighbors(n_neighbors=_N_NEIGHBOURS, algorithm="ball_tree")
+    search.fit(features)
+    neighbours = search.kneighbors(features, return_distance=False)
+    label = predicted.astype(np.float64)
+    distance = np.abs(label - label[neighbours].mean(axis=1))
+    value = np.asarray(1 - distance.mean())
+    if precision.rows == "fixed":  # it depends on no group, so it is known
+        return Estimate(value, zero, value, value)
+    if n_rows == _N_NEIGHBOURS:
+        return Estimate(value, unknown, zero, one)
+    more_neighbours = search.kneighbors(
+        features, _N_NEIGHBOURS + 1, return_distance=False
+    )
+    next_neighbour = _first_beyond(more_neighbours, neighbours)
+    variance = _jackknife_variance(label, neighbours, next_neighbour)
+    # Wilson's interval, of as many rows as a proportion with this error has.
+    n_effective = np.asarray(n_rows / _DISTANCE_OF_UNLIKE)
+    if variance > 0:
+        n_effective = value * (1 - value) / variance
+    wilson = proportion(value * n_effective, n_effective, precision.level)
+    lower = np.minimum(wilson.lower, value)
+    upper = np.maximum(wilson.upper, value)
+    return Estimate(value, np.sqrt(variance), lower, upper)
+
+
+def _first_beyond(more_neighbours: Places, neighbours: Places) -> Places:
+    """Return, for each row, the first of more neighbours that is none of a few."""
+    # Equal distances may order the two searches differently.
+    is_among = more_neighbours[:, :, np.newaxis] == neighbours[:, np.newaxis]
+    place = is_among.any(axis=2).argmin(axis=1)
+    return more_neighbours[np.arange(len(neighbours)), place]
+
+
+def _jackknife_variance(
+    label: Numbers, neighbours: Places, next_neighbour: Places
+) -> np.float64:
+    """Return the variance of the mean distance of labels from those of neighbours."""
+    # Without a row, each row that it is a neighbour of has its next one instead.
+    n_rows = len(label)
+    difference = label - label[neighbours].mean(axis=1)
+    distance = np.abs(difference)
+    sum_without = distance.sum() - distance
+    for removed in neighbours.T:
+        change = (label[next_neighbour] - label[removed]) / _N_NEIGHBOURS
+        gain = np.abs(difference - change) - distance
+        gain[removed == np.arange(n_rows)] = 0
+        sum_without += np.bincount(removed, gain, minlength=n_rows)
+    mean_without = sum_without / (n_rows - 1)
+    deviations = mean_without - mean_without.mean()
+    return (n_rows - 1) / n_rows * (deviations**2).sum()
+
+
+def write_table(
+    tables: Iterable[tuple[tuple[Any, ...], list[Row]]],
+    controls: Sequence[Any],
+    confidence_level: float | None,
+    *,
+    estimated: bool = False,
+) -> pd.DataFrame:
+    """Write the metrics of each cell of the control features, a row each."""
+    cells: list[tuple[Any, ...]] = []
+    rows: list[Row] = []
+    for cell, rows_of_cell in tables:
+        cells.extend([cell] * len(rows_of_cell))
+        rows.extend(rows_of_cell)
+    columns: dict[Any, Any] = {}
+    # Objects, to keep None and groups of several values.
+    for place, name in enumerate(controls):
+        columns[name] = pd.Series([cell[place] for cell in cells], dtype=object)
+    columns["metric"] = [row.metric.name for row in rows]
+    columns["definition"] = [row.definition for row in rows]
+    columns["group"] = pd.Series([row.group for row in rows], dtype=object)
+    columns["value"] = [float(row.estimate.value) for row in rows]
+    if confidence_level:
+        for name in ("std_error", "lower", "upper"):
+            columns[name] = [float(getattr(row.estimate, name)) for row in rows]
+    table = pd.DataFrame(columns)
+    metrics = table["metric"].unique()
+    table.attrs["convention"] = CONVENTION
+    table.attrs["labels"] = {name: LABELS[name] for name in metrics}
+    if confidence_level:
+        table.attrs["confidence_level"] = confidence_level
+    _warn_of_undefined(table, estimated)
+    return table
+
+
+def _warn_of_undefined(table: pd.DataFrame, estimated: bool) -> None:
+    unknown = table["value"].isna()
+    if not estimated:
+        # A quotient of estimates is infinite by their noise alone.
+        unknown |= np.isinf(table["value"])
+    metrics = table.loc[unknown, "metric"].unique()
+    if len(metrics):
+        warnings.warn(
+            f"undefined: {'; '.join(metrics)}. There is no row that the definition "
+            "divides by, or a rate of 0",
+            UndefinedMetricWarning,
+            stacklevel=4,
+        )
 
 
 def fairness_report(
@@ -193,17 +521,14 @@ def fairness_report(
     3              selection_rate  (Male, White)    0.5
     12  selection_rate_difference           None    1.0
     """
-    if by_group not in (None, True, False):
-        raise ValueError(f"by_group must be True, False or None, got {by_group!r}")
-    if by_group is False and privileged is None:
-        raise ValueError("privileged must be given, or by_group must not be False")
     if simultaneous is True and confidence_level is None:
         raise ValueError(
-            "simultaneous=True is about intervals: it needs a confidence_level, such as 0.95"
+            "simultaneous=True is about intervals: it needs a confidence_level, such "
+            "as 0.95"
         )
-    level = (
-        0.95 if confidence_level is None else check_confidence_level(confidence_level)
-    )
+    level = 0.95
+    if confidence_level is not None:
+        level = check_confidence_level(confidence_level)
     columns = read_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, columns.values()))
     labels = read_predictions(
@@ -214,38 +539,21 @@ def fairness_report(
         sample_weight=sample_weight,
         sensitive_features=n_rows,
     )
-    cells, codes = code_cells(list(columns.values()))
-    marked = (
-        None
-        if privileged is None
-        else find_privileged_cells(cells, privileged, list(columns))
-    )
-    groups = Groups.of(
-        name_groups(cells),
-        marked,
-        privileged is None if by_group is None else bool(by_group),
-    )
+    cells, cell_of_row = code_cells(list(columns.values()))
+    is_privileged = None
+    if privileged is not None:
+        is_privileged = find_privileged_cells(cells, privileged, list(columns))
+    groups = Groups.of(name_groups(cells), is_privileged, by_group)
     controls, tables = split_rows(control_features, n_rows)
     features = read_features(X, n_rows)
-    precision = Precision(
-        "sampled", level, simultaneous, len(tables), confidence_level is not None
-    )
-    found = []
-    for cell, rows in tables:
-        own = labels[rows]
-        metrics = measure(
-            sums_of_known(codes[rows], groups.members, own),
-            own.benefits(),
-            groups,
-            precision,
-        )
-        found.append(
-            (
-                cell,
-                [
-                    *metrics,
-                    *consistency_rows(features, labels.predicted, rows, precision),
-                ],
-            )
-        )
-    return write_table(found, controls, confidence_level)
+    precision = Precision("sampled", level, simultaneous, len(tables))
+    metrics = []
+    for control, rows in tables:
+        labels_of_rows = labels[rows]
+        sums = sums_of_known(cell_of_row[rows], groups.members, labels_of_rows)
+        metrics_of_rows = [
+            *measure(sums, labels_of_rows.benefits(), groups, precision),
+            *consistency_rows(features, labels.predicted, rows, precision),
+        ]
+        metrics.append((control, metrics_of_rows))
+    return write_table(metrics, controls, confidence_level)

@@ -3,15 +3,17 @@
 from skdp.metrics.private_groups._debiased_fairness import (
     debiased_fairness as debiased_fairness,
 )
-from skdp.metrics.private_groups._fairlearn import private_parity as private_parity
-from skdp.metrics.private_groups._fairlearn import (
-    private_threshold_optimizer as private_threshold_optimizer,
-)
-from skdp.metrics.private_groups._joint import joint_distribution as joint_distribution
-from skdp.metrics.private_groups._joint import posterior_groups as posterior_groups
-from skdp.metrics.private_groups._planned_parity import (
+from skdp.metrics.private_groups._debiased_fairness import (
     parity_half_width as parity_half_width,
 )
-from skdp.metrics.private_groups._reweighing import (
+from skdp.metrics.private_groups._mitigation import private_parity as private_parity
+from skdp.metrics.private_groups._mitigation import (
     private_reweighing as private_reweighing,
 )
+from skdp.metrics.private_groups._mitigation import (
+    private_threshold_optimizer as private_threshold_optimizer,
+)
+from skdp.metrics.private_groups._reports import (
+    joint_distribution as joint_distribution,
+)
+from skdp.metrics.private_groups._reports import posterior_groups as posterior_groups

@@ -1,10 +1,13 @@
-"""Group fairness for groups that are known from privatised reports only."""
+"""Group fairness for groups that are known from reports only, and plans of its error."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import math
+from typing import Any, Literal, get_args
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdp.base import (
     ColumnLike,
@@ -18,7 +21,9 @@ from skdp.base import (
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import (
     Groups,
+    PairsOfGroups,
     Precision,
+    RateSums,
     consistency_rows,
     measure,
     name_groups,
@@ -28,7 +33,16 @@ from skdp.metrics.fairness import (
     sums_of_estimated,
     write_table,
 )
-from skdp.metrics.private_groups._reports import find_privileged, read_groups
+from skdp.metrics.private_groups._reports import (
+    check_encoder,
+    find_privileged,
+    read_groups,
+    unbiased_indicators,
+)
+from skdp.oracles import FrequencyOracle
+
+# Probabilities of a channel: half a megabyte.
+_MOST_ENTRIES = 1 << 16
 
 Rows = Literal["sampled", "fixed"]
 
@@ -175,48 +189,171 @@ def debiased_fairness(
     10                    theil_index          None  0.163      0.004  0.155  0.171
     """
     check_choice("rows", rows, get_args(Rows))
-    if by_group not in (None, True, False):
-        raise ValueError(f"by_group must be True, False or None, got {by_group!r}")
-    if by_group is False and privileged is None:
-        raise ValueError("privileged must be given, or by_group must not be False")
     level = check_confidence_level(confidence_level)
-    reported = read_groups(reports, encoder, columns)
+    reports_of_groups = read_groups(reports, encoder, columns)
+    n_rows = len(reports_of_groups)
     labels = read_predictions(
         y_true,
         y_pred,
         positive_label,
         y_score=y_score,
         sample_weight=sample_weight,
-        reports=len(reported),
+        reports=n_rows,
     )
-    cells = [
-        cell if isinstance(cell, tuple) else (cell,) for cell in reported.domain.cells()
-    ]
-    marked = (
-        None if privileged is None else find_privileged(privileged, reported.domain)
-    )
-    groups = Groups.of(
-        name_groups(cells),
-        marked,
-        privileged is None if by_group is None else bool(by_group),
-    )
-    controls, tables = split_rows(control_features, len(reported))
-    features = read_features(X, len(reported))
+    domain = reports_of_groups.domain
+    cells = [cell if isinstance(cell, tuple) else (cell,) for cell in domain.cells()]
+    is_privileged = None
+    if privileged is not None:
+        is_privileged = find_privileged(privileged, domain)
+    groups = Groups.of(name_groups(cells), is_privileged, by_group)
+    controls, tables = split_rows(control_features, n_rows)
+    features = read_features(X, n_rows)
     precision = Precision(rows, level, simultaneous, len(tables))
-    found = []
-    for cell, chosen in tables:
-        own = labels[chosen]
-        sums = sums_of_estimated(
-            reported.take(chosen).indicators(), groups.members, own
-        )
-        metrics = measure(sums, own.benefits(), groups, precision)
-        found.append(
-            (
-                cell,
-                [
-                    *metrics,
-                    *consistency_rows(features, labels.predicted, chosen, precision),
-                ],
+    metrics = []
+    for control, places in tables:
+        labels_of_rows = labels[places]
+        indicators = reports_of_groups.take(places).indicators()
+        sums = sums_of_estimated(indicators, groups.members, labels_of_rows)
+        metrics_of_rows = [
+            *measure(sums, labels_of_rows.benefits(), groups, precision),
+            *consistency_rows(features, labels.predicted, places, precision),
+        ]
+        metrics.append((control, metrics_of_rows))
+    return write_table(metrics, controls, level, estimated=True)
+
+
+def parity_half_width(
+    encoder: Any,
+    n_rows: int,
+    *,
+    privileged: Any,
+    share: float,
+    rates: tuple[float, float],
+    columns: Any = None,
+    rows: str = "sampled",
+    level: float = 0.95,
+) -> float:
+    """Return half the width of the interval of `debiased_fairness` for the expected reports."""
+    oracle, is_privileged = _oracle_of(encoder, privileged, columns)
+    sizes = n_rows * np.array([1 - share, share])
+    selected = sizes * np.array(rates)
+    # What the noise adds to one of the two groups, it takes from the other: a row has
+    # the same variance in both, which depends on its true group.
+    variances = np.array(indicator_variances(oracle, is_privileged))
+    of_denominator = variances @ sizes
+    of_numerator = variances @ selected
+    signs = np.array([[1, -1], [-1, 1]])
+    noise = signs[:, :, np.newaxis] * [of_denominator, of_numerator, of_numerator]
+    # The variance of a report that is as uncertain as a coin.
+    coin = float(oracle.p - oracle.q) ** -2 / 4
+    parity = RateSums(
+        numerator=selected[np.newaxis],
+        denominator=sizes[np.newaxis],
+        sampling=(sizes[:, np.newaxis] * [-1, -0.5, 0])[np.newaxis],
+        noise=noise[np.newaxis],
+        two_rows=np.full((1, 2, 1), coin) * [4, 2, 2],
+        n_effective=sizes[np.newaxis],
+        has_rows=np.ones((1, 2), bool),
+        has_counted=np.ones((1, 2), bool),
+    )
+    difference = PairsOfGroups(parity, rows, level).differences(
+        np.array([0]), np.array([1])
+    )
+    return float(difference.upper[0, 0] - difference.lower[0, 0]) / 2
+
+
+def _oracle_of(
+    encoder: Any, privileged: Any, columns: Any
+) -> tuple[FrequencyOracle, NDArray[np.bool_]]:
+    """Return the oracle that reports the group, and which of its values are privileged."""
+    columns = check_encoder(encoder, columns)
+    protocol = encoder.protocol_
+    domain = protocol.domain.select(columns)
+    is_privileged = find_privileged(privileged, domain)
+    places = [protocol.domain.columns.index(name) for name in columns]
+    if len(protocol.oracles) > 1:
+        if len(columns) > 1:
+            raise ValueError(
+                "a parity difference is planned for one column, or for columns of "
+                "strategy='joint'"
             )
+        return protocol.oracles[places[0]], is_privileged
+    # One oracle reports all columns: look its cells up by the columns of the group.
+    sizes = protocol.domain.sizes
+    codes = np.indices(sizes).reshape(len(sizes), -1)  # (n_columns, n_cells)
+    is_privileged = is_privileged.reshape(domain.sizes)
+    return protocol.oracles[0], is_privileged[tuple(codes[places])]
+
+
+def indicator_variances(
+    oracle: FrequencyOracle, is_privileged: NDArray[np.bool_]
+) -> tuple[float, float]:
+    """Return the variances of the indicator of the group: of other rows, of its rows."""
+    if math.isnan(oracle.pair_supports[0]):
+        return _variances_of_channel(oracle, is_privileged)
+    k = oracle.k
+    n_privileged = int(is_privileged.sum())
+    n_others = k - n_privileged
+    # A report supports T values of the group and U other values. The indicators that add
+    # up to 1 are ``(T − g / k (T + U)) / (p − q)`` and a constant, g = n_privileged.
+    of_group = 1 - n_privileged / k
+    of_others = -n_privileged / k
+    variance_of_others = _variance_of_supports(
+        oracle, (n_others, n_privileged), (of_others, of_group)
+    )
+    variance_of_privileged = _variance_of_supports(
+        oracle, (n_privileged, n_others), (of_group, of_others)
+    )
+    return variance_of_others, variance_of_privileged
+
+
+def _variance_of_supports(
+    oracle: FrequencyOracle, sizes: tuple[int, int], factors: tuple[float, float]
+) -> float:
+    """Return the variance of ``(a T + b U) / (p − q)`` for a row with one of T's values.
+
+    T and U are the numbers of supported values of two sets, `sizes` how many values they
+    have, and `factors` are a and b.
+    """
+    # The probabilities that a report supports the row's value and another one, and that
+    # it supports two values that are not the row's.
+    together, apart = oracle.pair_supports
+    p, q = float(oracle.p), float(oracle.q)
+    n_same = sizes[0] - 1
+    n_others = sizes[1]
+    mean = p + n_same * q
+    mean_of_others = n_others * q
+    # E[T²], E[U²] and E[T U] by pairs of values, less the products of the means.
+    square = mean + 2 * n_same * together + n_same * (n_same - 1) * apart
+    square_of_others = mean_of_others + n_others * (n_others - 1) * apart
+    product = n_others * together + n_same * n_others * apart
+    a, b = factors
+    variance = (
+        a**2 * (square - mean**2)
+        + b**2 * (square_of_others - mean_of_others**2)
+        + 2 * a * b * (product - mean * mean_of_others)
+    )
+    return max(variance / (p - q) ** 2, 0.0)
+
+
+def _variances_of_channel(
+    oracle: FrequencyOracle, is_privileged: NDArray[np.bool_]
+) -> tuple[float, float]:
+    """Return the variances by the probabilities of all reports.
+
+    The values of a group count as equally frequent.
+    """
+    if oracle.shows_hash or oracle.k * oracle.n_reports > _MOST_ENTRIES:
+        raise ValueError(
+            f"the errors of groups are not known for {type(oracle).__name__} of "
+            f"{oracle.k:,} values"
         )
-    return write_table(found, controls, level, estimated=True)
+    # (k, n_reports)
+    channel = np.array([list(map(float, row)) for row in oracle.channel()])
+    every_report = np.arange(oracle.n_reports)[:, np.newaxis]
+    indicators = unbiased_indicators(oracle, oracle.read(every_report))
+    indicator = indicators[:, is_privileged].sum(axis=1)
+    # The variance is the mean square less the square of the mean, which is 0 or 1.
+    variances = channel @ indicator**2 - is_privileged
+    others, privileged = variances[~is_privileged], variances[is_privileged]
+    return float(others.mean()), float(privileged.mean())

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from fairlearn.reductions import ClassificationMoment, ErrorRate
-from numpy.typing import NDArray
 
-from skdp.metrics.fairness import read_column
+from skdp.metrics.fairness import Numbers, read_column
 from skdp.metrics.private_groups._reports import read_groups
 
 _EVENTS = {
@@ -23,9 +22,10 @@ _EVENTS = {
 class PrivateParity(ClassificationMoment):
     """The difference between a rate of each group and that of all rows, from unbiased indicators of the groups."""
 
-    # With u the indicators, e an event (a label, or all rows) and h a classifier, the rate of group g is ``sum(u_g h) /
-    # sum(u_g)`` over the rows of the event: linear in h, as the reductions of Agarwal et al. (2018) require. Their
-    # costs may have either sign, so the indicators may too.
+    # With u the indicators, e an event (a label, or all rows) and h a classifier, the
+    # rate of group g is ``sum(u_g h) / sum(u_g)`` over the rows of the event: linear in
+    # h, as the reductions of Agarwal et al. (2018) require. Their costs may have either
+    # sign, so the indicators may too.
 
     def __init__(
         self, encoder: Any, constraints: str, columns: Any, difference_bound: float
@@ -37,9 +37,11 @@ class PrivateParity(ClassificationMoment):
         self.difference_bound = difference_bound
 
     def __repr__(self) -> str:
-        parameters = ("constraints", "columns", "difference_bound")
-        listed = ", ".join(f"{name}={getattr(self, name)!r}" for name in parameters)
-        return f"{type(self).__name__}({self.encoder!r}, {listed})"
+        return (
+            f"{type(self).__name__}({self.encoder!r}, "
+            f"constraints={self.constraints!r}, columns={self.columns!r}, "
+            f"difference_bound={self.difference_bound!r})"
+        )
 
     def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
         labels = read_column(y, "y")
@@ -51,30 +53,27 @@ class PrivateParity(ClassificationMoment):
             raise ValueError(
                 f"y has {len(labels)} labels, sensitive_features has {len(groups)} reports"
             )
-        indicators = np.concatenate([part for _, part in groups.indicators()])
-        rows, keys = [], []
+        blocks = [cells for _, cells in groups.indicators()]
+        indicators = np.concatenate(blocks)  # (n_rows, n_groups)
+        differences, keys = [], []
         for event in _EVENTS[self.constraints]:
-            inside = (
-                (labels.to_numpy() == event)
-                if event != "all"
-                else np.ones(len(labels), bool)
-            )
-            sums = indicators[inside].sum(axis=0)
+            happens = np.ones(len(labels), bool)
+            if event != "all":
+                happens = labels.to_numpy() == event
+            sums = indicators[happens].sum(axis=0)
             if not (sums > 0).all():
                 raise ValueError(
-                    "a group is estimated to have no row of a label: too few rows for this much noise"
+                    "a group is estimated to have no row of a label: too few rows for "
+                    "this much noise"
                 )
-            rows.append(
-                np.where(
-                    inside[:, np.newaxis], indicators / sums - 1 / inside.sum(), 0.0
-                )
-            )
+            of_rows = indicators / sums - 1 / happens.sum()
+            of_rows[~happens] = 0.0
+            differences.append(of_rows)
             keys += [(event, str(cell)) for cell in groups.domain.cells()]
-        self._differences: NDArray[np.float64] = np.concatenate(rows, axis=1)
-        pairs = [(sign, *key) for sign in "+-" for key in keys]
-        self._index = pd.MultiIndex.from_tuples(
-            pairs, names=["sign", "event", "group_id"]
-        )
+        self._differences: Numbers = np.concatenate(differences, axis=1)
+        pairs = [("+", *key) for key in keys] + [("-", *key) for key in keys]
+        names = ["sign", "event", "group_id"]
+        self._index = pd.MultiIndex.from_tuples(pairs, names=names)
 
     @property
     def index(self) -> pd.MultiIndex:
@@ -89,18 +88,16 @@ class PrivateParity(ClassificationMoment):
 
     def gamma(self, predictor: Callable[[Any], Any]) -> pd.Series:
         """Return the differences between the rates of a classifier."""
-        differences = self._differences.T @ np.asarray(
-            predictor(self.X), float
-        ).reshape(-1)
+        predictions = np.asarray(predictor(self.X), float).reshape(-1)
+        differences = self._differences.T @ predictions
         return pd.Series(np.concatenate([differences, -differences]), index=self.index)
 
     def project_lambda(self, lambda_vec: pd.Series) -> pd.Series:
         """Shrink multipliers without changing their net effect."""
         above, below = np.split(lambda_vec.to_numpy(), 2)
         net = above - below
-        return pd.Series(
-            np.concatenate([net.clip(min=0), (-net).clip(min=0)]), index=self.index
-        )
+        positive, negative = net.clip(min=0), (-net).clip(min=0)
+        return pd.Series(np.concatenate([positive, negative]), index=self.index)
 
     def signed_weights(self, lambda_vec: pd.Series) -> pd.Series:
         """Return the gain from predicting 1 rather than 0."""

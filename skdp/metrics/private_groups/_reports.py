@@ -1,11 +1,15 @@
-"""What reports say of the group of each row."""
+"""What reports say of groups: their joint distribution with labels, and of each row.
+
+The groups are known from privatised reports only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -13,27 +17,30 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import read_array
+from skdp.base import ColumnLike, ColumnName, TableLike, check_choice, read_array
 from skdp.domain import Domain
-from skdp.local import (
-    ReportTransformer,
-    read_carried,
-    refuse_impossible,
+from skdp.local import ReportTransformer, read_carried, refuse_impossible
+from skdp.metrics.fairness import (
+    Numbers,
+    find_positive_label,
+    is_collection,
+    read_column,
 )
-from skdp.metrics.fairness import is_collection
-from skdp.oracles import FrequencyOracle
+from skdp.oracles import FrequencyOracle, project_to_simplex
 from skdp.tables import is_frame, is_missing
 
-_CHUNK = 1 << 20
+# The numbers of a block of rows and cells: 8 MB.
+_BLOCK_SIZE = 1 << 20
 
-Block = tuple[slice, NDArray[np.float64]]
-"""Consecutive rows, and a number for each of them and each cell."""
+# Consecutive rows, and a number for each of them and each cell.
+Block = tuple[slice, Numbers]
 
 
 @dataclass(frozen=True)
 class GroupReports:
     """The reports of the columns that make up the group of each row."""
 
+    # The cells of the groups, and those that the reports tell apart.
     domain: Domain
     reported: Domain
     oracles: tuple[FrequencyOracle, ...]
@@ -46,80 +53,89 @@ class GroupReports:
         """Return the reports of some rows."""
         return replace(self, parts=tuple(part[rows] for part in self.parts))
 
+    def blocks(self) -> Iterator[slice]:
+        """Yield slices of rows whose cells fit into a block."""
+        step = max(1, _BLOCK_SIZE // self.reported.size)
+        for start in range(0, len(self), step):
+            yield slice(start, start + step)
+
     def indicators(self) -> Iterator[Block]:
         """Turn reports into unbiased indicators of the group."""
-        for rows, cells in self._outer(_unbiased):
-            yield rows, self.sum_to_groups(cells)
+        for rows in self.blocks():
+            factors = []
+            for oracle, part in zip(self.oracles, self.parts, strict=True):
+                factors.append(unbiased_indicators(oracle, part[rows]))
+            yield rows, self.sum_to_groups(_outer_product(factors))
 
     def likelihoods(self) -> Iterator[Block]:
-        """Return the likelihood of each report under each reported cell, up to a factor."""
-        return self._outer(_likelihoods)
+        """Return the likelihood of each report under each reported cell."""
+        # Up to a factor.
+        for rows in self.blocks():
+            factors = []
+            for oracle, part in zip(self.oracles, self.parts, strict=True):
+                ratio = float(oracle.support_ratio)
+                factors.append(np.where(oracle.supports(part[rows]), ratio, 1.0))
+            yield rows, _outer_product(factors)
 
-    def _outer(
-        self, weigh: Callable[[FrequencyOracle, NDArray[Any]], NDArray[np.float64]]
-    ) -> Iterator[Block]:
-        """Multiply the vectors that the parts of each row give, the last part's entries fastest."""
-        step = max(1, _CHUNK // self.reported.size)
-        for start in range(0, len(self), step):
-            rows = slice(start, start + step)
-            first, *others = (
-                weigh(oracle, part[rows])
-                for oracle, part in zip(self.oracles, self.parts, strict=True)
-            )
-            for factor in others:
-                first = (first[:, :, np.newaxis] * factor[:, np.newaxis, :]).reshape(
-                    len(first), -1
-                )
-            yield rows, first
-
-    def sum_to_groups(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sum_to_groups(self, cells: Numbers) -> Numbers:
         """Add up the reported cells of each group."""
         names = self.reported.columns
         if names == self.domain.columns:
             return cells
-        axes = {name: axis for axis, name in enumerate(names, start=1)}
-        others = tuple(
-            axis for name, axis in axes.items() if name not in self.domain.columns
-        )
-        table = cells.reshape(-1, *self.reported.sizes).sum(axis=others, keepdims=True)
-        order = [axes[name] for name in self.domain.columns]
-        return table.transpose(0, *order, *others).reshape(len(cells), -1)
+        axis_of = {name: axis for axis, name in enumerate(names, start=1)}
+        axes = [axis_of.pop(name) for name in self.domain.columns]
+        summed_axes = tuple(axis_of.values())
+        table = cells.reshape(-1, *self.reported.sizes)
+        table = table.sum(axis=summed_axes, keepdims=True)
+        return table.transpose(0, *axes, *summed_axes).reshape(len(cells), -1)
+
+
+def _outer_product(factors: list[Numbers]) -> Numbers:
+    """Multiply vectors of each row; the entries of the last one are the fastest."""
+    joint = factors[0]
+    for factor in factors[1:]:
+        joint = joint[:, :, np.newaxis] * factor[:, np.newaxis, :]
+        joint = joint.reshape(len(factor), -1)
+    return joint
+
+
+def unbiased_indicators(oracle: FrequencyOracle, reports: NDArray[Any]) -> Numbers:
+    """Return unbiased indicators of the values that add up to 1 in each row."""
+    # The nearest ones to those of the oracle.
+    indicators: Numbers = oracle.unbiased(reports)
+    indicators += (1 - indicators.sum(axis=1, keepdims=True)) / oracle.k
+    return indicators
 
 
 def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports:
     """Read the reports of the columns that make up the group."""
-    chosen = check_encoder(encoder, columns)
+    columns = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _as_table(reports, protocol.report_columns)
-    domain, oracles = protocol.domain, protocol.oracles
     arrays, tally = read_carried(reports, encoder)
-    refuse_impossible(protocol, tally, chosen)
-    parts = protocol.parts(arrays)
+    refuse_impossible(protocol, tally, columns)
+    parts = tuple(protocol.parts(arrays))
+    oracles = tuple(protocol.oracles)
+    domain = protocol.domain.select(columns)
     if len(oracles) == 1:
-        return GroupReports(domain.select(chosen), domain, oracles, tuple(parts))
-    of_group, places = (
-        domain.select(chosen),
-        [domain.columns.index(name) for name in chosen],
-    )
-    return GroupReports(
-        of_group,
-        of_group,
-        *(tuple(of[place] for place in places) for of in (oracles, parts)),
-    )
+        return GroupReports(domain, protocol.domain, oracles, parts)
+    places = [protocol.domain.columns.index(name) for name in columns]
+    oracles = tuple(oracles[place] for place in places)
+    parts = tuple(parts[place] for place in places)
+    return GroupReports(domain, domain, oracles, parts)
 
 
 def _as_table(reports: Any, names: list[Any]) -> Any:
-    """Make a table of one column of a series or 1-D array; anything else stays as it is."""
-    # As fairlearn takes sensitive features: ``reports["sex"]``. A series without a name is matched by position.
+    """Make a table of one column of a series or 1-D array."""
+    # As fairlearn takes sensitive features: ``reports["sex"]``. A series without a name
+    # is matched by position. Anything else stays as it is.
     if is_frame(reports):
         return reports
+    series = nw.from_native(reports, pass_through=True, allow_series=True)
     table: Any
     if isinstance(reports, pd.Series):
         table = reports.to_frame(names[0] if reports.name is None else reports.name)
-    elif isinstance(
-        series := nw.from_native(reports, pass_through=True, allow_series=True),
-        nw.Series,
-    ):
+    elif isinstance(series, nw.Series):
         table = series.alias(series.name or str(names[0])).to_frame().to_native()
     else:
         array = read_array(reports, "reports")
@@ -134,107 +150,326 @@ def _as_table(reports: Any, names: list[Any]) -> Any:
 
 
 def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
-    """Refuse an encoder whose reports say nothing of the group of each row."""
+    """Return the columns that make up the group.
+
+    Encoders whose reports say nothing of the group of each row are refused.
+    """
     if isinstance(encoder, ReportTransformer):
         check_is_fitted(encoder)
     protocol: Any = getattr(encoder, "protocol_", None)
     if isinstance(encoder, type) or getattr(protocol, "strategy", None) is None:
-        name = encoder.__name__ if isinstance(encoder, type) else type(encoder).__name__
+        kind = encoder if isinstance(encoder, type) else type(encoder)
         raise TypeError(
-            f"encoder must be a fitted local transformer, as RandomizedResponseEncoder is; got {name}"
+            "encoder must be a fitted local transformer, as RandomizedResponseEncoder "
+            f"is; got {kind.__name__}"
         )
     domain = protocol.domain
-    chosen = _choose_columns(columns, domain)
+    columns = _check_columns(columns, domain)
     if protocol.strategy == "sample" and len(domain.columns) > 1:
         raise ValueError(
-            "under strategy='sample' a row reports one of its columns only; use 'split' or 'joint'"
+            "under strategy='sample' a row reports one of its columns only; use "
+            "'split' or 'joint'"
         )
-    if any(oracle.p == oracle.q for oracle in protocol.oracles):
-        raise ValueError(
-            "the encoder's epsilon is so small that its reports say nothing"
-        )
-    return chosen
+    return columns
 
 
-def _choose_columns(columns: Any, domain: Domain) -> list[Any]:
+def _check_columns(columns: Any, domain: Domain) -> list[Any]:
     if columns is None:
         return list(domain.columns)
-    chosen = list(columns) if isinstance(columns, list) else [columns]
-    if (
-        not chosen
-        or len(set(chosen)) < len(chosen)
-        or any(name not in domain.columns for name in chosen)
-    ):
+    names = list(columns) if isinstance(columns, list) else [columns]
+    is_declared = all(name in domain.columns for name in names)
+    if not names or not is_declared or len(set(names)) < len(names):
         raise ValueError(
-            f"columns must be distinct ones of {list(domain.columns)}, got {chosen}"
+            f"columns must be distinct ones of {list(domain.columns)}, got {names}"
         )
-    return chosen
-
-
-def _unbiased(oracle: FrequencyOracle, reports: NDArray[Any]) -> NDArray[np.float64]:
-    """Return unbiased indicators that add up to 1 in each row: the nearest ones to those of the oracle."""
-    indicators: NDArray[np.float64] = oracle.unbiased(reports)
-    indicators += (1 - indicators.sum(axis=1, keepdims=True)) / oracle.k
-    return indicators
-
-
-def _likelihoods(oracle: FrequencyOracle, reports: NDArray[Any]) -> NDArray[np.float64]:
-    return np.where(oracle.supports(reports), float(oracle.support_ratio), 1.0)
+    return names
 
 
 def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:
-    several = len(domain.columns) > 1
-    if isinstance(privileged, Mapping):
-        if set(privileged) != set(domain.columns):
+    """Return which cells of the domain are privileged."""
+    names = domain.columns
+    is_privileged = np.zeros(domain.sizes, bool)
+    for cell in _privileged_cells(privileged, names):
+        if not isinstance(cell, tuple) or len(cell) != len(names):
             raise ValueError(
-                f"privileged has the keys {list(privileged)}; the groups are of {list(domain.columns)}"
+                f"privileged must hold tuples with a value for each of {list(names)}"
             )
-        listed = [
-            one if is_collection(one) else [one]
-            for one in (privileged[name] for name in domain.columns)
-        ]
-        privileged = [cell if several else cell[0] for cell in product(*listed)]
-    collection = is_collection(privileged)
-    if isinstance(privileged, tuple):
-        collection = not several or all(
-            isinstance(value, tuple) for value in privileged
-        )
-    if not collection:
-        privileged = [privileged]
-    marked = np.zeros(domain.sizes, bool)
-    for cell in privileged:
-        values = cell if several else (cell,)
-        if not isinstance(values, tuple) or len(values) != len(domain.columns):
-            raise ValueError(
-                f"privileged must hold tuples with a value for each of {list(domain.columns)}"
-            )
-        marked[
-            tuple(
-                _place(domain, name, value)
-                for name, value in zip(domain.columns, values, strict=True)
-            )
-        ] = True
-    if marked.all() or not marked.any():
+        places = []
+        for name, value in zip(names, cell, strict=True):
+            places.append(_place_of(value, name, domain))
+        is_privileged[tuple(places)] = True
+    if is_privileged.all() or not is_privileged.any():
         raise ValueError(
             "privileged must name some of the declared groups, and not all of them"
         )
-    return marked.ravel()
+    return is_privileged.ravel()
 
 
-def _place(domain: Domain, name: Any, value: Any) -> int:
+def _privileged_cells(privileged: Any, names: tuple[Any, ...]) -> list[Any]:
+    """Return privileged values as tuples of one value of each column."""
+    if isinstance(privileged, Mapping):
+        if set(privileged) != set(names):
+            raise ValueError(
+                f"privileged has the keys {list(privileged)}; the groups are of "
+                f"{list(names)}"
+            )
+        values = []
+        for name in names:
+            of_name = privileged[name]
+            values.append(of_name if is_collection(of_name) else [of_name])
+        return list(product(*values))
+    if len(names) == 1:
+        values = privileged if is_collection(privileged) else [privileged]
+        return [(value,) for value in values]
+    # A tuple of values is a cell, a tuple of tuples is a collection of cells.
+    if isinstance(privileged, tuple):
+        is_cell = not all(isinstance(value, tuple) for value in privileged)
+        return [privileged] if is_cell else list(privileged)
+    return list(privileged) if is_collection(privileged) else [privileged]
+
+
+def _place_of(value: Any, name: Any, domain: Domain) -> int:
     value = None if is_missing(value) else value
     labels = domain[name].labels
     if value not in labels:
         raise ValueError(
-            f"privileged holds a value that column {name!r} does not declare; it declares {list(labels)}"
+            f"privileged holds a value that column {name!r} does not declare; it "
+            f"declares {list(labels)}"
         )
     return labels.index(value)
 
 
 def indicate_privileged_rows(
-    groups: GroupReports, cells: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+    groups: GroupReports, is_privileged: NDArray[np.bool_]
+) -> Numbers:
     """Turn reports into unbiased indicators of the privileged rows."""
-    return np.concatenate(
-        [part[:, cells].sum(axis=1) for _, part in groups.indicators()]
-    )
+    indicators = []
+    for _, cells in groups.indicators():
+        indicators.append(cells[:, is_privileged].sum(axis=1))
+    return np.concatenate(indicators)
+
+
+def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
+    """Read columns of labels as long as the reports."""
+    labels = {name: read_column(values, name) for name, values in columns.items()}
+    lengths = {name: len(values) for name, values in labels.items()}
+    lengths["reports"] = len(groups)
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"labels and reports must have the same length, got {lengths}")
+    return [pd.Categorical(values) for values in labels.values()]
+
+
+def indicate_positive(y_true: pd.Categorical, positive_label: Any) -> NDArray[np.bool_]:
+    """Return which labels are the positive one."""
+    # By the categories as a series: a Categorical of Booleans holds no 1.
+    values = pd.Series(y_true.categories)
+    positive_label = find_positive_label(positive_label, y_true=values)
+    is_positive = values.isin([positive_label]).to_numpy(dtype=bool)
+    positive: NDArray[np.bool_] = is_positive[y_true.codes]
+    return positive
+
+
+def _join_labels(
+    groups: GroupReports, y_true: Any, y_pred: Any
+) -> tuple[dict[str, pd.Index], NDArray[np.intp]]:
+    """Return the values of labels, and the code of the combination of each row."""
+    columns = {"y_true": y_true, "y_pred": y_pred}
+    for name in ("y_true", "y_pred"):
+        if columns[name] is None:
+            del columns[name]
+    labels = read_labels(groups, **columns)
+    values = {}
+    codes = np.zeros(len(groups), np.intp)
+    for name, label in zip(columns, labels, strict=True):
+        values[name] = label.categories
+        codes = codes * len(label.categories) + label.codes
+    return values, codes
+
+
+def invert_counts(
+    groups: GroupReports, codes: NDArray[np.intp], n_combinations: int
+) -> tuple[Numbers, Numbers]:
+    """Estimate the rows of each group, and the variance, by combination of labels."""
+    counts = np.zeros((n_combinations, groups.domain.size))
+    squares = np.zeros_like(counts)
+    for rows, indicators in groups.indicators():
+        for code in np.unique(codes[rows]):
+            of_code = indicators[codes[rows] == code]
+            counts[code] += of_code.sum(axis=0)
+            squares[code] += (of_code**2).sum(axis=0)
+    # The mean of an indicator is 0 or 1, its own square: the variance is the mean of the
+    # square minus the mean.
+    return counts, np.maximum(squares - counts, 0)
+
+
+def project_rows(counts: Numbers) -> Numbers:
+    """Return the nearest counts of at least 0 with the same sum in each row."""
+    return np.array([project_to_simplex(row, max(row.sum(), 0.0)) for row in counts])
+
+
+def joint_distribution(
+    y_true: ColumnLike | None,
+    y_pred: ColumnLike | None,
+    reports: TableLike,
+    encoder: ReportTransformer,
+    *,
+    columns: ColumnName | list[ColumnName] | None = None,
+    postprocess: Literal["none", "simplex"] = "none",
+) -> pd.DataFrame:
+    """Estimate the joint distribution of labels, predictions and true groups from reports of the groups.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
+        True and predicted labels, of any number of classes, or other values with few levels; None leaves them out.
+    reports : array-like or dataframe, as returned by the encoder's `transform`
+        The privatised groups, a row for each label, matched by position. Of an encoder of one column, which reports in
+        one column, a series or a 1-D array is enough.
+    encoder : local transformer
+        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    columns : column name or list of column names, optional
+        The columns whose combinations are the groups; by default all of the encoder. Columns reported separately are
+        combined by the product of their inverses, as by `estimate_joint_counts`; jointly reported ones are summed.
+    postprocess : {"none", "simplex"}, default="none"
+        ``"none"``: unbiased, possibly negative. ``"simplex"``: for each combination of labels, the nearest counts that
+        are not negative and add up to its number of rows.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``count, std_error, share``, indexed by ``y_true``, ``y_pred`` and the columns of the group. The counts of each
+        combination of labels add up to the number of its rows; share is the count divided by the number of all rows.
+        The standard error is that of the unbiased count over the encoder's noise, for given rows.
+
+    Raises
+    ------
+    NotFittedError, TypeError, ValueError
+        If the encoder is not fitted or not a local transformer of categories, the reports are of another one, lengths
+        differ, a label is missing, there is no row, or a parameter is out of range.
+
+    See Also
+    --------
+    debiased_fairness : Rates of groups, and their differences, from the same inversion.
+    posterior_groups : The probability of each group given a report and labels.
+
+    Notes
+    -----
+    **Privacy.** For the groups, this is post-processing of reports, without privacy cost. Labels and predictions are
+    unprotected: their counts are in the result.
+
+    This is the inverted distribution of [1]_ (section 5), for any oracle. The unbiased indicators of a report are
+    adjusted to add up to 1, as the number of rows with the labels is known; this reduces the noise for unary encoding.
+
+    References
+    ----------
+    .. [1] H. Mozannar, M. Ohannessian, N. Srebro (2020). Fair learning with private demographic data. ICML.
+       arXiv:2002.11651
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> hired = [1] * 1_000 + [0] * 3_000 + [1] * 3_000 + [0] * 3_000
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> joint_distribution(hired, None, reports, encoder).round({"count": 0, "std_error": 0, "share": 2})
+                    count  std_error  share
+    y_true sex
+    0      Female  3006.0       74.0   0.30
+           Male    2994.0       74.0   0.30
+    1      Female  1098.0       61.0   0.11
+           Male    2902.0       61.0   0.29
+    """
+    check_choice("postprocess", postprocess, ("none", "simplex"))
+    groups = read_groups(reports, encoder, columns)
+    labels, codes = _join_labels(groups, y_true, y_pred)
+    n_combinations = math.prod(map(len, labels.values()))
+    counts, variances = invert_counts(groups, codes, n_combinations)
+    if postprocess == "simplex":
+        counts = project_rows(counts)
+    table = {
+        "count": counts.ravel(),
+        "std_error": np.sqrt(variances).ravel(),
+        "share": counts.ravel() / len(groups),
+    }
+    return pd.DataFrame(table, index=_cross(labels, groups.domain.cells()))
+
+
+def _cross(labels: dict[str, pd.Index], cells: pd.Index) -> pd.Index:
+    """Build the index of all combinations of labels and groups, the groups fastest."""
+    if not labels:
+        return cells
+    tuples = []
+    for *values, cell in product(*labels.values(), cells):
+        group = cell if isinstance(cell, tuple) else (cell,)
+        tuples.append((*values, *group))
+    return pd.MultiIndex.from_tuples(tuples, names=[*labels, *cells.names])
+
+
+def posterior_groups(
+    y_true: ColumnLike | None,
+    y_pred: ColumnLike | None,
+    reports: TableLike,
+    encoder: ReportTransformer,
+    *,
+    columns: ColumnName | list[ColumnName] | None = None,
+) -> pd.DataFrame:
+    """Estimate the probability of each group for each row, given its report and its labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
+        True and predicted labels, or other values with few levels; None leaves them out.
+    reports, encoder : dataframe or array-like, and fitted local transformer
+        As for `joint_distribution`.
+    columns : column name or list of column names, optional
+        The columns whose combinations are the groups; by default all of the encoder.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per report and one column per group. Each row adds up to 1.
+
+    Raises
+    ------
+    NotFittedError, TypeError, ValueError
+        As for `joint_distribution`.
+
+    See Also
+    --------
+    joint_distribution : The prior, which is the shares of the groups among the rows of equal labels.
+
+    Notes
+    -----
+    **Privacy.** For the groups, this is post-processing of reports, without privacy cost. The labels are unprotected.
+
+    By Bayes' rule: the prior is `joint_distribution` with ``postprocess="simplex"``, the likelihood that of the
+    encoder. A posterior is closer to the prior than the truth is: rates of groups that are weighted by it differ too
+    little. For such rates, use `debiased_fairness`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> hired = [1] * 1_000 + [0] * 3_000 + [1] * 3_000 + [0] * 3_000
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> posterior_groups(hired, None, reports, encoder).groupby(hired).sum().round(0)
+    sex  Female    Male
+    0    3006.0  2994.0
+    1    1098.0  2902.0
+    """
+    groups = read_groups(reports, encoder, columns)
+    labels, codes = _join_labels(groups, y_true, y_pred)
+    n_combinations = math.prod(map(len, labels.values()))
+    by_cell = replace(groups, domain=groups.reported)
+    counts, _ = invert_counts(by_cell, codes, n_combinations)
+    prior = project_rows(counts)
+    posteriors = []
+    for rows, likelihoods in groups.likelihoods():
+        weights = likelihoods * prior[codes[rows]]
+        weights /= weights.sum(axis=1, keepdims=True)
+        posteriors.append(groups.sum_to_groups(weights))
+    return pd.DataFrame(np.concatenate(posteriors), columns=groups.domain.cells())

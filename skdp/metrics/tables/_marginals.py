@@ -1,4 +1,4 @@
-"""Errors of the marginals of a synthetic table."""
+"""Errors of a synthetic table: of its marginals, and of its numbers and dates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.random import sample_without_replacement
 
 from skdp.base import ColumnName, TableLike
@@ -23,9 +23,15 @@ from skdp.metrics.tables._pairs import (
     read_declared,
     read_pair,
 )
-from skdp.metrics.tables._values import distance_of_values, values_of_columns
 from skdp.oracles import check_size
-from skdp.tables import Table
+from skdp.tables import ColumnError, Table, to_dates, to_numbers
+
+Numbers = NDArray[np.float64]
+
+# The cells of a marginal that is returned as a table: 100 MB.
+_MOST_CELLS = 1 << 22
+
+_MICROSECONDS_OF_DAY = 24 * 60 * 60 * 1_000_000
 
 
 def marginal_error(
@@ -110,16 +116,43 @@ def marginal_error(
         return _workload_error(real, synthetic, workload, domain, weights)
     if weights is not None:
         raise ValueError("weights are of the marginals of a workload: give both")
-    options: dict[str, Any] = {
-        "columns": columns,
-        "n_marginals": n_marginals,
-        "random_state": random_state,
-    }
-    return float(
-        marginal_errors(real, synthetic, order=order, domain=domain, **options)[
-            "error"
-        ].mean()
+    errors = marginal_errors(
+        real,
+        synthetic,
+        order=order,
+        columns=columns,
+        domain=domain,
+        n_marginals=n_marginals,
+        random_state=random_state,
     )
+    return float(errors["error"].mean())
+
+
+def _workload_error(
+    real: Any, synthetic: Any, workload: Iterable[Any], domain: Any, weights: Any
+) -> float:
+    marginals = [_check_marginal(marginal) for marginal in workload]
+    if not marginals:
+        raise ValueError("workload must have at least one marginal")
+    weights = _check_weights(weights, len(marginals))
+    columns = dict.fromkeys(name for marginal in marginals for name in marginal)
+    pair = pair_tables(read_pair(real, synthetic), columns, domain)
+    return float(np.dot(weights, _distances(pair, marginals)))
+
+
+def _check_weights(weights: Any, n_marginals: int) -> Numbers:
+    """Scale the weights to a sum of 1."""
+    if weights is None:
+        return np.full(n_marginals, 1 / n_marginals)
+    weights = np.asarray(weights, dtype=float)
+    if weights.shape != (n_marginals,):
+        raise ValueError(
+            f"weights must have one entry per marginal, {n_marginals}; got shape "
+            f"{weights.shape}"
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError("weights must be finite, at least 0, and not all 0")
+    return weights / weights.sum()
 
 
 def marginal_errors(
@@ -175,103 +208,56 @@ def marginal_errors(
     """
     tables = read_pair(real, synthetic)
     names = check_columns(tables, columns)
-    marginals = _choose(names, order, n_marginals, random_state)
-    used = {name for marginal in marginals for name in marginal}
-    pair = pair_tables(tables, [name for name in names if name in used], domain)
-    within = {
-        name: distance_within(tables, name, values)
-        for name, values in read_declared(domain, tables[0]).items()
-    }
-    values = [
-        max((within.get(name, math.nan) for name in marginal), key=_known)
-        for marginal in marginals
-    ]
-    return pd.DataFrame(
-        {"columns": marginals, "error": _errors(pair, marginals), "values": values}
-    )
+    marginals = _choose_marginals(names, order, n_marginals, random_state)
+    compared = {name for marginal in marginals for name in marginal}
+    names = [name for name in names if name in compared]
+    pair = pair_tables(tables, names, domain)
+    declared = read_declared(domain, tables[0])
+    distances = {}
+    for name in names:
+        if isinstance(declared.get(name), Interval):
+            distance = _distance_within(tables, name, declared[name])
+            if not math.isnan(distance):
+                distances[name] = distance
+    values = []
+    for marginal in marginals:
+        of_columns = [distances[name] for name in marginal if name in distances]
+        values.append(max(of_columns, default=math.nan))
+    errors = _distances(pair, marginals)
+    return pd.DataFrame({"columns": marginals, "error": errors, "values": values})
 
 
-def distance_within(tables: tuple[Table, Table], name: Any, declared: Any) -> float:
-    """Return how far the values of a column with bins are apart, nan for others."""
-    if not isinstance(declared, Interval) or any(
-        name not in table.names for table in tables
-    ):
-        return math.nan
-    real, synthetic = values_of_columns(tables, name, declared)
-    return (
-        distance_of_values(real, synthetic)
-        if real.size and synthetic.size
-        else math.nan
-    )
-
-
-def _known(distance: float) -> float:
-    return -1.0 if math.isnan(distance) else distance
-
-
-def _workload_error(
-    real: Any, synthetic: Any, workload: Iterable[Any], domain: Any, weights: Any
-) -> float:
-    marginals = [_check_marginal(marginal) for marginal in workload]
-    if not marginals:
-        raise ValueError("workload must have at least one marginal")
-    shares = _check_weights(weights, len(marginals))
-    used = dict.fromkeys(name for marginal in marginals for name in marginal)
-    return float(
-        np.dot(
-            shares,
-            _errors(pair_tables(read_pair(real, synthetic), used, domain), marginals),
-        )
-    )
-
-
-def _choose(
+def _choose_marginals(
     names: list[Any], order: Any, n_marginals: Any, random_state: Any
 ) -> list[tuple[Any, ...]]:
-    every, number = (
-        combinations(names, check_order(order, names)),
-        math.comb(len(names), order),
-    )
-    if (
-        n_marginals is None
-        or check_size(n_marginals, least=1, name="n_marginals") >= number
-    ):
-        return list(every)
-    chosen = set(
-        sample_without_replacement(
-            number, n_marginals, random_state=random_state
-        ).tolist()
-    )
-    return [marginal for position, marginal in enumerate(every) if position in chosen]
+    marginals = combinations(names, check_order(order, names))
+    n_all = math.comb(len(names), order)
+    if n_marginals is None:
+        return list(marginals)
+    if check_size(n_marginals, least=1, name="n_marginals") >= n_all:
+        return list(marginals)
+    sample = sample_without_replacement(n_all, n_marginals, random_state=random_state)
+    places = set(sample.tolist())
+    return [marginal for place, marginal in enumerate(marginals) if place in places]
 
 
-def _check_weights(weights: Any, number: int) -> np.ndarray:
-    """Scale the weights to a sum of 1."""
-    if weights is None:
-        return np.full(number, 1 / number)
-    weights = np.asarray(weights, dtype=float)
-    if weights.shape != (number,):
-        raise ValueError(
-            f"weights must have one entry per marginal, {number}; got shape {weights.shape}"
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError("weights must be finite, at least 0, and not all 0")
-    return weights / weights.sum()
+def _distance_within(tables: tuple[Table, Table], name: Any, declared: Any) -> float:
+    """Return how far the values of a column are apart, nan if there are none."""
+    real, synthetic = (_read_values(table, name, declared) for table in tables)
+    if real.size == 0 or synthetic.size == 0:
+        return math.nan
+    return _distance_of_values(real, synthetic)
 
 
-def _errors(pair: PairedTables, marginals: list[tuple[Any, ...]]) -> list[float]:
-    return [_distance(*pair.counts(marginal)) for marginal in marginals]
+def _distances(pair: PairedTables, marginals: list[tuple[Any, ...]]) -> list[float]:
+    return [_total_variation(*pair.counts(marginal)) for marginal in marginals]
 
 
-def _distance(real: Counts, synthetic: Counts) -> float:
+def _total_variation(real: Counts, synthetic: Counts) -> float:
     # In integers, dividing last.
     n_real, n_synthetic = int(real.sum()), int(synthetic.sum())
-    return int(np.abs(real * n_synthetic - synthetic * n_real).sum()) / (
-        2 * n_real * n_synthetic
-    )
-
-
-_MOST_CELLS = 1 << 22
+    difference = np.abs(real * n_synthetic - synthetic * n_real)
+    return int(difference.sum()) / (2 * n_real * n_synthetic)
 
 
 def marginal_table(
@@ -287,17 +273,19 @@ def marginal_table(
     labels = [pair.labels[name] for name in marginal]
     if math.prod(map(len, labels)) > _MOST_CELLS:
         raise ValueError(
-            f"the marginal of {list(marginal)} has more than 2**22 cells; declare fewer values in domain"
+            f"the marginal of {list(marginal)} has more than 2**22 cells; declare fewer "
+            "values in domain"
         )
-    counts = pair.counts(marginal)
     index = (
         pd.Index(labels[0]) if len(labels) == 1 else pd.MultiIndex.from_product(labels)
     )
+    index = index.set_names(list(marginal))
+    counts = pair.counts(marginal)
     shares = {
-        side: count / count.sum()
-        for side, count in zip(("real", "synthetic"), counts, strict=True)
+        "real": counts[0] / counts[0].sum(),
+        "synthetic": counts[1] / counts[1].sum(),
     }
-    return pd.DataFrame(shares, index=index.set_names(list(marginal)))
+    return pd.DataFrame(shares, index=index)
 
 
 def _check_marginal(columns: Any) -> tuple[Any, ...]:
@@ -311,3 +299,138 @@ def _check_marginal(columns: Any) -> tuple[Any, ...]:
     if len(set(marginal)) < len(marginal):
         raise ValueError(f"the marginal {marginal} names a column twice")
     return marginal
+
+
+def value_errors(
+    real: TableLike,
+    synthetic: TableLike,
+    *,
+    columns: Iterable[ColumnName] | None = None,
+    domain: DomainLike | None = None,
+) -> pd.DataFrame:
+    """Compare the numbers and dates of two tables value by value, not bin by bin.
+
+    Parameters
+    ----------
+    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
+        The real and the synthetic rows, as for `marginal_error`.
+    columns : list of column names, optional
+        The columns to compare; by default those that `domain` declares as an `Interval`, and without a domain all that
+        hold numbers or dates in both tables.
+    domain : Domain or mapping of column name to values or Interval, optional
+        The values of columns. Bins do not matter here, only whether a column has them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        For each column the ``column``; the means ``real`` and ``synthetic``, of dates in days from 1970; the ``shift``,
+        the difference of the means in standard deviations of the real values; the ``distance``, the largest difference
+        of the shares of rows up to any value, from 0 to 1 (Kolmogorov and Smirnov); and ``earth_mover``, the mean
+        distance between values of the same rank, in the same standard deviations (Wasserstein). Missing values are left
+        out; all is nan where nothing else is there, or the real values do not differ.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the tables have no rows, lack a column, or a column holds neither numbers nor dates.
+
+    See Also
+    --------
+    marginal_error : The distance of counts by bins, of one or several columns.
+
+    Notes
+    -----
+    **Privacy.** The result depends on the real rows and is not protected: for data that is not sensitive.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import Interval
+    >>> from skdp.metrics import marginal_error
+    >>> real = pd.DataFrame({"paid": [0.5, 0.5, 1.0, 2.0]})
+    >>> synthetic = pd.DataFrame({"paid": [0.5, 1.5, 2.0, 2.5]})
+    >>> domain = {"paid": Interval(0, 60, bins=20)}
+    >>> marginal_error(real, synthetic, order=1, domain=domain)  # all are in the first bin
+    0.0
+    >>> value_errors(real, synthetic, domain=domain).round(2)
+      column  real  synthetic  shift  distance  earth_mover
+    0   paid   1.0       1.62   1.02       0.5         1.02
+    """
+    tables = read_pair(real, synthetic)
+    declared = read_declared(domain, tables[0])
+    names = check_columns(tables, columns)
+    if columns is None and declared:
+        names = [name for name in names if isinstance(declared.get(name), Interval)]
+    elif columns is None:
+        names = [name for name in names if _holds_values(tables, name)]
+    rows = []
+    for name in names:
+        real_values = _read_values(tables[0], name, declared.get(name))
+        synthetic_values = _read_values(tables[1], name, declared.get(name))
+        rows.append((name, *_compare_values(real_values, synthetic_values)))
+    header = ["column", "real", "synthetic", "shift", "distance", "earth_mover"]
+    return pd.DataFrame(rows, columns=header)
+
+
+def _holds_values(tables: tuple[Table, Table], name: Any) -> bool:
+    """Whether a column holds numbers or dates in both tables."""
+    try:
+        for table in tables:
+            _read_values(table, name, None)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_values(table: Table, name: Any, declared: Any) -> Numbers:
+    """Read a column as numbers, dates as days, without those that are missing."""
+    column = table.columns[table.names.index(name)]
+    try:
+        values = (
+            declared.read(column)
+            if isinstance(declared, Interval)
+            else to_numbers(column)
+        )
+    except ColumnError:
+        try:
+            values = to_dates(column, "datetime64[us]")
+        except ColumnError:
+            raise ValueError(
+                f"column {name!r} must hold numbers or dates to be compared value by "
+                "value"
+            ) from None
+    if values.dtype.kind == "M":
+        values = values[~np.isnat(values)].astype("datetime64[us]")
+        return np.asarray(values.astype(np.int64) / _MICROSECONDS_OF_DAY)
+    values = values.astype(float)
+    return np.asarray(values[np.isfinite(values)])
+
+
+def _distribution(values: Numbers, places: Numbers) -> Numbers:
+    """Return the share of values up to each of some places."""
+    return np.searchsorted(np.sort(values), places, side="right") / values.size
+
+
+def _distance_of_values(real: Numbers, synthetic: Numbers) -> float:
+    """Return the largest difference of two distribution functions."""
+    places = np.concatenate([real, synthetic])
+    difference = _distribution(real, places) - _distribution(synthetic, places)
+    return float(np.abs(difference).max())
+
+
+def _compare_values(real: Numbers, synthetic: Numbers) -> tuple[float, ...]:
+    """Return means, shift, Kolmogorov-Smirnov distance and earth mover's distance."""
+    if real.size == 0 or synthetic.size == 0:
+        return (np.nan,) * 5
+    real_mean, synthetic_mean = float(real.mean()), float(synthetic.mean())
+    distance = _distance_of_values(real, synthetic)
+    std = float(real.std())
+    if std == 0:
+        return real_mean, synthetic_mean, np.nan, distance, np.nan
+    # The distribution functions are constant between neighbouring values: what they
+    # differ by there, times the gap.
+    places = np.sort(np.concatenate([real, synthetic]))
+    difference = _distribution(real, places) - _distribution(synthetic, places)
+    earth_mover = float(np.abs(difference[:-1]) @ np.diff(places)) / std
+    shift = (synthetic_mean - real_mean) / std
+    return real_mean, synthetic_mean, shift, distance, earth_mover

@@ -27,8 +27,11 @@ Counts = NDArray[np.int64]
 
 OUTSIDE = "outside the domain"
 
-# Up to this number of cells, or twice the number of rows, all are counted; beyond, those that occur.
+# Up to this number of cells, or twice the number of rows, all are counted; beyond, those
+# that occur.
 _FEW_CELLS = 1 << 16
+
+# Codes of several columns stay below the largest 64-bit integer.
 _MOST_CODES = 1 << 62
 
 
@@ -45,22 +48,22 @@ class PairedTables:
         cells = math.prod(len(self.labels[column]) for column in columns)
         joint = self._join(columns)
         if cells > max(_FEW_CELLS, 2 * joint.size):
-            found, joint = np.unique(joint, return_inverse=True)
-            cells = found.size
-        real, synthetic = joint[: self.n_real], joint[self.n_real :]
-        return np.bincount(real, minlength=cells), np.bincount(
-            synthetic, minlength=cells
-        )
+            occurring, joint = np.unique(joint, return_inverse=True)
+            cells = occurring.size
+        real = np.bincount(joint[: self.n_real], minlength=cells)
+        synthetic = np.bincount(joint[self.n_real :], minlength=cells)
+        return real, synthetic
 
     def _join(self, columns: Sequence[Any]) -> NDArray[np.intp]:
-        """Combine the codes of several columns, the last one fastest unless the product is too large."""
-        first, *others = columns
-        joint, cells = self.codes[first].astype(np.intp), len(self.labels[first])
-        for column in others:
+        """Combine the codes of several columns, the last one fastest."""
+        # Unless the product is too large: then those that occur are numbered anew.
+        joint = np.zeros(len(self.codes[columns[0]]), np.intp)
+        cells = 1
+        for column in columns:
             size = len(self.labels[column])
             if cells * size >= _MOST_CODES:
-                found, joint = np.unique(joint, return_inverse=True)
-                cells = found.size
+                occurring, joint = np.unique(joint, return_inverse=True)
+                cells = occurring.size
             cells *= size
             np.multiply(joint, size, out=joint)
             np.add(joint, self.codes[column], out=joint, casting="unsafe")
@@ -76,38 +79,48 @@ def pair_tables(
     labels: dict[Any, list[Any]] = {}
     codes = {}
     for name in names:
-        pair = [table.columns[table.names.index(name)] for table in tables]
-        values = declared[name] if name in declared else _observed(name, *pair)
-        codes[name] = np.concatenate(
-            [encode_column(name, values, column) for column in pair]
-        )
+        real, synthetic = (table.columns[table.names.index(name)] for table in tables)
+        values = declared.get(name)
+        if values is None:
+            values = _observed(name, real, synthetic)
+        real_codes = encode_column(name, values, real)
+        synthetic_codes = encode_column(name, values, synthetic)
+        codes[name] = np.concatenate([real_codes, synthetic_codes])
         labels[name] = _label(values, codes[name])
     return PairedTables(n_rows(tables[0]), labels, codes)
 
 
 def _label(values: Values, codes: NDArray[np.unsignedinteger]) -> list[Any]:
-    """Label the codes, and renumber them if no value is missing but some are outside."""
-    labels, most = list(values.labels), int(codes.max())
-    if most < len(values):
-        return labels
-    if most == len(values):
-        return [*labels, None]
-    if (codes == len(values)).any():
-        return [*labels, None, OUTSIDE]
-    codes[codes == most] = len(values)
-    return [*labels, OUTSIDE]
+    """Label the codes; a code for missing values that has no row is taken out."""
+    missing, outside = len(values), len(values) + 1
+    labels = list(values.labels)
+    has_missing = (codes == missing).any()
+    is_outside = codes == outside
+    if has_missing:
+        labels.append(None)
+    if is_outside.any():
+        labels.append(OUTSIDE)
+        if not has_missing:
+            codes[is_outside] = missing
+    return labels
 
 
 def _observed(name: Any, real: Any, synthetic: Any) -> Categories:
-    known, missing = observed_values(name, real, "real")
-    others, also = observed_values(name, synthetic, "synthetic")
-    if known and others and kind_of(known[0]) != kind_of(others[0]):
-        raise ValueError(
-            f"column {name!r} holds values of the kind {kind_of(known[0])} in real, {kind_of(others[0])} in synthetic"
-        )
-    absent = [None] if missing or also else []
+    """Return the values that occur in either table."""
+    in_real, real_has_missing = observed_values(name, real, "real")
+    in_synthetic, synthetic_has_missing = observed_values(name, synthetic, "synthetic")
+    if in_real and in_synthetic:
+        real_kind, synthetic_kind = kind_of(in_real[0]), kind_of(in_synthetic[0])
+        if real_kind != synthetic_kind:
+            raise ValueError(
+                f"column {name!r} holds values of the kind {real_kind} in real, "
+                f"{synthetic_kind} in synthetic"
+            )
+    values = sorted({*in_real, *in_synthetic})
+    if real_has_missing or synthetic_has_missing:
+        values.append(None)
     try:
-        return Categories([*sorted({*known, *others}), *absent])
+        return Categories(values)
     except ValueError as error:
         raise ValueError(f"column {name!r}: {error}") from None
 
@@ -132,14 +145,11 @@ def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> lis
     """Return the columns to compare, which both tables must have."""
     real, synthetic = tables
     if columns is None:
-        alone = [
-            name
-            for name in (*real.names, *synthetic.names)
-            if (name in real.names) != (name in synthetic.names)
-        ]
-        if alone:
+        in_one_only = names_in_one_only(real.names, synthetic.names)
+        if in_one_only:
             raise ValueError(
-                f"real and synthetic must have the same columns; in one of them only: {alone}"
+                "real and synthetic must have the same columns; in one of them only: "
+                f"{in_one_only}"
             )
         return list(real.names)
     if isinstance(columns, str) or not isinstance(columns, Iterable):
@@ -158,6 +168,13 @@ def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> lis
     if len(set(names)) < len(names):
         raise ValueError(f"columns names a column twice: {names}")
     return names
+
+
+def names_in_one_only(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    """Return the names that one of two tables has and the other has not."""
+    return [name for name in first if name not in second] + [
+        name for name in second if name not in first
+    ]
 
 
 def check_order(order: Any, names: list[Any]) -> int:

@@ -26,11 +26,15 @@ from skdp.tables import ColumnError, Table, kind_of, plain, to_dates, to_numbers
 
 Query = Mapping[Any, Any]
 
+# Kinds of values that ranges may have.
 _RANGE_KINDS = {"number": "number", "date": "time", "datetime": "time"}
-_ENDS = -math.inf, math.inf
-_TIMES = tuple(
-    np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]")
-)  # before and after all dates of Python
+
+# Open ends: infinite numbers, and times before and after all dates of Python.
+_OPEN_NUMBERS = (-math.inf, math.inf)
+_OPEN_TIMES = (
+    np.datetime64("-0001-01-01", "us"),
+    np.datetime64("10001-01-01", "us"),
+)
 
 
 def range_query_error(
@@ -99,21 +103,22 @@ def range_query_error(
     """
     tables = read_pair(real, synthetic)
     if queries is None:
-        names = check_columns(tables, columns)
-        options: dict[str, Any] = {
-            "n_queries": n_queries,
-            "order": order,
-            "domain": domain,
-        }
         queries = random_range_queries(
-            real, columns=names, random_state=random_state, **options
+            real,
+            n_queries=n_queries,
+            order=order,
+            columns=check_columns(tables, columns),
+            domain=domain,
+            random_state=random_state,
         )
-    checked = [_check_query(query) for query in queries]
-    if not checked:
+    conditions = [_check_query(query) for query in queries]
+    if not conditions:
         raise ValueError("queries must have at least one query")
-    check_columns(tables, dict.fromkeys(name for query in checked for name in query))
-    left, right = (_shares(table, checked) for table in tables)
-    return float(np.abs(left - right).mean())
+    names = dict.fromkeys(name for query in conditions for name in query)
+    check_columns(tables, names)
+    real_shares = _shares(tables[0], conditions)
+    synthetic_shares = _shares(tables[1], conditions)
+    return float(np.abs(real_shares - synthetic_shares).mean())
 
 
 def random_range_queries(
@@ -135,47 +140,42 @@ def random_range_queries(
     generator = check_random_state(random_state)
     queries = []
     for _ in range(n_queries):
-        chosen = sorted(generator.choice(len(names), order, replace=False))
-        queries.append(
-            {
-                names[index]: _condition(*choices[names[index]], generator)
-                for index in chosen
-            }
-        )
+        query = {}
+        for place in sorted(generator.choice(len(names), order, replace=False)):
+            name = names[place]
+            is_range, values = choices[name]
+            draw = _draw_range if is_range else _draw_set
+            query[name] = draw(values, generator)
+        queries.append(query)
     return queries
 
 
 def _choices(
-    name: Any, values: Categories | Interval | None, table: Table
+    name: Any, declared: Categories | Interval | None, table: Table
 ) -> tuple[bool, list[Any]]:
-    """Return the edges of ranges, or the values of sets, for the conditions on a column."""
-    if isinstance(values, Interval):
-        return True, [None, *values.edges[1:-1], None]
-    if values is None:
-        known, missing = observed_values(
-            name, table.columns[table.names.index(name)], "real"
-        )
+    """Return whether conditions on a column are ranges, and their edges or values."""
+    if isinstance(declared, Interval):
+        return True, [None, *declared.edges[1:-1], None]
+    if declared is None:
+        column = table.columns[table.names.index(name)]
+        values, has_missing = observed_values(name, column, "real")
     else:
-        known, missing = (
-            [value for value in values.values if value is not None],
-            None in values.values,
-        )
-    if known and kind_of(known[0]) in _RANGE_KINDS:
-        return True, [None, *sorted(known)[1:], None]
-    return False, [*known, None] if missing else known
+        values = [value for value in declared.values if value is not None]
+        has_missing = None in declared.values
+    if values and kind_of(values[0]) in _RANGE_KINDS:
+        return True, [None, *sorted(values)[1:], None]
+    return False, [*values, None] if has_missing else values
 
 
-def _condition(
-    is_range: bool, choices: list[Any], generator: np.random.RandomState
-) -> Any:
-    if is_range:
-        low, high = sorted(generator.choice(len(choices), 2, replace=False))
-        return choices[low], choices[high]
-    size = generator.randint(1, len(choices) + 1)
-    return [
-        choices[index]
-        for index in sorted(generator.choice(len(choices), size, replace=False))
-    ]
+def _draw_range(edges: list[Any], generator: np.random.RandomState) -> tuple[Any, Any]:
+    low, high = sorted(generator.choice(len(edges), 2, replace=False))
+    return edges[low], edges[high]
+
+
+def _draw_set(values: list[Any], generator: np.random.RandomState) -> list[Any]:
+    size = generator.randint(1, len(values) + 1)
+    places = sorted(generator.choice(len(values), size, replace=False))
+    return [values[place] for place in places]
 
 
 def _check_query(query: Any) -> dict[Any, Any]:
@@ -212,18 +212,16 @@ def _check_range(name: Any, bounds: tuple[Any, ...]) -> tuple[Any, Any]:
     kinds = {_RANGE_KINDS.get(kind_of(bound)) for bound in bounds if bound is not None}
     if len(bounds) != 2 or len(kinds) > 1 or None in kinds:
         raise ValueError(
-            f"the range of column {name!r} must be (low, high), numbers, dates or None; values go in a list"
+            f"the range of column {name!r} must be (low, high), numbers, dates or None; "
+            "values go in a list"
         )
-    if "time" in kinds:
-        low, high = (
-            end if bound is None else np.datetime64(bound, "us")
-            for bound, end in zip(bounds, _TIMES, strict=True)
-        )
-    else:
-        low, high = (
-            end if bound is None else float(bound)
-            for bound, end in zip(bounds, _ENDS, strict=True)
-        )
+    ends: list[Any] = list(_OPEN_TIMES if "time" in kinds else _OPEN_NUMBERS)
+    for place, bound in enumerate(bounds):
+        if bound is None:
+            continue
+        is_time = "time" in kinds
+        ends[place] = np.datetime64(bound, "us") if is_time else float(bound)
+    low, high = ends
     if not low < high:
         raise ValueError(f"the range of column {name!r} must have low < high")
     return low, high
@@ -234,65 +232,70 @@ def _shares(table: Table, queries: Sequence[dict[Any, Any]]) -> NDArray[np.float
     columns = {}
     for name, column in zip(table.names, table.columns, strict=True):
         conditions = [query[name] for query in queries if name in query]
-        columns[name] = _AskedColumn(name, column, conditions)
+        columns[name] = _QueriedColumn(name, column, conditions)
     shares = []
     for query in queries:
         meets = np.ones(n_rows(table), dtype=bool)
         for name, condition in query.items():
-            meets &= columns[name].meets(condition)
+            if isinstance(condition, list):
+                meets &= columns[name].is_among(condition)
+            else:
+                meets &= columns[name].is_between(*condition)
         shares.append(np.count_nonzero(meets) / meets.size)
     return np.array(shares)
 
 
-class _AskedColumn:
+class _QueriedColumn:
     """A column that is read once for all its conditions."""
 
     def __init__(self, name: Any, column: Any, conditions: list[Any]) -> None:
         sets = [condition for condition in conditions if isinstance(condition, list)]
+        ranges = [condition for condition in conditions if isinstance(condition, tuple)]
         if sets:
             # By kind too: 1 and True must not match, but be refused.
-            self._values = {
-                (kind_of(value), value): value for values in sets for value in values
-            }
-            self._codes = _encode(name, column, list(self._values.values()))
-        ranges = [condition for condition in conditions if isinstance(condition, tuple)]
+            distinct = {}
+            for values in sets:
+                distinct.update({(kind_of(value), value): value for value in values})
+            self._values = list(distinct.values())
+            self._codes = _encode(name, column, self._values)
         if ranges:
-            times = any(isinstance(low, np.datetime64) for low, _ in ranges)
+            has_times = any(isinstance(low, np.datetime64) for low, _ in ranges)
+            self._ordered: NDArray[Any]
             try:
-                self._ordered = (
-                    to_dates(column, "datetime64[us]") if times else to_numbers(column)
-                )
+                if has_times:
+                    self._ordered = to_dates(column, "datetime64[us]")
+                else:
+                    self._ordered = to_numbers(column)
             except ColumnError as error:
                 raise ValueError(f"column {name!r}: {error}") from None
 
-    def meets(self, condition: Any) -> NDArray[np.bool_]:
-        """Return which rows satisfy a condition; missing values are in no range."""
-        if isinstance(condition, list):
-            # The codes beyond the values: missing, and values of no query.
-            wanted = [value in condition for value in self._values.values()] + [
-                False,
-                False,
-            ]
-            return np.array(wanted)[self._codes]
-        low, high = condition
-        if self._ordered.dtype.kind == "M":
+    def is_among(self, values: list[Any]) -> NDArray[np.bool_]:
+        """Return which rows have one of some values."""
+        # The two codes beyond the values: missing, and values of no query.
+        is_value = [value in values for value in self._values]
+        return np.array([*is_value, False, False])[self._codes]
+
+    def is_between(self, low: Any, high: Any) -> NDArray[np.bool_]:
+        """Return which rows have ``low <= value < high``; missing values have not."""
+        ordered = self._ordered
+        if ordered.dtype.kind == "M":
             if not isinstance(low, np.datetime64):
-                return ~np.isnat(self._ordered)  # from minus infinity to infinity
-            return (self._ordered >= low) & (self._ordered < high)
-        with np.errstate(
-            over="ignore"
-        ):  # a bound may exceed the range of a narrow float
-            met = self._ordered >= low
-            return met & (self._ordered < high) if math.isfinite(high) else met
+                return ~np.isnat(ordered)  # from minus infinity to infinity
+            return (ordered >= low) & (ordered < high)
+        # A bound may exceed the range of a narrow float.
+        with np.errstate(over="ignore"):
+            is_between = ordered >= low
+            return is_between & (ordered < high) if math.isfinite(high) else is_between
 
 
 def _encode(name: Any, column: Any, values: list[Any]) -> NDArray[np.unsignedinteger]:
     codes = encode_column(name, Domain({name: values})[name], column)
-    asked = [kind_of(value) for value in values if value is not None]
-    if asked and (codes >= len(values)).all():
-        known, _ = observed_values(name, column, "a table")
-        if known and kind_of(known[0]) != asked[0]:
+    kinds = [kind_of(value) for value in values if value is not None]
+    if kinds and (codes >= len(values)).all():
+        in_column, _ = observed_values(name, column, "a table")
+        if in_column and kind_of(in_column[0]) != kinds[0]:
             raise ValueError(
-                f"column {name!r} holds {kind_of(known[0])} values, a query asks for {asked[0]} values"
+                f"column {name!r} holds {kind_of(in_column[0])} values, a query asks "
+                f"for {kinds[0]} values"
             )
     return codes

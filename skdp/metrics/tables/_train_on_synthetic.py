@@ -14,6 +14,7 @@ from sklearn.metrics import check_scoring
 
 from skdp.base import ColumnLike, ColumnName, TableLike
 from skdp.metrics.fairness import read_column
+from skdp.metrics.tables._pairs import names_in_one_only
 from skdp.tables import is_frame, kind_of, read_table
 
 
@@ -95,18 +96,15 @@ def train_on_synthetic(
     if real_train is not None:
         train["real_train"] = _split("real_train", real_train, target)
     X_test, y_test = _split("real_test", real_test, target)
-    name_of_score = (
-        scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
-    )
+    scorer = check_scoring(estimator, scoring)
     rows = {}
     for name, (X, y) in train.items():
         model = _fit(estimator, X, y, y_test, name)
-        score = check_scoring(estimator, scoring)(
-            model, _align(X_test, X, name), y_test
-        )
-        rows[name.removesuffix("_train")] = (
-            score if isinstance(score, dict) else {name_of_score: score}
-        )
+        score = scorer(model, _align(X_test, X, name), y_test)
+        if not isinstance(score, dict):
+            score_name = getattr(scoring, "__name__", "score")
+            score = {scoring if isinstance(scoring, str) else score_name: score}
+        rows[name.removesuffix("_train")] = score
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("trained_on")
 
 
@@ -152,18 +150,14 @@ def _align(X_test: Any, X: Any, name: str) -> Any:
     if not (is_frame(X_test) and is_frame(X)):
         return X_test
     test, names = read_table(X_test), read_table(X).names
-    alone = [
-        column
-        for column in (*test.names, *names)
-        if (column in test.names) != (column in names)
-    ]
-    if alone:
+    in_one_only = names_in_one_only(test.names, names)
+    if in_one_only:
         raise ValueError(
-            f"real_test and {name} must have the same columns; in one of them only: {alone}"
+            f"real_test and {name} must have the same columns; in one of them only: "
+            f"{in_one_only}"
         )
-    return test.rebuild(
-        [test.columns[test.names.index(column)] for column in names], names
-    )
+    columns = [test.columns[test.names.index(column)] for column in names]
+    return test.rebuild(columns, names)
 
 
 def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, name: str) -> Any:
