@@ -95,8 +95,8 @@ def _cut(domain: Domain, finds_bins: bool) -> Domain:
 def _check_widths(domain: Domain) -> None:
     """Refuse intervals whose width is no float."""
     for name, interval in _intervals(domain).items():
-        first, last = interval.edges[0], interval.edges[-1]
-        if isinstance(first, float) and not math.isfinite(last - first):
+        first, upper_end = interval.edges[0], interval.edges[-1]
+        if isinstance(first, float) and not math.isfinite(upper_end - first):
             raise ValueError(
                 f"the declared interval of column {name!r} is wider than the largest "
                 f"float, {sys.float_info.max:.1e}: declare closer ends"

@@ -31,7 +31,7 @@ from skdp.synthesis.model import (
 from skdp.synthesis.tables import Shape, Shapes, count_others
 
 _FORMAT, _VERSION = "skdp.DPMarginalSynthesizer", 1
-LEFT_OUT = ("domain", "ledger", "random_state", "verbose")
+LEFT_OUT = ("domain", "ledger", "random_state")
 """Parameters that are not saved.
 
 The fitted domain is; a seed would undo the noise; a ledger belongs to the curator."""

@@ -343,12 +343,12 @@ class RowTransformer(TransformerMixin, ModelRows):
         rows = np.zeros((n_columns, len(table.columns[0])), np.int64)
         conditions = [place for place in range(n_features) if place not in places]
         if conditions:
-            known = _select(table, conditions)
+            condition_table = _select(table, conditions)
             codes = read_codes(
-                known,
-                self.domain_.select(known.names),
-                of_columns(self.handle_unknown, known.names),
-                of_columns(self._others, known.names),
+                condition_table,
+                self.domain_.select(condition_table.names),
+                of_columns(self.handle_unknown, condition_table.names),
+                of_columns(self._others, condition_table.names),
             )
             for place, column_codes in zip(conditions, codes, strict=True):
                 # What is ignored in `fit` is given the likeliest value here: a row

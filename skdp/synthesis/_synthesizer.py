@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -127,8 +126,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         Charged by each `fit`, before anything is drawn.
     random_state : None or int, default=None
         None for secure randomness; an int for reproducible experiments, not private to anyone who knows it.
-    verbose : bool, default=False
-        Whether to print progress to the standard error stream. For the curator only: its seconds depend on the table.
 
     Attributes
     ----------
@@ -248,7 +245,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         redraw: Sequence[ColumnName] | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
-        verbose: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -267,7 +263,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.redraw = redraw
         self.ledger = ledger
         self.random_state = random_state
-        self.verbose = verbose
 
     @property
     def protects_rows(self) -> Any:  # type: ignore[override] # numpydoc ignore=RT01
@@ -391,15 +386,13 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             source = spend(mechanism, delta=delta, rho=rho, losses=budget.losses)
 
         # Find bins and measure.
-        say = self._say if self.verbose else None
-        table = PrivateTable(records, coded.cells.sizes, budget, source, say)
+        table = PrivateTable(records, coded.cells.sizes, budget, source)
         cells = find_cells(table, coded.cells, coded.domain, self.bins)
         plan = replace(plan, sizes=cells.domain.sizes)
         cells.table.prepare(strategy.first_cliques(plan))
         with one_thread():
             measured = strategy.measure(cells.table, plan)
             fitted, shapes = cells.place(measured, self._generator("shapes"))
-        cells.table.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
 
         self._set_fitted(fitted, shapes, cells, coded.others)
         self._template = public_template(private.table, cells.domain)
@@ -455,9 +448,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         counted = "bins and marginals" if finds_bins else "marginals"
         reach = f", up to {rows} rows a person" if rows > 1 else ""
         return f"{budget.name} noise on {counted}{reach}"
-
-    def _say(self, line: str) -> None:
-        print(f"[{type(self).__name__}]", line, file=sys.stderr)
 
     def _set_fitted(
         self,

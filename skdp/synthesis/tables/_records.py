@@ -100,11 +100,11 @@ def find_codes(
     others: Mapping[Any, Any] | None = None,
 ) -> tuple[list[Codes], list[Any]]:
     """Code a table, and list the columns with values that have to be declared."""
-    codes, outside = find_outside(table, domain, "error")
+    codes, unlisted = find_outside(table, domain, "error")
     replacements = _replacements(domain, others)
     replacements |= _replacements(domain, handle_unknown)
     undeclared = []
-    for name in outside:
+    for name in unlisted:
         place = domain.columns.index(name)
         column_codes = codes[place]
         size = domain.sizes[place]
