@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -24,22 +26,25 @@ from skdp.base import (
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within
-from skdp.domain import Domain, DomainLike
+from skdp.domain import Domain, DomainLike, Interval
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
-from skdp.synthesis._coded_table import CodedTable, code_table
 from skdp.synthesis._rows import RowTransformer
+from skdp.synthesis.model import Clique
 from skdp.synthesis.selection import (
     BINS,
     FittedTable,
     FoundCells,
     NoiseBudget,
+    Plan,
     PrivateTable,
+    Strategy,
     check_marginals,
     check_width,
     find_cells,
     largest_sizes,
     open_budget,
+    read_plan,
     warn_not_chosen,
     warn_out_of_reach,
     warn_unknown,
@@ -50,14 +55,20 @@ from skdp.synthesis.tables import (
     Policy,
     Records,
     Shapes,
+    cells_within,
+    check_decodable,
     check_not_named,
     check_policy,
     check_share,
     count_open_columns,
     count_others,
+    declared_orders,
     find_values,
+    fine_grid,
     open_rows,
     public_template,
+    read_codes,
+    read_declared,
     undeclared,
     warn_undiscovered,
     with_target,
@@ -498,3 +509,90 @@ class _PrivateRows(NamedTuple):
         if self.large is not None:
             return LargeRecords(self.large, coded.cells, handle_unknown)
         return CodedRecords(coded.codes, coded.cells.sizes)
+
+
+class CodedTable(NamedTuple):
+    """What is declared of a table and planned with it, and the codes of its rows."""
+
+    domain: Domain
+    """The declared values of each column."""
+    cells: Domain
+    """The same, or finer cells of intervals, in which the table is read."""
+    plan: Plan
+    strategy: Strategy
+    codes: list[NDArray[np.unsignedinteger]]
+    """Of the cells, a column each, without rows that are left out."""
+    others: dict[Any, Any]
+    """What stands for all values of a column that were not found."""
+
+    @property
+    def first(self) -> list[Clique]:
+        """The marginals that are counted first."""
+        if self.cells is self.domain:
+            return self.strategy.first_cliques(self.plan)
+        return self.plan.columns
+
+
+def code_table(
+    synthesizer: Any, table: Table, keep: NDArray[np.bool_], values: dict[Any, Any]
+) -> CodedTable:
+    """Complete the domain by values that were found, and code the rows that count."""
+    domain = read_declared(table, synthesizer.domain, values)
+    finds_bins = synthesizer.bins == "private"
+    if finds_bins:
+        why = "whose bins bins='private' is to find; use bins='declared'"
+        zeros = synthesizer.structural_zeros
+        check_not_named(_intervals(domain), None, zeros, why=why)
+    plan, strategy = read_plan(
+        domain,
+        ordered=declared_orders(table, domain),
+        marginals=synthesizer.marginals,
+        workload=synthesizer.workload,
+        target=synthesizer.target,
+        structural_zeros=synthesizer.structural_zeros,
+        max_cells=synthesizer.max_cells,
+        max_iter=synthesizer.max_iter,
+        tol=synthesizer.tol,
+    )
+    check_decodable(public_template(table, domain), domain)
+    _check_widths(domain)
+    cells = _cut(domain, finds_bins)
+    others = {name: listed[-1] for name, listed in values.items()}
+    codes = read_codes(table, cells, synthesizer.handle_unknown, others)
+    is_counted = keep
+    for code, size in zip(codes, cells.sizes, strict=True):
+        is_counted = is_counted & (code < size)
+    if not is_counted.all():
+        codes = [code[is_counted] for code in codes]
+    return CodedTable(domain, cells, plan, strategy, codes, others)
+
+
+def _cut(domain: Domain, finds_bins: bool) -> Domain:
+    """Cut intervals into fine cells; return the domain itself if none is cut."""
+    columns = {name: domain[name] for name in domain.columns}
+    is_cut = False
+    for name, interval in _intervals(domain).items():
+        grid = fine_grid(interval) if finds_bins else cells_within(interval)
+        columns[name] = grid
+        is_cut = is_cut or grid is not interval
+    return Domain(columns) if is_cut else domain
+
+
+def _check_widths(domain: Domain) -> None:
+    """Refuse intervals whose width is no float."""
+    for name, interval in _intervals(domain).items():
+        first, upper_end = interval.edges[0], interval.edges[-1]
+        if isinstance(first, float) and not math.isfinite(upper_end - first):
+            raise ValueError(
+                f"the declared interval of column {name!r} is wider than the largest "
+                f"float, {sys.float_info.max:.1e}: declare closer ends"
+            )
+
+
+def _intervals(domain: Domain) -> dict[Any, Interval]:
+    intervals = {}
+    for name in domain.columns:
+        values = domain[name]
+        if isinstance(values, Interval):
+            intervals[name] = values
+    return intervals
