@@ -55,6 +55,7 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
         if name not in LEFT_OUT:
             parameters[name] = pack_parameter(value)
     description, arrays = describe_fit(synthesizer)
+    # A domain is written as people read it, if such a file can hold it.
     header = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -102,6 +103,7 @@ def describe_fit(
     domain = synthesizer.domain_
     model = synthesizer.model_
     shapes = synthesizer._shapes
+    # Numbers with fractions are arrays, which keep all digits; all else is JSON.
     arrays = {}
     for index, belief in enumerate(model.beliefs):
         arrays[f"belief_{index}"] = belief
@@ -230,6 +232,7 @@ def restore_fit(
         synthesizer._scores = _read_scores(description["scores"], len(names))
     with reading("shapes"):
         synthesizer._shapes = _read_shapes(read, description["grids"], domain)
+    # Nothing is set before all parts are read.
     synthesizer.domain_ = domain
     synthesizer.guarantee_ = guarantee
     synthesizer.model_ = model
@@ -332,6 +335,7 @@ def _read_groups(packed: Any, shape: Sequence[int]) -> Groups | None:
         if members is None:
             groups.append(None)
             continue
+        # Groups are numbered from 0 without gaps.
         numbers = np.array([read_whole(member, 0, size - 1) for member in members])
         n_groups = np.unique(numbers).size
         if numbers.size != size or numbers.max() + 1 != n_groups:

@@ -112,6 +112,7 @@ def find_codes(
 ) -> tuple[list[Codes], list[Any]]:
     """Code a table, and list the columns with values that have to be declared."""
     codes, unlisted = find_outside(table, domain, "error")
+    # Where values were found privately, one stands for all others.
     replacements = _replacements(domain, others)
     replacements |= _replacements(domain, handle_unknown)
     undeclared = []
@@ -248,6 +249,7 @@ class CodedRecords:
     def _count(self, clique: Clique) -> NDArray[np.int64]:
         if clique in self._counts:
             return self._counts[clique]
+        # What was scored is mostly measured next: its counts are kept.
         codes = [self._codes[column] for column in clique]
         counts = count_cells(codes, [self._sizes[column] for column in clique])
         self._n_cells += counts.size
@@ -304,6 +306,7 @@ class LargeRecords:
         domain = part_of(self._domain, needed)
         marginals = [tuple(map(needed.index, clique)) for clique in counted]
         is_checked = self._handle_unknown == "error"
+        # Workers return counts alone; what is not declared raises there.
         tally = CellTally(domain, self._coder(domain), marginals, is_checked)
         error = partial(undeclared_in, domain=domain)
         tables = count_large(self._table, tally, error)
@@ -405,6 +408,7 @@ def undeclared(table: Table, declared: Any) -> list[Any]:
         names = declared
     elif declared is not None:
         names = table.names
+    # A dtype may say more than the data do, as that of a polars Enum.
     by_dtype, _ = domains_of_dtypes(table)
     return [name for name in table.names if name not in {*names, *by_dtype}]
 
@@ -465,6 +469,7 @@ def find_values(
             max_rows_per_person=max_rows_per_person,
             most=most - 1,
         )
+        # Missing stands for what was not found, but in columns of text.
         is_text = any(isinstance(value, str) for value in published)
         if not is_text and None in published:
             published.remove(None)
