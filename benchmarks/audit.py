@@ -16,7 +16,7 @@ from _timing import verdict, write_results
 
 from skdp import RandomizedResponseEncoder
 from skdp.evaluation import AuditResult, audit_epsilon
-from skdp.evaluation.audits._survey import audited_transformers
+from skdp.evaluation.audits import audited_transformers
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

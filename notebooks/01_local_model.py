@@ -125,7 +125,8 @@ reports.iloc[:3, :6]
 
 # %%
 occupation_counts = occupation["occupation"].value_counts().reindex(bits.categories_[0])
-CountEstimateDisplay.from_estimator(bits, reports, true_counts=occupation_counts)
+estimates = bits.estimate_counts(reports)
+CountEstimateDisplay(estimates, true_counts=occupation_counts).plot()
 plt.show()
 
 # %% [markdown]
@@ -182,11 +183,7 @@ curator
 # depends on ε and on the number of values only.
 
 # %%
-oracles = {
-    name: make(14, math.log(9))
-    for name, make in ORACLES.items()
-    if name != "count_mean_sketch"
-}
+oracles = {name: make(14, math.log(9)) for name, make in ORACLES.items()}
 oracles["unary_encoding with p = 3/4, q = 1/4"] = bits.oracles_[0]
 n = len(occupation)
 ranking = pd.DataFrame(

@@ -196,7 +196,7 @@ pd.concat(
 )
 
 # %%
-CountEstimateDisplay.from_estimator(encoder, reports, true_counts=true_counts)
+CountEstimateDisplay(estimates, true_counts=true_counts).plot()
 plt.show()
 
 # %% [markdown]
@@ -454,7 +454,7 @@ print(
 honest.carriers.head(8).round(3)
 
 # %%
-LeakageDisplay.from_results({"with age_sex_cat": leak, "without": honest})
+LeakageDisplay({"with age_sex_cat": leak, "without": honest}).plot()
 plt.show()
 
 # %% [markdown]
@@ -526,7 +526,7 @@ curve = privacy_curve(
 )
 
 # %%
-display = PrivacyCurveDisplay.from_curve(curve, band="range")
+display = PrivacyCurveDisplay(curve).plot(band="range")
 plt.show()
 
 # %%
@@ -634,9 +634,9 @@ fairness = {
     )
     for name, labels in predicted.items()
 }
-FairnessDisplay.from_reports(
+FairnessDisplay(
     {name: report[report["group"].notna()] for name, report in fairness.items()}
-)
+).plot()
 plt.show()
 
 # %%
@@ -672,7 +672,7 @@ named = {"true sex": by_truth, "reported sex": naive, "debiased": debiased}
 differences = {
     name: report[report["metric"].isin(METRICS)] for name, report in named.items()
 }
-FairnessDisplay.from_reports(differences, confidence_level=0.95)
+FairnessDisplay(differences, confidence_level=0.95).plot()
 plt.show()
 
 # %%

@@ -136,15 +136,16 @@ rates = rates.set_index(
 rates[["value", "lower", "upper"]].assign(rows=sizes).round(3)
 
 # %%
-FairnessDisplay.from_estimator(
-    classifier,
-    X_test,
+report = fairness_report(
     y_test,
+    classifier.predict(X_test),
     X_test["sex"],
     privileged="Male",
     positive_label=">50K",
-    name="true groups",
+    by_group=True,
+    confidence_level=0.95,
 )
+FairnessDisplay({"true groups": report}).plot()
 plt.show()
 
 # %% [markdown]
@@ -346,7 +347,7 @@ for epsilon in (0.5, 1, 2, 4):
 displayed = {
     name: pd.concat(tables, ignore_index=True) for name, tables in displayed.items()
 }
-FairnessDisplay.from_reports(displayed, confidence_level=0.95)
+FairnessDisplay(displayed, confidence_level=0.95).plot()
 plt.show()
 
 # %% [markdown]
@@ -452,7 +453,7 @@ curve = privacy_curve(
 )
 
 # %%
-PrivacyCurveDisplay.from_curve(curve)
+PrivacyCurveDisplay(curve).plot()
 plt.show()
 
 # %%

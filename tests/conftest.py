@@ -173,7 +173,7 @@ def counted_draws():
 @pytest.fixture
 def few_calls(monkeypatch):
     """Make few calls in audits that are about rows: calls take nearly all of the time."""
-    few_and_no_more = {"_FIRST": 2, "_AGAIN": 2, "_FEW_CALLS": 4, "_FACTOR": 1, "_MORE": (), "_ROWS_A_CALL": 10**9}
+    few_and_no_more = {"_FIRST": 2, "_AGAIN": 2, "_MOST_CALLS": 64}
     for name, few in few_and_no_more.items():
         monkeypatch.setattr(f"skdp.evaluation.audits._search.{name}", few)
 

@@ -13,7 +13,7 @@ import skdp
 # One process, for each takes seconds to import pandas and scikit-learn.
 SCRIPT = """
 import sys
-import skdp, skdp.metrics, skdp.evaluation.attacks._display, skdp.evaluation.curves._display
+import skdp, skdp.metrics, skdp.evaluation.displays
 print(sorted({name.split(".")[0] for name in sys.modules} & {"aif360", "fairlearn", "matplotlib"}))
 sys.modules["aif360"] = sys.modules["fairlearn"] = None
 from skdp.metrics import fairness_report

@@ -33,7 +33,8 @@ DPMarginalSynthesizer(1.0, domain=declared).fit(people)
 fairness_report(labels, labels, people["sex"], privileged="m", positive_label=1)
 fairness_report(labels, labels, people[["sex"]], privileged=privileged, positive_label=1)
 _, axes = plt.subplots()
-FairnessDisplay.from_predictions(labels, [0, 1], people["sex"], positive_label=1, ax=axes)
+report = fairness_report(labels, [0, 1], people["sex"], positive_label=1)
+FairnessDisplay({"model": report}).plot(ax=axes)
 privacy_curve(
     make_pipeline(encoder, LogisticRegression()),
     people,

@@ -14,6 +14,5 @@ def counts() -> None:
         1.0, strategy="joint", categories=domain, random_state=0
     )
     reports = encoder.fit_transform(people)
-    CountEstimateDisplay.from_estimator(
-        encoder, reports, true_counts=people.value_counts()
-    )
+    estimates = encoder.estimate_counts(reports)
+    CountEstimateDisplay(estimates, true_counts=people.value_counts()).plot()

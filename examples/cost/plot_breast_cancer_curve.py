@@ -25,9 +25,9 @@ model
 
 # %%
 # The curve goes from little privacy (right) to much (left). The dashed line is the same pipeline without noise.
-from skdp.evaluation import PrivacyCurveDisplay
+from skdp.evaluation import PrivacyCurveDisplay, privacy_curve
 
-PrivacyCurveDisplay.from_estimator(
+curve = privacy_curve(
     model,
     X,
     y,
@@ -37,3 +37,4 @@ PrivacyCurveDisplay.from_estimator(
     cv=3,
     n_repeats=2,
 )
+PrivacyCurveDisplay(curve).plot()

@@ -55,7 +55,7 @@ curves = {
     "school and group": curve_of(["school", "group"]),
     "school alone": curve_of(["school"]),
 }
-ParetoDisplay.from_curves(curves, x="statistical_parity_difference", y="accuracy")
+ParetoDisplay(curves, x="statistical_parity_difference", y="accuracy").plot()
 plt.show()
 
 # %%

@@ -42,5 +42,5 @@ curve = privacy_curve(
     cv=3,
     random_state=0,
 )
-PrivacyCurveDisplay.from_curve(curve)
+PrivacyCurveDisplay(curve).plot()
 plt.show()

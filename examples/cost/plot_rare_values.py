@@ -39,5 +39,5 @@ print(f"the best guess from the report alone: {result.report_accuracy:.3f}")
 result.values.round(2)
 
 # %%
-LeakageDisplay.from_results({"epsilon 2": result}, measure="auc")
+LeakageDisplay({"epsilon 2": result}).plot(measure="auc")
 plt.show()

@@ -50,5 +50,5 @@ audits = {
         adult.target, predicted, reports, encoder, rows="fixed", **common
     ),
 }
-FairnessDisplay.from_reports(audits)
+FairnessDisplay(audits).plot()
 plt.show()

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdp.datasets import load_adult
 from skdp.evaluation import FairnessDisplay
+from skdp.metrics import fairness_report
 
 adult = load_adult(dropna=True)
 columns = make_column_transformer(
@@ -35,13 +36,23 @@ ages = pd.cut(
     people["age"], [0, 30, 45, 120], labels=["to 30", "31 to 45", "over 45"]
 ).astype(str)
 groups = people[["sex", "race"]].assign(age=ages)
-FairnessDisplay.from_predictions(income, predicted, groups, positive_label=">50K")
+report = fairness_report(
+    income, predicted, groups, positive_label=">50K", confidence_level=0.95
+)
+FairnessDisplay({"predictions": report}).plot()
 plt.show()
 
 # %%
 # Of two groups, one of them privileged: disparate impact is below the usual limit of 0.8.
 
-FairnessDisplay.from_predictions(
-    income, predicted, people["sex"], privileged="Male", positive_label=">50K"
+report = fairness_report(
+    income,
+    predicted,
+    people["sex"],
+    privileged="Male",
+    positive_label=">50K",
+    by_group=True,
+    confidence_level=0.95,
 )
+FairnessDisplay({"predictions": report}).plot()
 plt.show()

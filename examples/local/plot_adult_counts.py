@@ -27,6 +27,5 @@ encoder.guarantee_
 # Estimates, intervals, and the true counts, which the collector never sees:
 from skdp.evaluation import CountEstimateDisplay
 
-CountEstimateDisplay.from_estimator(
-    encoder, reports, true_counts=people["education"].value_counts()
-)
+estimates = encoder.estimate_counts(reports)
+CountEstimateDisplay(estimates, true_counts=people["education"].value_counts()).plot()

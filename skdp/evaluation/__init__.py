@@ -1,29 +1,26 @@
 """The cost of privacy and the remaining leakage: curves, studies, attacks, audits, displays and the report."""
 
+from skdp.evaluation._planning import plan_epsilon
 from skdp.evaluation.attacks import AttackResult as AttackResult
+from skdp.evaluation.attacks import MembershipResult as MembershipResult
 from skdp.evaluation.attacks import (
-    LeakageDisplay,
     attribute_inference,
     bayes_accuracy,
     guessing_bound,
     membership_inference,
 )
-from skdp.evaluation.attacks import MembershipResult as MembershipResult
 from skdp.evaluation.audits import AuditResult as AuditResult
 from skdp.evaluation.audits import audit_epsilon
 from skdp.evaluation.audits import audit_table as audit_table
-from skdp.evaluation.curves import (
-    ParetoDisplay,
-    PrivacyCurveDisplay,
-    compare_to_baseline,
-    privacy_curve,
-)
+from skdp.evaluation.curves import compare_to_baseline, privacy_curve
 from skdp.evaluation.displays import (
     CountEstimateDisplay,
     FairnessDisplay,
+    LeakageDisplay,
     MarginalDisplay,
+    ParetoDisplay,
+    PrivacyCurveDisplay,
 )
-from skdp.evaluation.planning import plan_epsilon
 from skdp.evaluation.report import age_sex_report as age_sex_report
 from skdp.evaluation.report import count_study, study_report
 from skdp.evaluation.report import errors_by_trust as errors_by_trust

@@ -345,15 +345,15 @@ class TestDisplay:
     def test_epsilons_are_on_a_log_axis_with_prior_and_bound(self, attacked):
         pytest.importorskip("matplotlib")
         result = attacked[-1]
-        display = LeakageDisplay.from_results({4.0: result, 0.5: result}, confidence_level=0.9)
-        assert display.ax_.get_xscale() == "log"
-        assert [label.get_text() for label in display.ax_.get_xticklabels()] == ["0.5", "4"]
-        with_report, without = (np.array(container.lines[0].get_data()) for container in display.ax_.containers)
+        display = LeakageDisplay({4.0: result, 0.5: result}, confidence_level=0.9).plot()
+        assert display.axes_[0].get_xscale() == "log"
+        assert [label.get_text() for label in display.axes_[0].get_xticklabels()] == ["0.5", "4"]
+        with_report, without = (np.array(container.lines[0].get_data()) for container in display.axes_[0].containers)
         assert with_report[1].tolist() == [result.accuracy] * 2
         assert without[1].tolist() == [result.accuracy_without_report] * 2
         assert with_report[0] == pytest.approx([4.0, 0.5], rel=0.05)
         assert (with_report[0] < without[0]).all()
-        lines = {line.get_label(): line.get_data() for line in display.ax_.lines}
+        lines = {line.get_label(): line.get_data() for line in display.axes_[0].lines}
         assert np.array(lines["bound for the report alone"]).tolist() == [[0.5, 4.0], [result.bayes_bound] * 2]
         assert np.array(lines["prior: most frequent value"]).tolist() == [[0.5, 4.0], [result.baseline] * 2]
         assert display.data["attack"].tolist() == ["with the report", "without the report"] * 2
@@ -362,8 +362,8 @@ class TestDisplay:
     def test_values_are_drawn(self, attacked):
         plt = pytest.importorskip("matplotlib.pyplot")
         result = attacked[-1]
-        display = LeakageDisplay.from_results({"release": result}, measure="auc")
-        lines = {line.get_label(): line.get_xdata() for line in display.ax_.lines}
+        display = LeakageDisplay({"release": result}).plot(measure="auc")
+        lines = {line.get_label(): line.get_xdata() for line in display.axes_[0].lines}
         assert set(lines["nothing is learned"]) == {0.5}
         for label, column in (
             ("attack with the report", "auc"),
@@ -371,12 +371,12 @@ class TestDisplay:
             ("best guess from the report alone", "auc_of_report"),
         ):
             assert lines[label].tolist() == result.values[column].tolist()
-        rows = [label.get_text().split("  ")[0] for label in display.ax_.get_yticklabels()]
+        rows = [label.get_text().split("  ")[0] for label in display.axes_[0].get_yticklabels()]
         assert rows == result.values.index.tolist()
-        both = LeakageDisplay.from_results({1.0: result, 2.0: result}, measure="lift")
-        assert [line.get_label() for line in both.ax_.lines] == ["nothing is learned", "epsilon 1", "epsilon 2"]
+        both = LeakageDisplay({1.0: result, 2.0: result}).plot(measure="lift")
+        assert [line.get_label() for line in both.axes_[0].lines] == ["nothing is learned", "epsilon 1", "epsilon 2"]
         axes = plt.subplots()[1]
-        assert display.plot(measure="recall", ax=axes).ax_ is axes
+        assert display.plot(measure="recall", ax=axes).axes_[0] is axes
         assert [text.get_text() for text in axes.get_legend().get_texts()] == ["release"]  # no line of what is no gain
         with pytest.raises(ValueError, match="measure must be one of"):
             display.plot(measure="f1")

@@ -12,12 +12,19 @@ from scipy.stats import binom
 
 from skdp import HeavyHitters, LocalHashingEncoder, NumericPerturber, RandomizedResponseEncoder, RapporEncoder
 from skdp.evaluation.audits import audited_transformers, clopper_pearson
-from skdp.evaluation.audits._audit import exact_epsilon
-from skdp.evaluation.audits._calls import Audited, kept_by
-from skdp.evaluation.audits._neighbours import in_library, make_records
-from skdp.evaluation.audits._outputs import FORM, hash_cells, raised, read_call, read_rows
-from skdp.evaluation.audits._search import _by_rows, epsilon_lower_bound
-from skdp.evaluation.audits._target import of_transformer
+from skdp.evaluation.audits._audit import exact_epsilon, of_transformer
+from skdp.evaluation.audits._releases import (
+    FORM,
+    Audited,
+    hash_cells,
+    in_library,
+    kept_by,
+    make_records,
+    raised,
+    read_call,
+    read_rows,
+)
+from skdp.evaluation.audits._search import by_rows, epsilon_lower_bound
 from skdp.local import LocalTableEncoder, SubsetSelectionEncoder
 from tests.conftest import each, often
 from tests.evaluation import leaky_transformers as leaky
@@ -60,7 +67,7 @@ class TestBound:
             return pd.DataFrame({"value": rng.integers(0, 64, len(table)), "other": rng.integers(0, 4, len(table))})
 
         audited = Audited(release, list(TWO), True)
-        rejected = sum(_by_rows(audited, 2_000, 0.0, level)[0] > 0 for _ in range(runs))
+        rejected = sum(by_rows(audited, 2_000, 0.0, level).epsilon_lower > 0 for _ in range(runs))
         assert rejected <= binom.isf(1e-6, runs, level)
 
 

@@ -54,8 +54,8 @@ def test_each_column_has_a_panel_with_its_estimates(make, encoder):
     fitted = encoder(2.0, categories=CATEGORIES, random_state=0).fit(make(PEOPLE))
     reports = fitted.transform(make(PEOPLE))
     true = pd.concat({name: pd.Series(values).value_counts() for name, values in PEOPLE.items()})
-    display = CountEstimateDisplay.from_estimator(fitted, reports, true_counts=true, confidence_level=0.9)
     estimates = fitted.estimate_counts(reports, confidence_level=0.9)
+    display = CountEstimateDisplay(estimates, true_counts=true, confidence_level=0.9).plot()
     pd.testing.assert_frame_equal(display.estimates.drop(columns="true"), estimates)
     assert [axes.get_title(loc="left") for axes in display.axes_] == ["sex", "race"]
     (legend,) = display.figure_.legends
@@ -71,7 +71,7 @@ def test_a_joint_has_one_panel():
     people = pd.DataFrame(PEOPLE)
     joint = RandomizedResponseEncoder(1.0, strategy="joint", categories=CATEGORIES, random_state=0)
     reports = joint.fit_transform(people)
-    (axes,) = CountEstimateDisplay.from_estimator(joint, reports, true_counts=people.value_counts()).axes_
+    (axes,) = CountEstimateDisplay(joint.estimate_counts(reports), true_counts=people.value_counts()).plot().axes_
     assert axes.get_title(loc="left") == "sex × race"
     assert ticks(axes) == ["F, a", "F, b", "F, c", "M, a", "M, b", "M, c"]
     assert bars(axes) == pytest.approx(joint.estimate_counts(reports)["count"].tolist())
@@ -80,7 +80,7 @@ def test_a_joint_has_one_panel():
 
 def test_of_many_values_the_largest_are_drawn_in_their_order_and_the_rest_is_mentioned():
     table = estimates([1, 9, -3, 7, 8], [*"abcde"])
-    display = CountEstimateDisplay.from_estimates(table, max_values=3)
+    display = CountEstimateDisplay(table).plot(max_values=3)
     (axes,) = display.axes_
     assert ticks(axes) == ["b", "d", "e"]
     assert bars(axes) == [9, 7, 8]
@@ -95,10 +95,10 @@ def test_a_missing_value_and_a_value_of_which_nothing_is_known():
     table = estimates([3, np.nan, 5], ["a", "b", None])
     table.loc["b", ["std_error", "lower", "upper"]] = np.inf, -np.inf, np.inf
     true = pd.DataFrame({"x": ["a", None, None]}).value_counts(dropna=False)  # whose index has levels
-    display = CountEstimateDisplay.from_estimates(table, true_counts=true)
+    display = CountEstimateDisplay(table, true_counts=true).plot()
     (axes,) = display.axes_
     assert ticks(axes) == ["a", "b", "missing"]
     assert intervals(axes) == [(1, 5), (3, 7)]
     assert true_counts(axes) == [[1, 0, 2]]
     display.figure_.canvas.draw()
-    assert ticks(CountEstimateDisplay.from_estimates(table, max_values=2).axes_[0]) == ["a", "missing"]
+    assert ticks(CountEstimateDisplay(table).plot(max_values=2).axes_[0]) == ["a", "missing"]

@@ -27,15 +27,6 @@ from skdp.evaluation import (
 )
 from tests.conftest import each
 
-LEAKAGE = {
-    "release": ["r"],
-    "attack": ["with the report"],
-    "accuracy": [0.5],
-    "lower": [0.4],
-    "upper": [0.6],
-    "baseline": [0.5],
-    "bayes_bound": [float("nan")],
-}
 COUNTS = {"count": [1.0], "lower": [0.0], "upper": [2.0]}
 CURVE = {"epsilon": [1.0], "repeat": [0], "fold": [0], "metric": ["m"], "group": ["all"], "value": [0.5]}
 CURVE |= {"n_train": [80], "n_test": [20]}
@@ -44,7 +35,7 @@ FAIRNESS = {"metric": ["selection rate"], "value": [0.5], "group": ["a"]}
 RESULT = AttackResult(accuracy=0.5, baseline=0.4, bayes_bound=np.nan, std_error=0.05, n_rows=100)
 COUNT_TABLE = pd.DataFrame(COUNTS, index=pd.Index(["a"], name="x"))
 DISPLAYS = {
-    LeakageDisplay: pd.DataFrame(LEAKAGE),
+    LeakageDisplay: RESULT,
     CountEstimateDisplay: COUNT_TABLE,
     PrivacyCurveDisplay: pd.DataFrame(CURVE),
     MarginalDisplay: {("x",): SHARES},
@@ -60,14 +51,13 @@ def test_what_fits_is_drawn_in_a_new_figure_or_in_given_panels(kind):
     figure, panel = plt.subplots()
     assert display.plot(ax=panel) is display
     assert display.figure_ is figure
-    if kind is not LeakageDisplay:
-        with pytest.raises(ValueError, match=r"ax must have 1 panels.*, got 2"):
-            display.plot(ax=plt.subplots(1, 2)[1])
+    with pytest.raises(ValueError, match=r"ax must have 1 panels.*, got 2"):
+        display.plot(ax=plt.subplots(1, 2)[1])
     plt.close("all")
 
 
 def test_a_result_alone_is_a_release_without_a_second_attack():
-    display = LeakageDisplay.from_results(RESULT)
+    display = LeakageDisplay(RESULT)
     assert display.data[["release", "attack", "accuracy"]].to_numpy().tolist() == [["release", "with the report", 0.5]]
     assert display.values.empty
 
@@ -95,10 +85,6 @@ def changed(kind, **columns):
 @each(
     "kind given error message",
     [
-        (LeakageDisplay, pd.DataFrame({"secret": [1]}), TypeError, "data must be a DataFrame with the columns release"),
-        (LeakageDisplay, changed(LeakageDisplay, accuracy="secret"), TypeError, "numbers in the columns accuracy"),
-        (LeakageDisplay, changed(LeakageDisplay, attack="secret"), ValueError, "the column attack of data"),
-        (LeakageDisplay, pd.DataFrame(LEAKAGE)[:0], ValueError, "at least one row"),
         (CountEstimateDisplay, COUNT_TABLE[:0], ValueError, "estimates must have at least one row"),
         (CountEstimateDisplay, changed(CountEstimateDisplay, lower="secret"), TypeError, "in the columns lower"),
         (CountEstimateDisplay, COUNT_TABLE[["count"]], TypeError, "columns count, lower and upper"),
@@ -139,16 +125,16 @@ def test_what_does_not_fit_is_explained(kind, given, error, message):
         (lambda: with_true([1], ["secret"]), ValueError, "only labels that estimates has"),
         (lambda: with_true([1, 2], ["a", "a"]), ValueError, "each label once"),
         (lambda: with_true([1], [("a", "b")]), ValueError, "labels of 1 levels, got 2"),
-        (lambda: PrivacyCurveDisplay.from_curve(pd.DataFrame(CURVE), band="95 %"), ValueError, "band must be 'auto'"),
-        (lambda: PrivacyCurveDisplay.from_curve(pd.DataFrame(CURVE), kind="line"), ValueError, "kind must be 'score'"),
+        (lambda: PrivacyCurveDisplay(pd.DataFrame(CURVE)).plot(band="95 %"), ValueError, "band must be 'auto'"),
+        (lambda: PrivacyCurveDisplay(pd.DataFrame(CURVE)).plot(kind="line"), ValueError, "kind must be 'score'"),
         (lambda: ParetoDisplay({}, x="m", y="m"), ValueError, "curves must hold at least one curve"),
         (lambda: ParetoDisplay(pd.DataFrame(CURVE), x="a", y="m"), ValueError, "no scores 'a' of the group 'all'; it"),
-        (lambda: LeakageDisplay.from_results([]), TypeError, "results must be an AttackResult or a mapping"),
-        (lambda: LeakageDisplay.from_results({}), ValueError, "results are empty"),
-        (lambda: LeakageDisplay.from_results({True: RESULT}), TypeError, "named by epsilons or text, got bool"),
-        (lambda: LeakageDisplay.from_results({-1.0: RESULT}), ValueError, "an epsilon must be finite and > 0, got -1"),
-        (lambda: LeakageDisplay.from_results({1.0: RESULT, "b": RESULT}), TypeError, "epsilons alone, or by text"),
-        (lambda: LeakageDisplay.from_results({"a": 0.5}), TypeError, "results must be AttackResults, got float"),
+        (lambda: LeakageDisplay([]), TypeError, "results must be an AttackResult or a mapping"),
+        (lambda: LeakageDisplay({}), ValueError, "results are empty"),
+        (lambda: LeakageDisplay({True: RESULT}), TypeError, "named by epsilons or text, got bool"),
+        (lambda: LeakageDisplay({-1.0: RESULT}), ValueError, "an epsilon must be finite and > 0, got -1"),
+        (lambda: LeakageDisplay({1.0: RESULT, "b": RESULT}), TypeError, "epsilons alone, or by text"),
+        (lambda: LeakageDisplay({"a": 0.5}), TypeError, "results must be AttackResults, got float"),
     ],
 )
 def test_what_cannot_be_drawn_is_explained(make, error, message):
@@ -169,18 +155,18 @@ ROWS = pd.DataFrame({"pay $ of $": PAY * 2, "_age": [1, 2, 3, 4]})
 
 def draw_counts():
     table = {name: values * 2 for name, values in COUNTS.items()}
-    return CountEstimateDisplay.from_estimates(pd.DataFrame(table, index=pd.Index(PAY, name="$x$")))
+    return CountEstimateDisplay(pd.DataFrame(table, index=pd.Index(PAY, name="$x$"))).plot()
 
 
 def draw_fairness():
     report = pd.DataFrame(FAIRNESS | {"group": [PAY[0]]})
-    return FairnessDisplay.from_reports({"$a$": report, "_b": report.assign(group=[("F", "u")])})
+    return FairnessDisplay({"$a$": report, "_b": report.assign(group=[("F", "u")])}).plot()
 
 
 def draw_curve():
     groups = [*PAY, "_b", ("F", "u")]
     curves = [pd.DataFrame(CURVE | {"metric": "$m$", "group": [name]}) for name in groups]
-    return PrivacyCurveDisplay.from_curve(pd.concat(curves))
+    return PrivacyCurveDisplay(pd.concat(curves)).plot()
 
 
 @pytest.mark.filterwarnings("error")
@@ -193,7 +179,7 @@ def draw_curve():
             ["pay $ of $, TVD 0.000", "pay $ of $", "_age", *PAY],
         ),
         (draw_fairness, ["$a$", "_b", PAY[0], "F, u"]),
-        (lambda: LeakageDisplay(pd.DataFrame(LEAKAGE | {"release": [PAY[1]]})).plot(), PAY[1:]),
+        (lambda: LeakageDisplay({PAY[1]: RESULT}).plot(), PAY[1:]),
         (draw_curve, ["$m$", *PAY, "_b", "F, u"]),
     ],
 )

@@ -5,7 +5,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.dummy import DummyClassifier
 
 pytest.importorskip("matplotlib")
 
@@ -44,12 +43,16 @@ def chunks(values):
 
 @pytest.mark.parametrize("column", often([list, np.array, pd.Series, pl.Series, chunks], [list, chunks]))
 def test_dots_and_bars_are_the_values_and_intervals_of_the_report(column):
-    display = FairnessDisplay.from_predictions(
-        column(TRUE), column(PREDICTED), column(SEX), privileged="M", positive_label=1, confidence_level=0.9
-    )
     report = fairness_report(
-        TRUE, PREDICTED, SEX, privileged="M", positive_label=1, by_group=True, confidence_level=0.9
+        column(TRUE),
+        column(PREDICTED),
+        column(SEX),
+        privileged="M",
+        positive_label=1,
+        by_group=True,
+        confidence_level=0.9,
     )
+    display = FairnessDisplay({"predictions": report}).plot()
     titles = [axes.get_title(loc="left") for axes in display.axes_]
     assert titles == [*RATES, "Differences (0 is parity)", "Ratios (1 is parity)"]
     for name, axes in zip(RATES, display.axes_, strict=False):
@@ -74,27 +77,10 @@ def test_dots_and_bars_are_the_values_and_intervals_of_the_report(column):
 
 def test_an_interval_of_a_ratio_without_an_end_stays_in_the_panel():
     report = pd.DataFrame({"metric": ["disparate impact"], "value": [0.5], "lower": [0.1], "upper": [np.inf]})
-    (axes,) = FairnessDisplay.from_reports({"a": report}).axes_
+    (axes,) = FairnessDisplay({"a": report}).plot().axes_
     assert len(axes.collections[0].get_segments()) == 1
     assert axes.get_xlim()[1] == pytest.approx(1.05)
     assert axes.lines[-1].get_xdata() == [1, 1]
-
-
-def test_an_estimator_predicts_once():
-    class Counting(DummyClassifier):
-        calls = 0
-
-        def predict(self, X):
-            Counting.calls += 1
-            return np.array(PREDICTED)
-
-    X = np.zeros((10, 1))
-    estimator = Counting().fit(X, TRUE)
-    display = FairnessDisplay.from_estimator(estimator, X, TRUE, SEX, privileged="M", positive_label=1)
-    expected = FairnessDisplay.from_predictions(TRUE, PREDICTED, SEX, privileged="M", positive_label=1)
-    assert Counting.calls == 1
-    assert display.data["report"].unique().tolist() == ["Counting"]
-    pd.testing.assert_frame_equal(display.data.iloc[:, 1:], expected.data.iloc[:, 1:])
 
 
 def reports():
@@ -104,7 +90,7 @@ def reports():
 
 
 def test_several_reports_are_side_by_side():
-    display = FairnessDisplay.from_reports(reports())
+    display = FairnessDisplay(reports()).plot()
     *rates, axes, ratios = display.axes_
     assert [panel.get_title(loc="left") for panel in rates] == RATES
     assert lines(ratios)[0] == ["disparate impact"]
@@ -119,7 +105,7 @@ def test_several_reports_are_side_by_side():
     places = [line.get_ydata() for line in axes.lines if line.get_label() in both]
     assert (places[0] < places[1]).all()
     assert axes.lines[-1].get_xdata() == [0, 0]
-    (legend,) = FairnessDisplay.from_reports({"a": both["raw"], "b": both["raw"]}).figure_.legends
+    (legend,) = FairnessDisplay({"a": both["raw"], "b": both["raw"]}).plot().figure_.legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "b", "90 % interval"]
 
 
@@ -131,7 +117,7 @@ def test_each_value_of_control_features_is_a_report():
         positive_label=1,
         control_features=pd.DataFrame({"site": [1] * 4 + [2] * 4}),
     )
-    display = FairnessDisplay.from_reports({"model": table})
+    display = FairnessDisplay({"model": table}).plot()
     assert display.data["report"].unique().tolist() == ["model, 1", "model, 2"]
     (legend,) = display.figure_.legends
     assert [text.get_text() for text in legend.get_texts()] == ["model, 1", "model, 2"]

@@ -10,12 +10,8 @@ from scipy import stats
 
 pytest.importorskip("matplotlib")
 
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
-from skdp import RandomizedResponseEncoder
-from skdp.evaluation import ParetoDisplay, PrivacyCurveDisplay, compare_to_baseline, privacy_curve
+from skdp.evaluation import ParetoDisplay, PrivacyCurveDisplay, compare_to_baseline
 from tests.conftest import each
 
 COLUMNS = ["epsilon", "repeat", "fold", "metric", "group", "value", "n_train", "n_test"]
@@ -53,7 +49,7 @@ def legend(display):
 class TestDrawnScores:
     def test_lines_are_means_and_bands_are_deviations_over_repeats(self):
         curve = random_scores()
-        display = PrivacyCurveDisplay.from_curve(curve)
+        display = PrivacyCurveDisplay(curve).plot()
         assert [axes.get_title(loc="left") for axes in display.axes_] == ["accuracy", "roc auc"]
         for axes, metric in zip(display.axes_, ["accuracy", "roc_auc"], strict=True):
             lines, levels = axes.lines[::2], axes.lines[1::2]
@@ -78,7 +74,7 @@ class TestDrawnScores:
 
     def test_one_repeat_shows_the_range_of_the_folds(self):
         curve = random_scores(repeats=1, groups=("all",), metrics=("accuracy",))
-        display = PrivacyCurveDisplay.from_curve(curve)
+        display = PrivacyCurveDisplay(curve).plot()
         (band,) = bands(display.axes_[0])
         for epsilon in (0.5, 4.0):
             scores = part(curve, "accuracy", "all", epsilon)["value"]
@@ -86,12 +82,12 @@ class TestDrawnScores:
         assert legend(display)[-1] == "lowest to highest of 2 folds"
         several = PrivacyCurveDisplay(random_scores()).plot(band="range")
         assert legend(several)[-1] == "lowest to highest of 2 folds × 3 repeats"
-        once = PrivacyCurveDisplay.from_curve(curve[curve["fold"] == 0], band="std")
+        once = PrivacyCurveDisplay(curve[curve["fold"] == 0]).plot(band="std")
         assert legend(once) == ["everybody", "without noise"]
 
     def test_many_groups_have_panels_of_one_scale_with_everybody_beside_them(self):
         curve = random_scores(groups=("all", *"ABCDEFG"), metrics=("accuracy",))
-        display = PrivacyCurveDisplay.from_curve(curve, kind="difference", band=None)
+        display = PrivacyCurveDisplay(curve).plot(kind="difference", band=None)
         assert len(display.axes_) == 8
         assert len({axes.get_ylim() for axes in display.axes_}) == 1
         everybody = display.axes_[0].lines[0].get_ydata().tolist()
@@ -105,7 +101,7 @@ class TestDrawnScores:
         curve.loc[0, "value"] = math.nan
         at_four = curve.index[(curve["epsilon"] == 4.0) & (curve["group"] == "all")]
         curve.loc[at_four[:2], "value"] = [math.inf, -math.inf]  # a whole repeat
-        display = PrivacyCurveDisplay.from_curve(curve)
+        display = PrivacyCurveDisplay(curve).plot()
         summary = display.summary().set_index(["group", "epsilon"])
         assert summary["n_undefined"].tolist() == [0, 2, 1, 0, 0, 0]
         known = curve.loc[at_four[2:]]
@@ -118,7 +114,7 @@ class TestDrawnScores:
     def test_a_panel_without_a_finite_score_says_so_and_keeps_its_axis(self, value):
         curve = random_scores(metrics=("ratio", "accuracy"), groups=("all",))
         curve.loc[curve["metric"] == "ratio", "value"] = value
-        display = PrivacyCurveDisplay.from_curve(curve)
+        display = PrivacyCurveDisplay(curve).plot()
         empty, full = display.axes_
         assert [text.get_text() for text in empty.texts] == ["no finite score"]
         assert list(full.texts) == []
@@ -129,7 +125,7 @@ class TestDrawnScores:
 
     def test_differences_have_their_intervals(self):
         curve = random_scores(groups=("all", "F"), metrics=("accuracy",))
-        display = PrivacyCurveDisplay.from_curve(curve, kind="difference")
+        display = PrivacyCurveDisplay(curve).plot(kind="difference")
         expected = compare_to_baseline(curve)
         (axes,) = display.axes_
         for line, band, group in zip(axes.lines, bands(axes), ["all", "F"], strict=False):
@@ -138,16 +134,7 @@ class TestDrawnScores:
             assert set(own["lower"]) | set(own["upper"]) <= set(band[:, 1])
         assert "95 % interval" in legend(display)
         with pytest.raises(ValueError, match="no baseline"):
-            PrivacyCurveDisplay.from_curve(curve[np.isfinite(curve["epsilon"])], kind="difference")
-
-    def test_from_estimator_draws_what_the_function_returns(self):
-        rng = np.random.default_rng(0)
-        X = pd.DataFrame({"group": rng.choice(["a", "b"], 200)})
-        y = np.where(rng.random(200) < 0.8, X["group"] == "a", X["group"] == "b")
-        model = make_pipeline(RandomizedResponseEncoder(categories=[["a", "b"]]), OneHotEncoder(), LogisticRegression())
-        options = {"param_name": "randomizedresponseencoder__epsilon", "epsilons": [1.0], "random_state": 0, "cv": 2}
-        display = PrivacyCurveDisplay.from_estimator(model, X, y, **options)
-        pd.testing.assert_frame_equal(display.curve, privacy_curve(model, X, y, **options))
+            PrivacyCurveDisplay(curve[np.isfinite(curve["epsilon"])]).plot(kind="difference")
 
 
 class TestDifferences:
@@ -211,7 +198,7 @@ class TestPareto:
     def test_a_point_is_dominated_by_points_of_all_curves(self):
         one = self.curve({1.0: (-0.3, 0.8), 2.0: (0.1, 0.7)})
         other = self.curve({1.0: (0.2, 0.8), math.inf: (0.1, 0.7)})
-        display = ParetoDisplay.from_curves({"one": one, "other": other}, x="gap_difference", y="accuracy")
+        display = ParetoDisplay({"one": one, "other": other}, x="gap_difference", y="accuracy").plot()
         assert display.summary()["dominated"].tolist() == [True, False, False, False]
         notes = ["epsilon, at its point", "± 1 standard error"]
         assert legend(display) == ["one", "other", *notes, "without noise", "another is better in both"]
@@ -219,7 +206,7 @@ class TestPareto:
 
     def test_the_legend_names_what_is_drawn_only(self):
         curve = self.curve({1.0: (1.3, 0.8), 2.0: (1.1, 0.7)}, x="rate_ratio")
-        display = ParetoDisplay.from_curves(curve[curve["fold"] == 0], x="rate_ratio", y="accuracy")
+        display = ParetoDisplay(curve[curve["fold"] == 0], x="rate_ratio", y="accuracy").plot()
         assert legend(display) == ["epsilon, at its point"]
         assert display.axes_[0].get_xlabel() == "rate ratio (1 is best)"
 

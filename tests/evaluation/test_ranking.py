@@ -121,7 +121,7 @@ def test_distances_are_those_of_gower():
     synthetic = pd.DataFrame({"sex": ["F", "M"], "age": [20.0, 60.0]})
     members = pd.DataFrame({"age": [20.0, 30.0], "sex": ["F", None]})
     others = pd.DataFrame({"sex": ["X", "M"], "age": [100.0, np.nan]})
-    inside, outside = _by_distance(synthetic, members, others, None)
+    inside, outside = _by_distance(synthetic, members, others)
     assert inside == pytest.approx([0, -(1 + 10 / 80)])
     assert outside == pytest.approx([-(1 + 40 / 80), -(1 + 40 / 80)])
 

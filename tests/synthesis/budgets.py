@@ -69,7 +69,10 @@ class Draw:
         """What it costs a person of so many rows, from the noise alone: epsilon, or mu squared."""
         if self.sampler == "rounded_gaussian":  # counts change by `rows` together, scores by `rows` each
             return Fraction(rows**2 * (self.size if self.purpose == "scores" else 1)) / self.parameter
-        assert (self.sampler, self.purpose) in {("discrete_laplace", "counts"), ("cube_noise", "scores")}
+        if self.purpose == "scores":  # one score is a cube of one dimension
+            assert self.sampler == ("cube_noise" if self.size > 1 else "discrete_laplace")
+        else:
+            assert self.sampler == "discrete_laplace"
         return Fraction(rows) / self.parameter
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from numbers import Real
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.evaluation.attacks._attacker import check_declared
+from skdp.domain import Domain
 from skdp.evaluation.attacks._ranking import best_of_report
 from skdp.local import SAMPLED, ReportProtocol
 from skdp.oracles import FrequencyOracle
@@ -69,10 +68,9 @@ def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
     if not epsilon >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
     sums = np.cumsum(np.sort(shares)[::-1])
-    return min(
-        1.0,
-        float(np.max(sums / (1 + np.arange(shares.size) * np.exp(-float(epsilon))))),
-    )
+    # E P_m / (E + m - 1), divided by E, which may be infinite.
+    terms = sums / (1 + np.arange(shares.size) * np.exp(-float(epsilon)))
+    return min(1.0, float(terms.max()))
 
 
 def bayes_accuracy(
@@ -120,13 +118,10 @@ def bayes_accuracy(
 
 
 def _check_prior(prior: Any) -> NDArray[np.float64]:
+    """Return probabilities as an array."""
     shares = np.asarray(prior, float)
-    if (
-        shares.ndim != 1
-        or shares.size == 0
-        or not (shares >= 0).all()
-        or abs(shares.sum() - 1) > 1e-9
-    ):
+    is_list = shares.ndim == 1 and shares.size > 0
+    if not is_list or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-9:
         raise ValueError("prior must be probabilities, at least 0, that add up to 1")
     return shares
 
@@ -134,126 +129,101 @@ def _check_prior(prior: Any) -> NDArray[np.float64]:
 EXACT = "the exact value of the protocol"
 
 
-def bound_of_reports(
-    protected: pd.DataFrame,
-    shares: NDArray[np.float64],
-    encoder: Any,
-    epsilon: Any,
-    reports: list[Any],
-) -> tuple[float, str]:
-    """Return the bound on guesses from the visible reports alone, and its kind."""
-    if encoder is None:
-        if epsilon is None:
-            return math.nan, ""
-        return guessing_bound(
-            shares, epsilon
-        ), f"the best protocol of epsilon = {epsilon:g}"
-    protocol = encoder.protocol_
-    names = _names_of(protected, protocol)
-    whole = [
-        index
-        for index, field in enumerate(protocol.fields)
-        if set(field.columns) == set(names)
-    ]
-    if not whole or not _is_alone(protocol, whole[0], reports):
-        # Columns may be correlated, so every report of a record may reveal the protected ones.
-        total = encoder.guarantee_.epsilon
-        together = (
-            ", for all reports of a record together"
-            if len(protocol.oracles) > 1
-            else ""
-        )
-        return guessing_bound(
-            shares, total
-        ), f"the best protocol of epsilon = {total:g}{together}"
-    exact = _exact_bound(protected.set_axis(names, axis=1), protocol, whole[0])
-    if exact is not None:
+class Protected:
+    """The true values of the protected columns, as codes of what the encoder declares of them."""
+
+    def __init__(
+        self, columns: pd.DataFrame, truth: NDArray[np.intp], encoder: Any
+    ) -> None:
+        self.encoder = encoder
+        self.protocol: ReportProtocol = encoder.protocol_
+        names = _names_of(columns, self.protocol)
+        self.columns = columns.set_axis(names, axis=1)
+        # The rows where each true value is first.
+        _, self.first_rows = np.unique(truth, return_index=True)
+        self.place: int | None = None
+        for place, field in enumerate(self.protocol.fields):
+            if set(field.columns) == set(names):
+                self.place = place
+        if self.place is not None:
+            field = self.protocol.fields[self.place]
+            self.oracle: FrequencyOracle = self.protocol.oracles[self.place]
+            self.cells = self._cells_of(field.domain)
+            n_cells = field.domain.size
+            self.prior = np.bincount(self.cells, minlength=n_cells) / len(columns)
+
+    def _cells_of(self, domain: Domain) -> NDArray[np.intp]:
+        """Return the combination of values of each row; undeclared values are refused."""
+        codes = domain.encode([self.columns[name] for name in domain.columns])
+        for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
+            if column.max(initial=0) == size:
+                raise ValueError(
+                    f"column {name!r} of sensitive holds a value outside the declared "
+                    "categories"
+                )
+        return domain.join(codes).astype(np.intp)
+
+    def bound(
+        self, shares: NDArray[np.float64], reports: list[Any]
+    ) -> tuple[float, str]:
+        """Return the bound on guesses from the visible reports alone, and its kind."""
+        n_attributes = len(self.protocol.oracles)
+        if self.place is None or not self._is_alone(reports):
+            # Columns may be correlated, so every report of a record may reveal the
+            # protected ones.
+            epsilon = self.encoder.guarantee_.epsilon
+            kind = f"the best protocol of epsilon = {epsilon:g}"
+            if n_attributes > 1:
+                kind += ", for all reports of a record together"
+            return guessing_bound(shares, epsilon), kind
+        exact = bayes_accuracy(self.oracle, self.prior)
+        if exact is None:
+            epsilon = self.oracle.epsilon
+            kind = f"the best protocol of epsilon = {epsilon:g}"
+            return guessing_bound(shares, epsilon), kind
+        if self.protocol.strategy == "sample":
+            # One attribute of each record is reported; of the others, the guess is the
+            # most frequent value.
+            blind = (n_attributes - 1) * self.prior.max()
+            exact = float((exact + blind) / n_attributes)
         return exact, EXACT
-    own = protocol.oracles[whole[0]].epsilon
-    return guessing_bound(shares, own), f"the best protocol of epsilon = {own:g}"
 
+    def _is_alone(self, reports: list[Any]) -> bool:
+        """Whether no report of another attribute is visible; a renamed report may be one."""
+        if len(self.protocol.oracles) == 1:
+            return True
+        assert self.place is not None
+        names = {*self.protocol.fields[self.place].names(), SAMPLED}
+        return set(reports) <= names
 
-def _is_alone(protocol: ReportProtocol, place: int, reports: list[Any]) -> bool:
-    """Whether no report of another attribute is visible; a renamed report may be one."""
-    return len(protocol.oracles) == 1 or set(reports) <= {
-        *protocol.fields[place].names(),
-        SAMPLED,
-    }
+    def best_guess(self, seed: int | None) -> tuple[float | None, Any]:
+        """Return the accuracy of the best guess from the report alone, and the `auc` of each true value."""
+        if self.place is None:
+            return None, np.full(len(self.first_rows), np.nan)
+        rate = 1.0
+        if self.protocol.strategy == "sample":
+            rate = 1 / len(self.protocol.oracles)
+        accuracy, areas = best_of_report(self.oracle, self.prior, rate, seed)
+        return accuracy, areas[self.cells[self.first_rows]]
+
+    def labels(self) -> list[Any]:
+        """Return the declared labels of the true values."""
+        assert self.protocol.domain is not None
+        domain = self.protocol.domain.select(list(self.columns))
+        return list(domain.cells()[self._cells_of(domain)[self.first_rows]])
 
 
 def _names_of(protected: pd.DataFrame, protocol: ReportProtocol) -> list[Any]:
     """Find the protected columns among those of the encoder; a single one needs no name."""
-    names, domain = list(protected.columns), protocol.domain
-    assert domain is not None
-    if len(names) == len(domain.columns) == 1:
-        return list(domain.columns)
-    absent = [name for name in names if name not in domain.columns]
+    assert protocol.domain is not None
+    names = list(protected.columns)
+    declared = list(protocol.domain.columns)
+    if len(names) == len(declared) == 1:
+        return declared
+    absent = [name for name in names if name not in declared]
     if absent:
         raise ValueError(
-            f"sensitive must be columns of the encoder, by their names {list(domain.columns)}; {absent} are not"
+            f"sensitive must be columns of the encoder, by their names {declared}; "
+            f"{absent} are not"
         )
     return names
-
-
-def _exact_bound(
-    protected: pd.DataFrame, protocol: ReportProtocol, place: int
-) -> float | None:
-    prior, _ = _prior_of(protected, protocol, place)
-    exact = bayes_accuracy(protocol.oracles[place], prior)
-    if exact is None or protocol.strategy != "sample":
-        return exact
-    # One attribute of each record is reported; of the others, the guess is the most frequent value.
-    d = len(protocol.oracles)
-    return float((exact + (d - 1) * prior.max()) / d)
-
-
-def _prior_of(
-    protected: pd.DataFrame, protocol: ReportProtocol, place: int
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return the shares of the values of an attribute, and the values of the rows."""
-    field: Any = protocol.fields[place]
-    domain = field.domain
-    codes = domain.encode([protected[name] for name in domain.columns])
-    check_declared(domain, codes, " of sensitive")
-    cells = domain.join(codes).astype(np.intp)
-    return np.bincount(cells, minlength=domain.size) / len(protected), cells
-
-
-def best_guess(
-    protected: pd.DataFrame, truth: NDArray[np.intp], encoder: Any, seed: int | None
-) -> tuple[float | None, NDArray[np.float64]]:
-    """Return the accuracy of the best guess from the report alone, and for each true value the area under its curve."""
-    unknown = np.full(truth.max() + 1, np.nan)
-    if encoder is None:
-        return None, unknown
-    protocol = encoder.protocol_
-    names = _names_of(protected, protocol)
-    whole = [
-        index
-        for index, field in enumerate(protocol.fields)
-        if set(field.columns) == set(names)
-    ]
-    if not whole:
-        return None, unknown
-    prior, cells = _prior_of(protected.set_axis(names, axis=1), protocol, whole[0])
-    rate = 1 / len(protocol.oracles) if protocol.strategy == "sample" else 1.0
-    accuracy, areas = best_of_report(protocol.oracles[whole[0]], prior, rate, seed)
-    _, first = np.unique(truth, return_index=True)
-    return accuracy, areas[cells[first]]
-
-
-def declared_labels(
-    protected: pd.DataFrame, truth: NDArray[np.intp], encoder: Any
-) -> list[Any]:
-    """Return the declared labels of the true values; without a declaration, which is public, their numbers."""
-    if encoder is None:
-        return list(range(truth.max() + 1))
-    domain = encoder.protocol_.domain.select(_names_of(protected, encoder.protocol_))
-    codes = domain.encode(
-        [protected.iloc[:, place] for place in range(protected.shape[1])]
-    )
-    check_declared(domain, codes, " of sensitive")
-    cells = domain.cells()[
-        domain.join(codes).astype(np.intp)[np.unique(truth, return_index=True)[1]]
-    ]
-    return list(cells)

@@ -1,13 +1,14 @@
 """Empirical lower bounds on epsilon."""
 
-from skdp.evaluation.audits._audit import AuditResult, audit_epsilon
-from skdp.evaluation.audits._search import bound_by_rows as bound_by_rows
-from skdp.evaluation.audits._search import clopper_pearson
-from skdp.evaluation.audits._survey import (
+from skdp.evaluation.audits._audit import (
+    AuditResult,
+    audit_epsilon,
     audit_table,
     audited_transformers,
     format_audit,
 )
+from skdp.evaluation.audits._search import bound_by_rows as bound_by_rows
+from skdp.evaluation.audits._search import clopper_pearson
 
 __all__ = [
     "AuditResult",

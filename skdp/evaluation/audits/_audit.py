@@ -2,39 +2,63 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral, Number, Real
 from typing import Any
 
-from sklearn.base import BaseEstimator
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_random_state
-from skdp.evaluation.audits._calls import Audited
-from skdp.evaluation.audits._neighbours import (
-    check_confidence,
-    check_count,
-    check_distinct,
-    check_pair,
-    check_release,
-    check_statistic,
+from skdp.base import check_random_state, rows_and_target, split_target
+from skdp.evaluation._common import check_count
+from skdp.evaluation.audits._releases import (
+    Audited,
     count_rows,
+    declared_values,
+    differing_rows,
+    hash_cells,
+    make_records,
+    read_rows,
+    repeat,
 )
 from skdp.evaluation.audits._search import search
-from skdp.evaluation.audits._target import (
-    claim_of,
-    is_seeded,
-    of_transformer,
-    seed_shows,
-)
 from skdp.exact import log_upper
-from skdp.local import Channel, OnFitOnly, ReportProtocol
+from skdp.local import (
+    Channel,
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    HeavyHitters,
+    LocalHashingEncoder,
+    LocalTableEncoder,
+    NumericPerturber,
+    OnFitOnly,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    ReportProtocol,
+    SetValuedEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
 from skdp.markup import html_facts
+from skdp.oracles import check_size
 from skdp.privacy import check_delta, check_epsilon
+from skdp.tables import is_frame
 
-_LEAST = 100
-_MOST_ENTRIES = 1 << 18
+_COMPOSED = ("steps", "transformers", "transformer_list")
+_METHODS = ("transform", "report", "fit", "fit_resample")
+_READABLE = (Number, str, bool, type(None), np.ndarray, list, tuple, dict)
 
 
 @dataclass(frozen=True)
@@ -56,10 +80,8 @@ class AuditResult:
     @property
     def rejected(self) -> bool:
         """Whether the claim is refuted: the bound, or the exact value, is above it."""
-        exact = (
-            self.epsilon_exact is not None and self.epsilon_exact > self.epsilon_claimed
-        )
-        return exact or self.epsilon_lower > self.epsilon_claimed
+        largest = max(self.epsilon_lower, self.epsilon_exact or 0.0)
+        return largest > self.epsilon_claimed
 
     @property
     def passed(self) -> bool:
@@ -67,22 +89,19 @@ class AuditResult:
         return not self.rejected
 
     def _repr_html_(self) -> str:
+        verdict = "not refuted, which proves nothing"
+        if self.rejected:
+            verdict = "REJECTED: the promise is false"
+        exact = self.epsilon_exact
         facts = [
-            (
-                "verdict",
-                "REJECTED: the promise is false"
-                if self.rejected
-                else "not refuted, which proves nothing",
-            ),
+            ("verdict", verdict),
             ("claimed epsilon", f"{self.epsilon_claimed:.6g}"),
             (
                 "lower bound",
-                f"{self.epsilon_lower:.6g}, right with probability {self.confidence:.10g}",
+                f"{self.epsilon_lower:.6g}, right with probability "
+                f"{self.confidence:.10g}",
             ),
-            (
-                "exact epsilon",
-                None if self.epsilon_exact is None else f"{self.epsilon_exact:.6g}",
-            ),
+            ("exact epsilon", None if exact is None else f"{exact:.6g}"),
             (
                 "largest possible bound",
                 f"{self.epsilon_reach:.6g}, of {self.n_draws:,} draws",
@@ -187,9 +206,10 @@ def audit_epsilon(
     tables, and by some hundred single calls, whose form is examined too, with warnings, log records and what is
     printed. Some calls use `fit_transform` of fresh clones; tables of two rows, which show whether rows are sorted or
     share random bits; tables of seven different rows, also of polars and pyarrow; or look at what a clone keeps after a
-    release: its attributes, its pickle and its text. With 800,000 draws or more, hundreds of calls with tables of 24
-    rows look for what happens in one of a hundred calls only. Events are made of the values of each column, their bins,
-    and the lowest set bit, which floating-point noise may reveal ([2]_); of pairs of columns and all columns together;
+    release: its attributes, its pickle and its text. What happens in one of a hundred
+    calls only, `skdp.testing.check_privatizer` sees. Events are made of the values of
+    each column, their bins, and the lowest set bit, which floating-point noise may
+    reveal ([2]_); of pairs of columns and all columns together;
     of the sum of the columns' log ratios; and of the values that hashed reports support.
 
     For two neighbours and 10^6 draws the power is above .999999 to refute a claim of 1 for binary randomised response
@@ -212,96 +232,142 @@ def audit_epsilon(
     True
     """
     check_random_state(random_state)
-    check_confidence(confidence)
-    check_count(n_reports, "n_reports", least=1)
-    check_count(n_draws, "n_draws", least=_LEAST)
-    check_statistic(statistic)
-    check_pair(neighbours)
-    check_release(release)
-    secure, findings = True, []
-    if any(
-        hasattr(release, name)
-        for name in ("transform", "report", "fit", "fit_resample")
-    ):
-        audited = of_transformer(
-            release,
-            neighbours,
-            n_reports=n_reports,
-            statistic=statistic,
-            random_state=random_state,
+    _check_confidence(confidence)
+    if n_reports is not None:
+        check_count(n_reports, "n_reports", least=1)
+    if n_draws is not None:
+        check_count(n_draws, "n_draws", least=100)
+    if statistic is not None and not callable(statistic):
+        raise TypeError(
+            "statistic must be a callable, or None, got " + type(statistic).__name__
         )
-        promised = (
-            claim_of(audited)
-            if epsilon is None
-            else (float(check_epsilon(epsilon, zero=True)), 0.0)
-        )
-        secure = audited.keyed or not is_seeded(release)
-        if isinstance(release, OnFitOnly):
-            findings.append(
-                "only fit_transform was audited: transform releases unprotected rows"
+    _check_pair(neighbours)
+    options: dict[str, Any] = {"statistic": statistic, "random_state": random_state}
+    if any(hasattr(release, name) for name in _METHODS):
+        if isinstance(release, type):
+            name = release.__name__
+            raise TypeError(
+                "release must be a transformer or a callable, got the class "
+                f"{name}: give {name}(...)"
             )
-        if audited.central:
-            protected = (
-                ""
-                if getattr(release, "protects_rows", None)
-                else ": transform protects no row"
-            )
-            findings.append(
-                f"only what fit learns was audited{protected if hasattr(release, 'transform') else ''}"
-            )
-        if not secure and seed_shows(release, audited):
-            findings.append(
-                "anyone who knows the seed can distinguish two records: it repeats the random bits"
-            )
+        audited = of_transformer(release, neighbours, n_reports=n_reports, **options)
+        findings = _findings(release, audited)
+        secure = audited.keyed or not _is_seeded(release)
     else:
         audited = _of_callable(
-            release, neighbours, n_reports, each_row, statistic, random_state
+            release, neighbours, n_reports=n_reports, each_row=each_row, **options
         )
-        if epsilon is None:
-            raise ValueError(
-                "give the epsilon that is claimed: a callable has no guarantee_"
-            )
-        promised = float(check_epsilon(epsilon, zero=True)), 0.0
-    claimed = promised[0]
-    allowed = promised[1] if delta is None else float(check_delta(delta))
-    value = exact_epsilon(audited.fitted) if exact and n_reports in (None, 1) else None
-    lower, reach, drawn, event = search(
-        audited, n_draws, claimed, delta=allowed, level=1 - confidence
-    )
-    if claimed > reach:
+        findings = []
+        secure = True
+    if epsilon is None:
+        claimed, allowed = _claim(audited)
+    else:
+        claimed, allowed = float(check_epsilon(epsilon, zero=True)), 0.0
+    if delta is not None:
+        allowed = float(check_delta(delta))
+    exact_value = None
+    if exact and n_reports in (None, 1):
+        exact_value = exact_epsilon(audited.fitted)
+    bound = search(audited, n_draws, claimed, delta=allowed, level=1 - confidence)
+    if claimed > bound.reach:
         findings.append(
-            f"{drawn} draws refute no claim above {reach:.2f}: increase n_draws, or see epsilon_exact"
+            f"{bound.n_draws} draws refute no claim above {bound.reach:.2f}: increase "
+            "n_draws, or see epsilon_exact"
         )
+    event = bound.event
     return AuditResult(
-        epsilon_lower=lower,
+        epsilon_lower=bound.epsilon_lower,
         epsilon_claimed=claimed,
         confidence=confidence,
-        n_draws=drawn,
-        epsilon_exact=value,
-        epsilon_reach=reach,
+        n_draws=bound.n_draws,
+        epsilon_exact=exact_value,
+        epsilon_reach=bound.reach,
         delta=allowed,
         event="" if event is None else event.name,
-        neighbours=None if event is None else (event.likelier, event.other),
+        neighbours=None if event is None else (event.likelier, event.unlikelier),
         secure=secure,
         findings=tuple(findings),
     )
 
 
+# Checks of parameters.
+
+
+def _check_confidence(confidence: Any) -> None:
+    """Check the probability that the bound is right."""
+    message = "confidence must be a number between 0 and 1, got "
+    if isinstance(confidence, bool) or not isinstance(confidence, Real):
+        raise TypeError(message + type(confidence).__name__)
+    if not 0 < float(confidence) < 1:
+        raise ValueError(message + repr(confidence))
+
+
+def _check_pair(neighbours: Any) -> None:
+    """Check that there are two tables."""
+    if neighbours is None:
+        return
+    is_list = isinstance(neighbours, Sequence | np.ndarray)
+    if is_frame(neighbours) or isinstance(neighbours, str) or not is_list:
+        raise TypeError(
+            f"neighbours must be a pair of tables, got {type(neighbours).__name__}"
+        )
+    if len(neighbours) != 2:
+        raise ValueError(
+            "neighbours must be two tables that differ in one record, got "
+            f"{len(neighbours)}"
+        )
+
+
+def _check_replaced(tables: Sequence[Any]) -> None:
+    """Check that two tables differ in exactly one row."""
+    left, right = map(count_rows, tables)
+    if left != right:
+        raise ValueError(
+            f"neighbours must have equally many rows, got {left} and {right}"
+        )
+    n_differing = int(differing_rows(tables).sum())
+    if n_differing != 1:
+        raise ValueError(
+            "neighbours must differ in exactly one row, got tables that differ in "
+            f"{n_differing}"
+        )
+
+
+def _check_distinct(tables: Sequence[Any]) -> None:
+    """Check that two tables differ, as far as they can be read."""
+    left, right = tables
+    is_equal = left is right
+    # Tables of an unknown kind can be read by the release only.
+    with suppress(Exception):
+        if count_rows(left) == count_rows(right):
+            is_equal |= not differing_rows(tables).any()
+    if is_equal:
+        raise ValueError(
+            "neighbours must differ in one record, got the same table twice"
+        )
+
+
+# The release and the promise of what is audited.
+
+
 def _of_callable(
     release: Any,
     neighbours: Sequence[Any] | None,
+    *,
     n_reports: int | None,
     each_row: bool,
     statistic: Callable[[Any], Any] | None,
     random_state: int | None,
 ) -> Audited:
+    """Prepare a function from a table to its release."""
     if not callable(release):
         raise TypeError(
             f"release must be a transformer or a callable, got {type(release).__name__}"
         )
     if neighbours is None:
         raise ValueError(
-            "give neighbours: two tables that differ in one record; a callable declares no domain"
+            "give neighbours: two tables that differ in one record; a callable declares "
+            "no domain"
         )
     if random_state is not None:
         raise ValueError(
@@ -309,7 +375,7 @@ def _of_callable(
         )
     if each_row and any(count_rows(table) != 1 for table in neighbours):
         raise ValueError("with each_row=True, neighbours must be tables of one row")
-    check_distinct(neighbours)
+    _check_distinct(neighbours)
     return Audited(
         release,
         list(neighbours),
@@ -319,16 +385,309 @@ def _of_callable(
     )
 
 
+def of_transformer(
+    estimator: Any,
+    neighbours: Any,
+    *,
+    n_reports: int | None,
+    statistic: Callable[[Any], Any] | None,
+    random_state: int | None,
+) -> Audited:
+    """Prepare an estimator: fitted on public tables, and without its ledger."""
+    # Its `set_params` refuses the parameters of the estimator in it, and returns None.
+    if isinstance(estimator, FrozenEstimator):
+        estimator = estimator.estimator
+    if any(hasattr(estimator, name) for name in _COMPOSED):
+        raise TypeError(
+            f"a {type(estimator).__name__} has no one guarantee_: audit its private "
+            "step, or what it releases, with audit_epsilon(lambda rows: "
+            "clone(it).fit_transform(rows), neighbours=..., epsilon=...)"
+        )
+    options: dict[str, Any] = {"n_reports": n_reports or 1, "statistic": statistic}
+    if not _protects_rows(estimator, neighbours):
+        return _of_central(estimator, neighbours, random_state, options)
+    if neighbours is None:
+        tables = make_records(estimator)
+        changes = _declared(estimator)
+    else:
+        tables = list(neighbours)
+        _check_replaced(tables)
+        changes = {}
+    fitted = _fitted(estimator, tables[0], changes, random_state)
+    if _trust(fitted) != "local":
+        return _of_central(estimator, neighbours, random_state, options)
+    is_keyed = bool(_named(estimator, "secret_key", only_set=True))
+    if is_keyed and n_reports is None:
+        options["n_reports"] = 4  # the promise is for any number of them
+    release = fitted.transform if hasattr(fitted, "transform") else fitted.report
+    fit_release = _fit_transform(estimator, fitted, random_state)
+    if isinstance(estimator, OnFitOnly):
+        release, fit_release, fitted = fit_release, None, fitted.transformer_
+    each_row = all(count_rows(table) == 1 for table in tables)
+    return Audited(
+        release,
+        tables,
+        each_row,
+        fitted=fitted,
+        keyed=is_keyed,
+        fit_release=fit_release,
+        paired=each_row,
+        fresh=_fresh_of(estimator, fitted, random_state) if each_row else None,
+        **options,
+    )
+
+
+def _protects_rows(estimator: Any, neighbours: Any) -> bool:
+    """Whether each row is protected by itself, and not what is learned from all."""
+    is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
+    if not is_local or getattr(estimator, "protects_rows", None) is False:
+        return False
+    if neighbours is None or not hasattr(estimator, "fit"):
+        return True
+    # Only a curator promises anything of tables of which one has a row less.
+    if len(set(map(count_rows, neighbours))) == 1:
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = _without_ledger(estimator)
+        fitted.fit(*rows_and_target(fitted, neighbours[0]))
+    return _trust(fitted) != "central"
+
+
+def _trust(fitted: Any) -> str:
+    """Return who is trusted."""
+    return getattr(getattr(fitted, "guarantee_", None), "trust", "local")
+
+
+def _fitted(
+    estimator: Any, table: Any, changes: dict[str, Any], random_state: int | None
+) -> Any:
+    """Return a fitted copy without a ledger; of one that is fitted, the copy of it."""
+    changes = changes | dict.fromkeys(_named(estimator, "ledger", only_set=True))
+    if random_state is not None:
+        seeds = _named(estimator, "random_state")
+        changes |= dict.fromkeys(seeds, random_state)
+    if not changes and _is_fitted(estimator):
+        return copy.deepcopy(estimator)  # whose random stream does not advance
+    fitted = clone(estimator).set_params(**changes)
+    if hasattr(fitted, "transform"):
+        fitted.fit(table)
+    return fitted
+
+
+def _of_central(
+    estimator: Any,
+    neighbours: Any,
+    random_state: int | None,
+    options: dict[str, Any],
+) -> Audited:
+    """Prepare the fitted attributes of fresh clones."""
+    if neighbours is None:
+        raise TypeError(
+            f"{type(estimator).__name__} protects no rows in transform: what it "
+            "promises is about what fit learns. Give neighbours, two tables that differ "
+            "in one record, to audit its fitted attributes; or audit one, as in "
+            "audit_epsilon(lambda rows: clone(it).fit(rows).mean_, neighbours=..., "
+            "epsilon=...)"
+        )
+    fresh = _Clones(estimator, random_state, {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of noise on small tables
+        fitted = fresh()
+        _fit(fitted, neighbours[0])
+
+    def learn(table: Any) -> dict[str, Any]:
+        fitted = fresh()
+        rows = dict(zip("Xy", _fit(fitted, table), strict=False))
+        fields = vars(fitted).items()
+        return rows | {name: x for name, x in fields if _is_released(name, x)}
+
+    return Audited(
+        learn, list(neighbours), False, fitted=fitted, central=True, **options
+    )
+
+
+def _fit(estimator: Any, table: Any) -> tuple[Any, ...]:
+    """Fit, and return the rows that this releases, if any."""
+    if hasattr(estimator, "fit_resample"):
+        return tuple(estimator.fit_resample(*split_target(table)))
+    estimator.fit(*rows_and_target(estimator, table))
+    return ()
+
+
+def _is_released(name: str, value: Any) -> bool:
+    """Whether a fitted attribute is public and readable."""
+    if not name.endswith("_") or name.startswith("_") or name == "guarantee_":
+        return False
+    return isinstance(value, _READABLE) or is_frame(value)
+
+
+def _named(estimator: Any, name: str, *, only_set: bool = False) -> list[str]:
+    """List the parameters of a name, also of wrapped estimators; without those that are None if asked for."""
+    if not hasattr(estimator, "get_params"):
+        return []
+    keys = []
+    for key, value in estimator.get_params().items():
+        is_unset = only_set and value is None
+        if key.split("__")[-1] == name and not is_unset:
+            keys.append(key)
+    return keys
+
+
+def _without_ledger(estimator: Any) -> Any:
+    """Return a clone that charges no ledger."""
+    ledgers = _named(estimator, "ledger", only_set=True)
+    return clone(estimator).set_params(**dict.fromkeys(ledgers))
+
+
+def _declared(fitted: Any) -> dict[str, Any]:
+    """Return what a transformer declares of the values of its columns, as a parameter, if it has one."""
+    if not hasattr(fitted, "get_params"):
+        return {}
+    if "categories" not in fitted.get_params(deep=False):
+        return {}
+    if isinstance(fitted, LocalTableEncoder):
+        return {"categories": declared_values(fitted)}
+    domain = getattr(fitted, "domain_", None)
+    if domain is None:
+        return {}
+    return {"categories": {name: domain[name] for name in domain.columns}}
+
+
+class _Clones:
+    """Makes clones, each with its own seed if there is one, or all would draw the same bits."""
+
+    def __init__(
+        self, estimator: Any, random_state: int | None, changes: dict[str, Any]
+    ) -> None:
+        self.estimator = estimator
+        self.changes = changes
+        self.seeds = _named(estimator, "random_state", only_set=random_state is None)
+        self.start = random_state or 0
+        if random_state is None:
+            for name in self.seeds:
+                seed = estimator.get_params()[name]
+                self.start += int(seed) if isinstance(seed, Integral) else 0
+        self.numbers = itertools.count(1)
+
+    def __call__(self) -> Any:
+        # Far apart for seeds that are next to each other, as all clones count up.
+        seed = (self.start * 1_000_003 + next(self.numbers)) % (1 << 32)
+        changes = self.changes | dict.fromkeys(self.seeds, seed)
+        return _without_ledger(self.estimator).set_params(**changes)
+
+
+def _fit_transform(
+    estimator: Any, fitted: Any, random_state: int | None
+) -> Callable[..., Any] | None:
+    """Return the `fit_transform` of fresh clones, None if there is none."""
+    if not hasattr(estimator, "fit_transform"):
+        return None
+    if not hasattr(estimator, "get_params"):
+        return fitted.fit_transform
+    fresh = _Clones(estimator, random_state, _declared(fitted))
+    return lambda table, **ids: fresh().fit_transform(table, **ids)
+
+
+def _fresh_of(
+    estimator: Any, fitted: Any, random_state: int | None
+) -> Callable[[], Any] | None:
+    """Return a function that makes unfitted clones of an estimator that has all that is looked at."""
+    methods = ["get_params", "report"]
+    if hasattr(estimator, "transform"):
+        methods = ["get_params", "fit", "transform"]
+    is_complete = all(hasattr(estimator, name) for name in methods)
+    if isinstance(estimator, OnFitOnly) or not is_complete:
+        return None
+    return _Clones(estimator, random_state, _declared(fitted))
+
+
+def _is_fitted(estimator: Any) -> bool:
+    """Whether an estimator is fitted; one without `fit` always is."""
+    if not hasattr(estimator, "fit"):
+        return True
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
+
+def _claim(audited: Audited) -> tuple[float, float]:
+    """Return the epsilon and the delta of a guarantee, for all reports of a record."""
+    if audited.fitted is None:
+        raise ValueError(
+            "give the epsilon that is claimed: a callable has no guarantee_"
+        )
+    guarantee = getattr(audited.fitted, "guarantee_", None)
+    if guarantee is None:
+        raise ValueError(
+            "give the epsilon that is claimed: there is no guarantee_ to read it from"
+        )
+    if audited.central:
+        n_rows = set(map(count_rows, audited.tables))
+        guarantee = guarantee.to("replace" if len(n_rows) == 1 else "add_remove")
+    n_losses = 1 if audited.keyed else audited.n_reports
+    epsilon = Fraction(guarantee.epsilon) * n_losses
+    return float(epsilon), float(guarantee.delta) * n_losses
+
+
+def _findings(estimator: Any, audited: Audited) -> list[str]:
+    """List what is to be known besides the bound."""
+    findings = []
+    if isinstance(estimator, OnFitOnly):
+        findings.append(
+            "only fit_transform was audited: transform releases unprotected rows"
+        )
+    if audited.central:
+        finding = "only what fit learns was audited"
+        protects_rows = getattr(estimator, "protects_rows", None)
+        if hasattr(estimator, "transform") and not protects_rows:
+            finding += ": transform protects no row"
+        findings.append(finding)
+    if not audited.keyed and _is_seeded(estimator) and _seed_shows(estimator, audited):
+        findings.append(
+            "anyone who knows the seed can distinguish two records: it repeats the "
+            "random bits"
+        )
+    return findings
+
+
+def _is_seeded(estimator: Any) -> bool:
+    """Whether the random bits of an estimator, or of one that it wraps, come from a seed."""
+    seeds = _named(estimator, "random_state", only_set=True)
+    return bool(seeds) or getattr(estimator, "random_state", None) is not None
+
+
+def _seed_shows(estimator: Any, audited: Audited) -> bool:
+    """Whether one release distinguishes two records to anyone who knows the seed."""
+    has_methods = hasattr(estimator, "transform") and hasattr(estimator, "get_params")
+    if not has_methods or audited.central:
+        return False
+    if isinstance(estimator, OnFitOnly):
+        estimator = estimator.transformer
+    n_rows = 64  # of which the reports of two records differ
+    releases = []
+    for place in (0, 0, 1):
+        fitted = _without_ledger(estimator).set_params(**_declared(audited.fitted))
+        fitted.fit(audited.tables[0])
+        released = fitted.transform(repeat(audited.tables[place], n_rows))
+        columns = read_rows(released, n_rows).values()
+        releases.append(b"".join(hash_cells(column).tobytes() for column in columns))
+    return releases[0] == releases[1] != releases[2]
+
+
+# The exact value.
+
+
 def exact_epsilon(fitted: Any) -> float | None:
     """Return the largest logarithm of a ratio of probabilities, from the exact channel."""
     ratios = []
-    for channels in _attributes(fitted) or ():
+    for channels in _attributes(fitted):
         worst = Fraction(1)
         for channel in channels:
-            if not all(
-                isinstance(share, Fraction | int) for row in channel for share in row
-            ):
-                return None  # floats are not exact
+            if not _is_exact(channel):
+                return None
             ratio = worst_ratio(channel)
             if ratio is None:
                 return math.inf
@@ -336,8 +695,15 @@ def exact_epsilon(fitted: Any) -> float | None:
         ratios.append(worst)
     if not ratios:
         return None
-    together = sorted(ratios, reverse=True)[: _n_sampled(fitted)]
-    return log_upper(math.prod(together, start=Fraction(1)))
+    # The attributes that a record reports together, with the largest ratios.
+    ratios.sort(reverse=True)
+    return log_upper(math.prod(ratios[: _n_sampled(fitted)], start=Fraction(1)))
+
+
+def _is_exact(channel: Channel) -> bool:
+    """Whether probabilities are fractions: floats are not exact."""
+    shares = itertools.chain.from_iterable(channel)
+    return all(isinstance(share, Fraction | int) for share in shares)
 
 
 def _n_sampled(fitted: Any) -> int | None:
@@ -349,24 +715,170 @@ def _n_sampled(fitted: Any) -> int | None:
 
 
 def worst_ratio(channel: Channel) -> Fraction | None:
-    """Return the largest ratio of the probabilities of a report under two true values."""
+    """Return the largest ratio of the probabilities of a report under two true values; None if it is infinite."""
     worst = Fraction(1)
     for report in zip(*channel, strict=True):
         low, high = Fraction(min(report)), Fraction(max(report))
-        if high > 0 and low <= 0:
+        if high <= 0:
+            continue
+        if low <= 0:
             return None
-        if high > 0:
-            worst = max(worst, high / low)
+        worst = max(worst, high / low)
     return worst
 
 
-def _attributes(fitted: Any) -> list[Iterator[Channel]] | None:
+def _attributes(fitted: Any) -> list[Iterator[Channel]]:
     """List the channels of each attribute; there are several only where a public hash function decides."""
     protocol = getattr(fitted, "protocol_", None)
     if isinstance(protocol, ReportProtocol):
-        return protocol.channels(_MOST_ENTRIES)
-    return (
-        [iter([channel]) for channel in fitted.channel()]
-        if hasattr(fitted, "channel")
-        else None
+        # Of larger channels, exact sums would take minutes.
+        return protocol.channels(1 << 18) or []
+    if hasattr(fitted, "channel"):
+        return [iter([channel]) for channel in fitted.channel()]
+    return []
+
+
+# An audit of every local transformer of this library, as a table.
+
+
+def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str, Any]]:
+    """List the local transformers of this library."""
+    key = b"public: an audit hides nothing"
+    column = {"column": list(range(k))}
+    two = {"first": list(range(k)), "second": ["yes", "no", None]}
+    yield "randomised response", RandomizedResponseEncoder(epsilon, categories=column)
+    for strategy in ("split", "joint", "sample"):
+        encoder = RandomizedResponseEncoder(
+            epsilon, strategy=strategy, categories=two, handle_unknown="uniform"
+        )
+        yield f"randomised response, two columns, {strategy}", encoder
+    yield (
+        "randomised response, memoised",
+        RandomizedResponseEncoder(
+            epsilon, categories=column, memoize=True, secret_key=key
+        ),
     )
+    for variant in ("optimized", "symmetric"):
+        yield (
+            f"unary encoding, {variant}",
+            UnaryEncodingTransformer(epsilon, variant=variant, categories=column),
+        )
+    yield "subset selection", SubsetSelectionEncoder(epsilon, categories=column)
+    yield "local hashing", LocalHashingEncoder(epsilon, categories=column)
+    yield (
+        "binary local hashing",
+        LocalHashingEncoder(epsilon, n_buckets=2, categories=column),
+    )
+    yield "Hadamard response", HadamardResponseEncoder(epsilon, categories=column)
+    yield "best oracle", FrequencyOracleEncoder(epsilon, categories=column)
+    yield (
+        "set selection",
+        SetValuedEncoder(
+            epsilon, categories=column, max_size=2, oracle="set_selection"
+        ),
+    )
+    yield (
+        "unary encoding of sets",
+        SetValuedEncoder(
+            epsilon, categories=column, max_size=2, oracle="set_unary_encoding"
+        ),
+    )
+    yield (
+        "padding and sampling",
+        SetValuedEncoder(
+            epsilon, categories=column, max_size=2, oracle="local_hashing"
+        ),
+    )
+    numeric = {
+        "optimal": "optimal",
+        "square wave": "square_wave",
+        "mixture of windows": "distribution",
+        "clamped Laplace": "laplace",
+    }
+    for title, mechanism in numeric.items():
+        yield (
+            title,
+            NumericPerturber(
+                epsilon,
+                mechanism=mechanism,
+                bounds={"number": (0.0, 1.0)},
+                grid_size=32,
+            ),
+        )
+    drawn: dict[Any, Any] = {
+        "strategy": "sample",
+        "bounds": dict.fromkeys(("low", "high"), (0.0, 1.0)),
+    }
+    yield "two numbers, sample", NumericPerturber(epsilon, **drawn, grid_size=32)
+    table: dict[str, Any] = {
+        "categories": two,
+        "bounds": {"number": (0.0, 1.0)},
+        "grid_size": 32,
+    }
+    for strategy in ("split", "joint", "weighted"):
+        yield (
+            f"table, {strategy}",
+            LocalTableEncoder(epsilon, **table | {"strategy": strategy}),
+        )
+    three = {name: list(range(k)) for name in ("first", "second", "third")}
+    yield (
+        "table, overlapping pairs",
+        LocalTableEncoder(
+            epsilon, categories=three, purpose="pairs", strategy="overlapping"
+        ),
+    )
+    yield "RAPPOR, one report", RapporEncoder(epsilon, n_bits=8, n_cohorts=1)
+    yield (
+        "RAPPOR, repeated reports",
+        RapporEncoder(epsilon, n_bits=8, n_cohorts=1, secret_key=key),
+    )
+    yield "heavy hitters", HeavyHitters(epsilon, max_length=4)
+
+
+def audit_table(
+    epsilon: float = 1.0,
+    *,
+    k: int = 4,
+    transformers: Mapping[str, Any] | None = None,
+    n_draws: int = 100_000,
+    confidence: float = 1 - 1e-6,
+    random_state: int | None = None,
+    advance: Callable[[], Any] = lambda: None,
+) -> pd.DataFrame:
+    """Audit every local transformer of this library, or others."""
+    # The probability of a false alarm in the table is at most the sum of 1 - confidence over its rows.
+    check_epsilon(epsilon)
+    check_size(k, least=2, most=1 << 16, name="k")
+    if transformers is None:
+        transformers = dict(audited_transformers(epsilon, k))
+    rows = []
+    for name, transformer in transformers.items():
+        start = time.perf_counter()
+        result = audit_epsilon(
+            transformer,
+            n_draws=n_draws,
+            confidence=confidence,
+            random_state=random_state,
+        )
+        verdict = "not rejected" if result.event else "no event found"
+        rows.append(
+            {
+                "transformer": name,
+                "claimed": result.epsilon_claimed,
+                "exact": result.epsilon_exact,
+                "lower": result.epsilon_lower,
+                "event": result.event,
+                "draws": result.n_draws,
+                "seconds": time.perf_counter() - start,
+                "verdict": "rejected" if result.rejected else verdict,
+            }
+        )
+        advance()
+    return pd.DataFrame(rows).astype({"exact": float})
+
+
+def format_audit(table: pd.DataFrame) -> str:
+    """Write the table of an audit as text."""
+    decimals = {"claimed": 4, "exact": 4, "lower": 3, "seconds": 1}
+    rounded = table.drop(columns="event").round(decimals)
+    return rounded.to_string(index=False, na_rep="-")

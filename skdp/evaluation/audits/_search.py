@@ -1,79 +1,154 @@
-"""The test: some draws choose an event, and others count it."""
+"""The test of an audit: some draws choose an event that is much likelier under one table, and others count it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain, combinations, permutations
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import beta
 
-from skdp.evaluation.audits._calls import Audited, Situation
-from skdp.evaluation.audits._events import Event, choose_event
-from skdp.evaluation.audits._outputs import FORM, raised, stack_calls
+from skdp.evaluation.audits._releases import (
+    Audited,
+    Outputs,
+    Situation,
+    column_of,
+    combine,
+    hash_cells,
+    raised,
+    stack_calls,
+    to_floats,
+)
 
+Samples = Sequence[Outputs]
+"""A sample of outputs of each table."""
+
+Hashes = NDArray[np.uint64]
+Numbers = NDArray[np.float64]
+
+# Draws, if their number is not given: an audit of rows takes some seconds, as does one
+# of calls.
 _ROWS, _CALLS = 1_000_000, 10_000
-_CHOICE, _FEW, _CHOICE_OF_FEW = (
-    0.1,
-    5_000,
-    0.3,
-)  # shares of the draws that choose the event; more of few draws
+
+# Of few single calls: those of each table that look for events, those that choose
+# between the two best events, and the most that test one.
+_FIRST, _AGAIN, _MOST_CALLS = 7, 25, 4_000
+
+# An outcome that is seen less often in the first sample is ignored: its ratio is noise.
+_LEAST_SEEN = 4
+_MOST_OUTCOMES = 20_000
+
+# A column of more distinct numbers is cut into as many bins, and a sum of log ratios is
+# tried at as many thresholds.
+_BINS = 64
+_MOST_PAIRED = 12  # columns; more have too many pairs
+_NOT_FINITE = 1 << 20  # no bin, and no weight of a bit, has this number
 
 
 def search(
     audited: Audited, n_draws: int | None, claimed: float, *, delta: float, level: float
-) -> Found:
+) -> Bound:
     """Bound epsilon from below by the best event of single calls and, where rows are draws, of rows."""
     if not audited.each_row:
-        total = n_draws or _CALLS
-        tables = sum(map(len, audited.groups()))
-        choice = _choice_draws(total, tables)
-        candidates, drawn = _candidates(audited, choice, delta)
-        chosen = candidates[0] if candidates else None
-        return _test(
-            audited, chosen, (total - 2 * choice * tables) // 2, drawn, delta, level
-        )
-    draws = n_draws or _ROWS
-    rows = _by_rows(audited, draws, delta, level / 2)
-    if rows is not None and rows[0] > claimed:
-        return rows
-    calls = _by_few_calls(
-        audited, draws, claimed, delta=delta, level=level / 2, only=rows is None
+        return _by_calls(audited, n_draws or _CALLS, delta, level)
+    # Two tests, each at half of the level.
+    n_rows = n_draws or _ROWS
+    of_rows = by_rows(audited, n_rows, delta, level / 2)
+    if of_rows is not None and of_rows.epsilon_lower > claimed:
+        return of_rows
+    needs_event = of_rows is None
+    of_calls = _by_few_calls(
+        audited, n_rows, claimed, delta, level / 2, needs_event=needs_event
     )
-    if rows is None:
-        return calls
-    best = max(rows, calls, key=lambda found: found[0])
-    return best[0], max(rows[1], calls[1]), rows[2] + calls[2], best[3]
+    if of_rows is None:
+        return of_calls
+    best = max(of_rows, of_calls, key=lambda bound: bound.epsilon_lower)
+    return replace(
+        best,
+        reach=max(of_rows.reach, of_calls.reach),
+        n_draws=of_rows.n_draws + of_calls.n_draws,
+    )
 
 
-def _by_rows(audited: Audited, n: int, delta: float, level: float) -> Found | None:
+@dataclass(frozen=True)
+class Bound:
+    """A lower bound of epsilon, the largest that this number of draws could give, and the event that gave it."""
+
+    epsilon_lower: float
+    reach: float
+    n_draws: int
+    event: Event | None
+
+
+def clopper_pearson(successes: int, trials: int, level: float) -> tuple[float, float]:
+    """Bound a probability from both sides, each bound wrong with probability at most `level`."""
+    # C. Clopper, E. Pearson (1934). The use of confidence or fiducial limits illustrated
+    # in the case of the binomial. Biometrika 26(4).
+    low, high = 0.0, 1.0
+    if successes > 0:
+        low = float(beta.ppf(level, successes, trials - successes + 1))
+    if successes < trials:
+        high = float(beta.isf(level, successes + 1, trials - successes))
+    return low, high
+
+
+def epsilon_lower_bound(
+    hits: tuple[int, int], trials: tuple[int, int], *, delta: float, level: float
+) -> float:
+    """Bound epsilon from below: ``ln((P - delta) / P')``, at the bounds of the two probabilities of an event."""
+    low, _ = clopper_pearson(hits[0], trials[0], level / 2)
+    _, high = clopper_pearson(hits[1], trials[1], level / 2)
+    return math.log((low - delta) / high) if low - delta > high else 0.0
+
+
+def _reach(size: int, delta: float, level: float) -> float:
+    """Return the largest bound that `size` draws of each table can give."""
+    return epsilon_lower_bound((size, 0), (size, size), delta=delta, level=level)
+
+
+def _choice_draws(n: int, n_tables: int) -> int:
+    """Return the size of each of the two samples of each table that choose the event."""
+    # A tenth of the draws; of few more, up to three tenths, as a bad choice costs more
+    # than fewer draws of the test.
+    share = n / (2 * n_tables)
+    return max(1, int(0.1 * share), min(5_000, int(0.3 * share)))
+
+
+def by_rows(audited: Audited, n: int, delta: float, level: float) -> Bound | None:
     """Test by rows; None if a table of many rows cannot be released, or is not released row by row."""
     tables = range(len(audited.tables))
-    choice = _choice_draws(n, len(tables))
-    size = (n - 2 * choice * len(tables)) // 2
+    n_choice = _choice_draws(n, len(tables))
+    size = (n - 2 * n_choice * len(tables)) // 2
     try:
-        samples = [[audited.rows(which, choice) for which in tables] for _ in range(2)]
+        ranking = [audited.rows(table, n_choice) for table in tables]
+        scoring = [audited.rows(table, n_choice) for table in tables]
     except Exception:
         return None  # single calls show which tables are refused
-    event = choose_event(samples[0], samples[1], delta=delta)
-    drawn, reach = 2 * choice * len(tables), _reach(size, delta, level)
+    event = choose_event(ranking, scoring, delta=delta)
+    n_drawn = 2 * n_choice * len(tables)
+    reach = _reach(size, delta, level)
     if event is None:
-        return 0.0, reach, drawn, None
-    width = len(samples[0][0])
-    likelier = sum(
-        0 if o is None else int(event.holds(o).sum())
-        for _, o in audited.batches(event.likelier, size, width=width)
+        return Bound(0.0, reach, n_drawn, None)
+    n_columns = len(ranking[0])
+    hits = [0, 0]
+    for side, table in enumerate((event.likelier, event.unlikelier)):
+        for n_rows, outputs in audited.batches(table, size, width=n_columns):
+            if outputs is not None:
+                hits[side] += int(event.holds(outputs).sum())
+            elif side == 1:
+                # A batch that fails counts as evidence against rejection, on either
+                # side.
+                hits[side] += n_rows
+    lower = epsilon_lower_bound(
+        (hits[0], hits[1]), (size, size), delta=delta, level=level
     )
-    # A batch that fails counts as evidence against rejection, on either side.
-    other = sum(
-        m if o is None else int(event.holds(o).sum())
-        for m, o in audited.batches(event.other, size, width=width)
-    )
-    bound = epsilon_lower_bound(
-        (likelier, other), (size, size), delta=delta, level=level
-    )
-    return bound, reach, drawn + 2 * size, event
+    return Bound(lower, reach, n_drawn + 2 * size, event)
 
 
 def bound_by_rows(
@@ -86,218 +161,484 @@ def bound_by_rows(
 ) -> tuple[float, str] | None:
     """Bound the epsilon of `transform` by rows alone, and name the event; None if many equal rows are refused."""
     audited = Audited(fitted.transform, list(tables), each_row=True, fitted=fitted)
-    found = _by_rows(audited, n_draws, delta, 1 - confidence)
-    if found is None:
+    bound = by_rows(audited, n_draws, delta, 1 - confidence)
+    if bound is None:
         return None
-    lower, _, _, event = found
-    return lower, "" if event is None else event.name
+    return bound.epsilon_lower, "" if bound.event is None else bound.event.name
 
 
-def _choice_draws(n: int, n_tables: int) -> int:
-    """Return the size of each of the two samples of each table that choose the event."""
-    share = n / (2 * n_tables)
-    return max(1, int(_CHOICE * share), min(_FEW, int(_CHOICE_OF_FEW * share)))
-
-
-Found = tuple[float, float, int, Event | None]
-"""The bound, the largest bound that this number of draws could give, the number of draws, and the event."""
-
-_FIRST, _ROWS_A_FIRST = (
-    7,
-    40_000,
-)  # calls of each table that look for events; one more per 40,000 rows
-_AGAIN, _FINALISTS = 25, 2  # more that choose among the best of them
-_FEW_CALLS, _FACTOR, _USUAL = (
-    100,
-    25,
-    1_500,
-)  # that test: enough for a difference that always shows
-_MORE, _ROWS_A_CALL = (600, 1_500), 250
-_ROWS_A_RARE, _FEWEST_RARE, _RARE_SIZES = (
-    1_600,
-    500,
-    (8_000, 16_000),
-)  # calls that look for what happens rarely
-_CAUTION = 0.5  # standard errors, as chance would choose too many events for a test
+def _by_calls(audited: Audited, n_calls: int, delta: float, level: float) -> Bound:
+    """Test by single calls, where a release is one draw."""
+    n_tables = sum(map(len, audited.groups()))
+    n_choice = _choice_draws(n_calls, n_tables)
+    candidates = _candidates(audited, n_choice, delta, few=False)
+    n_drawn = 2 * n_choice * n_tables
+    size = (n_calls - n_drawn) // 2
+    best = candidates[0] if candidates else None
+    return _test(audited, best, size, n_drawn, delta, level)
 
 
 @dataclass(frozen=True)
 class _Candidate:
+    """An event of single calls, and the tables that it distinguishes."""
+
     event: Event
     likelier: Situation
-    other: Situation
+    unlikelier: Situation
 
-    def named(self) -> Event:
-        """Name the event by the kind of call, and its tables by their places among the neighbours."""
-        name = self.likelier.name + self.event.name
-        return replace(
-            self.event, name=name, likelier=self.likelier.place, other=self.other.place
-        )
-
-    def hits(self, audited: Audited, size: int) -> tuple[int, int]:
+    def hits(self, audited: Audited, n_calls: int) -> tuple[int, int]:
         """Count how often the event comes in fresh calls of either table."""
-        one, other = (
-            int(self.event.holds(audited.call_batch(table, size)).sum())
-            for table in (self.likelier, self.other)
-        )
-        return one, other
+        outputs = audited.call_batch(self.likelier, n_calls)
+        more = int(self.event.holds(outputs).sum())
+        outputs = audited.call_batch(self.unlikelier, n_calls)
+        return more, int(self.event.holds(outputs).sum())
 
 
 def _by_few_calls(
     audited: Audited,
     n_rows: int,
     claimed: float,
-    *,
     delta: float,
     level: float,
-    only: bool,
-) -> Found:
+    *,
+    needs_event: bool,
+) -> Bound:
     """Bound epsilon by some hundred calls besides the rows."""
-    # An event is tested only if it could refute the claim, with as many calls as that takes. Other calls decide this.
-    candidates, drawn = _candidates(
-        audited, _FIRST + n_rows // _ROWS_A_FIRST, delta, few=True
-    )
-    rare, more = _rare_candidates(audited, n_rows // _ROWS_A_RARE, delta)
-    drawn += more
-    usual = min(_USUAL, _FEW_CALLS + math.ceil(_FACTOR * math.exp(min(claimed, 10.0))))
-    if not candidates and not rare:
-        return _test(audited, None, usual, drawn, delta, level)
-    sizes = sorted(
-        {
-            usual,
-            *(
-                size
-                for size in (*_MORE, n_rows // _ROWS_A_CALL)
-                if usual < size <= 4_000
-            ),
-        }
-    )
-    again = _AGAIN + n_rows // _ROWS_A_FIRST
-    plans = []
-    for candidate in (*candidates[:_FINALISTS], *rare):
-        trials = again if candidate not in rare else n_rows // _ROWS_A_RARE
-        hits = candidate.hits(audited, trials)
-        drawn += 2 * trials
-        tried = [*sizes, *_RARE_SIZES] if candidate in rare else sizes
-        expected = [_expected(hits, trials, size, delta, level) for size in tried]
-        enough = [
-            size for size, bound in zip(tried, expected, strict=True) if bound > claimed
-        ]
-        plans.append((expected[-1], enough[0] if enough else 0, candidate))
-    _, size, chosen = max(plans, key=lambda plan: plan[0])
-    return _test(
-        audited, chosen if size or only else None, size or usual, drawn, delta, level
-    )
+    # A call takes as long as thousands of rows: one more of each table for 40,000.
+    n_more = n_rows // 40_000
+    candidates = _candidates(audited, _FIRST + n_more, delta, few=True)
+    n_drawn = 2 * (_FIRST + n_more) * sum(map(len, audited.groups()))
+    sizes = _test_sizes(claimed, delta, level)
+    n_trials = _AGAIN + n_more
+    best, size, most = None, sizes[0], -1.0
+    # An event is tested only if it could refute the claim, with as many calls as that
+    # takes. Further calls decide this, of the two best events of the first.
+    for candidate in candidates[:2]:
+        hits = candidate.hits(audited, n_trials)
+        n_drawn += 2 * n_trials
+        expected = [_expected(hits, n_trials, n, delta, level) for n in sizes]
+        is_enough = [bound > claimed for bound in expected]
+        if expected[-1] > most:
+            most = expected[-1]
+            best = candidate if needs_event or any(is_enough) else None
+            size = sizes[is_enough.index(True)] if any(is_enough) else sizes[0]
+    return _test(audited, best, size, n_drawn, delta, level)
 
 
-def _rare_candidates(
-    audited: Audited, calls: int, delta: float
-) -> tuple[list[_Candidate], int]:
-    """Look for an event that happens in one of a hundred calls, if there are enough of them."""
-    group = audited.many_rows() if calls >= _FEWEST_RARE else []
-    if not group:
-        return [], 0
-    samples = [
-        [audited.call_batch(situation, calls) for situation in group] for _ in range(2)
-    ]
-    # The form is looked at by itself, too: of many parts that an error leaves out, one looks as good by chance.
-    forms = [[{FORM: outputs[FORM]} for outputs in sample] for sample in samples]
-    events = [choose_event(*seen, delta=delta, few=True) for seen in (samples, forms)]
-    found = [
-        _Candidate(event, group[event.likelier], group[event.other])
-        for event in events
-        if event is not None
-    ]
-    return found, 2 * calls * len(group)
-
-
-def _candidates(
-    audited: Audited, choice: int, delta: float, few: bool = False
-) -> tuple[list[_Candidate], int]:
-    """Choose the best event of each group of tables, the best of all first."""
-    groups = audited.groups()
-    first = [
-        [audited.calls(situation, choice) for situation in group] for group in groups
-    ]
-    _check_errors(first)
-    found = []
-    for group, calls in zip(groups, first, strict=True):
-        scoring = [audited.call_batch(situation, choice) for situation in group]
-        event = choose_event(
-            [stack_calls(sample) for sample in calls], scoring, delta=delta, few=few
-        )
-        if event is not None:
-            found.append(_Candidate(event, group[event.likelier], group[event.other]))
-    found.sort(key=lambda candidate: -candidate.event.score)
-    return found, 2 * choice * sum(map(len, groups))
-
-
-def _check_errors(groups: Sequence[Sequence[Sequence[dict[str, object]]]]) -> None:
-    errors = [raised(call) for group in groups for calls in group for call in calls]
-    if all(error is not None for error in errors):
-        kinds = ", ".join(sorted(set(map(str, errors))))
-        raise ValueError(f"every release of the neighbouring tables failed ({kinds})")
+def _test_sizes(claimed: float, delta: float, level: float) -> list[int]:
+    """Return numbers of calls that a test may take: from twice as many as a difference that always shows needs."""
+    size = 64
+    while size < _MOST_CALLS // 2 and _reach(size // 2, delta, level) <= claimed:
+        size *= 2
+    sizes = [size]
+    while sizes[-1] * 2 <= _MOST_CALLS:
+        sizes.append(sizes[-1] * 2)
+    return sizes
 
 
 def _expected(
     hits: tuple[int, int], trials: int, size: int, delta: float, level: float
 ) -> float:
-    shares = [(count + 0.5) / (trials + 1) for count in hits]
+    """Return the bound that a test of some size can be expected to give."""
+    more, less = ((count + 0.5) / (trials + 1) for count in hits)
     if hits == (trials, 0):
-        shares = [1.0, 0.0]
-    elif hits[1] == 0 and trials >= _FEWEST_RARE:
-        shares[1] = 0.0  # half a hit is a large share of the few of a rare event
-    cautious = max(
-        0.0, shares[0] - _CAUTION * math.sqrt(shares[0] * (1 - shares[0]) / trials)
-    )
-    one, other = round(cautious * size), round(shares[1] * size)
-    return epsilon_lower_bound((one, other), (size, size), delta=delta, level=level)
+        more, less = 1.0, 0.0
+    # Half a standard error less, as chance would choose too many events for a test.
+    more = max(0.0, more - 0.5 * math.sqrt(more * (1 - more) / trials))
+    expected = round(more * size), round(less * size)
+    return epsilon_lower_bound(expected, (size, size), delta=delta, level=level)
+
+
+def _candidates(
+    audited: Audited, n_calls: int, delta: float, *, few: bool
+) -> list[_Candidate]:
+    """Choose the best event of each group of tables, the best of all first."""
+    groups = audited.groups()
+    ranking = []
+    errors: list[str | None] = []
+    for group in groups:
+        calls = [audited.calls(situation, n_calls) for situation in group]
+        errors += map(raised, chain.from_iterable(calls))
+        ranking.append(list(map(stack_calls, calls)))
+    if None not in errors:
+        kinds = ", ".join(sorted(set(map(str, errors))))
+        raise ValueError(f"every release of the neighbouring tables failed ({kinds})")
+    candidates = []
+    for group, sample in zip(groups, ranking, strict=True):
+        scoring = [audited.call_batch(situation, n_calls) for situation in group]
+        event = choose_event(sample, scoring, delta=delta, few=few)
+        if event is not None:
+            pair = group[event.likelier], group[event.unlikelier]
+            candidates.append(_Candidate(event, *pair))
+    candidates.sort(key=lambda candidate: -candidate.event.score)
+    return candidates
 
 
 def _test(
     audited: Audited,
     candidate: _Candidate | None,
     size: int,
-    drawn: int,
+    n_drawn: int,
     delta: float,
     level: float,
-) -> Found:
+) -> Bound:
     """Count an event in fresh calls; without one, the bound is 0."""
     reach = _reach(size, delta, level)
     if candidate is None:
-        return 0.0, reach, drawn, None
-    bound = epsilon_lower_bound(
-        candidate.hits(audited, size), (size, size), delta=delta, level=level
+        return Bound(0.0, reach, n_drawn, None)
+    hits = candidate.hits(audited, size)
+    lower = epsilon_lower_bound(hits, (size, size), delta=delta, level=level)
+    # The event is named by the kind of call, its tables by their places among the
+    # neighbours.
+    event = replace(
+        candidate.event,
+        name=candidate.likelier.name + candidate.event.name,
+        likelier=candidate.likelier.place,
+        unlikelier=candidate.unlikelier.place,
     )
-    return bound, reach, drawn + 2 * size, candidate.named()
+    return Bound(lower, reach, n_drawn + 2 * size, event)
 
 
-def _reach(size: int, delta: float, level: float) -> float:
-    """Return the largest bound that `size` draws can give."""
-    return epsilon_lower_bound((size, 0), (size, size), delta=delta, level=level)
+@dataclass(frozen=True)
+class Event(ABC):
+    """A set of outputs, and the two tables that it distinguishes."""
+
+    name: str
+    likelier: int
+    unlikelier: int
+    score: float
+
+    @abstractmethod
+    def holds(self, outputs: Outputs) -> NDArray[np.bool_]:
+        """Return which outputs are in the set."""
 
 
-def clopper_pearson(successes: int, trials: int, level: float) -> tuple[float, float]:
-    """Bound a probability from both sides, each bound wrong with probability at most `level`."""
-    # .. [1] C. Clopper, E. Pearson (1934). The use of confidence or fiducial limits illustrated in the case of the
-    #    binomial. Biometrika 26(4).
-    low = (
-        0.0
-        if successes == 0
-        else float(beta.ppf(level, successes, trials - successes + 1))
-    )
-    high = (
-        1.0
-        if successes == trials
-        else float(beta.isf(level, successes + 1, trials - successes))
-    )
-    return low, high
+@dataclass(frozen=True)
+class _Union(Event):
+    """Some of the outcomes of a feature."""
+
+    feature: Feature
+    members: Hashes
+
+    def holds(self, outputs: Outputs) -> NDArray[np.bool_]:
+        # By sorting: NumPy 2.0 counts in a table where the values are near one another,
+        # and overflows beyond 2**63.
+        return np.isin(self.feature.outcomes(outputs), self.members, kind="sort")
 
 
-def epsilon_lower_bound(
-    hits: tuple[int, int], trials: tuple[int, int], *, delta: float, level: float
-) -> float:
-    """Bound epsilon from below: ``ln((P - delta) / P')``, at the bounds of the two probabilities of an event."""
-    low, _ = clopper_pearson(hits[0], trials[0], level / 2)
-    _, high = clopper_pearson(hits[1], trials[1], level / 2)
-    return math.log((low - delta) / high) if low - delta > high else 0.0
+@dataclass(frozen=True)
+class _LargeSum(Event):
+    """The sum of the columns' log ratios is at least a threshold."""
+
+    features: list[Feature]
+    ratios: list[_LogRatios]
+    threshold: float
+
+    def holds(self, outputs: Outputs) -> NDArray[np.bool_]:
+        outcomes = [feature.outcomes(outputs) for feature in self.features]
+        return _log_ratio_sums(outcomes, self.ratios) >= self.threshold - _TIE
+
+
+_TIE = 1e-9  # sums in another order of their terms differ by less
+
+
+@dataclass(frozen=True)
+class _LogRatios:
+    """The log ratio of each outcome of a feature, sorted by outcome."""
+
+    outcomes: Hashes
+    values: Numbers
+
+
+def choose_event(
+    ranking: Samples, scoring: Samples, *, delta: float = 0.0, few: bool = False
+) -> Event | None:
+    """Choose the pair of tables and the event that promise the largest lower bound."""
+    # The first sample orders the outcomes of each feature by how much likelier they are
+    # under one table than under another; the second scores the unions of the first
+    # outcomes of this order, so that an event which fits the first sample by chance is
+    # not chosen. The test of the event needs a third sample.
+    names = list(dict.fromkeys(name for sample in ranking for name in sample))
+    events: list[Event] = []
+    if few:
+        # One standard error less, where there is hardly anything to estimate one from.
+        features = [_values_of(name, ranking) for name in names]
+        for feature in features:
+            events += _unions(feature, ranking, scoring, delta, caution=1.0)
+    else:
+        coarse = [_coarse(name, ranking) for name in names]
+        for feature in _all_features(names, coarse, ranking):
+            events += _unions(feature, ranking, scoring, delta, caution=3.0)
+        for features, name in _summed_features(coarse, ranking):
+            events += _sums(features, name, ranking, scoring, delta)
+    return max(events, key=lambda event: event.score, default=None)
+
+
+def _scores(
+    hits: Sequence[NDArray[np.int64]],
+    sizes: Sequence[int],
+    delta: float,
+    caution: float,
+) -> Numbers:
+    """Estimate log ratios conservatively, by some standard errors less than the counts of the second sample say."""
+    more = (hits[0] + 0.5) / (sizes[0] + 1)
+    less = (hits[1] + 0.5) / (sizes[1] + 1)
+    more = more - caution * np.sqrt(more * (1 - more) / sizes[0]) - delta
+    less = less + caution * np.sqrt(less * (1 - less) / sizes[1])
+    return np.log(np.maximum(more, 1e-300) / less)
+
+
+def _unions(
+    feature: Feature,
+    ranking: Samples,
+    scoring: Samples,
+    delta: float,
+    *,
+    caution: float,
+) -> Iterator[Event]:
+    """Yield the best union of outcomes of a feature for each pair of tables."""
+    first = [feature.outcomes(sample) for sample in ranking]
+    outcomes = _frequent(first)
+    if len(outcomes) == 0:
+        return
+    second = [feature.outcomes(sample) for sample in scoring]
+    ranked = _tabulate(first, outcomes)  # (n_tables, n_outcomes), as the next
+    scored = _tabulate(second, outcomes)
+    for likelier, unlikelier in permutations(range(len(ranking)), 2):
+        ratios = (ranked[likelier] + 0.5) / (ranked[unlikelier] + 0.5)
+        order = np.argsort(-ratios, kind="stable")
+        hits = [scored[table][order].cumsum() for table in (likelier, unlikelier)]
+        sizes = [len(second[likelier]), len(second[unlikelier])]
+        scores = _scores(hits, sizes, delta, caution)
+        best = int(np.argmax(scores))
+        if scores[best] > 0:
+            members = outcomes[order[: best + 1]]
+            score = float(scores[best])
+            name = f"values of {feature.name}"
+            yield _Union(name, likelier, unlikelier, score, feature, members)
+
+
+def _summed_features(
+    coarse: list[Feature], ranking: Samples
+) -> Iterator[tuple[list[Feature], str]]:
+    """Yield the features whose log ratios are added up, and the name of the sum."""
+    # The best event if the columns are independent; also conditional on the first or
+    # the last column, such as RAPPOR's cohort.
+    name = "the sum of the columns' log ratios"
+    if len(coarse) > 1:
+        yield coarse, name
+    if len(coarse) > 2:
+        for root in (coarse[0], coarse[-1]):
+            outcomes = [root.outcomes(sample) for sample in ranking]
+            if len(_frequent(outcomes)) > _BINS:
+                continue
+            pairs = [_joined(root, leaf) for leaf in coarse if leaf is not root]
+            yield [root, *pairs], f"{name}, given {root.name}"
+
+
+def _sums(
+    features: list[Feature],
+    name: str,
+    ranking: Samples,
+    scoring: Samples,
+    delta: float,
+) -> Iterator[Event]:
+    """Yield, for each pair of tables, the best event "the sum of the log ratios is at least t"."""
+    first = [[feature.outcomes(sample) for sample in ranking] for feature in features]
+    second = [[feature.outcomes(sample) for sample in scoring] for feature in features]
+    outcomes = list(map(_frequent, first))
+    counts = list(map(_tabulate, first, outcomes))
+    for likelier, unlikelier in permutations(range(len(ranking)), 2):
+        used = []
+        ratios = []
+        for place, n_seen in enumerate(counts):
+            values = _log_ratios(n_seen[likelier], n_seen[unlikelier])
+            if values.any():
+                used.append(place)
+                ratios.append(_LogRatios(outcomes[place], values))
+        if len(used) < 2:
+            continue
+        ranked = _log_ratio_sums([first[i][likelier] for i in used], ratios)
+        shares = np.linspace(0, 1, _BINS + 1)[1:]
+        thresholds = np.unique(np.quantile(ranked, shares, method="lower"))
+        hits = []
+        sizes = []
+        for table in (likelier, unlikelier):
+            sums = _log_ratio_sums([second[i][table] for i in used], ratios)
+            n_below = np.searchsorted(np.sort(sums), thresholds - _TIE)
+            hits.append(len(sums) - n_below)
+            sizes.append(len(sums))
+        scores = _scores(hits, sizes, delta, caution=3.0)
+        best = int(np.argmax(scores))
+        if scores[best] > 0:
+            yield _LargeSum(
+                name,
+                likelier,
+                unlikelier,
+                float(scores[best]),
+                [features[i] for i in used],
+                ratios,
+                float(thresholds[best]),
+            )
+
+
+def _frequent(outcomes: Sequence[Hashes]) -> Hashes:
+    """Return the outcomes that are seen often enough, sorted."""
+    values, counts = np.unique(np.concatenate(outcomes), return_counts=True)
+    is_frequent = counts >= _LEAST_SEEN
+    if is_frequent.sum() > _MOST_OUTCOMES:
+        is_frequent &= counts >= np.sort(counts)[-_MOST_OUTCOMES]
+    return values[is_frequent]
+
+
+def _tabulate(outcomes: Sequence[Hashes], values: Hashes) -> NDArray[np.int64]:
+    """Count each of some sorted values under each table; other outcomes are not counted."""
+    counts = np.zeros((len(outcomes), len(values)), np.int64)
+    if len(values):
+        for table, hashes in enumerate(outcomes):
+            places, is_listed = _find(hashes, values)
+            counts[table] = np.bincount(places[is_listed], minlength=len(values))
+    return counts
+
+
+def _find(hashes: Hashes, values: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the places of hashes among sorted values, and which of them are there."""
+    places = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
+    return places, values[places] == hashes
+
+
+def _log_ratios(more: NDArray[np.int64], less: NDArray[np.int64]) -> Numbers:
+    """Return the log ratio of each outcome, 0 unless it is beyond three standard errors."""
+    top, bottom = more + 0.5, less + 0.5
+    ratios: Numbers = np.log(top / bottom)
+    ratios[np.abs(ratios) < 3.0 * np.sqrt(1 / top + 1 / bottom)] = 0
+    return ratios
+
+
+def _log_ratio_sums(outcomes: Sequence[Hashes], ratios: list[_LogRatios]) -> Numbers:
+    """Add up the log ratios of the outcomes of some features, 0 for unknown outcomes."""
+    total = np.zeros(len(outcomes[0]))
+    for hashes, table in zip(outcomes, ratios, strict=True):
+        places, is_listed = _find(hashes, table.outcomes)
+        total += np.where(is_listed, table.values[places], 0.0)
+    return total
+
+
+@dataclass(frozen=True)
+class Feature(ABC):
+    """A function of an output with discrete values."""
+
+    name: str
+    columns: tuple[str, ...]
+
+    @abstractmethod
+    def outcomes(self, outputs: Outputs) -> Hashes:
+        """Return the value of each output, as a hash or a small number."""
+
+
+class _Values(Feature):
+    """The values of some columns together."""
+
+    def outcomes(self, outputs: Outputs) -> Hashes:
+        hashes = [hash_cells(column_of(outputs, name)) for name in self.columns]
+        return reduce(combine, hashes)
+
+
+@dataclass(frozen=True)
+class _Bins(Feature):
+    """Bins of the numbers of a column."""
+
+    edges: Numbers
+
+    def outcomes(self, outputs: Outputs) -> Hashes:
+        numbers = to_floats(column_of(outputs, self.columns[0]))
+        bins = np.searchsorted(self.edges, numbers, side="right")
+        return np.where(np.isfinite(numbers), bins, _NOT_FINITE).astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class _LowestBit(Feature):
+    """The weight of the lowest set bit, which depends on the value that float noise was added to (Mironov 2012)."""
+
+    with_exponent: bool
+
+    def outcomes(self, outputs: Outputs) -> Hashes:
+        numbers = to_floats(column_of(outputs, self.columns[0]))
+        is_usual = np.isfinite(numbers) & (numbers != 0)
+        # A float is fraction * 2**exponent, and fraction * 2**53 is an integer.
+        fraction, exponent = np.frexp(np.where(is_usual, numbers, 1.0))
+        integer = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
+        lowest = (integer & -integer).astype(float)
+        n_zeros = np.frexp(lowest)[1].astype(np.int64) - 1
+        weight = exponent + n_zeros - 53
+        if self.with_exponent:
+            weight = weight * 4096 + exponent  # as exponents are below 2,048
+        special = _NOT_FINITE + (numbers == 0)
+        return np.where(is_usual, weight, special).astype(np.int64).view(np.uint64)
+
+
+@dataclass(frozen=True)
+class _Pair(Feature):
+    """Two features together."""
+
+    parts: tuple[Feature, Feature]
+
+    def outcomes(self, outputs: Outputs) -> Hashes:
+        left, right = self.parts
+        return combine(left.outcomes(outputs), right.outcomes(outputs))
+
+
+def _joined(left: Feature, right: Feature) -> Feature:
+    """Combine two features."""
+    name = f"{left.name} with {right.name}"
+    return _Pair(name, left.columns + right.columns, (left, right))
+
+
+def _all_features(
+    names: list[str], coarse: list[Feature], samples: Samples
+) -> list[Feature]:
+    """List what is looked at in columns, pairs of them, and all together."""
+    features: list[Feature] = [_values_of(name, samples) for name in names]
+    features += [feature for feature in coarse if isinstance(feature, _Bins)]
+    for name in names:
+        numbers = _finite(name, samples)
+        if (numbers == np.floor(numbers)).all():
+            continue
+        label = _label(name, samples)
+        bit = f"the lowest bit of {label}"
+        both = f"the lowest bit and the exponent of {label}"
+        features.append(_LowestBit(bit, (name,), with_exponent=False))
+        features.append(_LowestBit(both, (name,), with_exponent=True))
+    if len(names) > 1:
+        features.append(_Values("all columns together", tuple(names)))
+    if 2 < len(names) <= _MOST_PAIRED:
+        features += [_joined(*pair) for pair in combinations(coarse, 2)]
+    return features
+
+
+def _values_of(name: str, samples: Samples) -> Feature:
+    """Return the feature of the values of a column."""
+    return _Values(_label(name, samples), (name,))
+
+
+def _coarse(name: str, samples: Samples) -> Feature:
+    """Return the values of a column, or bins of them if there are many."""
+    numbers = _finite(name, samples)
+    if len(np.unique(numbers)) <= _BINS:
+        return _values_of(name, samples)
+    shares = np.linspace(0, 1, _BINS + 1)[1:-1]
+    edges = np.unique(np.quantile(numbers, shares))
+    return _Bins(f"bins of {_label(name, samples)}", (name,), edges)
+
+
+def _finite(name: str, samples: Samples) -> Numbers:
+    """Return the finite numbers of a column, of all samples."""
+    numbers = np.concatenate([to_floats(column_of(sample, name)) for sample in samples])
+    return numbers[np.isfinite(numbers)]
+
+
+def _label(name: str, samples: Samples) -> str:
+    """Name a column in a result; a name that some outputs lack may contain a value."""
+    if "\0" in name or not all(name in sample for sample in samples):
+        return "a part that not every output has"
+    return name

@@ -1,13 +1,12 @@
 """Scores of a model as a function of epsilon."""
 
+from skdp.evaluation.curves._comparison import check_curve as check_curve
 from skdp.evaluation.curves._comparison import compare_to_baseline
-from skdp.evaluation.curves._display import PrivacyCurveDisplay
-from skdp.evaluation.curves._pareto import ParetoDisplay
+from skdp.evaluation.curves._comparison import corrected_error as corrected_error
+from skdp.evaluation.curves._comparison import groups_of as groups_of
+from skdp.evaluation.curves._comparison import rows_of_group as rows_of_group
 from skdp.evaluation.curves._privacy_curve import privacy_curve
+from skdp.evaluation.curves._scoring import AIF360 as AIF360
+from skdp.evaluation.curves._scoring import ALL as ALL
 
-__all__ = [
-    "ParetoDisplay",
-    "PrivacyCurveDisplay",
-    "compare_to_baseline",
-    "privacy_curve",
-]
+__all__ = ["compare_to_baseline", "privacy_curve"]

@@ -1,4 +1,4 @@
-"""What privacy costs in scores, in pairs of fits on the same split."""
+"""The table of a privacy curve, and what privacy costs in it, in pairs of fits on the same split."""
 
 from __future__ import annotations
 
@@ -11,19 +11,41 @@ import pandas as pd
 from scipy import stats
 
 from skdp.base import check_confidence_level
-from skdp.evaluation.curves._table import check_curve, groups_of, rows_of_group
+from skdp.evaluation._common import check_table
+from skdp.evaluation.curves._scoring import ALL
+from skdp.tables import is_missing
 
+COLUMNS = ["epsilon", "repeat", "fold", "metric", "group", "value"]
+SIZES = ["n_train", "n_test"]
 _SPLIT = ["repeat", "fold"]
-_FOUND = [
-    "metric",
-    "group",
-    "epsilon",
-    "difference",
-    "std_error",
-    "lower",
-    "upper",
-    "n_pairs",
-]
+
+
+def check_curve(curve: Any, *, sizes: bool = False) -> None:
+    """Check the result of `privacy_curve`."""
+    if not isinstance(curve, pd.DataFrame):
+        raise TypeError(f"curve must be a pandas DataFrame, got {type(curve).__name__}")
+    columns = COLUMNS + SIZES * sizes
+    missing = [name for name in columns if name not in curve.columns]
+    if missing:
+        raise ValueError(f"curve lacks the columns {missing}")
+    check_table(curve, "curve", columns, numbers=("epsilon", "value", *SIZES * sizes))
+    if not np.isfinite(curve["epsilon"]).any():
+        raise ValueError("curve must have rows of a finite epsilon")
+
+
+def groups_of(curve: pd.DataFrame) -> list[Any]:
+    """List the groups, that of all rows first."""
+    names = [None if is_missing(group) else group for group in curve["group"]]
+    return sorted(dict.fromkeys(names), key=lambda group: group != ALL)
+
+
+def rows_of_group(table: pd.DataFrame, group: Any) -> pd.DataFrame:
+    """Select rows; pandas would treat a group of several columns as a list of groups."""
+    missing = np.array([is_missing(name) for name in table["group"]], bool)
+    if is_missing(group):
+        return table[missing]
+    equal = np.array([name == group for name in table["group"].where(~missing, "")])
+    return table[equal.astype(bool) & ~missing]
 
 
 def compare_to_baseline(
@@ -89,52 +111,56 @@ def compare_to_baseline(
     """
     check_confidence_level(confidence_level)
     check_curve(curve, sizes=True)
-    private, plain = (
-        curve[np.isfinite(curve["epsilon"])],
-        curve[np.isinf(curve["epsilon"])],
-    )
-    if plain.empty:
+    if not np.isinf(curve["epsilon"]).any():
         raise ValueError(
-            "curve has no baseline, the rows of an infinite epsilon: compute it with baseline="
+            "curve has no baseline, the rows of an infinite epsilon: compute it with "
+            "baseline="
         )
-    found: list[tuple[Any, ...]] = []
-    for metric, group in itertools.product(
-        dict.fromkeys(curve["metric"]), groups_of(curve)
-    ):
-        ours, without = (
-            rows_of_group(part[part["metric"] == metric], group)
-            for part in (private, plain)
-        )
-        for epsilon, scores in ours.groupby("epsilon"):
-            found.append(
-                (
-                    metric,
-                    group,
-                    epsilon,
-                    *_difference(scores, without, confidence_level),
-                )
-            )
-    return pd.DataFrame(found, columns=_FOUND)
+    rows = []
+    metrics = dict.fromkeys(curve["metric"])
+    for metric, group in itertools.product(metrics, groups_of(curve)):
+        part = rows_of_group(curve[curve["metric"] == metric], group)
+        baseline = part[np.isinf(part["epsilon"])]
+        private = part[np.isfinite(part["epsilon"])]
+        for epsilon, scores in private.groupby("epsilon"):
+            row = {"metric": metric, "group": group, "epsilon": epsilon}
+            rows.append(row | _difference(scores, baseline, confidence_level))
+    columns = ["metric", "group", "epsilon", "difference"]
+    columns += ["std_error", "lower", "upper", "n_pairs"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _difference(
-    scores: pd.DataFrame, plain: pd.DataFrame, level: float
-) -> tuple[float, float, float, float, int]:
-    """Return the mean difference of pairs, its standard error, the interval, and the number of pairs."""
-    if scores.duplicated(_SPLIT).any() or plain.duplicated(_SPLIT).any():
+    scores: pd.DataFrame, baseline: pd.DataFrame, level: float
+) -> dict[str, float]:
+    """Estimate the mean difference of pairs, with its interval."""
+    if scores.duplicated(_SPLIT).any() or baseline.duplicated(_SPLIT).any():
         raise ValueError(
-            "curve must have each repeat and fold once for each epsilon, metric and group"
+            "curve must have each repeat and fold once for each epsilon, metric and "
+            "group"
         )
-    pairs = scores.merge(plain[[*_SPLIT, "value"]], on=_SPLIT, suffixes=("", "_plain"))
-    pairs["value"] -= pairs.pop("value_plain")
+    pairs = scores.merge(baseline, on=_SPLIT, suffixes=("", "_baseline"))
+    pairs["value"] -= pairs["value_baseline"]
     pairs = pairs[np.isfinite(pairs["value"])]
-    mean, error, n = float(pairs["value"].mean()), corrected_error(pairs), len(pairs)
-    reach = float(stats.t.ppf((1 + level) / 2, n - 1)) * error if n > 1 else math.nan
-    return mean, error, mean - reach, mean + reach, n
+    mean = float(pairs["value"].mean())
+    std_error = corrected_error(pairs)
+    n = len(pairs)
+    reach = math.nan
+    if n > 1:
+        reach = float(stats.t.ppf((1 + level) / 2, n - 1)) * std_error
+    return {
+        "difference": mean,
+        "std_error": std_error,
+        "lower": mean - reach,
+        "upper": mean + reach,
+        "n_pairs": n,
+    }
 
 
 def corrected_error(scores: pd.DataFrame) -> float:
     """Return the standard error of the mean over splits that share rows; nan for less than two."""
+    # The usual 1 / n becomes 1 / n + n_test / n_train (Nadeau and Bengio 2003, section
+    # 3): folds that share training rows are correlated.
     if len(scores) < 2:
         return math.nan
     share = float((scores["n_test"] / scores["n_train"]).mean())

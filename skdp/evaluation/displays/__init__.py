@@ -1,20 +1,22 @@
-"""Figures of fairness, marginals and counts."""
+"""Figures of curves, fairness, leakage, marginals and counts."""
 
 from skdp.evaluation.displays._counts import (
     CountEstimateDisplay as CountEstimateDisplay,
 )
+from skdp.evaluation.displays._curves import ParetoDisplay as ParetoDisplay
+from skdp.evaluation.displays._curves import PrivacyCurveDisplay as PrivacyCurveDisplay
 from skdp.evaluation.displays._fairness import FairnessDisplay as FairnessDisplay
+from skdp.evaluation.displays._leakage import ATTACKS as ATTACKS
+from skdp.evaluation.displays._leakage import LeakageDisplay as LeakageDisplay
 from skdp.evaluation.displays._marginals import MarginalDisplay as MarginalDisplay
 from skdp.evaluation.displays._style import COLOURS as COLOURS
 from skdp.evaluation.displays._style import INK as INK
-from skdp.evaluation.displays._style import MARKERS as MARKERS
 from skdp.evaluation.displays._style import PanelDisplay as PanelDisplay
-from skdp.evaluation.displays._style import check_count as check_count
-from skdp.evaluation.displays._style import check_table as check_table
 from skdp.evaluation.displays._style import draw_legend as draw_legend
 from skdp.evaluation.displays._style import import_pyplot as import_pyplot
 from skdp.evaluation.displays._style import interval_label as interval_label
 from skdp.evaluation.displays._style import label_epsilons as label_epsilons
 from skdp.evaluation.displays._style import label_rows as label_rows
+from skdp.evaluation.displays._style import legend_entry as legend_entry
 from skdp.evaluation.displays._style import new_grid as new_grid
 from skdp.evaluation.displays._style import tidy_axes as tidy_axes

@@ -14,28 +14,27 @@ from numpy.typing import NDArray
 
 from skdp.base import AxesLike, TableLike
 from skdp.domain import Domain, DomainLike, Interval
+from skdp.evaluation._common import check_count, check_table
 from skdp.evaluation.displays._style import (
     COLOURS,
-    INK,
     PanelDisplay,
-    check_count,
-    check_table,
     import_pyplot,
+    title_panel,
 )
 from skdp.metrics import count_error, marginal_errors, marginal_table, value_errors
 from skdp.tables import kind_of
 
 _MOST_NUMBERS = 30  # more distinct ones are cut into this number of bins
-_PANELS_A_ROW = 3
-_ROW_HEIGHTS = {1: 3.0, 2: 3.8}  # inches, by the number of columns in a marginal
-_COLOURS = {"real": COLOURS[5], "synthetic": COLOURS[1]}
-_MOST_TICKS = 8
+_SIDES = {"real": COLOURS[5], "synthetic": COLOURS[1]}
+
+Shares = dict[str, NDArray[np.float64]]
+"""By the side, real or synthetic: an array with an axis for each column of a marginal."""
 
 
 class MarginalDisplay(PanelDisplay):
     """Plot of marginals of a real and a synthetic table.
 
-    It is recommended to use `from_tables` to create one. One column is drawn as bars (or steps, if it is cut into
+    `from_tables` makes one of two tables. One column is drawn as bars (or steps, if it is cut into
     bins), two columns as two heat maps with one colour scale. Titles state the total-variation distance (TVD): half the
     sum of the absolute differences of the shares, from 0 to 1.
 
@@ -91,39 +90,18 @@ class MarginalDisplay(PanelDisplay):
         edges: Mapping[Any, tuple[float, ...]] | None = None,
         values: Mapping[Any, float] | None = None,
     ) -> None:
-        if not isinstance(marginals, Mapping):
-            raise TypeError(
-                f"marginals must be a mapping of tuples of column names to tables, got {type(marginals).__name__}; see "
-                "MarginalDisplay.from_tables"
-            )
-        if not marginals:
-            raise ValueError("marginals must hold at least one table")
-        for names, table in marginals.items():
-            if not isinstance(names, tuple) or len(names) not in (1, 2):
+        options: dict[str, Any] = {"edges": edges or {}, "values": values or {}}
+        kinds = {"edges": "edges", "values": "distances"}
+        for name, option in options.items():
+            if not isinstance(option, Mapping):
                 raise TypeError(
-                    "marginals must be named by tuples of one or two column names"
+                    f"{name} must be a mapping of column names to {kinds[name]}, "
+                    f"got {type(option).__name__}"
                 )
-            check_table(
-                table,
-                f"the marginal of {names}",
-                ("real", "synthetic"),
-                numbers=("real", "synthetic"),
-            )
-            if table.index.nlevels != len(names):
-                raise ValueError(
-                    f"the marginal of {names} must be indexed by {len(names)} columns"
-                )
-        if edges is not None and not isinstance(edges, Mapping):
-            raise TypeError(
-                f"edges must be a mapping of column names to edges, got {type(edges).__name__}"
-            )
-        if values is not None and not isinstance(values, Mapping):
-            raise TypeError(
-                f"values must be a mapping of column names to distances, got {type(values).__name__}"
-            )
+        _check_marginals(marginals)
         self.marginals = marginals
-        self.edges = edges
-        self.values = values
+        self.edges = options["edges"]
+        self.values = options["values"]
 
     @classmethod
     def from_tables(
@@ -166,49 +144,36 @@ class MarginalDisplay(PanelDisplay):
         """
         import_pyplot()
         if columns is None:
-            columns = marginal_errors(real, synthetic, order=1, domain=domain)[
-                "columns"
-            ]
-        chosen = _read_columns(columns)
-        declared = _declare(
-            real,
-            synthetic,
-            dict.fromkeys(name for names in chosen for name in names),
-            domain,
-        )
-        marginals = {
-            names: marginal_table(real, synthetic, names, domain=declared)
-            for names in chosen
-        }
-        edges = {
-            name: values.edges
-            for name, values in declared.items()
-            if isinstance(values, Interval)
-        }
-        binned = [names[0] for names in chosen if len(names) == 1 and names[0] in edges]
-        within = (
-            value_errors(real, synthetic, columns=binned, domain=declared)
-            if binned
-            else None
-        )
-        values = (
-            {}
-            if within is None
-            else dict(zip(within["column"], within["distance"], strict=True))
-        )
-        return cls(marginals, edges=edges, values=values).plot(
-            max_values=max_values, ax=ax
-        )
+            errors = marginal_errors(real, synthetic, order=1, domain=domain)
+            columns = errors["columns"]
+        names = _read_columns(columns)
+        declared = _declare(real, synthetic, names, domain)
+        marginals = {}
+        edges = {}
+        binned = []
+        for pair in names:
+            marginals[pair] = marginal_table(real, synthetic, pair, domain=declared)
+            for name in pair:
+                if isinstance(declared.get(name), Interval):
+                    edges[name] = declared[name].edges
+            if len(pair) == 1 and pair[0] in edges:
+                binned.append(pair[0])
+        values = {}
+        if binned:
+            table = value_errors(real, synthetic, columns=binned, domain=declared)
+            values = table.set_index("column")["distance"].to_dict()
+        display = cls(marginals, edges=edges, values=values)
+        return display.plot(max_values=max_values, ax=ax)
 
     @property
     def errors(self) -> dict[tuple[Any, ...], float]:  # numpydoc ignore=RT01
         """The total-variation distance of each marginal."""
-        return {
-            names: count_error(
+        errors = {}
+        for names, table in self.marginals.items():
+            errors[names] = count_error(
                 table["real"], table["synthetic"], metric="total_variation"
             )
-            for names, table in self.marginals.items()
-        }
+        return errors
 
     def plot(
         self, *, max_values: int = 15, ax: AxesLike | None = None
@@ -235,49 +200,70 @@ class MarginalDisplay(PanelDisplay):
             If matplotlib is not installed, the number of panels is wrong, or `max_values` is not an int or less than 2.
         """
         check_count(max_values, "max_values", least=2)
-        pyplot = import_pyplot()
+        import_pyplot()
         ordered = sorted(self.marginals, key=len)
-        kinds = ", one for each column of each marginal"
+        n_panels = sum(map(len, ordered))
         panels = self._use_panels(
-            ax, sum(map(len, ordered)), kinds, lambda: _new_panels(pyplot, ordered)
+            ax,
+            n_panels,
+            ", one for each column of each marginal",
+            lambda: _new_panels(ordered),
         )
-        errors, free = self.errors, iter(panels)
+        errors = self.errors
+        place = 0
         for names in ordered:
-            scales, shares = self._scale(names, max_values)
+            axes = panels[place : place + len(names)]
+            place += len(names)
+            scales, shares = self._pooled(names, max_values)
             title = f"TVD {errors[names]:.3f}"
-            if len(names) == 1 and names[0] in (self.values or {}):
-                title += f", values {(self.values or {})[names[0]]:.3f}"
-            if len(names) == 1:
-                _draw_one(next(free), names[0], scales[0], shares, title)
-            else:
-                pair = next(free), next(free)
-                image = _draw_pair(pair, names, scales, shares, title)
-                self.figure_.colorbar(image, ax=list(pair), label="share")
-        handles, labels = panels[0].get_legend_handles_labels()
-        if handles:  # heat maps have a colour bar
-            self._draw_legend(ax, handles, labels, loc="outside upper right", ncols=2)
+            if len(names) == 2:
+                image = _draw_pair(axes, names, scales, shares, title)
+                self.figure_.colorbar(image, ax=axes, label="share")
+                continue
+            if names[0] in self.values:
+                title += f", values {self.values[names[0]]:.3f}"
+            handles = _draw_one(axes[0], scales[0], shares)
+            title_panel(axes[0], f"{names[0]}, {title}")
+        if len(ordered[0]) == 1:  # heat maps have a colour bar
+            self._draw_legend(ax, handles, loc="outside upper right", ncols=2)
         return self
 
-    def _scale(
-        self, names: tuple[Any, ...], most: int
-    ) -> tuple[list[_Scale], dict[str, NDArray[np.float64]]]:
-        """Choose the labels of the columns of a marginal, and reshape its shares to one axis per column."""
+    def _pooled(self, names: tuple[Any, ...], most: int) -> tuple[list[_Scale], Shares]:
+        """Choose the labels of the columns of a marginal, and sum the shares under each label."""
         table = self.marginals[names]
-        values = [
-            table.index.get_level_values(level).unique().to_list()
-            for level in range(len(names))
-        ]
-        shares = {
-            side: table[side].to_numpy().reshape(list(map(len, values)))
-            for side in ("real", "synthetic")
-        }
+        levels = [table.index.unique(level).to_list() for level in range(len(names))]
+        sizes = list(map(len, levels))
+        shares = {side: table[side].to_numpy().reshape(sizes) for side in _SIDES}
         scales = []
-        for axis, name in enumerate(names):
-            frequent = shares["real"].sum(axis=tuple({*range(len(names))} - {axis}))
-            scales.append(
-                _Scale.of(values[axis], frequent, (self.edges or {}).get(name), most)
-            )
+        for axis, (name, values) in enumerate(zip(names, levels, strict=True)):
+            # The shares of the column alone, in the real table.
+            frequencies = np.moveaxis(shares["real"], axis, 0)
+            frequencies = frequencies.reshape(sizes[axis], -1).sum(axis=1)
+            scales.append(_Scale.of(values, frequencies, self.edges.get(name), most))
+        for axis, scale in enumerate(scales):
+            shares = {side: scale.pool(share, axis) for side, share in shares.items()}
         return scales, shares
+
+
+def _check_marginals(marginals: Any) -> None:
+    """Check the tables and their names."""
+    if not isinstance(marginals, Mapping):
+        raise TypeError(
+            "marginals must be a mapping of tuples of column names to tables, got "
+            f"{type(marginals).__name__}; see MarginalDisplay.from_tables"
+        )
+    if not marginals:
+        raise ValueError("marginals must hold at least one table")
+    for names, table in marginals.items():
+        if not isinstance(names, tuple) or len(names) not in (1, 2):
+            raise TypeError(
+                "marginals must be named by tuples of one or two column names"
+            )
+        check_table(table, f"the marginal of {names}", _SIDES, numbers=_SIDES)
+        if table.index.nlevels != len(names):
+            raise ValueError(
+                f"the marginal of {names} must be indexed by {len(names)} columns"
+            )
 
 
 def _read_columns(columns: Any) -> list[tuple[Any, ...]]:
@@ -285,38 +271,35 @@ def _read_columns(columns: Any) -> list[tuple[Any, ...]]:
         raise TypeError(
             f"columns must be a list of column names and pairs of them, got {type(columns).__name__}"
         )
-    marginals = list(
-        dict.fromkeys(
-            names if isinstance(names, tuple) else (names,) for names in columns
-        )
-    )
-    if not marginals:
+    pairs = [names if isinstance(names, tuple) else (names,) for names in columns]
+    if not pairs:
         raise ValueError("columns must name at least one column")
-    for names in marginals:
+    for names in pairs:
         if len(names) not in (1, 2):
             raise ValueError(
                 f"columns must be names or pairs of names, got a tuple of {len(names)}"
             )
-    return marginals
+    return list(dict.fromkeys(pairs))
 
 
 def _declare(
-    real: Any, synthetic: Any, columns: Iterable[Any], domain: Any
+    real: Any, synthetic: Any, marginals: list[tuple[Any, ...]], domain: Any
 ) -> dict[Any, Any]:
     """Return the declared domains, with bins for undeclared columns of many numbers."""
     if domain is not None and not isinstance(domain, Domain | Mapping):
         raise TypeError(
-            f"domain must be a Domain or a mapping of column name to values, got {type(domain).__name__}"
+            "domain must be a Domain or a mapping of column name to values, got "
+            f"{type(domain).__name__}"
         )
-    names = domain.columns if isinstance(domain, Domain) else list(domain or ())
-    declared = {name: domain[name] for name in names} if domain else {}
-    for name in columns:
-        if name not in declared:
-            values = marginal_table(
-                real, synthetic, [name], domain=domain
-            ).index.dropna()
-            if len(values) > _MOST_NUMBERS and kind_of(values[0]) == "number":
-                declared[name] = _cut(values)
+    columns = domain.columns if isinstance(domain, Domain) else domain or ()
+    declared = {name: domain[name] for name in columns} if domain else {}
+    for name in dict.fromkeys(sum(marginals, ())):
+        if name in declared:
+            continue
+        table = marginal_table(real, synthetic, [name], domain=domain)
+        values = table.index.dropna()
+        if len(values) > _MOST_NUMBERS and kind_of(values[0]) == "number":
+            declared[name] = _cut(values)
     return declared
 
 
@@ -330,24 +313,26 @@ def _cut(values: pd.Index) -> Interval:
     return Interval(low, low + bins * width, bins=bins)
 
 
-def _new_panels(pyplot: Any, marginals: list[tuple[Any, ...]]) -> list[Any]:
+def _new_panels(marginals: list[tuple[Any, ...]]) -> list[Any]:
     """Lay out a figure: up to three columns of the table side by side, then one row per pair."""
-    ones = sum(len(names) == 1 for names in marginals)
-    pairs = len(marginals) - ones
-    across = min(ones, _PANELS_A_ROW) if not pairs else min(max(ones, 2), _PANELS_A_ROW)
-    heights = [_ROW_HEIGHTS[1]] * math.ceil(ones / across) + [_ROW_HEIGHTS[2]] * pairs
-    figure = pyplot.figure(
-        figsize=(max(4 * across, 5), sum(heights) + 0.4), layout="constrained"
-    )
+    n_single = sum(len(names) == 1 for names in marginals)
+    n_pairs = len(marginals) - n_single
+    across = min(max(n_single, 2 if n_pairs else 1), 3)
+    heights = [3.0] * math.ceil(n_single / across) + [3.8] * n_pairs  # inches
+    size = max(4 * across, 5), sum(heights) + 0.4
+    figure = import_pyplot().figure(figsize=size, layout="constrained")
+    # Six columns can be divided among one, two or three panels.
     grid = figure.add_gridspec(len(heights), 6, height_ratios=heights)
     width = 6 // across
-    places = [
-        (place // across, slice(place % across * width, (place % across + 1) * width))
-        for place in range(ones)
-    ]
-    for row in range(len(heights) - pairs, len(heights)):
-        places += [(row, slice(0, 3)), (row, slice(3, 6))]
-    return [figure.add_subplot(grid[place]) for place in places]
+    panels = []
+    for place in range(n_single):
+        row, column = divmod(place, across)
+        cells = grid[row, column * width : (column + 1) * width]
+        panels.append(figure.add_subplot(cells))
+    for row in range(len(heights) - n_pairs, len(heights)):
+        panels.append(figure.add_subplot(grid[row, :3]))
+        panels.append(figure.add_subplot(grid[row, 3:]))
+    return panels
 
 
 @dataclass(frozen=True)
@@ -369,87 +354,74 @@ class _Scale:
     ) -> _Scale:
         """Choose the labels of a column; the least frequent of too many text values share one."""
         labels = [_label(value) for value in values]
-        ordered = edges is not None or any(
+        is_number = [
             not pd.isna(value) and kind_of(value) == "number" for value in values
-        )
+        ]
+        ordered = edges is not None or any(is_number)
         if ordered or len(labels) <= most:
             return cls(tuple(labels), np.arange(len(labels)), edges, ordered)
-        kept = np.sort(np.argsort(-shares, kind="stable")[: most - 1])
-        places = np.full(len(labels), most - 1)
-        places[kept] = np.arange(most - 1)
-        others = f"({len(labels) - most + 1} others)"
-        return cls((*(labels[place] for place in kept), others), places, None, False)
+        n_frequent = most - 1
+        frequent = np.sort(np.argsort(-shares, kind="stable")[:n_frequent])
+        places = np.full(len(labels), n_frequent)
+        places[frequent] = np.arange(n_frequent)
+        names = [labels[place] for place in frequent]
+        names.append(f"({len(labels) - n_frequent} others)")
+        return cls(tuple(names), places, None, ordered)
 
-    def pool(self, shares: NDArray[np.float64], axis: int = 0) -> NDArray[np.float64]:
+    def pool(self, shares: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Sum the shares that are drawn under one label."""
-        pooled = np.zeros((len(self.labels), *np.moveaxis(shares, axis, 0).shape[1:]))
-        np.add.at(pooled, self.places, np.moveaxis(shares, axis, 0))
+        by_value = np.moveaxis(shares, axis, 0)
+        pooled = np.zeros((len(self.labels), *by_value.shape[1:]))
+        np.add.at(pooled, self.places, by_value)
         return np.moveaxis(pooled, 0, axis)
 
 
-def _draw_one(
-    axes: Any,
-    name: Any,
-    scale: _Scale,
-    shares: dict[str, NDArray[np.float64]],
-    title: str,
-) -> None:
-    """Draw the shares of one column: steps over bins, bars for values."""
-    pooled = {side: scale.pool(share) for side, share in shares.items()}
-    if scale.edges is not None:
-        _draw_steps(axes, scale, pooled)
-    else:
-        _draw_bars(axes, scale, pooled)
-    axes.set_title(
-        f"{name}, {title}", loc="left", color=INK, fontsize="medium", parse_math=False
-    )
+def _draw_one(axes: Any, scale: _Scale, shares: Shares) -> list[Any]:
+    """Draw the shares of one column, and return what a legend explains."""
     axes.spines[["top", "right"]].set_visible(False)
+    if scale.edges is not None:
+        return _draw_steps(axes, scale, shares)
+    return _draw_bars(axes, scale, shares)
 
 
 def _draw_pair(
-    panels: tuple[Any, Any],
-    names: Any,
-    scales: Any,
-    shares: dict[str, NDArray[np.float64]],
-    title: str,
+    panels: list[Any], names: Any, scales: list[_Scale], shares: Shares, title: str
 ) -> Any:
     """Draw the shares of two columns as heat maps with a common colour scale."""
     from matplotlib.colors import PowerNorm
 
     down, across = scales
-    pooled = {
-        side: across.pool(down.pool(share), axis=1) for side, share in shares.items()
-    }
-    # Square-root colour scale: one frequent value must not hide the differences among the others.
-    norm = PowerNorm(
-        0.5, vmin=0, vmax=max(float(share.max()) for share in pooled.values())
-    )
-    for axes, (side, share) in zip(panels, pooled.items(), strict=True):
+    largest = max(shares["real"].max(), shares["synthetic"].max())
+    # Square-root colour scale: one frequent value must not hide the differences among
+    # the others.
+    norm = PowerNorm(0.5, vmin=0, vmax=float(largest))
+    titles = "real", f"synthetic, {title}"
+    for axes, side, text in zip(panels, _SIDES, titles, strict=True):
         image = axes.imshow(
-            share, norm=norm, cmap="Blues", aspect="auto", interpolation="nearest"
+            shares[side],
+            norm=norm,
+            cmap="Blues",
+            aspect="auto",
+            interpolation="nearest",
         )
-        _write_ticks(axes.xaxis, across, rotated=True)
+        _write_ticks(axes.xaxis, across)
+        if max(map(len, across.labels)) > 3:
+            axes.xaxis.set_tick_params(rotation=90)
         _write_ticks(axes.yaxis, down)
         axes.set_xlabel(str(names[1]), parse_math=False)
-        axes.set_title(
-            side if side == "real" else f"{side}, {title}",
-            loc="left",
-            color=INK,
-            fontsize="medium",
-        )
+        title_panel(axes, text)
     panels[0].set_ylabel(str(names[0]), parse_math=False)
     panels[1].tick_params(labelleft=False)
     return image
 
 
-def _draw_steps(
-    axes: Any, scale: _Scale, pooled: dict[str, NDArray[np.float64]]
-) -> None:
+def _draw_steps(axes: Any, scale: _Scale, shares: Shares) -> list[Any]:
+    """Draw the shares of bins as steps, and write those outside of the bins below."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    edges: Any = scale.edges or ()
-    bins = len(edges) - 1
+    edges: Any = scale.edges
+    n_bins = len(edges) - 1
     if isinstance(edges[0], date):
         edges = date2num(edges)
         locator = AutoDateLocator(minticks=3, maxticks=6)
@@ -459,44 +431,34 @@ def _draw_steps(
         axes.xaxis.set_major_locator(MaxNLocator(5))
         if max(map(abs, edges)) >= 10_000:
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.stairs(
-        pooled["real"][:bins],
-        edges,
-        fill=True,
-        color=_COLOURS["real"],
-        alpha=0.6,
-        label="real",
-    )
-    axes.stairs(
-        pooled["synthetic"][:bins],
-        edges,
-        color=_COLOURS["synthetic"],
-        lw=1.6,
-        label="synthetic",
-    )
+    styles = {"real": {"fill": True, "alpha": 0.6}, "synthetic": {"lw": 1.6}}
+    handles = []
+    for side, style in styles.items():
+        heights = shares[side][:n_bins]
+        steps = axes.stairs(heights, edges, color=_SIDES[side], label=side, **style)
+        handles.append(steps)
     axes.set_ylabel("share")
-    beyond = [
-        f"{label}: {pooled['real'][place]:.1%} | {pooled['synthetic'][place]:.1%}"
-        for place, label in enumerate(scale.labels[bins:], start=bins)
-        if pooled["real"][place] or pooled["synthetic"][place]
-    ]
-    if beyond:
-        axes.set_xlabel("\n".join(beyond), fontsize="small", parse_math=False)
+    lines = []
+    for place in range(n_bins, len(scale.labels)):
+        real, synthetic = shares["real"][place], shares["synthetic"][place]
+        if real or synthetic:
+            lines.append(f"{scale.labels[place]}: {real:.1%} | {synthetic:.1%}")
+    if lines:
+        axes.set_xlabel("\n".join(lines), fontsize="small", parse_math=False)
+    return handles
 
 
-def _draw_bars(
-    axes: Any, scale: _Scale, pooled: dict[str, NDArray[np.float64]]
-) -> None:
-    """Draw labels of numbers upright and rotate those of text."""
+def _draw_bars(axes: Any, scale: _Scale, shares: Shares) -> list[Any]:
+    """Draw the shares of values as bars: of numbers upright, of text lying."""
+    places = np.arange(len(scale.labels))
+    handles = []
     for side, shift in (("real", -0.2), ("synthetic", 0.2)):
-        places, style = (
-            np.arange(len(scale.labels)) + shift,
-            {"color": _COLOURS[side], "label": side},
-        )
+        style = {"color": _SIDES[side], "label": side}
         if scale.ordered:
-            axes.bar(places, pooled[side], width=0.4, **style)
+            bars = axes.bar(places + shift, shares[side], width=0.4, **style)
         else:
-            axes.barh(places, pooled[side], height=0.4, **style)
+            bars = axes.barh(places + shift, shares[side], height=0.4, **style)
+        handles.append(bars)
     if scale.ordered:
         _write_ticks(axes.xaxis, scale)
         axes.set_ylabel("share")
@@ -504,29 +466,27 @@ def _draw_bars(
         _write_ticks(axes.yaxis, scale)
         axes.invert_yaxis()
         axes.set_xlabel("share")
+    return handles
 
 
-def _write_ticks(axis: Any, scale: _Scale, *, rotated: bool = False) -> None:
+def _write_ticks(axis: Any, scale: _Scale) -> None:
     """Write every label; for numbers and bins a few at equal distances, and those outside the bins."""
-    bins = len(scale.edges) - 1 if scale.edges else len(scale.labels)
-    step = -(-bins // _MOST_TICKS) if scale.ordered else 1
-    places = [*range(0, bins, step), *range(bins, len(scale.labels))]
+    n_labels = len(scale.labels)
+    n_bins = len(scale.edges) - 1 if scale.edges else n_labels
+    step = math.ceil(n_bins / 8) if scale.ordered else 1
+    places = [*range(0, n_bins, step), *range(n_bins, n_labels)]
+    labels = [_short(scale.labels[place]) for place in places]
     size = "small" if len(places) <= 10 else "x-small"
-    axis.set_ticks(
-        places,
-        [_short(scale.labels[place]) for place in places],
-        fontsize=size,
-        parse_math=False,
-    )
-    if rotated and max(map(len, scale.labels)) > 3:
-        axis.set_tick_params(rotation=90)
+    axis.set_ticks(places, labels, fontsize=size, parse_math=False)
 
 
 def _label(value: Any) -> str:
+    """Write a value."""
     if pd.isna(value):
         return "missing"
     return f"{value:g}" if kind_of(value) == "number" else str(value)
 
 
 def _short(label: str) -> str:
+    """Cut a long label."""
     return label if len(label) <= 20 else f"{label[:19]}…"

@@ -64,7 +64,7 @@ def count_study(
     *,
     epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
     repeats: int = 500,
-    postprocess: Sequence[Postprocess] = ("none", "clip", "simplex", "mle"),
+    postprocess: Sequence[Postprocess] = ("none", "clip", "simplex", "power"),
     random_state: int | None = None,
     advance: Callable[[], Any] = lambda: None,
 ) -> CountStudy:
@@ -80,7 +80,7 @@ def count_study(
         The privacy losses to try.
     repeats : int, default=500
         Releases for each epsilon, at least 1.
-    postprocess : sequence of str, default=("none", "clip", "simplex", "mle")
+    postprocess : sequence of str, default=("none", "clip", "simplex", "power")
         The estimates to compare.
     random_state : int, optional
         None for secure randomness; an int makes the study reproducible.
@@ -148,7 +148,7 @@ def count_study(
             reach = two_sided(0.95) * np.sqrt(oracle.variance(unbiased, len(cells)))
             covered = (np.abs(unbiased - true) <= reach).mean()
             for name in postprocess:
-                count = POSTPROCESSORS[name](oracle, tally.counts[0], len(cells), None)
+                count = POSTPROCESSORS[name](oracle, tally.counts[0], len(cells))
                 errors.append(
                     (
                         epsilon,

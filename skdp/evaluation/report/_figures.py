@@ -14,14 +14,15 @@ import numpy as np
 import pandas as pd
 
 from skdp.domain import Domain
-from skdp.evaluation.attacks import AttackResult, LeakageDisplay
-from skdp.evaluation.curves import PrivacyCurveDisplay
+from skdp.evaluation.attacks import AttackResult
 from skdp.evaluation.displays import (
     COLOURS,
     INK,
     CountEstimateDisplay,
     FairnessDisplay,
+    LeakageDisplay,
     MarginalDisplay,
+    PrivacyCurveDisplay,
     draw_legend,
     label_epsilons,
     label_rows,
@@ -63,7 +64,7 @@ POSTPROCESS_NAMES = {
     "none": "unbiased",
     "clip": "clipped to [0, n]",
     "simplex": "simplex",
-    "mle": "maximum likelihood",
+    "power": "power law",
 }
 """The names of the values of ``postprocess`` in the report."""
 
@@ -71,13 +72,9 @@ POSTPROCESS_NAMES = {
 def counts_figure(release: pd.DataFrame) -> str:
     height = 1.6 + 0.3 * max(3, min(len(release), _MOST_CELLS))
     with _new_panels(height=height) as (axes,):
-        CountEstimateDisplay.from_estimates(
-            release[["count", "lower", "upper"]],
-            true_counts=release["true"],
-            confidence_level=0.95,
-            max_values=_MOST_CELLS,
-            ax=axes,
-        )
+        CountEstimateDisplay(
+            release[["count", "lower", "upper"]], true_counts=release["true"]
+        ).plot(max_values=_MOST_CELLS, ax=axes)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.locator_params(axis="x", nbins=5)
         # Beside long labels the panel is too narrow for it.
@@ -98,7 +95,9 @@ def error_figure(
         for colour, (name, group) in zip(
             COLOURS, summary.groupby("postprocess", sort=False), strict=False
         ):
-            dashes = {"none": "-", "clip": "--", "simplex": "-.", "mle": ":"}[str(name)]
+            dashes = {"none": "-", "clip": "--", "simplex": "-.", "power": ":"}[
+                str(name)
+            ]
             label = f"{POSTPROCESS_NAMES[str(name)]}, mean"
             axes.plot(
                 group["epsilon"],
@@ -160,7 +159,7 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
     curve = drawn.assign(epsilon=epsilons, group=drawn["classifier"], fold=0)
     band: Literal["std"] | None = "std" if curve["repeat"].nunique() > 1 else None
     with _new_panels() as (axes,):
-        PrivacyCurveDisplay.from_curve(curve, band=band, ax=axes)
+        PrivacyCurveDisplay(curve).plot(band=band, ax=axes)
         axes.set_title(metric[0].upper() + metric[1:], parse_math=False)
         absent = (
             chosen[chosen["setting"] == LEFT_OUT]
@@ -182,7 +181,7 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
 def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
     with _new_panels(height=3.4) as (axes,):
         rows = curve[curve["metric"] == metric]
-        PrivacyCurveDisplay.from_curve(rows, band=None, ax=axes)
+        PrivacyCurveDisplay(rows).plot(band=None, ax=axes)
         axes.set_title(metric[0].upper() + metric[1:], parse_math=False)
         named = {"everybody": "synthetic rows", "without noise": baseline}
         return _svg(axes, columns=2, names=named)
@@ -190,13 +189,13 @@ def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
 
 def fairness_figure(reports: Mapping[str, pd.DataFrame]) -> str:
     with _new_panels(rows=5, height=8.6, ratios=[2, 2, 2, 3, 1.2]) as panels:
-        FairnessDisplay.from_reports(reports, confidence_level=0.95, ax=panels)
+        FairnessDisplay(reports, confidence_level=0.95).plot(ax=panels)
         return _svg(panels[0], columns=2)
 
 
 def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
     with _new_panels(height=4.2) as (axes,):
-        LeakageDisplay.from_results(results, ax=axes)
+        LeakageDisplay(results).plot(ax=axes)
         axes.set_ylabel("guessed right (share)")
         axes.set_title(f"Guesses of {_short(column)}", parse_math=False)
         return _svg(axes, columns=2)
@@ -264,27 +263,17 @@ def _svg(
     """Move the legend of a panel below the figure, where it covers nothing, and write the figure."""
     legend = axes.get_legend()
     if legend is not None:
-        labels = [text.get_text() for text in legend.get_texts()]
         # Of error bars, the legend's own handles have lost their markers.
-        drawn = {
-            label: handle
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        handles = [
-            drawn.get(label, own)
-            for label, own in zip(labels, legend.legend_handles, strict=True)
-        ]
+        drawn = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        handles = []
+        for label, entry in zip(legend.get_texts(), legend.legend_handles, strict=True):
+            name = label.get_text()
+            handle = drawn.get(name, entry)
+            handle.set_label((names or {}).get(name, name))
+            handles.append(handle)
         legend.remove()
-        labels = [(names or {}).get(label, label) for label in labels] + [
-            handle.get_label() for handle in extra
-        ]
-        draw_legend(
-            axes.figure,
-            [*handles, *extra],
-            labels,
-            loc="outside lower left",
-            ncols=columns,
-        )
+        place = {"loc": "outside lower left", "ncols": columns}
+        draw_legend(axes.figure, [*handles, *extra], **place)
     text = io.StringIO()
     # No date: the file is reproducible.
     axes.figure.savefig(text, format="svg", metadata={"Date": None})

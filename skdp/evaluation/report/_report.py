@@ -39,7 +39,6 @@ from skdp.evaluation.report._figures import (
     marginal_figure,
     scores_figure,
 )
-from skdp.evaluation.report._progress import costs, every, in_proportion
 from skdp.evaluation.report._study import LOGISTIC, Study
 from skdp.evaluation.report._summary import summarise
 from skdp.evaluation.report._tables import (
@@ -140,7 +139,7 @@ def study_report(
     remarks : sequence of str, default=()
         Further remarks on what is protected.
     progress : callable, optional
-        Called with the number of steps, which take about the same time, returns a function to call after each step.
+        Called with the number of steps, returns a function to call after each step.
 
     Returns
     -------
@@ -191,15 +190,15 @@ def study_report(
     )
     _check_before(study, out, repeats, model_repeats, delta)
     models = _CLASSIFIERS if classifiers is None else classifiers
-    advance = in_proportion(costs(study, models, repeats, model_repeats), progress)
+    advance = progress(_n_steps(study, len(models))) if progress else lambda: None
     counts = count_study(
         study.frame[study.columns],
         study.protected,
         epsilons=epsilons,
         repeats=repeats,
         random_state=study.seed(0),
-        advance=every(repeats, advance),
     )
+    advance()
     tables: Tables = {
         "release_counts": flatten_index(counts.releases),
         "count_errors": counts.summary(),
@@ -247,6 +246,19 @@ def study_report(
     path = out / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _n_steps(study: Study, n_models: int) -> int:
+    """Return how often a progress bar advances."""
+    n_epsilons = len(study.epsilons)
+    n_steps = 1 + n_epsilons  # the counts, and the synthetic rows
+    if study.target is not None:
+        n_steps += n_models * (n_epsilons + 1)
+    if study.sensitive is not None:
+        n_steps += 1
+    if attacked_column(study) is not None:
+        n_steps += n_epsilons
+    return n_steps
 
 
 def _by_trust(counts: CountStudy, delta: float) -> pd.DataFrame | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics import Noise, integer_noise, joint_noise
+from skdp.central.statistics import Noise
 from skdp.domain import Domain
 from skdp.privacy import Loss, Share, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource
@@ -56,7 +56,7 @@ class NoiseBudget:
     @property
     def name(self) -> str:
         """The name of the mechanism."""
-        return integer_noise(self.share).name
+        return Noise.of(self.share).name
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -77,13 +77,13 @@ class NoiseBudget:
         blocks = []
         for block in range(n_blocks):
             size = n_scores // n_blocks + (block < n_scores % n_blocks)
-            noise = joint_noise(self.share * (share / n_blocks), 1, size)
+            noise = Noise.joint(self.share * (share / n_blocks), 1, size)
             blocks.append((size, noise))
         return blocks
 
     def std_error(self, share: Fraction) -> float:
         """Return the standard deviation of each count that a share buys."""
-        return max(_LEAST_ERROR, float(integer_noise(self.share * share).error))
+        return max(_LEAST_ERROR, float(Noise.of(self.share * share).error))
 
     def score_error(self, share: Fraction, n_scores: int) -> float:
         """Return the largest standard deviation of scores that a share buys."""
@@ -95,7 +95,7 @@ class NoiseBudget:
     ) -> NDArray[np.float64]:
         """Release counts, which change by at most a person's rows together."""
         self._spend(share)
-        noise = integer_noise(self.share * share).draw(source, counts.size)
+        noise = Noise.of(self.share * share).draw(source, counts.size)
         return _add(counts, noise)
 
     def scores(

@@ -1,0 +1,49 @@
+"""A progress bar, and checks of parameters and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import pandas as pd
+
+
+def counted(results: Iterable[Any], total: int, progress: bool) -> Iterable[Any]:
+    """Count results on standard error while they are made, if asked for."""
+    if not progress:
+        return results
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        raise ImportError(
+            'progress=True needs tqdm: pip install "skdp[plot]"'
+        ) from None
+    return tqdm(results, total=total, unit="fit", dynamic_ncols=True)
+
+
+def check_count(value: Any, name: str, *, least: int) -> None:
+    """Check a parameter that is a number of things."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an int, got {type(value).__name__}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def check_table(
+    table: Any, name: str, columns: Iterable[str], *, numbers: Iterable[str] = ()
+) -> None:
+    """Check that an argument is a table with given columns."""
+    required = list(columns)
+    listed = ", ".join(required[:-1]) + " and " * (len(required) > 1)
+    listed += "".join(required[-1:])
+    expected = f"{name} must be a DataFrame with the columns {listed}"
+    if not isinstance(table, pd.DataFrame):
+        raise TypeError(f"{expected}, got {type(table).__name__}")
+    absent = [column for column in required if column not in table.columns]
+    if absent:
+        raise TypeError(f"{expected}; it lacks {absent}")
+    is_number = pd.api.types.is_numeric_dtype
+    texts = [column for column in numbers if not is_number(table[column].dtype)]
+    if texts:
+        raise TypeError(f"{name} must hold numbers in the columns {', '.join(texts)}")

@@ -1,0 +1,311 @@
+"""Plots of the results of attacks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from skdp.base import check_confidence_level
+from skdp.evaluation.attacks import AttackResult
+from skdp.evaluation.displays._style import (
+    COLOURS,
+    INK,
+    MARKERS,
+    PanelDisplay,
+    import_pyplot,
+    label_epsilons,
+    label_rows,
+    legend_entry,
+    new_grid,
+    series_style,
+    tidy_axes,
+)
+
+if TYPE_CHECKING:  # an optional dependency
+    from matplotlib.axes import Axes
+
+ATTACKS = ("with the report", "without the report")
+
+# What is drawn beside the accuracies of each release.
+_REFERENCES = {
+    "baseline": ("prior: most frequent value", ":"),
+    "bayes_bound": ("bound for the report alone", "--"),
+}
+
+# What may be drawn value by value: its label, and what it is if nothing is learned.
+_MEASURES = {
+    "precision": ("share of the guesses of the value that are right", None),
+    "recall": ("share of its rows that are guessed", None),
+    "auc": ("area under the ROC curve", 0.5),
+    "lift": ("lift in the first 1 % of the rows", 1.0),
+    "tpr_at_1pct": ("share found before 1 % of the others", 0.01),
+    "tpr_at_01pct": ("share found before 0.1 % of the others", 0.001),
+}
+_OF_AUC = {
+    "auc": "attack with the report",
+    "auc_without_report": "attack without the report",
+    "auc_of_report": "best guess from the report alone",
+}
+
+
+class LeakageDisplay(PanelDisplay):
+    """Plot of the accuracy of attacks, with and without the report, with the prior and the Bayes bound.
+
+    With a `measure`, it is a plot of what is learned of each value of the protected column, the rarest first: accuracy
+    hides what is learned of rare values.
+
+    Parameters
+    ----------
+    results : AttackResult, or mapping of epsilon or name to AttackResult
+        The results of `attribute_inference`, by finite epsilons > 0, which are drawn on a log axis, or by names of
+        releases.
+    confidence_level : float, default=0.95
+        Coverage of the intervals of accuracies, between 0 and 1.
+
+    Attributes
+    ----------
+    data : pandas.DataFrame
+        A row for each release and attack: ``release, attack, accuracy, lower, upper, baseline, bayes_bound``.
+    values : pandas.DataFrame
+        A row for each release and value: ``release, value``, and the columns of `AttackResult.values`.
+    figure_ : matplotlib Figure
+        The figure that was drawn last.
+    axes_ : ndarray of matplotlib Axes
+        Its panel.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no result, one is of another kind, the names are mixed, or the confidence level is out of range.
+
+    See Also
+    --------
+    attribute_inference : The results that are drawn.
+
+    Notes
+    -----
+    **Privacy.** The accuracies depend on true values and are not protected: the figure is for data that is not
+    sensitive.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from skdp.evaluation import LeakageDisplay, attribute_inference
+    >>> rows = pd.DataFrame({"report": [0, 1] * 50, "other": [0, 0, 1, 1] * 25})
+    >>> options = {"report": ["report"], "estimator": DecisionTreeClassifier(), "random_state": 0}
+    >>> results = {"published": attribute_inference(rows, None, rows["report"], **options)}
+    >>> display = LeakageDisplay(results).plot()
+    >>> display.data[["release", "attack", "accuracy", "lower"]].round(2)
+         release              attack  accuracy  lower
+    0  published     with the report       1.0   0.96
+    1  published  without the report       0.4   0.30
+    """
+
+    def __init__(
+        self,
+        results: AttackResult | Mapping[Any, AttackResult],
+        *,
+        confidence_level: float = 0.95,
+    ) -> None:
+        level = check_confidence_level(confidence_level)
+        rows = []
+        values = []
+        for release, result in _check_results(results).items():
+            if len(result.values):
+                table = result.values.rename_axis("value").reset_index()
+                values.append(table.assign(release=release))
+            accuracies = result.accuracy, result.accuracy_without_report
+            for attack, accuracy in zip(ATTACKS, accuracies, strict=True):
+                if accuracy is None:
+                    continue
+                is_blind = attack == ATTACKS[1]
+                lower, upper = result.interval(level, without_report=is_blind)
+                rows.append(
+                    {
+                        "release": release,
+                        "attack": attack,
+                        "accuracy": accuracy,
+                        "lower": lower,
+                        "upper": upper,
+                        "baseline": result.baseline,
+                        "bayes_bound": result.bayes_bound,
+                    }
+                )
+        self.data = pd.DataFrame(rows)
+        self.values = pd.DataFrame()
+        if values:
+            self.values = pd.concat(values, ignore_index=True)
+
+    def plot(
+        self, *, measure: str = "accuracy", ax: Axes | None = None
+    ) -> LeakageDisplay:
+        """Draw the accuracies, or a measure of each value.
+
+        Parameters
+        ----------
+        measure : str, default="accuracy"
+            ``"accuracy"``, or a column of `AttackResult.values`, with its interval: ``"auc"`` (of a single release also
+            without the report, and of the report alone), ``"lift"``, ``"tpr_at_1pct"``, ``"tpr_at_01pct"``,
+            ``"precision"`` or ``"recall"``.
+        ax : matplotlib Axes, optional
+            The axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        LeakageDisplay
+            The display itself.
+
+        Raises
+        ------
+        ImportError, ValueError
+            If matplotlib is not installed, there is no such measure, or more than one panel.
+        """
+        measures = ["accuracy"]
+        if len(self.values):
+            measures += _MEASURES
+        if measure not in measures:
+            raise ValueError(f"measure must be one of {measures}, got {measure!r}")
+        import_pyplot()
+        is_of_values = measure != "accuracy"
+        plot = self._plot_values if is_of_values else self._plot_accuracies
+        handles = plot(measure, ax)
+        tidy_axes(self.axes_[0])
+        self._draw_legend(ax, handles, loc="outside upper center", ncols=2)
+        return self
+
+    def _plot_accuracies(self, measure: str, ax: Any) -> list[Any]:
+        """Draw the accuracies of the releases, side by side or by epsilon."""
+        releases = list(dict.fromkeys(self.data["release"]))
+        by_epsilon = isinstance(releases[0], Real)
+        width = 6.4 if by_epsilon else 2.6 + 1.4 * max(len(releases), 2)
+        (axes,) = self._use_panels(
+            ax, 1, "", lambda: new_grid(1, width=width, height=4.2, margin=0)
+        )
+        data = self.data.assign(place=self.data["release"])
+        if not by_epsilon:
+            data["place"] = data["release"].map(releases.index)
+        handles = []
+        for number, attack in enumerate(ATTACKS):
+            part = data[data["attack"] == attack]
+            if part.empty:
+                continue
+            # A little to the left or to the right, so that intervals do not overlap.
+            shift = 0.12 * (2 * number - 1)
+            x = part["place"] + shift
+            if by_epsilon:
+                x = part["place"].astype(float) * math.exp(shift / 4)
+            reach = (part[["lower", "upper"]].sub(part["accuracy"], axis=0)).abs()
+            bars = axes.errorbar(
+                x,
+                part["accuracy"],
+                reach.to_numpy().T,
+                fmt=MARKERS[number],
+                color=COLOURS[number],
+                ls="-" if by_epsilon else "none",
+                lw=1.2,
+                ms=6,
+                capsize=3,
+                label=f"attack {attack}",
+                zorder=3,
+            )
+            handles.append(bars)
+        handles += _draw_references(axes, data, by_epsilon)
+        if by_epsilon:
+            label_epsilons(axes, sorted(map(float, releases)))
+        else:
+            names = list(map(str, releases))
+            axes.set_xticks(range(len(releases)), names, parse_math=False)
+            axes.set_xlim(-0.6, len(releases) - 0.4)
+        axes.set_ylabel("protected values guessed right (share)")
+        lowest = self.data[["lower", "baseline"]].to_numpy(float).min()
+        axes.set_ylim(max(0.0, math.floor(10 * lowest - 0.5) / 10), 1.02)
+        return handles
+
+    def _plot_values(self, measure: str, ax: Any) -> list[Any]:
+        """Draw a measure of each value, the rarest first."""
+        shares = self.values.groupby("value", sort=False)["share"].mean()
+        shares = shares.sort_values(kind="stable")
+        height = 1.4 + 0.36 * len(shares)
+        (axes,) = self._use_panels(
+            ax, 1, "", lambda: new_grid(1, width=6.4, height=height, margin=0)
+        )
+        title, no_gain = _MEASURES[measure]
+        handles = []
+        if no_gain is not None:
+            style = {"color": INK, "ls": ":", "lw": 1.2}
+            handles.append(axes.axvline(no_gain, label="nothing is learned", **style))
+        series = self._series(measure)
+        for number, (label, column, rows) in enumerate(series):
+            shift = 0.5 * ((number + 0.5) / len(series) - 0.5)
+            heights = rows["value"].map(shares.index.get_loc) + shift
+            style = series_style(number)
+            handles += axes.plot(rows[column], heights, label=label, ls="none", **style)
+            if f"{column}_lower" in rows:
+                ends = rows[f"{column}_lower"], rows[f"{column}_upper"]
+                axes.hlines(heights, *ends, color=style["color"], lw=1.2)
+        labels = [f"{value}  ({100 * p:.2g} %)" for value, p in shares.items()]
+        label_rows(axes, labels)
+        axes.set_xlabel(title)
+        return handles
+
+    def _series(self, measure: str) -> list[tuple[str, str, pd.DataFrame]]:
+        """List what is drawn of a measure: a label, a column, and the rows of a release."""
+        series = []
+        tables = self.values.groupby("release", sort=False)
+        for release, rows in tables:
+            label = f"epsilon {release:g}" if isinstance(release, Real) else release
+            series.append((str(label), measure, rows))
+        if measure == "auc" and len(tables) == 1:
+            columns = [column for column in _OF_AUC if rows[column].notna().any()]
+            return [(_OF_AUC[column], column, rows) for column in columns]
+        return series
+
+
+def _draw_references(axes: Any, data: pd.DataFrame, by_epsilon: bool) -> list[Any]:
+    """Draw the prior and the bound: lines over epsilon, or one for each release."""
+    releases = data.drop_duplicates("release").sort_values("place")
+    handles = []
+    for column, (label, dash) in _REFERENCES.items():
+        style = {"ls": dash, "color": INK, "lw": 1.6}
+        if releases[column].isna().all():
+            continue
+        place = releases["place"]
+        if by_epsilon:
+            axes.plot(place, releases[column], label=label, **style)
+        else:
+            axes.hlines(releases[column], place - 0.35, place + 0.35, **style)
+        handles.append(legend_entry(label, **style))
+    return handles
+
+
+def _check_results(results: Any) -> dict[Any, AttackResult]:
+    """Check that results have names of one kind."""
+    if isinstance(results, AttackResult):
+        results = {"release": results}
+    if not isinstance(results, Mapping):
+        raise TypeError(
+            "results must be an AttackResult or a mapping to them, got "
+            f"{type(results).__name__}"
+        )
+    if not results:
+        raise ValueError("results are empty")
+    for release, result in results.items():
+        if not isinstance(result, AttackResult):
+            raise TypeError(
+                f"results must be AttackResults, got {type(result).__name__}"
+            )
+        if isinstance(release, bool) or not isinstance(release, Real | str):
+            raise TypeError(
+                "results must be named by epsilons or text, got "
+                f"{type(release).__name__}"
+            )
+        if isinstance(release, Real) and not 0 < float(release) < math.inf:
+            raise ValueError(f"an epsilon must be finite and > 0, got {release!r}")
+    if len({isinstance(release, str) for release in results}) > 1:
+        raise TypeError("results must be named by epsilons alone, or by text alone")
+    return dict(results)
