@@ -51,12 +51,10 @@ def age_sex_report(
     frame["age"] = pd.Categorical.from_codes(
         (frame["age"] > AGE_THRESHOLD).to_numpy().astype(int), groups
     )
-    declared = {
-        name: list(frame[name].cat.categories)
-        for name in frame
-        if name not in _NUMBERS_OF_ADULT
-    }
-    domain = Domain(declared | _NUMBERS_OF_ADULT).select(frame.columns)
+    declared = dict(_NUMBERS_OF_ADULT)
+    for name in frame.columns.difference(list(declared), sort=False):
+        declared[name] = list(frame[name].cat.categories)
+    domain = Domain(declared).select(frame.columns)
     return study_report(
         frame.assign(income=y.to_numpy()),
         domain,
@@ -80,11 +78,12 @@ def age_sex_report(
 
 
 def _told_by_relationship(frame: pd.DataFrame) -> str:
-    tells = frame["relationship"].isin(["Husband", "Wife"])
-    right = (frame["relationship"].eq("Husband") == frame["sex"].eq("Male"))[
-        tells
-    ].mean()
+    """Write how much a column that nobody protects says of a protected one."""
+    relationship = frame["relationship"]
+    tells = relationship.isin(["Husband", "Wife"])
+    is_right = relationship.eq("Husband") == frame["sex"].eq("Male")
     return (
-        f"A column that tells: relationship (Husband or Wife) tells the sex of {tells.mean():.1%} of the people, and "
-        f"is right for {right:.2%} of them."
+        "A column that tells: relationship (Husband or Wife) tells the sex of "
+        f"{tells.mean():.1%} of the people, and is right for "
+        f"{is_right[tells].mean():.2%} of them."
     )

@@ -67,6 +67,7 @@ _CLASSIFIERS = {
         learning_rate=0.2, max_iter=40, early_stopping=False, random_state=0
     ),
 }
+# What fits into a figure or a table that is read, and not searched.
 _MOST_CARRIERS, _MOST_MARGINALS, _MOST_VALUES = 12, 4, 20
 _TABLES = (
     *("release_counts", "count_errors", "model_scores", "fairness_audits"),
@@ -336,16 +337,14 @@ def _model_content(
         [0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1
     )
     groups = study.frame[study.sensitive]
-    chosen = groups.isin(study.privileged)
+    is_privileged = groups.isin(study.privileged)
+    n_rows = is_privileged.sum(), (~is_privileged).sum(), groups.isna().sum()
+    definitions = zip(example["metric"].map(LABELS), example["definition"], strict=True)
     fairness = {
-        "rows": [
-            f"{count:,}" if count else ""
-            for count in (chosen.sum(), (~chosen).sum(), groups.isna().sum())
-        ],
+        "rows": [f"{count:,}" if count else "" for count in n_rows],
         "undefined": bool(scores["value"].isna().any()),
-        "definitions": list(
-            zip(example["metric"].map(LABELS), example["definition"], strict=True)
-        )[6:],
+        # The first six are of the groups themselves.
+        "definitions": list(definitions)[6:],
         "figures": {name: scores_figure(scores, name) for name in SHOWN},
         "scores": written(wide.drop(columns=list(QUALITY)), keys[:1], keys[1]),
         "audit": fairness_figure(audits[study.example]),
@@ -362,34 +361,31 @@ def _leakage_content(
         return None
     results = attack_releases(study, advance)
     tables["leakage"] = leakage_table(results)
-    tables["carriers"] = pd.concat(
-        {epsilon: found.carriers for epsilon, found in results.items()},
-        names=["epsilon"],
-    )
-    tables["carriers"] = tables["carriers"].reset_index()
-    tables["leakage_by_value"] = pd.concat(
-        {epsilon: found.values for epsilon, found in results.items()}, names=["epsilon"]
-    )
-    tables["leakage_by_value"] = tables["leakage_by_value"].reset_index()
+    carriers = {epsilon: result.carriers for epsilon, result in results.items()}
+    values = {epsilon: result.values for epsilon, result in results.items()}
+    for name, parts in (("carriers", carriers), ("leakage_by_value", values)):
+        tables[name] = pd.concat(parts, names=["epsilon"]).reset_index()
     example = results[study.example]
-    carriers = example.carriers.head(_MOST_CARRIERS)
-    left = len(example.values) - _MOST_VALUES
+    largest = example.carriers.head(_MOST_CARRIERS)
+    n_hidden = len(example.values) - _MOST_VALUES
+    remark = ""
+    if n_hidden > 0:
+        remark = (
+            f"; the {_MOST_VALUES} rarest, {n_hidden} more frequent ones are left out"
+        )
+    guesses = tables["leakage"].drop(columns=["lower", "upper"])
     return {
         "others": bool(study.others),
         "values": values_table(example.values.head(_MOST_VALUES)),
-        "left": f"; the {_MOST_VALUES} rarest, {left} more frequent ones are left out"
-        if left > 0
-        else "",
+        "left": remark,
         "column": column,
         "n_rows": f"{example.n_rows:,}",
         "bound": example.bound,
         "exact": example.bound == EXACT,
         "guesses": leakage_figure(results, column),
-        "table": written(
-            tables["leakage"].drop(columns=["lower", "upper"]), ["epsilon"]
-        ),
-        "carriers_figure": carriers_figure(carriers, example.baseline, column),
-        "carriers": carriers_table(carriers),
+        "table": written(guesses, ["epsilon"]),
+        "carriers_figure": carriers_figure(largest, example.baseline, column),
+        "carriers": carriers_table(largest),
     }
 
 
@@ -399,20 +395,19 @@ def _synthesis_content(
     synthesis = synthesize(study, delta, advance)
     curve = synthesis.curve
     tables["synthesis"] = curve[["epsilon", "metric", "value"]]
-    shown = study.columns[:_MOST_MARGINALS]
+    figures = {}
+    for metric in curve["metric"].unique():
+        figures[metric] = curve_figure(curve, metric, "real rows")
+    marginals = {}
+    for name in study.columns[:_MOST_MARGINALS]:
+        marginals[str(name)] = marginal_figure(
+            synthesis.real, synthesis.synthetic, name, study.domain
+        )
     return {
         "names": ", ".join(map(str, study.domain.columns)),
         "partly": len(study.domain.columns) < study.frame.shape[1],
-        "figures": {
-            name: curve_figure(curve, name, "real rows")
-            for name in curve["metric"].unique()
-        },
-        "marginals": {
-            str(name): marginal_figure(
-                synthesis.real, synthesis.synthetic, name, study.domain
-            )
-            for name in shown
-        },
+        "figures": figures,
+        "marginals": marginals,
         "table": synthesis_table(curve),
         "remarks": synthesis.remarks,
     }

@@ -34,12 +34,10 @@ def summarise(
 def _of_counts(study: Study, counts: CountStudy) -> str:
     release = counts.releases.loc[study.example]
     reach = float(((release["upper"] - release["lower"]) / 2).max())
-    cells = (
-        f"each of the {study.protected.size} counts of the {len(study.frame):,} records"
-    )
     return (
-        f"At epsilon {short(study.example)}, {cells} is known within "
-        f"± {whole(reach)} (95 % intervals of one release)."
+        f"At epsilon {short(study.example)}, each of the {study.protected.size} counts "
+        f"of the {len(study.frame):,} records is known within ± {whole(reach)} (95 % "
+        "intervals of one release)."
     )
 
 
@@ -50,21 +48,25 @@ def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[st
     blind = plain["accuracy"].max() < majority + 0.01
     metric = "AUC" if blind else "accuracy"
     best = str(plain[metric].idxmax())
-    found = table[["mean", "difference", "lower", "upper"]].to_dict("index")[
-        epsilon, metric, best
+    key: Any = epsilon, metric, best
+    row: Any = table.loc[key]
+    cost = difference(row["difference"], row["lower"], row["upper"])
+    lines = [
+        f"The {metric} of {best} is {_decimals(row['mean'])}, and "
+        f"{_decimals(plain[metric, best])} without noise: {cost}."
     ]
-    reached, *ends = found.values()
-    cost = f"The {metric} of {best} is {_decimals(reached)}, and {_decimals(plain[metric, best])} without noise"
-    lines = [f"{cost}: {difference(*ends)}."]
     if blind:
         lines.append(
-            f"Accuracy says little here: to give all rows the more frequent answer is right for {majority:.1%}."
+            "Accuracy says little here: to give all rows the more frequent answer is "
+            f"right for {majority:.1%}."
         )
-    means: list[Any] = [table.loc[epsilon]["mean"], plain]
-    gap = [part.get((SHOWN[0], best), np.nan) for part in means]
-    if np.isfinite(gap).all():
+    gap = SHOWN[0]
+    private_gap = table["mean"].get((epsilon, gap, best), np.nan)
+    plain_gap = plain.get((gap, best), np.nan)
+    if np.isfinite([private_gap, plain_gap]).all():
         lines.append(
-            f"Its {SHOWN[0]} is {_decimals(gap[0])}, and {_decimals(gap[1])} without noise."
+            f"Its {gap} is {_decimals(private_gap)}, and {_decimals(plain_gap)} without "
+            "noise."
         )
     return lines
 
@@ -72,50 +74,58 @@ def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[st
 def _of_leakage(
     tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any
 ) -> list[str]:
-    own = tables["leakage"].set_index("epsilon").loc[epsilon]
+    """Write what is guessed from the release, and which value is known best."""
+    guesses = tables["leakage"].set_index("epsilon").loc[epsilon]
     lines = [
-        f"Who sees all that is released guesses {column} right for {own['with the report']:.1%} of records, without "
-        f"the reports for {own['without the report']:.1%}; the most frequent value is right for {own['prior']:.1%}."
+        f"Who sees all that is released guesses {column} right for "
+        f"{guesses['with the report']:.1%} of records, without the reports for "
+        f"{guesses['without the report']:.1%}; the most frequent value is right for "
+        f"{guesses['prior']:.1%}."
     ]
-    values = tables["leakage_by_value"].query(
-        "epsilon == @epsilon and auc_lower == auc_lower"
+    values = tables["leakage_by_value"]
+    values = values[(values["epsilon"] == epsilon) & values["auc_lower"].notna()]
+    if values.empty:
+        return lines
+    best = values.sort_values("auc_lower", kind="stable").iloc[-1]
+    name = f"{label(best['value'])} ({best['share']:.1%} of the rows)"
+    interval = (
+        f"95 % interval of this value alone {best['auc_lower']:.1%} to "
+        f"{best['auc_upper']:.1%}"
     )
-    if len(values):
-        most = values.sort_values("auc_lower", kind="stable").iloc[-1]
-        known = f"{label(most['value'])} ({most['share']:.1%} of the rows)"
-        ends = f"95 % interval of this value alone {most['auc_lower']:.1%} to {most['auc_upper']:.1%}"
-        if most["auc_lower"] > 0.5:
-            lines.append(
-                f"Best known is {known}: a record with it ranks above one without in {most['auc']:.1%} of pairs (AUC; "
-                f"{ends})."
-            )
-        else:
-            lines.append(
-                f"Of no value are records found beyond chance: of {known} the AUC may be 50 % or less ({ends})."
-            )
+    if best["auc_lower"] > 0.5:
+        lines.append(
+            f"Best known is {name}: a record with it ranks above one without in "
+            f"{best['auc']:.1%} of pairs (AUC; {interval})."
+        )
+    else:
+        lines.append(
+            "Of no value are records found beyond chance: of "
+            f"{name} the AUC may be 50 % or less ({interval})."
+        )
     return lines
 
 
 def _of_synthesis(curve: pd.DataFrame, epsilon: float, *, scored: bool) -> str:
+    """Write how far shares are off, and what a model learns from the rows."""
     values = curve.set_index(["epsilon", "metric"])["value"]
-    order = (
-        "2-way"
-        if (epsilon, "mean error of 2-way marginals") in values.index
-        else "1-way"
+    things, metric = "pairs of columns", "mean error of 2-way marginals"
+    if (epsilon, metric) not in values.index:
+        things, metric = "columns", "mean error of 1-way marginals"
+    text = (
+        f"In synthetic rows of a curator, shares of {things} are off by "
+        f"{values[epsilon, metric]:.1%} on average (total variation)"
     )
-    things = "pairs of columns" if order == "2-way" else "columns"
-    error = values[epsilon, f"mean error of {order} marginals"]
-    text = f"In synthetic rows of a curator, shares of {things} are off by {error:.1%} on average (total variation)"
     auc = "AUC, trained on synthetic rows"
     if not scored or (epsilon, auc) not in values.index:
         return f"{text}."
-    ends = _decimals(values[epsilon, auc]), _decimals(values[np.inf, auc])
-    verdict = (
-        " It learns nothing from them: 0.5 is chance."
-        if values[epsilon, auc] <= 0.5
-        else ""
+    synthetic, real = values[epsilon, auc], values[np.inf, auc]
+    verdict = ""
+    if synthetic <= 0.5:
+        verdict = " It learns nothing from them: 0.5 is chance."
+    return (
+        f"{text}; a logistic regression trained on them has an AUC of "
+        f"{_decimals(synthetic)}, on real rows {_decimals(real)}.{verdict}"
     )
-    return f"{text}; a logistic regression trained on them has an AUC of {ends[0]}, on real rows {ends[1]}.{verdict}"
 
 
 def difference(change: float, lower: float, upper: float) -> str:
