@@ -27,8 +27,7 @@ from skdp.evaluation.attacks._attacker import (
     name_of_kind,
     read_columns,
 )
-from skdp.evaluation.attacks._bayes_bound import Protected, guessing_bound
-from skdp.evaluation.attacks._ranking import value_table
+from skdp.evaluation.attacks._measures import Protected, guessing_bound, value_table
 from skdp.evaluation.audits import clopper_pearson
 from skdp.local import ReportTransformer
 from skdp.markup import html_facts, html_table

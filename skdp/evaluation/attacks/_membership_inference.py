@@ -19,7 +19,7 @@ from skdp.base import (
     check_random_state,
 )
 from skdp.evaluation.attacks._attacker import code_column, read_columns
-from skdp.evaluation.attacks._ranking import area
+from skdp.evaluation.attacks._measures import area
 from skdp.evaluation.audits import clopper_pearson
 from skdp.markup import html_facts
 from skdp.privacy import PrivacyGuarantee
