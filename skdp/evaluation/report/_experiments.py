@@ -57,7 +57,6 @@ _FAIRNESS = (
 )
 _COLUMNS = ["classifier", "setting", "metric", "repeat", "value"]
 _TEST_SHARE = 0.25
-_FEW_ROWS = 10_000
 _ATTACKED_ROWS = 4_000
 _MODELS, _ATTACKS, _SYNTHESIS = 1, 2, 3  # the seeds of the parts of the study
 
@@ -70,6 +69,7 @@ def score(
     sensitive: Any = None,
     privileged: Any = None,
 ) -> dict[str, float]:
+    """Return the accuracy, the AUC and, with groups, the metrics of fairness of a model."""
     predicted, shares = model.predict(X), model.predict_proba(X)
     positive = shares[:, list(model.classes_).index(True)]
     scores = {
@@ -104,9 +104,8 @@ def model_scores(
     options: dict[str, Any] = {"scoring": scoring, "cv": splits, "n_jobs": study.n_jobs}
     parts = []
     # With few rows, threads wait for each other longer than they work.
-    with threadpool_limits(
-        1 if len(study.frame) < _FEW_ROWS else None, user_api="openmp"
-    ):
+    n_threads = 1 if len(study.frame) < 10_000 else None
+    with threadpool_limits(n_threads, user_api="openmp"):
         for place, (name, classifier) in enumerate(classifiers.items()):
             model = study.model(classifier, protected="reported")
             options |= {
@@ -114,9 +113,8 @@ def model_scores(
                 "random_state": study.seed(_MODELS, place),
                 "baseline": "auto",
             }
-            for epsilon in (
-                study.epsilons
-            ):  # one by one, for the progress bar; the baseline only once
+            # One by one, for the progress bar; the baseline only once.
+            for epsilon in study.epsilons:
                 curve = privacy_curve(
                     model, study.features, study.y, epsilons=[epsilon], **options
                 )
@@ -130,38 +128,32 @@ def model_scores(
 
 def model_costs(scores: pd.DataFrame) -> pd.DataFrame:
     """Compare each score with that of the model without noise, with intervals."""
-    curve = scores[scores["setting"] != LEFT_OUT].rename(
-        columns={"setting": "epsilon", "repeat": "fold"}
+    # As a curve, whose folds are the splits, and whose baseline has an infinite epsilon.
+    scores = scores[scores["setting"] != LEFT_OUT]
+    epsilons = scores["setting"].replace(NOT_PRIVATE, np.inf).astype(float)
+    curve = scores.assign(
+        epsilon=epsilons,
+        fold=scores["repeat"],
+        repeat=0,
+        group="all",
+        n_train=1 - _TEST_SHARE,
+        n_test=_TEST_SHARE,
     )
-    curve = curve.assign(
-        repeat=0, group="all", n_train=1 - _TEST_SHARE, n_test=_TEST_SHARE
-    )
-    curve["epsilon"] = (
-        curve["epsilon"]
-        .map(lambda epsilon: np.inf if epsilon == NOT_PRIVATE else epsilon)
-        .astype(float)
-    )
-    costs = pd.concat(
-        {name: compare_to_baseline(part) for name, part in curve.groupby("classifier")},
-        names=["classifier"],
-    )
-    costs = (
-        costs.reset_index("classifier")
-        .rename(columns={"epsilon": "setting"})
-        .astype({"setting": object})
-    )
-    return costs[["classifier", "setting", "metric", "difference", "lower", "upper"]]
+    tables = []
+    for name, part in curve.groupby("classifier"):
+        costs = compare_to_baseline(part)
+        setting = costs["epsilon"].astype(object)
+        tables.append(costs.assign(classifier=name, setting=setting))
+    columns = ["classifier", "setting", "metric", "difference", "lower", "upper"]
+    return pd.concat(tables)[columns]
 
 
 def _named(curve: pd.DataFrame, classifier: str) -> pd.DataFrame:
-    setting = (
-        curve["epsilon"]
-        .astype(object)
-        .where(np.isfinite(curve["epsilon"]), NOT_PRIVATE)
-    )
-    return curve.assign(classifier=classifier, setting=setting, repeat=curve["fold"])[
-        _COLUMNS
-    ]
+    """Name the classifier of a curve, and its settings; its folds are the splits."""
+    is_private = np.isfinite(curve["epsilon"])
+    setting = curve["epsilon"].astype(object).where(is_private, NOT_PRIVATE)
+    table = curve.assign(classifier=classifier, setting=setting, repeat=curve["fold"])
+    return table[_COLUMNS]
 
 
 def _left_out(

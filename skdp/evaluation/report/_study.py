@@ -95,15 +95,11 @@ class Study:
             )
         if target is not None:
             frame = frame.assign(**{target: _positive(frame[target], positive_label)})
-            domain = Domain(
-                {name: domain[name] for name in domain.columns}
-                | {target: [False, True]}
-            )
-        groups = (
-            []
-            if sensitive is None
-            else _privileged(domain, frame[sensitive], privileged)
-        )
+            declared = {name: domain[name] for name in domain.columns}
+            domain = Domain(declared | {target: [False, True]})
+        groups = []
+        if sensitive is not None:
+            groups = _privileged(domain, frame[sensitive], privileged)
         return cls(
             frame,
             domain,
@@ -276,26 +272,27 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
 
 
 def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]:
-    values = (
-        list(privileged) if isinstance(privileged, list | tuple | set) else [privileged]
-    )
+    """Check the privileged values: declared ones, and not all, which some rows have."""
+    values = [privileged]
+    if isinstance(privileged, list | tuple | set):
+        values = list(privileged)
     attribute = domain[column.name]
     labels = list(attribute.labels)
-    if any(is_missing(value) or value not in labels for value in values) or len(
-        set(values)
-    ) >= len(labels):
-        declared = (
-            "that occur; numbers may have bins, by `edges`"
-            if attribute.observed
-            else f"that are declared: {labels}"
-        )
+    is_declared = [not is_missing(value) and value in labels for value in values]
+    if not all(is_declared) or len(set(values)) >= len(labels):
+        # Values that were read from the data are not written into an error.
+        declared = f"that are declared: {labels}"
+        if attribute.observed:
+            declared = "that occur; numbers may have bins, by `edges`"
         raise ValueError(
-            f"`privileged` must be some of the values of `sensitive` {column.name!r}, and not all, {declared}"
+            f"`privileged` must be some of the values of `sensitive` {column.name!r}, "
+            f"and not all, {declared}"
         )
-    chosen = column.isin(values)
-    if chosen.all() or not chosen.any():
-        which = "none but" if chosen.all() else "no"
+    is_privileged = column.isin(values)
+    if is_privileged.all() or not is_privileged.any():
+        number = "none but" if is_privileged.all() else "no"
         raise ValueError(
-            f"`privileged`: column {column.name!r} has {which} such rows, so there are no two groups"
+            f"`privileged`: column {column.name!r} has {number} such rows, so there are "
+            "no two groups"
         )
     return values
