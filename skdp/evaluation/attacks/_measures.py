@@ -303,6 +303,7 @@ def best_of_report(
     else:
         channel = [list(map(float, row)) for row in oracle.channel()]
         joint = np.array(channel).T * prior  # (n_reports, k)
+    # (n_reports + 1, k): without a report, the prior is all that is known.
     joint = np.concatenate([rate * joint, (1 - rate) * prior[np.newaxis]])
     total = joint.sum(axis=1)
     posterior = joint / np.where(total > 0, total, 1)[:, np.newaxis]
@@ -321,6 +322,7 @@ def _drawn_joint(oracle: FrequencyOracle, prior: Numbers, seed: int | None) -> N
     # Ten thousand, for an error of .005; fewer of so many values that memory is short.
     n_draws = max(100, min(10_000, (1 << 24) // oracle.k))
     ends = np.rint(np.cumsum(prior) * n_draws).astype(int)
+    # Stratified: as many draws of each value as the prior says.
     codes = np.repeat(np.arange(oracle.k), np.diff(ends, prepend=0)).astype(np.uint32)
     source = SecureSource() if seed is None else SeededSource(seed)
     reports = oracle.report(codes, source)
@@ -372,6 +374,7 @@ def _shares_below(inside: ArrayLike, outside: ArrayLike) -> tuple[Numbers, Numbe
     """Return the share of the others below each score of the inside, and of the inside above each of the others."""
     members, outsiders = np.asarray(inside, float), np.asarray(outside, float)
     ranks = rankdata(np.concatenate([members, outsiders]))
+    # Of the ranks among all, those among the own are taken off; ties count half.
     n_below = ranks[: members.size] - rankdata(members)
     n_not_above = ranks[members.size :] - rankdata(outsiders)
     return n_below / outsiders.size, 1 - n_not_above / members.size

@@ -62,6 +62,7 @@ def search(
     of_rows = by_rows(audited, n_rows, delta, level / 2)
     if of_rows is not None and of_rows.epsilon_lower > claimed:
         return of_rows
+    # Without a test of rows, the calls alone must give a bound.
     needs_event = of_rows is None
     of_calls = _by_few_calls(
         audited, n_rows, claimed, delta, level / 2, needs_event=needs_event
@@ -130,12 +131,14 @@ def by_rows(audited: Audited, n: int, delta: float, level: float) -> Bound | Non
         scoring = [audited.rows(table, n_choice) for table in tables]
     except Exception:
         return None  # single calls show which tables are refused
+    # Two samples choose the event; the draws that test it are fresh.
     event = choose_event(ranking, scoring, delta=delta)
     n_drawn = 2 * n_choice * len(tables)
     reach = _reach(size, delta, level)
     if event is None:
         return Bound(0.0, reach, n_drawn, None)
     n_columns = len(ranking[0])
+    # Of the likelier table first.
     hits = [0, 0]
     for side, table in enumerate((event.likelier, event.unlikelier)):
         for n_rows, outputs in audited.batches(table, size, width=n_columns):
@@ -208,6 +211,8 @@ def _by_few_calls(
     n_more = n_rows // 40_000
     candidates = _candidates(audited, _FIRST + n_more, delta, few=True)
     n_drawn = 2 * (_FIRST + n_more) * sum(map(len, audited.groups()))
+    # More calls for a larger claim: an event that never comes under one table bounds
+    # its probability by about 15 / size.
     sizes = _test_sizes(claimed, delta, level)
     n_trials = _AGAIN + n_more
     best, size, most = None, sizes[0], -1.0
@@ -270,6 +275,7 @@ def _candidates(
         if event is not None:
             pair = group[event.likelier], group[event.unlikelier]
             candidates.append(_Candidate(event, *pair))
+    # Stable: of equal scores, the plainer group is first.
     candidates.sort(key=lambda candidate: -candidate.event.score)
     return candidates
 
@@ -405,6 +411,8 @@ def _unions(
     ranked = _tabulate(first, outcomes)  # (n_tables, n_outcomes), as the next
     scored = _tabulate(second, outcomes)
     for likelier, unlikelier in permutations(range(len(ranking)), 2):
+        # Half a count more, so that an outcome that was seen once is not infinitely
+        # likelier.
         ratios = (ranked[likelier] + 0.5) / (ranked[unlikelier] + 0.5)
         order = np.argsort(-ratios, kind="stable")
         hits = [scored[table][order].cumsum() for table in (likelier, unlikelier)]
@@ -412,6 +420,8 @@ def _unions(
         scores = _scores(hits, sizes, delta, caution)
         best = int(np.argmax(scores))
         if scores[best] > 0:
+            # By the lemma of Neyman and Pearson, the best event is a set of the
+            # outcomes with the largest ratios.
             members = outcomes[order[: best + 1]]
             score = float(scores[best])
             name = f"values of {feature.name}"
@@ -429,6 +439,7 @@ def _summed_features(
         yield coarse, name
     if len(coarse) > 2:
         for root in (coarse[0], coarse[-1]):
+            # A root of many values would leave too few draws for each.
             outcomes = [root.outcomes(sample) for sample in ranking]
             if len(_frequent(outcomes)) > _BINS:
                 continue
@@ -459,6 +470,7 @@ def _sums(
         if len(used) < 2:
             continue
         ranked = _log_ratio_sums([first[i][likelier] for i in used], ratios)
+        # Quantiles of the sums under the likelier table.
         shares = np.linspace(0, 1, _BINS + 1)[1:]
         thresholds = np.unique(np.quantile(ranked, shares, method="lower"))
         hits = []
@@ -540,6 +552,7 @@ class _Values(Feature):
     """The values of some columns together."""
 
     def outcomes(self, outputs: Outputs) -> Hashes:
+        # (n_columns, n_outputs)
         hashes = [hash_cells(column_of(outputs, name)) for name in self.columns]
         return reduce(combine, hashes)
 

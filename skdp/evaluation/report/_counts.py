@@ -118,6 +118,7 @@ def count_study(
     _check_epsilons(epsilons)
     table = read_table(frame)
     codes = declared_codes(domain, table.columns)
+    # The number of the combination of values of each row.
     cells = domain.join(codes)
     n = len(cells)
     true = np.bincount(cells, minlength=domain.size)
@@ -133,6 +134,7 @@ def count_study(
             epsilon, strategy="joint", categories=domain, random_state=seed
         ).fit(frame)
         # The mean of |N(0, s)| is s sqrt(2 / pi).
+        # Of the unbiased estimate at the true counts, in closed form.
         variances = encoder.count_variances(truth)
         l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
         expected.append((l1_mean, float(np.sqrt(variances.sum()))))
@@ -148,6 +150,7 @@ def count_study(
             sums = tally.counts[0]
             unbiased = oracle.estimate(sums, n)
             reach = half_width * np.sqrt(oracle.variance(unbiased, n))
+            # The share of the cells whose 95 % interval holds the truth.
             covered = (np.abs(unbiased - true) <= reach).mean()
             for name in postprocess:
                 counts = POSTPROCESSORS[name](oracle, sums, n, None)
@@ -182,6 +185,7 @@ def errors_by_trust(
     n, k = int(true.sum()), true.size
     rows = []
     for epsilon in epsilons:
+        # The larger local epsilon that shuffling n reports brings down to this one.
         shuffled = local_epsilon(epsilon, delta, n, partial(RandomizedResponse, k))
         # The variance of discrete Laplace noise of ratio r is 2 r / (1 - r)**2.
         deviation = math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)

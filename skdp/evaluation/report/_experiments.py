@@ -150,6 +150,7 @@ def model_costs(scores: pd.DataFrame) -> pd.DataFrame:
 
 def _named(curve: pd.DataFrame, classifier: str) -> pd.DataFrame:
     """Name the classifier of a curve, and its settings; its folds are the splits."""
+    # The baseline has an infinite epsilon.
     is_private = np.isfinite(curve["epsilon"])
     setting = curve["epsilon"].astype(object).where(is_private, NOT_PRIVATE)
     table = curve.assign(classifier=classifier, setting=setting, repeat=curve["fold"])
@@ -245,6 +246,7 @@ def attack_releases(
     study: Study, advance: Callable[[], Any]
 ) -> dict[float, AttackResult]:
     """Guess a protected column from the release: the reports, and all other columns unprotected."""
+    # The attack without the reports is made once, at the first epsilon.
     first_epsilon, *further = study.epsilons
     rows = attacked_rows(study)
     first = _attack(study, rows, first_epsilon)
@@ -287,6 +289,7 @@ def _attack(
             accuracy_without_report=first.accuracy_without_report,
             std_error_without_report=first.std_error_without_report,
         )
+    # The columns are reported together, so the bound is that of the joint report.
     exact = _best_guess(encoder, rows[study.columns], column)
     if exact is None:
         return result
@@ -300,6 +303,7 @@ def _best_guess(
     domain = encoder.domain_
     cells = domain.join(domain.encode([rows[name] for name in domain.columns]))
     prior = np.bincount(cells.astype(np.intp), minlength=domain.size) / len(rows)
+    # Cells with the same value of the attacked column are one guess.
     axis = list(domain.columns).index(attacked)
     groups = np.unravel_index(np.arange(domain.size), domain.sizes)[axis]
     return bayes_accuracy(encoder.oracles_[0], prior, groups=groups)

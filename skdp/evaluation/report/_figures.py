@@ -88,6 +88,7 @@ def error_figure(
 ) -> str:
     """Draw the count error by epsilon: means with a band, the closed form, and what other models of trust have."""
     summary = study.summary()
+    # Lines that lie on one another are told apart by their dashes.
     dashes = {"none": "-", "clip": "--", "simplex": "-.", "mle": ":"}
     with _new_panels() as (axes,):
         groups = summary.groupby("postprocess", sort=False)
@@ -173,6 +174,7 @@ def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
 def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
     """Draw the share of correct guesses from each released column alone."""
     with _new_panels(height=1.6 + 0.28 * len(carriers)) as (axes,):
+        # In the order of the table: what tells most is at the top.
         places = np.arange(len(carriers))
         is_report = carriers["is_report"].to_numpy()
         parts = {

@@ -191,6 +191,7 @@ def study_report(
     )
     _check_before(study, out, repeats, model_repeats, delta)
     models = _CLASSIFIERS if classifiers is None else classifiers
+    # One step for each part that takes some seconds.
     advance = progress(_n_steps(study, len(models))) if progress else lambda: None
     counts = count_study(
         study.frame[study.columns],
@@ -219,6 +220,7 @@ def study_report(
         "leakage": _leakage_content(study, tables, advance),
         "synthesis": _synthesis_content(study, delta, tables, advance),
     }
+    # Nothing is written before all is computed.
     out.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         table.to_csv(out / f"{name}.csv", index=False)
@@ -329,6 +331,7 @@ def _model_content(
         [0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1
     )
     groups = study.frame[study.sensitive]
+    # A missing group is unprivileged.
     is_privileged = groups.isin(study.privileged)
     n_rows = is_privileged.sum(), (~is_privileged).sum(), groups.isna().sum()
     definitions = zip(example["metric"].map(LABELS), example["definition"], strict=True)
@@ -358,6 +361,7 @@ def _leakage_content(
     for name, parts in (("carriers", carriers), ("leakage_by_value", values)):
         tables[name] = pd.concat(parts, names=["epsilon"]).reset_index()
     example = results[study.example]
+    # They are sorted by what they tell.
     largest = example.carriers.head(_MOST_CARRIERS)
     n_hidden = len(example.values) - _MOST_VALUES
     remark = ""
@@ -365,6 +369,7 @@ def _leakage_content(
         remark = (
             f"; the {_MOST_VALUES} rarest, {n_hidden} more frequent ones are left out"
         )
+    # The intervals are in the figure.
     guesses = tables["leakage"].drop(columns=["lower", "upper"])
     return {
         "others": bool(study.others),
@@ -433,6 +438,7 @@ def _render(**content: Any) -> str:
         "powers": powers,
         "title_case": lambda text: text[0].upper() + text[1:],
     }
+    # The template is a file of the package, which may be in an archive.
     template = (
         files("skdp.evaluation.report")
         .joinpath("page.html.j2")

@@ -195,6 +195,7 @@ class Study:
             one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
             steps = [("encoder", encoder), ("one_hot", one_hot)]
             parts.append(("private", Pipeline(steps), self.columns))
+        # All other columns are used as they are, in every model.
         parts += self._prepared(classifier, names)
         model = clone(LOGISTIC if classifier is None else classifier)
         if protected == "left out" and not self.others:
@@ -250,6 +251,7 @@ def _with_labels(
         if name in protected and isinstance(domain[name], Interval):
             labels = pd.Series(list(domain[name].labels), name=name)
             labelled[name] = labels.take(column.astype(np.intp)).set_axis(frame.index)
+    # Bins of protected numbers are values from here on.
     declared: dict[Any, Any] = {name: domain[name] for name in names}
     for name in labelled:
         declared[name] = list(domain[name].labels)
@@ -278,6 +280,7 @@ def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]
         values = list(privileged)
     attribute = domain[column.name]
     labels = list(attribute.labels)
+    # Privileged must be a group that can occur, and leave one that is not.
     is_declared = [not is_missing(value) and value in labels for value in values]
     if not all(is_declared) or len(set(values)) >= len(labels):
         # Values that were read from the data are not written into an error.

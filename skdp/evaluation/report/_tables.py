@@ -66,6 +66,7 @@ def written(
     if group is not None and frame[group].is_unique:
         labels.insert(0, group)
         group = None
+    # Every cell as text.
     cells = pd.DataFrame(index=frame.index)
     for name, column in frame.items():
         write: Any = decimals if column.dtype.kind == "f" else str
@@ -82,6 +83,7 @@ def written(
     if group is not None:
         prefix = "epsilon " if group == "epsilon" else ""
         headings = [prefix + cell for cell in cells[group]]
+    # Consecutive rows of one heading are a group.
     groups: list[tuple[str, list[Any]]] = []
     for heading, row in zip(headings, rows, strict=True):
         if not groups or groups[-1][0] != heading:
@@ -293,6 +295,7 @@ def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[st
             "Accuracy says little here: to give all rows the more frequent answer is "
             f"right for {majority:.1%}."
         )
+    # The statistical parity difference.
     gap = SHOWN[0]
     private_gap = table["mean"].get((epsilon, gap, best), np.nan)
     plain_gap = plain.get((gap, best), np.nan)
@@ -319,6 +322,7 @@ def _of_leakage(
     values = values[(values["epsilon"] == epsilon) & values["auc_lower"].notna()]
     if values.empty:
         return lines
+    # By the lower end, so that a rare value that was found by luck is not called known.
     best = values.sort_values("auc_lower", kind="stable").iloc[-1]
     name = f"{label(best['value'])} ({best['share']:.1%} of the rows)"
     interval = (
