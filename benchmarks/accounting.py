@@ -19,6 +19,7 @@ from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
     PureLoss,
+    Rho,
     compose,
     gaussian_epsilon,
     largest_mu,
@@ -130,8 +131,7 @@ def admissions() -> list[list[str]]:
     }
     budgets = {
         "sums": {"epsilon": 5.0, "delta": DELTA},
-        "half of delta": {"epsilon": 5.0, "delta": DELTA, "filter_delta": DELTA / 2},
-        "all of delta": {"epsilon": 5.0, "delta": DELTA, "filter_delta": DELTA},
+        "rho": {"rho": Rho.of(5.0, DELTA).rho},
         "mu": {"mu": largest_mu(5, DELTA)},
     }
     for kind, guarantee in kinds.items():
@@ -191,8 +191,7 @@ def main() -> None:
                 (
                     "release",
                     "sums",
-                    "filter, half of delta",
-                    "filter, all of delta",
+                    "largest rho",
                     "largest mu",
                     "plan",
                 ),

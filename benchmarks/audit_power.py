@@ -92,9 +92,6 @@ CORRECT = {
     "buckets": LocalHashingEncoder(2.0, strategy="joint", categories=VALUES),
     "indices": HadamardResponseEncoder(2.0, categories=VALUES),
     "best oracle": FrequencyOracleEncoder(2.0, categories=VALUES),
-    "sketch": FrequencyOracleEncoder(
-        2.0, oracle="count_mean_sketch", categories=VALUES
-    ),
     "numbers": NumericPerturber(grid_size=16, bounds=BOUNDS),
     "ends": NumericPerturber(mechanism="laplace", grid_size=1, bounds=BOUNDS),
     "windows": NumericPerturber(mechanism="distribution", grid_size=16, bounds=BOUNDS),

@@ -20,7 +20,6 @@ import numpy as np
 from _timing import best_of, verdict, write_results
 
 from skdp.oracles import (
-    CountMeanSketch,
     FrequencyOracle,
     HadamardResponse,
     LocalHashing,
@@ -31,17 +30,17 @@ from skdp.oracles import (
 from skdp.randomness import SecureSource
 
 EPSILON = 1.0
+# Records, values, turns.
 SIZES = (
     (45_222, 4, 15),
     (32_561, 14, 15),
     (200_000, 100, 7),
     (1_000_000, 1_024, 5),
-)  # records, values, turns
+)
 # skdp and NumPy repeat small calls up to so many records, or so many cells when privatising: about as long as a turn of
 # a peer, and long enough not to measure how cold the caches are that the peers leave.
 TURN, CELL_TURN = 1_000_000, 16_000_000
 BATCH = 100_000  # bits are made for so many records at a time: 1,000,000 × 1,024 would be 1 GB
-FUNCTIONS, BUCKETS = 256, 1_024  # of the sketch
 FAST_FUNCTIONS = 1_000  # of pure-ldp's fast local hashing
 
 COLUMNS = (
@@ -70,9 +69,6 @@ ORACLES: dict[str, Callable[[int], FrequencyOracle]] = {
     "OLH": lambda k: LocalHashing(k, EPSILON),
     "SS": lambda k: SubsetSelection(k, EPSILON),
     "HR": lambda k: HadamardResponse(k, EPSILON),
-    "sketch": lambda k: CountMeanSketch(
-        k, EPSILON, n_functions=FUNCTIONS, n_buckets=BUCKETS
-    ),
 }
 
 
@@ -131,7 +127,6 @@ def number(value: float) -> str:
 
 def of_pure_ldp(oracle: str, k: int) -> Iterator[tuple[str, Peer]]:
     from pure_ldp.frequency_oracles import (
-        apple_cms,
         direct_encoding,
         hadamard_response,
         local_hashing,
@@ -191,22 +186,6 @@ def of_pure_ldp(oracle: str, k: int) -> Iterator[tuple[str, Peer]]:
             EPSILON, k, server.get_hash_funcs(), **own
         )
         yield "HR", peer(client, server, most_reports=sys.maxsize)
-    elif oracle == "sketch":
-        # NumPy 2.4 no longer takes None for the shape (), which its sketch asks for.
-        from pure_ldp.core import _freq_oracle_server
-
-        _freq_oracle_server.np = types.SimpleNamespace(
-            **vars(np) | {"zeros": lambda shape: np.zeros(shape or ())}
-        )
-        for name, is_hadamard, most in (
-            ("CMS", False, 50_000),
-            ("HCMS", True, sys.maxsize),
-        ):
-            server = apple_cms.CMSServer(EPSILON, FUNCTIONS, BUCKETS, is_hadamard)
-            client = apple_cms.CMSClient(
-                EPSILON, server.get_hash_funcs(), BUCKETS, is_hadamard
-            )
-            yield name, peer(client, server, most)
 
 
 def of_multi_freq_ldpy(oracle: str, k: int) -> Iterator[tuple[str, Peer]]:
@@ -471,10 +450,9 @@ def main() -> None:
         f"ε = {EPSILON:g}; skdp with secure coins, on codes of the smallest dtype; the best of several turns, all in "
         "one process. A cell is a pair of a record and a value. Peers take one record at a time: they are timed on the "
         "number of records in the third column; where it has two, the second is for estimating: the reports, repeated, "
-        "so that a server's fixed cost is spread over as many as skdp's (CMS: 50,000, for time). skdp and NumPy make "
+        "so that a server's fixed cost is spread over as many as skdp's. skdp and NumPy make "
         f"{BATCH:,} records at a time where all cells would be 1 GB. opendp's and diffprivlib's randomised response "
-        f"have no estimator. The sketches have {FUNCTIONS} functions into {BUCKETS:,} buckets. Peers should be "
-        f"{PRIVATISE} times slower at privatising, and not faster at estimating.",
+        f"have no estimator. Peers should be {PRIVATISE} times slower at privatising, and not faster at estimating.",
         tables,
     )
 

@@ -21,10 +21,10 @@ from _timing import best_of, peak_memory, verdict, write_results
 from skdp.randomness import (
     SecureSource,
     cube_noise,
-    discrete_gaussian,
     discrete_laplace,
     exponential_mechanism,
     permute_and_flip,
+    rounded_gaussian,
 )
 
 SIZE = 1_000_000
@@ -109,7 +109,7 @@ def rivals() -> Iterator[
 def own(law: str, scale: int) -> Callable[[], np.ndarray]:
     if law == "discrete Laplace":
         return lambda: discrete_laplace(SecureSource(), scale, SIZE)
-    return lambda: discrete_gaussian(SecureSource(), scale**2, SIZE)
+    return lambda: rounded_gaussian(SecureSource(), scale**2, SIZE)
 
 
 def vectors() -> list[list[str]]:
@@ -154,9 +154,7 @@ def singles() -> list[list[str]]:
     source = SecureSource()
     draws: dict[str, Callable[[Fraction], Any]] = {
         "discrete_laplace, size 2": lambda scale: discrete_laplace(source, scale, 2),
-        "discrete_gaussian, size 2": lambda scale: discrete_gaussian(
-            source, scale**2, 2
-        ),
+        "rounded_gaussian, size 2": lambda scale: rounded_gaussian(source, scale**2, 2),
         "cube_noise of 11 dimensions": lambda scale: cube_noise(source, scale, 11),
     }
     calls = {name: partial(again, draw, fresh) for name, draw in draws.items()}

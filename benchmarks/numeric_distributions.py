@@ -12,13 +12,13 @@ from functools import cache
 
 import numpy as np
 from _timing import write_results
+from _windows_program import BINS, distribution_error, information
 from numpy.typing import NDArray
 from scipy.stats import beta
 
 from skdp.datasets import load_adult
 from skdp.oracles import NumericMechanism, SubsetSelection, Windows, project_to_simplex
 from skdp.oracles.numeric import bin_positions, estimate_frequencies
-from skdp.oracles.numeric._windows import BINS, distribution_error, information
 from skdp.randomness import SeededSource
 
 STEPS, CELLS, EDGES, SEEDS = 256, 256, 64, 20

@@ -25,7 +25,6 @@ Floats = NDArray[np.float64]
 BINS, LEVEL = 10, 0.95
 EPSILONS, SIZES = (0.5, 1.0, 2.0, 4.0), (2_000, 20_000)
 MECHANISMS = ("square_wave", "distribution", "optimal", "laplace")
-ANYWHERE, WHOLE = "anywhere", "whole numbers"
 POPULATION = 1_000_000
 EDGE_VALUES, EDGE_SHARES = (10.0, 20.0, 50.0, 60.0, 90.0), (0.1, 0.4, 0.2, 0.2, 0.1)
 
@@ -65,7 +64,6 @@ def populations() -> dict[str, Callable[[np.random.Generator, int], Floats]]:
 
 
 POPULATIONS = populations()
-WHOLE_NUMBERS = {"Adult: hours", "Adult: age", "values at edges"}
 
 
 def shares(values: Floats) -> Floats:
@@ -83,7 +81,6 @@ def measure(
     mechanism: str,
     epsilon: float,
     n: int,
-    spacing: float | None,
     repeats: int,
 ) -> dict[str, float]:
     """Return the coverage and the mean width of the intervals, and the error of the frequencies."""
@@ -96,7 +93,7 @@ def measure(
         )
         reports = perturber.fit_transform(records[:, np.newaxis])
         table = perturber.estimate_distribution(
-            reports, n_bins=BINS, spacing=spacing, confidence_level=LEVEL
+            reports, n_bins=BINS, confidence_level=LEVEL
         )
         covered.append((table["lower"] <= expected) & (expected <= table["upper"]))
         widths.append(table["upper"] - table["lower"])
@@ -116,41 +113,29 @@ def main() -> None:
     for name, epsilon, n, mechanism in product(
         POPULATIONS, EPSILONS, SIZES, MECHANISMS
     ):
-        spacings = {ANYWHERE: None} | ({WHOLE: 1.0} if name in WHOLE_NUMBERS else {})
-        for values, spacing in spacings.items():
-            found = measure(name, mechanism, epsilon, n, spacing, repeats)
-            rows.append(
-                {
-                    "population": name,
-                    "values": values,
-                    "epsilon": epsilon,
-                    "n": n,
-                    "mechanism": mechanism,
-                }
-                | found
-            )
-            print(rows[-1], flush=True)
+        found = measure(name, mechanism, epsilon, n, repeats)
+        setting = {"epsilon": epsilon, "n": n, "mechanism": mechanism}
+        rows.append({"population": name} | setting | found)
+        print(rows[-1], flush=True)
     table = pd.DataFrame(rows)
-    by_population = table.groupby(["population", "values"], sort=False)
+    by_population = table.groupby("population", sort=False)
     coverage = [
         [
-            *key,
+            name,
             f"{100 * part['coverage'].mean():.1f}",
             f"{100 * part['coverage'].min():.0f}",
         ]
-        for key, part in by_population
+        for name, part in by_population
     ]
-    table = table.sort_values("values", kind="stable")
     means = [
         [
-            values,
             f"{epsilon:g}",
             f"{n:,}",
             mechanism,
             *(f"{part[name].mean():.3f}" for name in ("width", "error")),
         ]
-        for (values, epsilon, n, mechanism), part in table.groupby(
-            ["values", "epsilon", "n", "mechanism"], sort=False
+        for (epsilon, n, mechanism), part in table.groupby(
+            ["epsilon", "n", "mechanism"], sort=False
         )
     ]
     write_results(
@@ -158,17 +143,16 @@ def main() -> None:
         "Intervals of distributions of numbers",
         ("skdp", "numpy", "scipy"),
         f"Intervals of {100 * LEVEL:.0f} % for the shares of {BINS} bins of equal width, by {repeats} collections of "
-        "each population, mechanism, epsilon and number of records. Hours, ages and the values at edges are whole "
-        "numbers, which `spacing=1` declares. The least coverage is that of one mechanism, epsilon and number of "
+        "each population, mechanism, epsilon and number of records. The least "
+        "coverage is that of one mechanism, epsilon and number of "
         f"records: of {BINS * repeats} intervals.",
         {
             "Coverage in per cent": (
-                ("population", "values may be", "mean coverage", "least coverage"),
+                ("population", "mean coverage", "least coverage"),
                 coverage,
             ),
             "Means over the populations": (
                 (
-                    "values may be",
                     "epsilon",
                     "records",
                     "mechanism",

@@ -183,11 +183,7 @@ curator
 # depends on ε and on the number of values only.
 
 # %%
-oracles = {
-    name: make(14, math.log(9))
-    for name, make in ORACLES.items()
-    if name != "count_mean_sketch"
-}
+oracles = {name: make(14, math.log(9)) for name, make in ORACLES.items()}
 oracles["unary_encoding with p = 3/4, q = 1/4"] = bits.oracles_[0]
 n = len(occupation)
 ranking = pd.DataFrame(

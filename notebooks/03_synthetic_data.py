@@ -146,7 +146,7 @@ for low, high in [(30, 31), (21, 33), (30, 71)]:
     answer = histogram.range_estimate(low, high)
     rows[f"{low} to {high - 1}"] = {
         "true": true,
-        "answer": answer.count,
+        "answer": answer.value,
         "standard error": answer.std_error,
         "in %": percent_error(true, true + answer.std_error),
         "asked alone": asked_alone,

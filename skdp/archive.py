@@ -20,21 +20,23 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import numpy as np
 from numpy.typing import NDArray
 
+# Bytes of a part of text: as lists and numbers it takes twenty times as much memory.
 LONGEST_TEXT = 1 << 24
-"""Bytes of a part of text: as lists and numbers it takes twenty times as much memory."""
 
+# The part that lists the digests of all others, in the format of `sha256sum`.
 SUMS = "SHA256SUMS"
-"""The part that lists the digests of all others, in the format of `sha256sum`."""
 
+# A file of more bytes than the first must not unpack to more than the second times its
+# own size.
 _FREE_SIZE, _LARGEST_RATIO, _MOST_PARTS = 1 << 26, 100, 1 << 16
-"""A file of more bytes than the first must not unpack to more than the second times its own size."""
 
+# The last character of Unicode.
 _MOST_CODE = 0x10FFFF
-"""The last character of Unicode."""
 
 _MOST_AXES = 32
 _CHUNK = 1 << 20
 
+# What a damaged file may raise, turned into one ValueError that names the part.
 DAMAGE = (
     *(
         ArithmeticError,
@@ -48,7 +50,6 @@ DAMAGE = (
     ),
     *(BadZipFile, OSError, zlib.error, struct.error, SyntaxError, TokenError),
 )
-"""What a damaged file may raise, turned into one ValueError that names the part."""
 
 # Only what numpy itself writes: nothing is evaluated, as numpy.load does.
 _HEADER = re.compile(
@@ -117,19 +118,19 @@ def write_archive(
             file.writestr(info, "".join(lines))
 
 
+# The first part of each kind of archive, what writes it and what reads it.
 _ARCHIVES = {
     "estimator.json": ("skdp.save", "skdp.load"),
     "header.json": ("DPMarginalSynthesizer.save", "DPMarginalSynthesizer.load"),
 }
-"""The first part of each kind of archive, what writes it and what reads it."""
 
+# What is near the beginning of each kind of text.
 _TEXTS = {
     '"skdp-protocol"': "the protocol of a fitted transformer, which `load` of its class reads",
     '"skdp_ledger"': "a ledger, which skdp.PrivacyLedger(path) opens",
     '"skdp-ledger"': "the record of a ledger, which skdp.PrivacyLedger.from_json reads",
     '"skdp-guarantee"': "a guarantee, which skdp.PrivacyGuarantee.from_json reads",
 }
-"""What is near the beginning of each kind of text."""
 
 _BEGINNING = 200
 
@@ -230,11 +231,10 @@ class Archive:
         if len(digests) < len(lines) or digests.keys() != self.names - {SUMS}:
             raise ValueError("it has other parts than it lists")
         for name, digest in digests.items():
-            real_digest = hashlib.sha256()
             with self._file.open(name) as part:
-                while piece := part.read(_CHUNK):
-                    real_digest.update(piece)
-            if real_digest.hexdigest() != digest:
+                unpacked: Any = part
+                real_digest = hashlib.file_digest(unpacked, "sha256").hexdigest()
+            if real_digest != digest:
                 raise ValueError(f"{name} was changed")
 
 

@@ -10,8 +10,8 @@ import sys
 from fractions import Fraction
 from functools import lru_cache
 
+# Fractional bits: the bounds of e^700 agree in their first 290 bits.
 _PRECISION = 320
-"""Fractional bits: the bounds of e^700 agree in their first 290 bits."""
 
 
 @lru_cache(maxsize=128)

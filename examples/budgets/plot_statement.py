@@ -48,11 +48,8 @@ for text in record["not_covered"]:
     print("-", text)
 
 # %%
-# What an evaluator looks at, by the items of NIST SP 800-226. ``statement.to_html()`` is a page with all of it, and
+# ``statement.to_html()`` is a page with all of it, and
 # ``skdp statement model.py:columns --out statement.html`` writes it.
-
-for item in record["evaluation"]:
-    print(f"{item['item']:34}{item['status']}")
 
 # %%
 # In odds: how often the strongest attacker can be right about one column, and about both together.

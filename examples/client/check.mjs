@@ -13,8 +13,6 @@ const isWordLength = (value) => isCount(value) && value <= 53;
 const isProbability = (value) => typeof value === "string" && /^[0-9]{1,20}$/.test(value) && BigInt(value) <= ONE;
 const isPowerOfTwo = (value) => isSize(value) && (BigInt(value) & (BigInt(value) - 1n)) === 0n;
 const isBlockSize = (value) => isPowerOfTwo(value) && value > 1 && value <= MOST_BLOCK;
-const isFunction = (value) => Array.isArray(value) && value.length === 3 && value.every(isCount);
-const isFunctions = (value) => Array.isArray(value) && value.length > 0 && value.every(isFunction);
 const isSampler = (kind) => (value) => value?.kind === kind && isWellFormed(value);
 
 /** The fields of a sampler of each kind, and what they may be. */
@@ -24,7 +22,6 @@ const FIELDS = {
   subset: { k: isSize, size: isSize, lie: isProbability },
   hadamard: { k: isSize, n_blocks: isPowerOfTwo, block_size: isBlockSize, lie: isProbability },
   hashing: { k: isSize, n_buckets: isSize, prime: isSize, inner: isSampler("response") },
-  sketch: { k: isSize, n_buckets: isSize, coefficients: isFunctions, inner: isSampler("hadamard") },
 };
 
 /** How the fields of a sampler belong together, in exact integers. */
@@ -39,7 +36,6 @@ const FITS = {
     return BigInt(block_size) === least && BigInt(n_blocks) * least <= 1n << 53n;
   },
   hashing: ({ n_buckets, inner }) => inner.k === n_buckets,
-  sketch: ({ n_buckets, inner }) => inner.k === n_buckets,
 };
 
 function isWellFormed(sampler) {
@@ -69,14 +65,13 @@ const LOSSES = {
   subset: ({ k, size, lie }) => excess((ONE - BigInt(lie)) * BigInt(k), BigInt(size) * BigInt(lie)),
   hadamard: ({ n_blocks, lie }) => excess((ONE - BigInt(lie)) * 2n * BigInt(n_blocks), BigInt(lie)),
   hashing: ({ inner }) => LOSSES.response(inner),
-  sketch: ({ inner }) => LOSSES.hadamard(inner),
 };
 
 /** ln(1 + more / least), of the most likely report over the least likely one. */
 const excess = (more, least) => (least > 0n ? Math.log1p(Number(more) / Number(least)) : Infinity);
 
 /** The numbers of a report, for each kind of sampler. */
-const N_NUMBERS = { response: () => 1, bits: ({ k }) => k, subset: ({ k }) => k, hadamard: () => 1, hashing: () => 2, sketch: () => 2 };
+const N_NUMBERS = { response: () => 1, bits: ({ k }) => k, subset: ({ k }) => k, hadamard: () => 1, hashing: () => 2 };
 
 function checkReportColumns({ strategy, columns, samplers, report_columns, reports_values }) {
   demand(Array.isArray(report_columns) && report_columns.every((name) => typeof name === "string"), "the report has no columns");

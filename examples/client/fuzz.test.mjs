@@ -135,7 +135,7 @@ function nOutcomes({ kind, k, word_bits, size, n_blocks, block_size, prime, coef
 /** A protocol of one column with a sampler that may be damaged: all else fits it as far as it can. */
 function protocolOf(sampler, epsilon) {
   const k = Number.isSafeInteger(sampler.k) && sampler.k < 100 ? sampler.k : 4;
-  const width = { response: 1, bits: k, subset: k, hadamard: 1, hashing: 2, sketch: 2 }[sampler.kind] ?? 1;
+  const width = { response: 1, bits: k, subset: k, hadamard: 1, hashing: 2 }[sampler.kind] ?? 1;
   const columns = [{ name: "a", values: Array.from({ length: k }, (_, i) => i) }];
   const report_columns = Array.from({ length: width }, (_, i) => `report ${i}`);
   const client = { strategy: "split", columns, samplers: [sampler], report_columns };
@@ -152,7 +152,7 @@ const isAccepted = (protocol) => {
   }
 };
 
-const KINDS = ["response", "bits", "subset", "hadamard", "hashing", "sketch"];
+const KINDS = ["response", "bits", "subset", "hadamard", "hashing"];
 
 for (const kind of KINDS)
   test(`the loss of ${kind} is that of all its draws`, () => {
@@ -161,7 +161,7 @@ for (const kind of KINDS)
     for (let i = 0; i < 150; i++) {
       const sampler = small(kind, random);
       if (sampler.k < 2 || (sampler.n_buckets ?? 2) < 2) continue; // the check takes two values for granted
-      const loss = kind === "hashing" || kind === "sketch" ? exactLoss(sampler.inner) : exactLoss(sampler);
+      const loss = kind === "hashing" ? exactLoss(sampler.inner) : exactLoss(sampler);
       if (loss === 0) continue;
       const least = Number.isFinite(loss) ? loss : 1e300;
       nFinite += Number.isFinite(loss);
@@ -208,12 +208,6 @@ const SPECIFICATION = {
     const bucket = ((a * code + b) % BigInt(prime)) % BigInt(n_buckets);
     const bits = BigInt(BigInt(prime).toString(2).length);
     return [(a << bits) + b, ...SPECIFICATION.response(inner, bucket, draws)];
-  },
-  sketch({ n_buckets, coefficients, inner }, code, draws) {
-    const drawn = draws.uniform(BigInt(coefficients.length));
-    const [square, linear, constant] = coefficients[Number(drawn)].map(BigInt);
-    const residue = (square * code * code + linear * code + constant) % (2n ** 31n - 1n);
-    return [drawn, ...SPECIFICATION.hadamard(inner, residue % BigInt(n_buckets), draws)];
   },
 };
 

@@ -12,7 +12,6 @@ import skdp.domain
 import skdp.oracles
 from skdp.domain import Interval
 from skdp.oracles import (
-    CountMeanSketch,
     HadamardResponse,
     LocalHashing,
     RandomizedResponse,
@@ -35,7 +34,6 @@ ORACLES = [
     HadamardResponse(100, 4.0, n_blocks=4),
     LocalHashing(50, 1.0),
     LocalHashing(100_000, 2.0),
-    CountMeanSketch(10_000, 2.0, n_functions=3, n_buckets=64),
 ]
 VECTORS_EACH = 12
 
@@ -72,9 +70,8 @@ def make_vectors():
         )
         for repeat, code in enumerate(codes.tolist()):
             source = Recorder(SeededSource(place, repeat))
-            report = [
-                str(number) for number in client_report(sampler, code, source)
-            ]  # up to 62 bits
+            # Up to 62 bits.
+            report = [str(number) for number in client_report(sampler, code, source)]
             vectors.append(
                 {
                     "sampler": sampler,

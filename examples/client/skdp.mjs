@@ -89,15 +89,7 @@ function hashing({ n_buckets, prime, inner }, code, draws) {
   return [seed.toString(), ...response(inner, bucket, draws)];
 }
 
-function sketch({ n_buckets, coefficients, inner }, code, draws) {
-  const place = draws.uniform(coefficients.length);
-  const [square, linear, constant] = coefficients[place].map(BigInt);
-  const x = BigInt(code);
-  const residue = ((square * x + linear) * x + constant) % (2n ** 31n - 1n);
-  return [place, ...hadamard(inner, Number(residue % BigInt(n_buckets)), draws)];
-}
-
-const KINDS = { response, bits, subset, hadamard, hashing, sketch };
+const KINDS = { response, bits, subset, hadamard, hashing };
 
 /** Randomise a code; a seed of a hash function is text, as it may need more than 53 bits. */
 export function clientReport(sampler, code, draws = new Draws()) {

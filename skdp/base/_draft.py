@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import warnings
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base._domains import domains_of_dtypes
+from skdp.base._estimator import domains_of_dtypes
 from skdp.base._warnings import level_of_the_caller
 from skdp.domain import Domain, Interval
 from skdp.privacy import PrivacyLeakWarning
@@ -24,20 +25,22 @@ from skdp.tables import (
     is_frame,
     is_whole_number,
     kind_of,
+    kinds_of,
     objects_of,
     plain,
+    present,
     read_table,
     shielded,
     to_numbers,
 )
 
+# The head of a drafted file.
 _REMARK = (
     "A draft that was read from the data, without any protection: which values occur,\n"
     "and the range of the numbers, is private.\n"
     "Before you use it for a release, edit it from public knowledge: a code book, "
     "a form, a law."
 )
-"""The head of a drafted file."""
 
 _IDENTIFIER = "looks like an identifier of records or persons"
 _ADVICE = (
@@ -167,10 +170,6 @@ def _draft_values(
     return values
 
 
-_STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
-"""Round widths of bins, and their tenfold, hundredfold and so on."""
-
-
 def _cut_numbers(numbers: NDArray[np.floating], bins: int) -> Interval:
     """Cut the range of numbers into at most `bins` bins of a round width, from a multiple of it."""
     finite = numbers[np.isfinite(numbers)]
@@ -200,33 +199,27 @@ def _cut_numbers(numbers: NDArray[np.floating], bins: int) -> Interval:
 
 
 def _round_widths(least: Fraction, are_whole: bool) -> Iterator[Fraction]:
-    """Yield the round widths that are at least some width, in increasing order."""
-    power = len(str(least.numerator)) - len(str(least.denominator)) - 1
-    while True:
-        for step in _STEPS:
-            width = Fraction(step) * Fraction(10) ** power
+    """Yield 1, 2 and 5 times the powers of ten, from some width on."""
+    n_digits = len(str(least.numerator)) - len(str(least.denominator))
+    for power in itertools.count(n_digits - 1):
+        for step in (1, 2, 5):
+            width = step * Fraction(10) ** power
             if width >= least and (width.denominator == 1 or not are_whole):
                 yield width
-        power += 1
 
 
-_MINUTE, _HOUR, _DAY, _YEAR = 60, 3_600, 86_400, 12
-
-# Widths of bins that people use, in seconds and in months, to the whole calendar.
-_SECONDS = (
-    *(1, 5, 15, _MINUTE, 5 * _MINUTE, 15 * _MINUTE),
-    *(_HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, _DAY, 2 * _DAY, 7 * _DAY),
-)
-_DECADE, _CENTURY, _MILLENNIUM = 10 * _YEAR, 100 * _YEAR, 1000 * _YEAR
-_MONTHS = (
-    *(1, 2, 3, 6, _YEAR, 2 * _YEAR, 5 * _YEAR),
-    *(_DECADE, 2 * _DECADE, 5 * _DECADE, _CENTURY, 2 * _CENTURY, 5 * _CENTURY),
-    *(_MILLENNIUM, 2 * _MILLENNIUM, 5 * _MILLENNIUM, 10 * _MILLENNIUM),
+# Usual widths of bins of times, as units of NumPy and their numbers, to a tenth of the
+# calendar.
+_WIDTHS = (
+    *[("s", 1), ("s", 15), ("m", 1), ("m", 15), ("h", 1), ("h", 6)],
+    *[("D", 1), ("D", 7), ("M", 1), ("M", 3), ("Y", 1), ("Y", 2), ("Y", 5)],
+    *[("Y", 10), ("Y", 20), ("Y", 50), ("Y", 100), ("Y", 1000)],
 )
 
-_FIRST_MONDAY = np.datetime64("0001-01-01", "s")
-_FIRST_MONTH = np.datetime64("0000-01", "M")
-"""Bins begin on multiples of their width from here: weeks on Mondays, decades in years that end in 0."""
+_FIRST_MONDAY = "0001-01-01"
+# Bins begin on multiples of their width from here: weeks on Mondays, decades in years
+# that end in 0.
+_FIRST_YEAR = "0000"
 
 
 def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
@@ -245,43 +238,36 @@ def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
             ) from None
     ends = np.array([low, high], "datetime64[s]")
     most = max(bins, 2)  # as for numbers: one bin may not cover it
-    widths = [width for width in _SECONDS if are_times or width >= _DAY]
-    edges = _even_times(ends, _FIRST_MONDAY, widths, most)
-    if edges is None:
-        months = ends.astype("datetime64[M]")
-        edges = _even_times(months, _FIRST_MONTH, _MONTHS, most)
+    for unit, multiple in _WIDTHS:
+        if unit in "smh" and not are_times:
+            continue
+        first_text = _FIRST_YEAR if unit in "MY" else _FIRST_MONDAY
+        origin = np.array(first_text, f"datetime64[{unit}]")
+        n_units = (ends.astype(f"datetime64[{unit}]") - origin).astype(int)
+        first, last = (n_units // multiple).tolist()
+        if last - first < most:
+            break
+    edges = origin + np.arange(first, last + 2) * multiple
     # An edge may be beyond the calendar of Python.
     kind = datetime if are_times else date
-    unit = "datetime64[us]" if are_times else "datetime64[D]"
-    calendar = np.array([kind.min, kind.max], unit)
-    edges = np.clip(edges.astype(unit), calendar[0], calendar[1])
-    dates: list[date] = np.unique(edges).tolist()
-    return dates if bins > 1 else [dates[0], dates[-1]]
+    time_unit = "datetime64[us]" if are_times else "datetime64[D]"
+    calendar = np.array([kind.min, kind.max], time_unit)
+    edges = np.unique(np.clip(edges.astype(time_unit), calendar[0], calendar[1]))
+    # The widest bins may still be too many.
+    dates: list[date] = (edges if edges.size <= bins + 1 else edges[[0, -1]]).tolist()
+    return dates
 
 
-def _even_times(
-    ends: NDArray[np.datetime64],
-    origin: np.datetime64,
-    widths: Sequence[int],
-    most: int,
-) -> Any:
-    """Return the edges of at most `most` bins of the first width that fits, None if none does."""
-    low, high = (ends - origin).astype(int).tolist()
-    for width in widths:
-        first, end = low // width, high // width + 1
-        if end - first <= most:
-            return origin + np.arange(first, end + 1) * width
-    return None
-
-
+# The rows in which repeated values are looked for.
 MOST_ROWS = 1 << 12
-"""The rows in which repeated values are looked for."""
 
+# Rows from which on values that do not repeat are a sign: a series has a number for
+# each year, a page few names.
 _FEWEST_TEXTS, _FEWEST_NUMBERS = 50, 200
-"""Rows from which on values that do not repeat are a sign: a series has a number for each year, a page few names."""
 
+# Repeats to expect of values that are drawn at random: none occurs with probability
+# exp(-5), below 1 in 100.
 _LEAST_REPEATS = 5
-"""Repeats to expect of values that are drawn at random: none occurs with probability exp(-5), below 1 in 100."""
 
 _FEWEST_DIGITS = 6
 
@@ -308,9 +294,8 @@ def unrepeated_columns(frame: Any) -> set[Any]:
 
 
 def _looks_unrepeated(name: Any, column: Any) -> bool:
-    values = [plain(value) for value in objects_of(column)]
-    values = [value for value in values if value is not None]
-    kinds = {kind_of(value) for value in values}
+    values = present(map(plain, objects_of(column)))
+    kinds = kinds_of(values)
     if kinds not in ({"string"}, {"number"}) or len(values) < 2:
         return False
     if len(set(values)) < len(values):

@@ -1,26 +1,89 @@
-"""What all estimators share: parameters that are checked, the randomness of calls, and whole fits."""
+"""What all estimators share: parameters, input tables, bounds, declared domains, and the randomness of a call."""
 
 from __future__ import annotations
 
 import itertools
+import json
+import math
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from numbers import Real
-from typing import Any, TypeVar, cast
+from os import PathLike
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Union, cast
 
+import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+import pandas as pd
+from narwhals.typing import IntoDataFrame, IntoSeries
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
-from skdp.base._typing import TableLike
-from skdp.privacy import BudgetExceeded, PrivacyLedger
+from skdp.base._warnings import warn_once
+from skdp.domain import FEW, Categories, Domain, Interval, edge_text
+from skdp.privacy import BudgetExceeded, PrivacyLeakWarning, PrivacyLedger
 from skdp.randomness import ByteSource, SecureSource, SeededSource
-from skdp.tables import is_whole_number, plain
+from skdp.tables import (
+    ColumnError,
+    Table,
+    convert_frame,
+    distinct_values,
+    is_frame,
+    is_missing,
+    is_whole_number,
+    lazy_error,
+    objects_of,
+    plain,
+    read_table,
+    to_numbers,
+)
+
+if TYPE_CHECKING:  # an optional dependency
+    from matplotlib.axes import Axes
+
+TableLike: TypeAlias = IntoDataFrame | ArrayLike
+"""A table: a pandas, Polars or Arrow frame, or an array of shape (n_samples, n_features)."""
+
+ColumnLike: TypeAlias = IntoSeries | ArrayLike
+"""A column: a series of any library, or an array of shape (n_samples,)."""
+
+ColumnName: TypeAlias = Hashable
+"""The name of a column; in an array, its number."""
+
+Bounds: TypeAlias = ArrayLike | Mapping[Any, tuple[float, float] | str]
+"""A pair (low, high) for all columns, an array of shape (n_features, 2), or a pair by column name. For estimators of
+the curator also "private", in place of all or of a pair."""
+
+PathType: TypeAlias = str | PathLike[str]
+"""The path of a file or folder."""
+
+ReportStrategy: TypeAlias = Literal["split", "joint", "sample"]
+"""How a local transformer divides epsilon over the columns."""
+
+HandleUnknown: TypeAlias = Hashable | Literal["error", "uniform"]
+"""What stands for an undeclared value: an error, a uniform draw, or a declared value."""
+
+Label: TypeAlias = Hashable
+"""A label of a target: text, a number or a bool."""
+
+Privileged: TypeAlias = (
+    Hashable | Sequence[Hashable] | Mapping[Any, Hashable | Sequence[Hashable]]
+)
+"""The values that make a row privileged: one, several, or those of each column by name. Of several columns, a value is
+a tuple."""
+
+AxesLike: TypeAlias = Union["Axes", Sequence["Axes"], NDArray[np.object_]]
+"""Matplotlib axes to draw on: one, or one for each panel."""
+
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -149,8 +212,9 @@ def one_thread(alone: bool = True) -> AbstractContextManager[Any]:
     return manager
 
 
+# Where the site is: a placeholder, until the project has an address. Without a slash at
+# the end.
 SITE = "https://skdp.example"
-"""Where the site is: a placeholder, until the project has an address. Without a slash at the end."""
 
 
 class OnSite:
@@ -210,3 +274,580 @@ class ProbabilisticClassifier(ClassifierMixin):
         likeliest = self.predict_log_proba(X).argmax(axis=1)
         classes: NDArray[Any] = self.classes_[likeliest]
         return classes
+
+
+def read_input(
+    estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1
+) -> Table:
+    """Check the shape and the column names of an input as scikit-learn does, without looking at a value."""
+    if is_frame(X):
+        n_rows, n_columns = X.shape
+        if n_columns == 0:
+            raise ValueError(
+                "Found a table with 0 feature(s) (columns); at least 1 is required"
+            )
+        if n_rows < least:
+            raise ValueError(
+                f"Found a table with {n_rows} sample(s) (rows); "
+                f"at least {least} is required"
+            )
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return read_table(X)
+    _refuse_masked(X)
+    if type(X).__module__.startswith("pyarrow"):
+        if hasattr(X, "to_table"):  # a Dataset
+            raise lazy_error(X)
+        raise TypeError(
+            f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it"
+        )
+    has_dtypes = hasattr(X, "__array__")
+    if not issparse(X):
+        array = _read_rows(X)
+        if isinstance(X, np.ndarray) or not has_dtypes:
+            X = array
+    array = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=None,
+        ensure_all_finite=False,
+        ensure_min_samples=least,
+    )
+    return replace(read_table(array), has_dtypes=has_dtypes)
+
+
+def _refuse_masked(values: Any) -> None:
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            "masked arrays are not supported, as their masked values would be "
+            "released; fill them first"
+        )
+
+
+def _read_rows(X: Any) -> NDArray[Any]:
+    """Convert an array-like of rows; the messages of scikit-learn for these errors print the data."""
+    array = read_array(X, "X")
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported")
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: "
+            "X.reshape(-1, 1) for a single column, X.reshape(1, -1) for a single row, "
+            "or X[['column']] of a dataframe"
+        )
+    return array
+
+
+def read_array(values: Any, name: str) -> NDArray[Any]:
+    """Convert an array-like to an array, of objects for a list that mixes text with other values."""
+    is_list = not hasattr(values, "__array__")
+    for dtype in (None, object):
+        try:
+            array = np.asarray(values, dtype)
+        except Exception:
+            continue
+        if dtype is object or not is_list or array.dtype.kind not in "USV":
+            return array
+    raise ValueError(
+        f"{name} cannot be read as an array: expected rows of single values, all of "
+        "one length"
+    )
+
+
+def check_names(
+    estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]
+) -> None:
+    """Check that a table has the columns of `fit`."""
+    # scikit-learn compares names only if all of them are strings.
+    is_array = isinstance(table.native, np.ndarray)
+    is_compared = hasattr(estimator, "feature_names_in_") and not is_array
+    are_strings = all(isinstance(name, str) for name in fitted)
+    if (is_compared or not are_strings) and table.names != fitted:
+        raise ValueError(
+            f"X has the columns {list(table.names)}; fit saw {list(fitted)}"
+        )
+
+
+def as_asked(estimator: Any, released: Any) -> Any:
+    """Convert the output of a transformer to the kind of frame set by `set_output`."""
+    config = getattr(estimator, "_sklearn_output_config", {})
+    output = config.get("transform", get_config()["transform_output"])
+    return convert_frame(released, output)
+
+
+# What a target without a name is called.
+TARGET = "target"
+
+
+def one_column(values: Any, what: str) -> Table:
+    """Read a series, a dataframe of one column or an array-like of shape (n,) or (n, 1) as a table of one column."""
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return read_table(series.to_frame().to_native())
+    if is_frame(values):
+        table = read_table(values)
+        if len(table.names) != 1:
+            raise ValueError(f"{what} must be one column, got {len(table.names)}")
+        return table
+    _refuse_masked(values)
+    array = read_array(values, what)
+    if array.ndim == 1:
+        array = array[:, np.newaxis]
+    if array.ndim != 2 or array.shape[1] != 1:
+        raise ValueError(
+            f"{what} must be one column, got an array of {array.ndim} dimensions"
+        )
+    return read_table(array)
+
+
+def target_column(y: Any) -> tuple[Any, Any]:
+    """Return the target as a column, and its name."""
+    if isinstance(nw.from_native(y, series_only=True, pass_through=True), nw.Series):
+        name = getattr(y, "name", None)
+        return y, TARGET if name in (None, "") else name
+    table = one_column(y, "y")
+    return table.columns[0], table.names[0] if is_frame(y) else TARGET
+
+
+def target_of(table: Table, y: Any) -> tuple[Any, Any]:
+    """Return the target of the rows of a table as a column, and its name, or another one if a column has this name."""
+    column, name = target_column(y)
+    n_rows = len(table.columns[0]) if table.columns else 0
+    if len(column) != n_rows or not table.columns:
+        raise ValueError(f"y has {len(column)} rows; X has {n_rows}")
+    check_same_order(table.native, y, "y")
+    if name not in table.names:
+        return column, name
+    # Such as one that was computed from this column.
+    for number in itertools.count(1):
+        name = TARGET if number == 1 else f"{TARGET}_{number}"
+        if name not in table.names:
+            break
+    return column, name
+
+
+def split_target(table: Any) -> tuple[Any, Any]:
+    """Take the last column of a table, with its name, as its target; of a lazy table, which keeps it, the name."""
+    if isinstance(table, np.ndarray | pd.DataFrame):
+        _check_width(table.shape[1] if table.ndim == 2 else 1)
+        rows = table.iloc if isinstance(table, pd.DataFrame) else table
+        return rows[:, :-1], rows[:, -1]
+    frame = nw.from_native(table)
+    names = frame.collect_schema().names()
+    _check_width(len(names))
+    if isinstance(frame, nw.LazyFrame):
+        return table, names[-1]
+    return frame.select(names[:-1]).to_native(), frame.select(names[-1]).to_native()
+
+
+def _check_width(n_columns: int) -> None:
+    if n_columns < 2:
+        raise ValueError(
+            "X must have two columns or more, the last of them the target, "
+            f"got {n_columns}"
+        )
+
+
+def rows_and_target(estimator: Any, table: Any) -> tuple[Any, Any]:
+    """Split a table where an estimator needs a target, which otherwise is None."""
+    tags = getattr(estimator, "__sklearn_tags__", None)
+    is_needed = tags is not None and tags().target_tags.required
+    return split_target(table) if is_needed else (table, None)
+
+
+def named_levels(table: Any) -> tuple[Any, ...]:
+    """Return the names of the levels of the row index of a table or series, without levels that have none."""
+    if not isinstance(table, pd.DataFrame | pd.Series):
+        return ()
+    return tuple(name for name in table.index.names if name is not None)
+
+
+def refuse_protected_levels(
+    table: Any, protected: Sequence[Any], *, what: str = "X"
+) -> None:
+    """Refuse a row index with a level of the name of a protected column, whose values would pass through."""
+    for name in named_levels(table):
+        if name in protected:
+            raise ValueError(
+                f"the row index of {what} has a level {name!r}, as a protected column "
+                "is called, and passes through: the true values would stay beside the "
+                f"reports. Drop the level before, by {what}.reset_index({name!r}, "
+                "drop=True) (without drop=True, where it is not a column yet); to have "
+                "groups in the index, as aif360 does, put the reports there: "
+                f"reports.set_index({name!r}, drop=False)"
+            )
+
+
+def warn_of_levels(table: Any, known: Collection[Any] = ()) -> None:
+    """Warn of a row index whose levels have names, unless these were warned of before."""
+    # An index without names is usually the number of a row, or of a row of the table
+    # that it was drawn from.
+    names = [repr(name) for name in named_levels(table) if name not in known]
+    if names:
+        warn_once(
+            f"the row index passes through unprotected, with {', '.join(names)}: if it "
+            "says something of a record or identifies a person, drop it before by "
+            "reset_index(drop=True)",
+            PrivacyLeakWarning,
+        )
+
+
+def check_same_order(X: Any, column: Any, what: str) -> None:
+    """Refuse a series that has the row labels of X in another order, as it is read by position."""
+    is_indexed = isinstance(column, pd.DataFrame | pd.Series)
+    if not is_indexed or not isinstance(X, pd.DataFrame) or len(X) != len(column):
+        return
+    if X.index.equals(column.index) or not _are_permuted(X.index, column.index):
+        return
+    in_place = f"pass {what}.to_numpy() if its rows are in the order of X"
+    advice = f": reindex it like X, by {what}.reindex(X.index), or {in_place}"
+    if not X.index.is_unique:
+        advice = (
+            ". Labels that occur twice do not say which row is which: "
+            f"{in_place}; otherwise give each row a label of its own where both are made"
+        )
+    raise ValueError(
+        f"{what} has the labels of X in another order, and rows are read by position"
+        f"{advice}"
+    )
+
+
+def _are_permuted(labels: pd.Index, other_labels: pd.Index) -> bool:
+    """Return whether two indexes of one length hold the same labels, each as often."""
+    try:
+        distinct = labels.unique()
+        places = distinct.get_indexer_for(labels)
+        other_places = distinct.get_indexer_for(other_labels)
+    except (TypeError, ValueError):  # labels that cannot be looked up
+        return False
+    # A label that is not there has the place -1.
+    return np.array_equal(np.sort(places), np.sort(other_places))
+
+
+def read_numbers(
+    table: Table, *, missing: bool = False, truth: bool = True, others: bool = False
+) -> list[NDArray[np.float64]]:
+    """Read the columns of a table as numbers, also of truth values (0 and 1) if asked."""
+    # With `others`, a Python object that is no number counts as missing instead of
+    # being an error.
+    columns = []
+    for name, column in zip(table.names, table.columns, strict=True):
+        try:
+            numbers = to_numbers(column, truth=truth)
+        except ColumnError as error:
+            raise TypeError(f"column {name!r}: {error}") from None
+        columns.append(numbers.astype(float, copy=False))
+    if not missing and _are_finite(columns):
+        return columns
+    for name, column, numbers in zip(table.names, table.columns, columns, strict=True):
+        is_object = getattr(getattr(column, "dtype", None), "kind", "") == "O"
+        if (missing and (others or not is_object)) or np.isfinite(numbers).all():
+            continue
+        if is_object and not others and _has_other(column, numbers):
+            # "argument must be ... string ... number": what scikit-learn's own check
+            # looks for.
+            raise TypeError(
+                f"column {name!r} holds text or other objects; argument must be "
+                "numeric: convert strings to numbers"
+            )
+        if not missing:
+            raise ValueError(
+                f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, "
+                "or drop the record, by a public rule."
+            )
+    return columns
+
+
+def _are_finite(columns: Sequence[NDArray[np.float64]]) -> bool:
+    """Whether all numbers of a table that lies together are finite; False if it does not."""
+    # Column by column, all of an array passes through the cache for each of its columns.
+    array = together(columns)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array is not None and bool(np.isfinite(array.sum()))
+
+
+def _has_other(column: Any, numbers: NDArray[np.floating]) -> bool:
+    """Whether a column of objects has one that is neither a number nor missing."""
+    values = objects_of(column)
+    return not all(
+        is_missing(values[place]) for place in np.isnan(numbers).nonzero()[0]
+    )
+
+
+def together(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+    """Return the array that columns are views of, without a copy, if they lie side by side in memory."""
+    # The caller keeps the columns, and so the memory.
+    if not columns:
+        return None
+    addresses = [column.__array_interface__["data"][0] for column in columns]
+    first, stride = columns[0], columns[0].strides
+    step = addresses[1] - addresses[0] if len(addresses) > 1 else first.itemsize
+    for place, column in enumerate(columns):
+        is_beside = addresses[place] == addresses[0] + step * place
+        if not is_beside or column.dtype != float or column.strides != stride:
+            return None
+    shape = (len(first), len(columns))
+    return as_strided(first, shape, (*stride, step), writeable=False)
+
+
+def read_bounds(
+    bounds: Any, names: Sequence[Any], *, parameter: str = "bounds"
+) -> NDArray[np.float64]:
+    """Check declared bounds and return them as an array of shape (n_columns, 2)."""
+    if bounds is None:
+        raise ValueError(
+            "bounds must be declared, as (low, high) or {column: (low, high)}, from "
+            "what is publicly known: the lowest and the highest value of the data are "
+            "private"
+        )
+    pairs = _pairs(bounds, names)
+    ends = []
+    for name, pair in zip(names, pairs, strict=True):
+        ends.append(_read_pair(pair, f"{parameter} of column {name!r}"))
+    return np.array(ends)
+
+
+def check_declared(
+    declared: Mapping[Any, Any], names: Sequence[Any], parameter: str, hint: str = ""
+) -> None:
+    """Check that a mapping by column name has the columns of a table, and no others."""
+    unknown = [name for name in declared if name not in names]
+    if unknown:
+        raise ValueError(
+            f"{parameter} declares columns that X does not have: {unknown}; "
+            f"X has {list(names)}"
+        )
+    absent = [name for name in names if name not in declared]
+    if absent:
+        raise ValueError(f"{parameter} declares nothing for the columns {absent}{hint}")
+
+
+def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
+    if isinstance(bounds, Mapping):
+        check_declared(bounds, names, "bounds")
+        return [bounds[name] for name in names]
+    rows = _as_list(bounds)
+    if rows is None:
+        raise TypeError(
+            "bounds must be (low, high), a mapping or an array of shape "
+            f"(n_features, 2), got {type(bounds).__name__}"
+        )
+    if len(rows) == 2 and all(_as_list(row) is None for row in rows):
+        return [rows] * len(names)
+    if len(rows) != len(names):
+        raise ValueError(f"bounds has {len(rows)} rows; X has {len(names)} columns")
+    return rows
+
+
+def _as_list(value: Any) -> list[Any] | None:
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.ndim else None
+    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return list(value) if is_list else None
+
+
+def _read_pair(pair: Any, what: str) -> tuple[float, float]:
+    ends = _as_list(pair)
+    if ends is None or len(ends) != 2:
+        raise ValueError(f"{what} must be a pair (low, high)")
+    for end in ends:
+        if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
+            raise TypeError(f"{what} must be two numbers, got {type(end).__name__}")
+    try:
+        low, high = map(float, ends)
+    except OverflowError:
+        raise ValueError(
+            f"{what} must be finite, got a number beyond the range of floats"
+        ) from None
+    # The difference of two finite numbers may still be infinite.
+    if not (math.isfinite(high - low) and low < high):
+        raise ValueError(
+            f"{what} must be finite with low < high, got ({low:g}, {high:g})"
+        )
+    if not floats_between(low, high):
+        raise ValueError(
+            f"{what} are too close together for floats, got ({low!r}, {high!r})"
+        )
+    return low, high
+
+
+# Relative to the larger end: floats then still distinguish the steps of a grid of
+# 65,536 points.
+_LEAST_WIDTH = 1e-9
+
+
+def floats_between(low: float, high: float) -> bool:
+    """Whether bounds are far enough apart."""
+    return high - low >= max(_LEAST_WIDTH * max(abs(low), abs(high)), 1e-300)
+
+
+def read_domain(
+    table: Table, categories: Any, *, name: str = "categories", why_declared: str = ""
+) -> Domain:
+    """Build the domain of a table from declarations, or from the data with a warning."""
+    # Unordered categories of pandas (see `domains_of_dtypes`) are used with the same
+    # warning, whatever the rows are.
+    by_dtype, observed = domains_of_dtypes(table)
+    declared = _declared(table, categories, name, by_dtype | observed)
+    undeclared = [
+        column
+        for column in table.names
+        if column not in declared or declared[column] is observed.get(column)
+    ]
+    if undeclared and why_declared:
+        raise ValueError(
+            f"the categories of {', '.join(map(repr, undeclared))} must be declared: "
+            f"{why_declared}"
+        )
+    if undeclared:
+        warn_of_observed(undeclared, name)
+    # Only what nobody declared is read: a declared column is not looked at.
+    attributes = {}
+    for column, values in zip(table.names, table.columns, strict=True):
+        is_declared = column in declared
+        attributes[column] = (
+            declared[column] if is_declared else _observed(column, values)
+        )
+    domain = Domain(attributes)
+    for column in undeclared:
+        domain[column].observed = True  # for `privacy_statement`
+    return domain
+
+
+def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
+    """Warn that the categories of some columns come from the data."""
+    warn_once(
+        f"the categories of {', '.join(map(repr, names))} are read from the data, so "
+        f"which values occur is not protected; declare them with {parameter}=, as "
+        "lists of values or a Domain. A categorical dtype of pandas declares its "
+        "categories only if they are ordered: others may be just the values that occur",
+        PrivacyLeakWarning,
+    )
+
+
+def _declared(
+    table: Table, categories: Any, parameter: str, by_dtype: dict[Any, list[Any]]
+) -> dict[Any, Any]:
+    expected = f"{parameter} must be 'auto', a list, a mapping or a Domain"
+    if isinstance(categories, str):
+        if categories != "auto":
+            raise ValueError(f"{expected}, got {categories!r}")
+        return by_dtype
+    if isinstance(categories, Domain):
+        categories = {name: categories[name] for name in categories.columns}
+    if isinstance(categories, Mapping):
+        declared = {**by_dtype, **categories}
+        hint = "; the values that each may take are needed, from what is publicly known"
+        check_declared(declared, table.names, parameter, hint)
+        return declared
+    # Lists of values in the order of the columns.
+    if not isinstance(categories, Sequence | np.ndarray):
+        raise TypeError(f"{expected}, got {type(categories).__name__}")
+    if len(categories) != len(table.names):
+        raise ValueError(
+            f"{parameter} has {len(categories)} lists of values; it needs one for each "
+            f"of the columns {list(table.names)}"
+        )
+    return dict(zip(table.names, categories, strict=True))
+
+
+# Key of the metadata that declares the values of an Arrow field, as JSON (an Arrow
+# dictionary has those that occur). It differs between processes, so that a file cannot
+# declare anything.
+DECLARED = b"skdp.values." + token_hex(8).encode()
+
+
+def domains_of_dtypes(
+    table: Table,
+) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
+    """Return the domains that dtypes declare, and those that dtypes may have taken from the data."""
+    # An Enum of Polars and an ENUM of DuckDB declare their values, and so do ordered
+    # categories of pandas. Unordered ones may be just the values that occur, and the
+    # bins of ``pandas.cut`` may have ends from the data. Only the dtype decides: one
+    # rare record may decide whether all categories occur, and so it would on a warning.
+    declared: dict[Any, list[Any]] = {}
+    observed: dict[Any, list[Any]] = {}
+    for name, column in zip(table.names, table.columns, strict=True):
+        dtype = getattr(column, "dtype", None)
+        if isinstance(dtype, pd.CategoricalDtype):
+            are_bins = isinstance(dtype.categories, pd.IntervalIndex)
+            domains = declared if dtype.ordered and not are_bins else observed
+            domains[name] = dtype.categories.tolist()
+        elif not isinstance(column, np.ndarray | pd.Series):
+            series = nw.from_native(column, series_only=True)
+            metadata = _field_metadata(table.native, name)
+            if series.dtype == nw.Enum:
+                declared[name] = series.cat.get_categories().to_list()
+            elif DECLARED in metadata:
+                declared[name] = json.loads(metadata[DECLARED])
+    return declared, observed
+
+
+def _field_metadata(native: Any, name: Any) -> Mapping[bytes, bytes]:
+    is_arrow = type(native).__module__.startswith("pyarrow")
+    if not is_arrow or name not in native.schema.names:
+        return {}
+    return native.schema.field(name).metadata or {}
+
+
+def _observed(name: Any, column: Any) -> Categories:
+    try:
+        values, has_missing = distinct_values(column)
+    except ColumnError as error:
+        raise ValueError(f"column {name!r} {error}; declare its categories") from None
+    if has_missing:
+        raise ValueError(
+            f"column {name!r} holds missing values (NaN); declare its categories, with "
+            "None among them for missing"
+        )
+    try:
+        return Categories(values)
+    except ValueError as error:
+        raise ValueError(f"column {name!r}: {error}") from None
+
+
+def declares_missing(domain: Domain) -> bool:
+    """Whether missing is a declared value of some column."""
+    return any(None in domain[name].values for name in domain.columns)
+
+
+# What a local transformer does with a value that is not declared, if asked.
+UNIFORM = (
+    "The last resort is handle_unknown='uniform': such rows become uniform random "
+    "values, which draw all estimates towards equal counts"
+)
+
+# What a statistic does with it, if asked.
+_IGNORE = "Or set handle_unknown='ignore', which leaves such values out of all counts"
+
+
+def undeclared_error(
+    column: Any,
+    values: Categories | Interval,
+    *,
+    what: str = "a value, or a NaN or inf,",
+    where: str = "declared categories",
+    advice: str = _IGNORE,
+    missing_is_undeclared: bool = True,
+) -> ValueError:
+    """Make the error of a value that is not declared: it shows what is declared, which is public, and not the value."""
+    declare = "Declare all values that can occur"
+    if missing_is_undeclared and None not in values.labels:
+        missing = "missing=True" if isinstance(values, Interval) else "None"
+        declare += f", and add {missing} to declare missing"
+    return ValueError(
+        f"column {column!r} holds {what} outside the {where}, {_described(values)}. "
+        f"{declare}. {advice}."
+    )
+
+
+def _described(values: Categories | Interval) -> str:
+    """Describe declared values: all of them, if they are few."""
+    if isinstance(values, Interval) and not values.observed:
+        # Not the number of bins, which may be that of finer cells, and says nothing of
+        # what is outside.
+        low, high = edge_text(values.edges[0]), edge_text(values.edges[-1])
+        missing = ", or missing" if values.missing else ""
+        return f"values from {low} to {high}{missing}"
+    is_cut = len(values) > FEW and not values.observed
+    return f"{values!r} ({len(values):,} values)" if is_cut else repr(values)

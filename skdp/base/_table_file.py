@@ -14,26 +14,25 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
-from skdp.tables import kind_of
+from skdp.tables import kinds_of, present
 
 # fmt: off
+# Texts that pandas reads as missing, unless declared as values.
 MISSING_TEXTS = (
     "", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
     "nan", "null",
 )
-# fmt: on
-"""Texts that pandas reads as missing, unless declared as values."""
 
+# Floats represent all whole numbers up to this one.
 LARGEST_WHOLE = 1 << 53
-"""Floats represent all whole numbers up to this one."""
 
 _DATE_TYPES = {
     "date": np.dtype("datetime64[D]"),
     "datetime": np.dtype("datetime64[us]"),
 }
 
+# The dtype of times with a time zone: instants.
 ZONED = pd.DatetimeTZDtype("us", "UTC")
-"""The dtype of times with a time zone: instants."""
 
 _ARROW = (".arrow", ".feather", ".ipc")
 
@@ -166,7 +165,7 @@ def parse_dates(column: pd.Series, *, zoned: bool = False) -> NDArray[np.datetim
     # The errors of Python hold a value, so they must not be the context of another one.
     times = None
     with suppress(ValueError):
-        times = [_read_time(text) for text in column]
+        times = list(map(_read_time, column))
     if times is None:
         raise ValueError(
             f"column {column.name!r} holds text that is no ISO 8601 date or datetime"
@@ -180,7 +179,7 @@ def parse_dates(column: pd.Series, *, zoned: bool = False) -> NDArray[np.datetim
             )
     if zoned:
         with suppress(OverflowError):
-            return np.array([_in_utc(time) for time in times], "datetime64[us]")
+            return np.array(list(map(_in_utc, times)), "datetime64[us]")
         raise ValueError(
             f"column {column.name!r} holds times at the ends of the calendar"
         )
@@ -201,7 +200,7 @@ def date_dtype(values: Any) -> Any:
         return values.dtype if values.dtype.kind == "M" else None
     if declares_zone(values):
         return None
-    kinds = {kind_of(value) for value in values.values if value is not None}
+    kinds = kinds_of(values.values)
     return _DATE_TYPES.get(kinds.pop()) if kinds else None
 
 
@@ -214,7 +213,7 @@ def type_of_values(values: Any) -> type | None:
     """Return the common type of declared values, None if there is none."""
     if isinstance(values, Interval):
         return None
-    types = {type(value) for value in values.labels if value is not None}
+    types = set(map(type, present(values.labels)))
     if types == {int, float}:
         return float
     return types.pop() if len(types) == 1 else None

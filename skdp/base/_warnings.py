@@ -16,11 +16,12 @@ from weakref import WeakKeyDictionary
 
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 
+# Packages through which estimators call each other: nobody looks for a mistake of their
+# own in these files.
 _LIBRARIES = ("skdp", "sklearn", "imblearn", "joblib")
-"""Packages through which estimators call each other: nobody looks for a mistake of their own in these files."""
 
+# Of the objects that users called, the warnings that were shown: text, file and line.
 _SHOWN: WeakKeyDictionary[Any, set[tuple[str, str, int]]] = WeakKeyDictionary()
-"""Of the objects that users called, the warnings that were shown: text, file and line."""
 
 
 def level_of_the_caller() -> int:
@@ -30,18 +31,20 @@ def level_of_the_caller() -> int:
 
 
 def warn_once(text: str, category: type[Warning]) -> None:
-    """Warn at the line of the user, once for each object that is called there, unless the filters ask for more."""
+    """Warn at the line of the user, once for each object that is called there, unless all are asked for."""
     # A search fits clones. Python shows a warning once a line, but forgets which were
     # shown whenever filters change, and scikit-learn sets them anew for each fit.
     level, call = _first_call(sys._getframe(1))
     caller = call.f_back or call
-    if _is_shown_once(text, category, caller):
-        shown_places = _shown_of(_first_argument(call))
-        place = (text, caller.f_code.co_filename, caller.f_lineno)
-        if place in shown_places:
-            return
+    shown_places = _shown_of(_first_argument(call))
+    place = (text, caller.f_code.co_filename, caller.f_lineno)
+    # Whoever asks for all warnings, by the filter that comes first, gets them.
+    filters = warnings.filters
+    is_always = bool(filters) and filters[0][0] == "always"
+    if is_always or place not in shown_places:
+        # Where a filter makes it an error, this is raised each time.
+        warnings.warn(text, category, stacklevel=level + 1)
         shown_places.add(place)
-    warnings.warn(text, category, stacklevel=level + 1)
 
 
 def _first_call(frame: FrameType) -> tuple[int, FrameType]:
@@ -77,39 +80,13 @@ def _shown_of(estimator: Any) -> set[tuple[str, str, int]]:
         return set()
 
 
-def _is_shown_once(text: str, category: type[Warning], caller: FrameType) -> bool:
-    """Whether the filters ask for one warning of the same text at the same line, as they do by default."""
-    module = caller.f_globals.get("__name__", "<unknown>")
-    for action, message, filter_category, filter_module, line in warnings.filters:
-        is_meant = issubclass(category, filter_category)
-        is_there = line in (0, caller.f_lineno) and _fits(filter_module, module)
-        if is_meant and is_there and _fits(message, text):
-            return action in ("default", "module", "once")
-    return True
-
-
-def _fits(pattern: Any, text: str) -> bool:
-    """Whether a pattern of a filter fits: none, the text itself, or a regular expression."""
-    if pattern is None or isinstance(pattern, str):
-        return pattern in (None, text)
-    return pattern.match(text) is not None
-
-
-class _Listener(logging.Handler):
-    def __init__(self, texts: list[str]) -> None:
-        super().__init__()
-        self._texts = texts
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._texts.append(f"{record.name}: {record.getMessage()}")
-
-
 @contextmanager
 def heard() -> Iterator[list[str]]:
     """Collect the texts of all log records and warnings, and what is printed, for audits and checks."""
     texts: list[str] = []
     printed = io.StringIO()
-    listener = _Listener(texts)
+    listener = logging.StreamHandler(printed)
+    listener.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     root = logging.getLogger()
     level = root.level
     root.addHandler(listener)
@@ -130,11 +107,12 @@ def heard() -> Iterator[list[str]]:
             texts.append(f"printed: {printed.getvalue()}")
 
 
+# From here on, one report in e^10 = 22,026 of two values is not the truth.
 LARGE_EPSILON = 10
-"""From here on, one report in e^10 = 22,026 of two values is not the truth."""
 
+# Fewer are seldom worth a release by a curator, so that a delta above 1 / 1,000 is
+# above 1 / n of nearly all.
 _FEW_ROWS = 1_000
-"""Fewer are seldom worth a release by a curator, so that a delta above 1 / 1,000 is above 1 / n of nearly all."""
 
 
 def is_large(epsilon: float) -> bool:

@@ -11,8 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
 from skdp.base import Bounds, check_choice, read_bounds
-from skdp.central._base import CentralTransformer, Columns, Plan, keep_missing
+from skdp.central._base import (
+    CentralTransformer,
+    Columns,
+    Plan,
+    keep_missing,
+    quantile_plan,
+)
 from skdp.central.statistics import (
+    Batches,
     Candidates,
     equal_steps,
     plan_quantiles,
@@ -24,7 +31,6 @@ from skdp.central.statistics import (
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
 
 
 class DPQuantileBinarizer(CentralTransformer):
@@ -143,23 +149,20 @@ class DPQuantileBinarizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         probability = read_probability(self.quantile, "quantile")
-        candidates = read_candidates(self.candidates, table.names, bounds)
-        plan = plan_quantiles(table, large, candidates, [probability], share)
+        candidates = read_candidates(self.candidates, rows.names, bounds)
+        return quantile_plan(plan_quantiles(rows, candidates, [probability], share))
 
-        def release(source: ByteSource) -> None:
-            self.thresholds_ = plan.draw(source)[:, 0]
-
-        return Plan(plan.mechanism, release, losses=plan.losses)
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        self.thresholds_ = plan.exact.draw(source)[:, 0]
 
     def _transform_columns(self, columns: Columns) -> Columns:
-        return [
-            keep_missing((column > threshold).astype(np.int8), column)
-            for column, threshold in zip(columns, self.thresholds_, strict=True)
-        ]
+        marks = []
+        for column, threshold in zip(columns, self.thresholds_, strict=True):
+            is_above = (column > threshold).astype(np.int8)
+            marks.append(keep_missing(is_above, column))
+        return marks
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -295,31 +298,28 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         n_bins = check_size(self.n_bins, most=_MOST_BINS, name="n_bins")
         check_choice("strategy", self.strategy, get_args(Strategy))
         check_choice("encode", self.encode, get_args(Encoding))
-        bounds = read_bounds(bounds, table.names)
-        candidates = read_candidates(self.candidates, table.names, bounds)
+        ends = read_bounds(bounds, rows.names)
+        candidates = read_candidates(self.candidates, rows.names, ends)
         if self.strategy == "uniform":
-            warn_of_objects(table)
-            read_values(table)
-            edges = [equal_steps(low, high, n_bins) for low, high in bounds]
-            return Plan("uniform bins", lambda source: self._set(edges), free=True)
+            warn_of_objects(rows.table)
+            read_values(rows.table)
+            return Plan(ends, mechanism="uniform bins", free=True)
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
-        plan = plan_quantiles(table, large, candidates, probabilities, share)
+        quantiles = plan_quantiles(rows, candidates, probabilities, share)
+        return quantile_plan(quantiles, ends)
 
-        def release(source: ByteSource) -> None:
-            self._set(
-                np.column_stack([bounds[:, :1], plan.draw(source), bounds[:, 1:]])
-            )
-
-        return Plan(plan.mechanism, release, losses=plan.losses)
-
-    def _set(self, edges: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> None:
-        self.bin_edges_ = [np.unique(column) for column in edges]
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        if plan.free:
+            edges = [equal_steps(low, high, self.n_bins) for low, high in plan.exact]
+        else:
+            quantiles, ends = plan.exact
+            released = quantiles.draw(source)
+            edges = list(np.column_stack([ends[:, :1], released, ends[:, 1:]]))
+        self.bin_edges_ = list(map(np.unique, edges))
         self.n_bins_ = np.array([column.size - 1 for column in self.bin_edges_])
 
     def get_feature_names_out(

@@ -17,14 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import check_choice, check_confidence_level, declares_missing
 from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
-    CountEstimate,
+    Batches,
+    Estimate,
     Hierarchy,
+    Noise,
     count_cells,
     count_interval,
     count_std,
     declared_domain,
     find_range,
-    integer_noise,
     is_ordered,
     keyed_frame,
     library_of,
@@ -34,7 +35,7 @@ from skdp.domain import Domain, DomainLike
 from skdp.oracles import check_size, project_to_simplex
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table, as_objects
+from skdp.tables import as_objects
 
 Method = Literal["auto", "flat", "hierarchical"]
 _MOST_CELLS = 1 << 26
@@ -134,7 +135,7 @@ class DPHistogram(CentralStatistic):
     >>> ages.range_count(25, 65), int(people["age"].between(25, 64).sum())
     (25550, 25655)
     >>> ages.range_estimate(25, 65)
-    CountEstimate(count=25550, std_error=72.74..., lower=25395, upper=25705)
+    Estimate(value=25550, std_error=72.74..., lower=25395, upper=25705)
     """
 
     _library: str
@@ -167,58 +168,53 @@ class DPHistogram(CentralStatistic):
         tags.input_tags.allow_nan = self.handle_unknown == "ignore" or declared
         return tags
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("method", self.method, get_args(Method))
-        branching = (
-            None
-            if self.branching is None
-            else check_size(self.branching, name="branching")
-        )
+        branching = self.branching
+        if branching is not None:
+            branching = check_size(branching, name="branching")
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        domain = declared_domain(table, self.domain, "domain")
+        domain = declared_domain(rows.table, self.domain, "domain")
         if domain.size > _MOST_CELLS:
             raise ValueError(
-                f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are counted"
+                f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are "
+                "counted"
             )
-        library = library_of(table)
-        for name in (
-            name for name in _COLUMNS if library != "pandas" and name in domain.columns
-        ):
-            raise ValueError(
-                f"two columns of the result would be called {name!r}; rename a column of X"
-            )
-        tree = plan_hierarchy(
-            domain.size, share, _applicable(self.method, domain), branching
-        )
+        library = library_of(rows.table)
+        for name in _COLUMNS:
+            if library != "pandas" and name in domain.columns:
+                raise ValueError(
+                    f"two columns of the result would be called {name!r}; rename a "
+                    "column of X"
+                )
+        method = _applicable(self.method, domain)
+        tree = plan_hierarchy(domain.size, share, method, branching)
         n_levels = len(tree.sizes)
-        noise = integer_noise(share / n_levels)
-        cells = range(len(domain.columns))
+        noise = Noise.of(share / n_levels)
+        all_columns = [range(len(domain.columns))]
         (counts,) = count_cells(
-            table, large, domain, [cells], self.handle_unknown, "domain"
+            rows, domain, all_columns, self.handle_unknown, "domain"
         )
-
-        def release(source: ByteSource) -> None:
-            noisy = tree.measure(counts, noise, source)
-            self.domain_ = domain
-            self._library = library
-            self.method_ = "flat" if n_levels == 1 else "hierarchical"
-            self.branching_ = tree.branching
-            self.counts_ = (
-                noisy[0].astype(np.int64)
-                if n_levels == 1
-                else _round_all_ranges(tree.estimate(noisy))
-            )
-            self.std_error_ = np.sqrt(_noise_variances(tree, share))
-
-        # One record changes one count of each level, by 1: of such a change, Laplace noise is randomised response.
-        losses = (replace(noise.loss, count=n_levels),)
         return Plan(
-            f"{noise.name}{f' on {n_levels} levels' if n_levels > 1 else ''}",
-            release,
-            losses=losses,
+            (domain, library, tree, counts, share),
+            (noise,),
+            noise.name + (f" on {n_levels} levels" if n_levels > 1 else ""),
+            # One record changes one count of each level, by 1: of such a change, Laplace
+            # noise is randomised response.
+            (replace(noise.loss, count=n_levels),),
         )
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        self.domain_, self._library, tree, counts, share = plan.exact
+        noisy = tree.measure(counts, plan.noises[0], source)
+        is_flat = len(tree.sizes) == 1
+        self.method_ = "flat" if is_flat else "hierarchical"
+        self.branching_ = tree.branching
+        if is_flat:
+            self.counts_ = noisy[0].astype(np.int64)
+        else:
+            self.counts_ = _round_all_ranges(tree.estimate(noisy))
+        self.std_error_ = np.sqrt(_noise_variances(tree, share))
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:  # numpydoc ignore=RT01
@@ -290,7 +286,7 @@ class DPHistogram(CentralStatistic):
         high: Hashable | None = None,
         *,
         confidence_level: float = 0.95,
-    ) -> CountEstimate:
+    ) -> Estimate:
         """Return `range_count` with its error.
 
         Parameters
@@ -302,8 +298,8 @@ class DPHistogram(CentralStatistic):
 
         Returns
         -------
-        CountEstimate
-            The ``count``, its ``std_error``, and the ends ``lower`` and ``upper`` of its interval.
+        Estimate
+            The ``value``, its ``std_error``, and the ends ``lower`` and ``upper`` of its interval.
 
         Raises
         ------
@@ -318,7 +314,7 @@ class DPHistogram(CentralStatistic):
         lower, upper = count_interval(
             total, std_error, check_confidence_level(confidence_level)
         )
-        return CountEstimate(total, std_error, int(lower), int(upper))
+        return Estimate(total, std_error, int(lower), int(upper))
 
     def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
         check_is_fitted(self)

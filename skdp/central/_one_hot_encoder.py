@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,11 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import TableLike, check_choice, read_input, read_numbers
 from skdp.central._base import CentralTransformer, Plan
-from skdp.central.statistics import find_codes, plan_categories, undeclared_error
+from skdp.central.statistics import (
+    Batches,
+    find_codes,
+    plan_categories,
+    undeclared_error,
+)
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table, as_objects, plain
+from skdp.tables import Table, as_objects, plain
 
 Unknown = Literal["auto", "error", "ignore", "infrequent_if_exist"]
 _INFREQUENT = "infrequent_sklearn"
@@ -149,28 +155,33 @@ class DPOneHotEncoder(CentralTransformer):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        plan = plan_categories(table, large, self.categories, share, self.delta)
-        self._codes_to_drop(plan.domain, plan.private)
-        if plan.private and self.handle_unknown in ("auto", "error"):
+        categories = plan_categories(rows, self.categories, share, self.delta)
+        self._codes_to_drop(categories.domain, categories.private)
+        if categories.private and self.handle_unknown in ("auto", "error"):
             # `transform` would refuse it, but after the charge.
-            _, undeclared = find_codes(table, plan.domain, "error")
-            for name in (name for name in undeclared if name not in plan.private):
-                raise undeclared_error(name, plan.domain, "categories")
+            _, undeclared = find_codes(rows.table, categories.domain, "error")
+            for name in undeclared:
+                if name not in categories.private:
+                    raise undeclared_error(name, categories.domain, "categories")
+        return Plan(
+            categories,
+            mechanism=categories.mechanism,
+            losses=(),
+            delta=check_delta(self.delta) if categories.private else Fraction(0),
+            free=not categories.private,
+        )
 
-        def release(source: ByteSource) -> None:
-            self.domain_, found = plan.find(source)
-            listed = {name: self.domain_[name].labels for name in table.names} | found
-            self.categories_ = [as_objects(labels) for labels in listed.values()]
-            further = self.handle_unknown in ("auto", "infrequent_if_exist")
-            self.infrequent_ = np.array(
-                [further and name in found for name in table.names]
-            )
-
-        return Plan(plan.mechanism, release, delta=plan.delta, free=not plan.private)
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        self.domain_, found = plan.exact.find(source)
+        self.categories_ = []
+        for name in self.domain_.columns:
+            labels = found.get(name, self.domain_[name].labels)
+            self.categories_.append(as_objects(labels))
+        further = self.handle_unknown in ("auto", "infrequent_if_exist")
+        is_found = [name in found for name in self.domain_.columns]
+        self.infrequent_ = np.array(is_found) & further
 
     def _codes_to_drop(self, domain: Domain, private: Sequence[Any] = ()) -> Any:
         """Check `drop`; return it with codes in place of categories."""
@@ -216,31 +227,27 @@ class DPOneHotEncoder(CentralTransformer):
         )
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        codes = []
-        refused = {
-            "error": np.full(len(self.infrequent_), True),
-            "auto": ~self.infrequent_,
-        }.get(self.handle_unknown)
-        for place, (found, known) in enumerate(
-            zip(self.domain_.encode(table.columns), self.categories_, strict=True)
-        ):
-            codes.append(np.minimum(found, len(known)))
-            if refused is not None and refused[place] and (found >= len(known)).any():
+        is_refused = np.zeros(len(self.infrequent_), bool)
+        if self.handle_unknown == "error":
+            is_refused[:] = True
+        elif self.handle_unknown == "auto":
+            is_refused = ~self.infrequent_
+        matrix = []
+        for place, codes in enumerate(self.domain_.encode(table.columns)):
+            n_known = len(self.categories_[place])
+            if is_refused[place] and (codes >= n_known).any():
                 raise undeclared_error(
                     table.names[place],
                     self.domain_,
                     "categories",
                     known="declared or found",
                 )
-        kept = [column for column, size in zip(codes, self._sizes, strict=True) if size]
-        if not kept:
-            return [np.empty((len(codes[0]), 0))]
-        matrix = np.column_stack(kept)
-        return [
-            self._encoder().transform(matrix)
-            if len(matrix)
-            else np.empty((0, len(self._output_names())))
-        ]
+            if self._sizes[place]:
+                matrix.append(np.minimum(codes, n_known))
+        n_rows = len(table.columns[0])
+        if not matrix or not n_rows:
+            return [np.empty((n_rows, len(self._output_names())))]
+        return [self._encoder().transform(np.column_stack(matrix))]
 
     def inverse_transform(self, X: TableLike) -> NDArray[Any]:
         """Return the categories of encoded rows.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -16,26 +15,24 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from skdp.base import Bounds, check_flag, level_of_the_caller, read_bounds, read_numbers
 from skdp.central._base import Columns, InvertibleTransformer, Plan
+from skdp.central._supervised import Placing
 from skdp.central.statistics import (
     UNIT,
-    GaussianNoise,
-    LargeRows,
+    Batches,
     Noise,
     Rows,
     find_limits,
     in_units,
-    integer_noise,
     largest_moments,
     limit_losses,
-    losses_of,
-    sum_columns,
+    open_rows,
+    refuse_missing,
     widths,
-    with_delta,
 )
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
+from skdp.tables import Table
 
 _CUT = 0.5
 """The largest share of the rows that are shortened."""
@@ -46,25 +43,6 @@ rows are to count less."""
 
 _CONSTANT = 4
 """The norm of a row over its constant: a small one leaves more of the budget to the products of columns."""
-
-
-@dataclass(frozen=True)
-class _Placing:
-    """How values become places: picklable."""
-
-    ends: NDArray[np.float64]
-    starts: NDArray[np.float64]
-    units: NDArray[np.float64]
-
-    def __call__(self, table: Table) -> Rows:
-        columns = read_numbers(table)
-        return Rows.of(
-            columns,
-            self.ends,
-            self.starts,
-            np.zeros(len(columns[0]), np.intp),
-            self.units,
-        )
 
 
 class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
@@ -169,6 +147,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     """
 
     _takes_missing = False
+    _delta_is_for_noise = True
 
     components_: NDArray[np.float64]
     explained_variance_: NDArray[np.float64]
@@ -197,47 +176,35 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _check_promise(self) -> Share:
-        return with_delta(super()._check_promise(), self.epsilon, self.delta)
-
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
-        wanted = self._read_n_components(len(table.names))
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        n_components = self._read_n_components(len(rows.names))
         check_flag("whiten", self.whiten)
-        ends = read_bounds(bounds, table.names)
+        ends = read_bounds(bounds, rows.names)
         starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
-        # In units in proportion to the root of its width, a column adds as much to the norm of a row as to the noise of
-        # the covariance in the columns' own units, whose sum is then the least.
+        # In units in proportion to the root of its width, a column adds as much to the
+        # norm of a row as to the noise of the covariance in the columns' own units, whose
+        # sum is then the least.
         reach = widths(ends, starts)
-        placing = _Placing(ends, starts, np.sqrt(reach) * np.sqrt(reach.max()))
-        if large is None:
-            rows = placing(table)
-        else:
-            sum_columns(
-                table, large, bounds, missing=False
-            )  # a missing value is an error
-            rows = LargeRows.open(large, table.names, placing)
-
-        def release(source: ByteSource) -> None:
-            covariance, mean, error, of_count = _noisy_moments(rows, share, source)
-            self.mean_ = np.clip(starts + placing.units * mean, *ends.T)
-            self._set_components(covariance, error, of_count, placing.units, wanted)
-
+        placing = Placing(ends, starts, units=np.sqrt(reach) * np.sqrt(reach.max()))
+        refuse_missing(rows, ends)
+        exact = open_rows(rows, placing), share, placing, n_components
         if share.kind != "epsilon":
-            gaussian = GaussianNoise(share.mu_squared)
-            return Plan(
-                f"noisy sums of products, {gaussian.name}",
-                release,
-                losses=losses_of([gaussian]),
-            )
+            noise = Noise("mu", share.mu_squared)
+            return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
         # How far a row changes the products depends on the limits that are found first.
-        parts, rest = limit_losses(share, centred=True)
+        parts, remaining = limit_losses(share, centred=True)
         return Plan(
-            "noisy sums of products, discrete Laplace",
-            release,
-            losses=(*parts, rest.loss()),
+            exact,
+            mechanism="noisy sums of products, discrete Laplace",
+            losses=(*parts, remaining.loss()),
         )
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        rows, share, placing, n_components = plan.exact
+        covariance, mean, error, of_count = _noisy_moments(rows, share, source)
+        values = placing.starts + placing.units * mean
+        self.mean_ = np.clip(values, *placing.ends.T)
+        self._set_components(covariance, error, of_count, placing.units, n_components)
 
     def _set_components(
         self,
@@ -370,6 +337,6 @@ def _noisy_moments(
 def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:
     """Return the noise of products of all pairs of values of rows whose squared norm is at most `square`."""
     # In L1 norm, they add up to half of the square of the L1 norm of the row and of that of its norm.
-    return integer_noise(
+    return Noise.of(
         share, ((size + 1) * square + 1) // 2, largest_moments(square, largest)
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -26,10 +25,10 @@ from skdp.central._chunks import (
 from skdp.central.statistics import (
     GRID,
     Noise,
-    integer_noise,
-    ratio,
+    as_float,
+    clip_floats,
     to_places,
-    to_value,
+    to_values,
 )
 from skdp.oracles import check_size
 from skdp.privacy import (
@@ -164,9 +163,10 @@ def sample_and_aggregate(
     ends = _read_output_bounds(bounds)
     chunks = check_size(n_chunks, least=1, most=_MOST_CHUNKS, name="n_chunks")
     share = read_share(epsilon)
-    defaults: Sequence[int | None] = [None] * len(ends)
+    defaults = None
     if default is not None:
-        defaults = _to_integers(_read_default(default, ends), ends)
+        places = to_places(_read_default(default, ends), *ends.T)
+        defaults = places.astype(np.int64).astype(object)
     what, mechanism = "sample_and_aggregate", "sample and aggregate"
     losses = _losses(share)
     guarantee, source = charge(
@@ -178,68 +178,56 @@ def sample_and_aggregate(
         n_rows=rows,
         losses=losses,
     )
-    total, answered = [0] * len(ends), 0
+    total, answered = np.zeros(len(ends), object), 0
     with kept_generators():
         for members in random_chunks(source, chunks, rows):
-            places = isolated(partial(_places, statistic, take, members, ends), source)
-            if places is not None:
-                total = [
-                    left + right for left, right in zip(total, places, strict=True)
-                ]
+            chunk_places = isolated(
+                partial(_places, statistic, take, members, ends), source
+            )
+            if chunk_places is not None:
+                total += np.array(chunk_places, object)
                 answered += 1
-    noises = totals_noise(share, len(ends))
-    total = noises[0].add(source, total)
-    (answered,) = noises[1].add(source, [answered])
+    of_totals, of_number = totals_noise(share, len(ends))
+    noisy = np.array(of_totals.add(source, total.tolist()), object)
+    (answered,) = of_number.add(source, [answered])
     failed = chunks - answered
-    if 2 * answered < chunks:
+    released = 2 * answered >= chunks
+    means = errors = np.full(len(ends), math.nan)
+    if released:
+        noises = as_float(of_totals.error), as_float(of_number.error)
+        means, errors = _means(noisy, answered, chunks, defaults, noises)
+        means = to_values(means / GRID, ends)
+        errors = errors / (2 * GRID) * (ends[:, 1] - ends[:, 0])
+    else:
         warnings.warn(
-            f"the statistic gave no value in about {failed:,} of {chunks:,} chunks (a noisy number): nothing is "
-            "released. What it cost is spent. It may raise errors, or there are fewer rows than chunks; try it on "
-            "public rows, in float64",
+            f"the statistic gave no value in about {failed:,} of {chunks:,} chunks (a "
+            "noisy number): nothing is released. What it cost is spent. It may raise "
+            "errors, or there are fewer rows than chunks; try it on public rows, in "
+            "float64",
             UserWarning,
             stacklevel=2,
         )
-        nothing = np.full(len(ends), math.nan)
-        means, errors, released = nothing, nothing, False
-    else:
-        noise = noises[0].error, GRID * noises[1].error
-        estimates = [
-            _mean(part, answered, chunks, place, noise)
-            for part, place in zip(total, defaults, strict=True)
-        ]
-        means = np.array(
-            [
-                to_value(one[0], low, high)
-                for one, (low, high) in zip(estimates, ends, strict=True)
-            ]
-        )
-        shares = np.array(
-            [float(min(one[1] / (2 * GRID), Fraction(1 << 64))) for one in estimates]
-        )
-        errors, released = shares * (ends[:, 1] - ends[:, 0]), True
     if np.ndim(bounds) == 1:
         return Release(float(means[0]), float(errors[0]), guarantee, released, failed)
     return Release(means, errors, guarantee, released, failed)
 
 
-def _mean(
-    total: int,
+def _means(
+    totals: NDArray[np.object_],
     answered: int,
     n_chunks: int,
-    default: int | None,
-    noise: tuple[Fraction, Fraction],
-) -> tuple[Fraction, Fraction]:
-    """Return the mean place and its error, over the chunks with a value, or over all of them with a default."""
-    if default is None:
-        estimate = ratio(
-            total, answered * GRID, (noise[0], noise[1]), (Fraction(0), Fraction(0))
-        )
-        return Fraction(estimate.mean), Fraction(estimate.std_error)
-    mean = Fraction(total + default * (n_chunks - answered), n_chunks)
-    parts = noise[0] / n_chunks, noise[1] * Fraction(default, GRID * n_chunks)
-    return mean, Fraction(
-        math.hypot(*(float(min(abs(part), Fraction(1 << 64))) for part in parts))
-    )
+    defaults: NDArray[np.object_] | None,
+    noises: tuple[float, float],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean places and their errors, over the chunks with a value, or over all of them with defaults."""
+    n = answered
+    if defaults is not None:
+        n = n_chunks
+        totals = totals + defaults * (n_chunks - answered)
+    means = clip_floats(totals) / as_float(n)
+    slopes = means if defaults is None else defaults.astype(float)
+    of_totals, of_number = noises
+    return means, np.hypot(of_totals, of_number * slopes) / as_float(n)
 
 
 def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
@@ -249,9 +237,9 @@ def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
     # 1. So with Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon`` on the number, the
     # loss is at most epsilon in both cases: the number costs nothing more. For Gaussian noise, half of the change of
     # either counts as a quarter of rho or mu**2; half of an epsilon, as at most half of rho.
-    return integer_noise(
-        share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2
-    ), integer_noise(share, 2)
+    return Noise.of(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2), Noise.of(
+        share, 2
+    )
 
 
 def _losses(share: Share) -> tuple[Loss, ...]:

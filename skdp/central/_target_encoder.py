@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,30 +14,36 @@ from sklearn.utils import Tags
 
 from skdp.base import check_choice, read_bounds, read_numbers
 from skdp.central._base import CentralTransformer, Plan
-from skdp.central._supervised import SupervisedStatistic, features, target
+from skdp.central._supervised import SupervisedStatistic
 from skdp.central.statistics import (
     GRID,
     LARGEST,
-    check_bounds_share,
+    Batches,
+    GroupSums,
+    Noise,
+    check_share,
+    clip_floats,
     find_codes,
-    integer_noise,
-    losses_of,
-    missing_error,
     plan_categories,
     private_columns,
+    select_columns,
     shrunk_shifts,
-    to_places,
+    sums_of_groups,
+    to_values,
     undeclared_error,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, check_delta
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table, read_table
+from skdp.tables import Table
 
 Unknown = Literal["auto", "error", "ignore"]
 _SQUARES = Fraction(1, 20)
 """Of the budget, for the sum of squares of the target: how much the target varies says from how few rows a mean is
 worth something."""
+
+
+Floats = NDArray[np.float64]
 
 
 class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
@@ -136,6 +142,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     epsilon = 1, central model, adding or removing one record's values of: workclass, income, NOT SECURE: ...
     """
 
+    _delta_is_for_noise = False  # delta is for what is found
+
     def __init__(
         self,
         epsilon: float | Rho | Mu = 1.0,
@@ -170,188 +178,153 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    @property
-    def _delta_of_noise(self) -> None:
-        return None  # delta is for what is found
+    def _bounded(self, rows: Batches) -> Batches:
+        return rows.target
 
-    def _bounded(self, table: Table) -> Table:
-        return target(table)
-
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        ((low, high),) = read_bounds(bounds, table.names[-1:]).tolist()
-        part = check_bounds_share(self.categories_share, "categories_share")
+        ends = read_bounds(bounds, rows.names[-1:])
+        part = check_share("categories_share", self.categories_share)
         categories = plan_categories(
-            features(table), large, self.categories, share * part, self.delta
+            rows.features, self.categories, share * part, self.delta
         )
-        tally = _TargetTally(categories.domain, low, high, self.handle_unknown)
-        sums = _add_up(table, large, tally, categories.private)
-        means = share * (1 - part) if categories.private else share
-        # A record changes two numbers of each column, together by `2 * GRID`: so in L1 norm, and at most in L2 norm.
-        d = len(table.names) - 1
-        noise = integer_noise(means * (1 - _SQUARES), 2 * GRID * d, (2 * GRID) ** 2 * d)
-        of_squares = integer_noise(means * _SQUARES, GRID)
-
-        def release(source: ByteSource) -> None:
-            domain, square, distances = categories.domain, *sums
-            if categories.private:
-                domain, _ = categories.find(source)
-                square, distances = _add_up(
-                    table, large, replace(tally, domain=domain), categories.private
-                )
-            totals = np.concatenate(distances)
-            noisy = totals + noise.draw(source, totals.size).reshape(totals.shape)
-            (total,) = of_squares.add(source, square.tolist())
-            # In rows, as floats: with a tiny epsilon noise is larger than all of them.
-            noisy = np.clip(noisy, -LARGEST, LARGEST).astype(float) / (2 * GRID)
-            variance = (float(min(noise.error, Fraction(LARGEST))) / (2 * GRID)) ** 2
-            mean, error, found = _shrunk(
-                noisy, domain.sizes, min(max(total, -LARGEST), LARGEST) / GRID, variance
-            )
-            self.domain_ = domain
-            self.target_mean_ = float(_value(mean, low, high))
-            self.target_mean_std_error_ = float((high - low) / 2 * error)
-            self.encodings_ = [_value(one, low, high) for one in found]
-
+        # Values that are refused, and a missing target, are an error before the charge.
+        sums = self._sums(rows, categories.domain, categories.private, ends)
+        of_means = share * (1 - part) if categories.private else share
+        # A record changes two numbers of each column, together by `2 * GRID`: so in L1
+        # norm, and at most in L2 norm.
+        d = len(rows.names) - 1
+        noise = Noise.of(of_means * (1 - _SQUARES), 2 * GRID * d, (2 * GRID) ** 2 * d)
+        of_squares = Noise.of(of_means * _SQUARES, GRID)
         mechanism = f"{noise.name} on sums by category"
-        losses = losses_of([noise, of_squares])
+        losses: tuple[Loss, ...] = (noise.loss, of_squares.loss)
+        delta = Fraction(0)
         if categories.private:
+            delta = check_delta(self.delta)
             mechanism += f", {categories.mechanism}"
-            losses = ((share * part).loss(categories.delta), *losses)
-        return Plan(mechanism, release, delta=categories.delta, losses=losses)
+            losses = ((share * part).loss(delta), *losses)
+        exact = rows, categories, sums, ends
+        return Plan(exact, (noise, of_squares), mechanism, losses, delta)
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        rows, categories, (square, distances), ends = plan.exact
+        noise, of_squares = plan.noises
+        domain = categories.domain
+        if categories.private:
+            domain, _ = categories.find(source)
+            square, distances = self._sums(rows, domain, categories.private, ends)
+        noisy = distances + noise.draw(source, distances.size).reshape(distances.shape)
+        (total,) = of_squares.add(source, [square])
+        error = float(min(noise.error, Fraction(LARGEST))) / (2 * GRID)
+        means = _ShrunkMeans.of(
+            clip_floats(noisy) / (2 * GRID),
+            domain.sizes,
+            min(max(total, -LARGEST), LARGEST) / GRID,
+            error**2,
+        )
+        self.domain_ = domain
+        self.target_mean_ = float(to_values(means.mean, ends)[0])
+        self.target_mean_std_error_ = float((ends[0, 1] - ends[0, 0]) / 2 * means.error)
+        self.encodings_ = [to_values(one, ends) for one in means.of_categories]
+
+    def _sums(
+        self, rows: Batches, domain: Domain, private: Sequence[Any], ends: Floats
+    ) -> tuple[int, NDArray[np.object_]]:
+        """Return the sum of squares of the target, and its distances to both bounds by category of all columns."""
+        sums_of = partial(
+            _sums_by_category,
+            domain=domain,
+            ends=ends,
+            handle_unknown=self.handle_unknown,
+        )
+        n_undeclared, *parts = rows.add_up(sums_of)
+        for name, n in zip(domain.columns, n_undeclared, strict=True):
+            if n and name not in private:
+                raise undeclared_error(name, domain, "categories")
+        total, *by_column = [
+            GroupSums.read(parts[start : start + 7], ends)
+            for start in range(0, len(parts), 7)
+        ]
+        total.refuse_missing(rows.names[-1:])
+        distances = []
+        for sums in by_column:
+            n = GRID * sums.counts
+            distances.append(np.hstack([n + sums.places, n - sums.places]))
+        return total.squares[0, 0], np.concatenate(distances)
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         self.target_mean_std_error_ = math.inf
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         codes, undeclared = find_codes(table, self.domain_, self.handle_unknown)
-        private = (
-            private_columns(self.domain_.columns, self.categories)
-            if self.handle_unknown == "auto"
-            else []
-        )
-        for name in (name for name in undeclared if name not in private):
-            raise undeclared_error(
-                name, self.domain_, "categories", known="declared or found"
+        private: list[Any] = []
+        if self.handle_unknown == "auto":
+            private = private_columns(self.domain_.columns, self.categories)
+        for name in undeclared:
+            if name not in private:
+                raise undeclared_error(
+                    name, self.domain_, "categories", known="declared or found"
+                )
+        encoded = []
+        for means, places in zip(self.encodings_, codes, strict=True):
+            encoded.append(np.append(means, self.target_mean_)[places])
+        return encoded
+
+
+def _sums_by_category(
+    table: Table, _: Any, *, domain: Domain, ends: Floats, handle_unknown: str
+) -> list[NDArray[np.int64]]:
+    """Return by column whether values are undeclared, and the sums of the target: of all rows, and by category."""
+    features = select_columns(table, table.names[:-1])
+    codes, undeclared = find_codes(features, domain, handle_unknown)
+    target = Table(table.names[-1:], table.columns[-1:], table.native)
+    values = read_numbers(target, missing=True)
+    sums = [np.isin(np.arange(len(codes)), list(map(domain.columns.index, undeclared)))]
+    parts = [sums[0].astype(np.int64), *sums_of_groups(values, ends)]
+    for column, size in zip(codes, domain.sizes, strict=True):
+        parts += sums_of_groups(values, ends, column, size)
+    return parts
+
+
+class _ShrunkMeans(NamedTuple):
+    """Means in half widths from the bounds' middle."""
+
+    mean: float
+    """Of all rows."""
+    error: float
+    of_categories: list[Floats]
+
+    @classmethod
+    def of(
+        cls, noisy: Floats, sizes: Sequence[int], square: float, variance: float
+    ) -> _ShrunkMeans:
+        """Estimate means from noisy distances to both bounds by category, in rows: (n_categories, 2)."""
+        # Of each category, the number of rows and the sum of places have independent
+        # noise of twice the variance.
+        n_rows = noisy.sum(axis=1)
+        totals = noisy[:, 0] - noisy[:, 1]
+        n_all = n_rows.sum()
+        mean = float(np.clip(totals.sum() / n_all, -1, 1)) if n_all > 0 else 0.0
+        of_noise = 2 * variance * (1 + mean**2)
+        error = min(math.sqrt(len(noisy) * of_noise) / max(n_all, 1.0), 1.0)
+        # No variance between bounds is larger than ``1 - mean**2``. The mean of all
+        # columns has the least noise.
+        of_row = most = 1 - mean**2
+        if n_all > 0:
+            of_row = square / (n_all / len(sizes)) - mean**2
+            of_row = float(np.clip(of_row, 0.001 * most, most))
+        of_categories = []
+        start = 0
+        for size in sizes:
+            n = n_rows[start : start + size]
+            excesses = totals[start : start + size] - mean * n
+            shifts = shrunk_shifts(
+                n,
+                excesses,
+                of_row=of_row,
+                of_noise=of_noise,
+                of_count=2 * variance,
             )
-        return [
-            np.append(known, self.target_mean_)[one]
-            for known, one in zip(self.encodings_, codes, strict=True)
-        ]
-
-
-@dataclass(frozen=True)
-class _TargetTally:
-    """The sums of a target by category, and of its squares: what a `LargeTable` adds up."""
-
-    domain: Domain
-    low: float
-    high: float
-    handle_unknown: str
-
-    def zeros(self) -> list[NDArray[np.int64]]:
-        shapes = [
-            (len(self.domain.columns) + 1,),
-            (1,),
-            *((size, 2) for size in self.domain.sizes),
-        ]
-        return [np.zeros(shape, np.int64) for shape in shapes]
-
-    def add(
-        self,
-        sums: list[NDArray[np.int64]],
-        batch: Any,
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
-        self.add_rows(sums, read_table(batch))
-
-    def add_rows(self, sums: list[NDArray[np.int64]], table: Table) -> None:
-        faults, square, *distances = sums
-        codes, undeclared = find_codes(
-            features(table), self.domain, self.handle_unknown
-        )
-        (numbers,) = read_numbers(target(table), missing=True)
-        known = np.isfinite(numbers)
-        faults += np.array(
-            [*(name in undeclared for name in self.domain.columns), not known.all()]
-        )
-        places = to_places(
-            np.where(known, numbers, self.low), self.low, self.high
-        ).astype(np.int64)
-        square += _sum_of_squares(places)
-        for total, one, size in zip(distances, codes, self.domain.sizes, strict=True):
-            total += _distances(one, places, size)
-
-    def n_distinct(self, sample: Any) -> float:
-        """Return infinity: all rows differ."""
-        return math.inf
-
-
-def _add_up(
-    table: Table, large: LargeTable | None, tally: _TargetTally, private: Sequence[Any]
-) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """Return the sum of squares, and the distances of each column; private columns may have other values."""
-    sums = tally.zeros()
-    tally.add_rows(
-        sums, table
-    )  # a column that cannot be read at all is an error before any row is
-    if large is not None:
-        sums = large.add_up(table.names, tally)
-    faults, square, *distances = sums
-    for name in (
-        name
-        for name, fault in zip(table.names, faults, strict=True)
-        if fault and name not in private
-    ):
-        if name == table.names[-1]:
-            raise missing_error(name)
-        raise undeclared_error(name, tally.domain, "categories")
-    return square, distances
-
-
-def _distances(
-    codes: NDArray[Any], places: NDArray[np.int64], size: int
-) -> NDArray[np.int64]:
-    """Add up the distances to both bounds by category; an undeclared value adds nothing."""
-    sums = np.zeros((size + 1, 2), np.int64)
-    np.add.at(sums, codes, np.column_stack([GRID + places, GRID - places]))
-    return sums[:size]
-
-
-def _sum_of_squares(places: NDArray[np.int64]) -> int:
-    """Add up squares over `GRID`: a row adds at most this."""
-    return int(np.rint((places / GRID) ** 2 * GRID).astype(np.int64).sum())
-
-
-def _shrunk(
-    noisy: NDArray[np.float64], sizes: Sequence[int], square: float, variance: float
-) -> tuple[float, float, list[NDArray[np.float64]]]:
-    """Return the mean of all rows, its error, and the mean of each category, in half widths from the bounds' middle."""
-    # Of each category, the number of rows and the sum of places have independent noise of twice the variance.
-    n_rows, totals = noisy.sum(axis=1), noisy[:, 0] - noisy[:, 1]
-    mean = (
-        float(np.clip(totals.sum() / n_rows.sum(), -1, 1)) if n_rows.sum() > 0 else 0.0
-    )
-    of_noise = 2 * variance * (1 + mean**2)
-    error = min(math.sqrt(len(noisy) * of_noise) / max(n_rows.sum(), 1.0), 1.0)
-    # No variance between bounds is larger than ``1 - mean**2``. The mean of all columns has the least noise.
-    most, n_all = 1 - mean**2, n_rows.sum() / len(sizes)
-    of_row = (
-        float(np.clip(square / n_all - mean**2, 0.001 * most, most))
-        if n_all > 0
-        else most
-    )
-    found = []
-    ends = np.cumsum(sizes)[:-1]
-    for n, total in zip(np.split(n_rows, ends), np.split(totals, ends), strict=True):
-        shift = shrunk_shifts(
-            n, total - mean * n, of_row=of_row, of_noise=of_noise, of_count=2 * variance
-        )
-        found.append(np.clip(mean + shift, -1, 1))
-    return mean, error, found
-
-
-def _value(place: Any, low: float, high: float) -> Any:
-    return np.clip(low + (high - low) * ((place + 1) / 2), low, high)
+            of_categories.append(np.clip(mean + shifts, -1, 1))
+            start += size
+        return cls(mean, error, of_categories)

@@ -14,8 +14,9 @@ from importlib import import_module
 
 from skdp import __version__
 
-# Each command: the module whose function ``add_<command>`` declares its options, and its line in ``skdp --help``.
-# The modules are imported when their command runs, since the libraries that they need take seconds.
+# Each command: the module whose function ``add_<command>`` declares its options, and its
+# line in ``skdp --help``. The modules are imported when their command runs, since the
+# libraries that they need take seconds.
 _COMMANDS = {
     "report": (
         "_evaluate",
@@ -43,16 +44,47 @@ _COMMANDS = {
     "audit": ("_evaluate", "try to refute the guarantees of the local transformers"),
 }
 
-_REFUSED, _EXHAUSTED = 2, 3
+# Exit statuses. The last two are those that a shell gives to a command that a signal has
+# ended: 128 and the number of the signal.
+_ERROR = 2
+_BUDGET_EXCEEDED = 3
+_INTERRUPTED = 130
+_OUTPUT_CLOSED = 141
 _STATUSES = (
-    "exit status: 0 if all is done; 2 for an error, such as wrong options, a file that cannot be read, or a value that "
-    "is not declared; 3 if the budget of a ledger does not cover the release, of which nothing is written; 130 if "
-    "stopped by Ctrl-C; 141 if the reader of the output has ended"
+    "exit status: 0 if all is done; 2 for an error, such as wrong options, a file that "
+    "cannot be read, or a value that is not declared; 3 if the budget of a ledger does "
+    "not cover the release, of which nothing is written; 130 if stopped by Ctrl-C; 141 "
+    "if the reader of the output has ended"
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line."""
+    """Run the command line, and return its exit status."""
+    if arguments is None:
+        arguments = sys.argv[1:]
+    options = _parse(arguments)
+    parser: argparse.ArgumentParser = options.parser
+
+    from skdp.privacy import BudgetExceeded
+
+    try:
+        return _run(options)
+    except KeyboardInterrupt as error:
+        print(_in_one_line("Stopped.", error, parser), file=sys.stderr)
+        return _INTERRUPTED
+    except BudgetExceeded as error:
+        parser.exit(_BUDGET_EXCEEDED, _error_line(error, parser))
+    except (ImportError, OSError, ValueError, TypeError) as error:
+        if isinstance(error, BrokenPipeError) and _is_unread():
+            # Python writes what is in its buffer when it ends: to nobody.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            return _OUTPUT_CLOSED
+        parser.exit(_ERROR, _error_line(error, parser))
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the arguments by the options of the command that they name."""
     parser = argparse.ArgumentParser(
         prog="skdp",
         description="Differential privacy for scikit-learn work.",
@@ -60,50 +92,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    given = sys.argv[1:] if arguments is None else arguments
-    command = next(
-        (argument for argument in given if not argument.startswith("-")), None
-    )
-    for name, (module, help_line) in _COMMANDS.items():
-        if name == command:
-            add = getattr(
-                import_module(f"skdp.cli.{module}"), f"add_{name.replace('-', '_')}"
-            )
-            add(commands)
+    words = [argument for argument in arguments if not argument.startswith("-")]
+    for name, (module_name, help_line) in _COMMANDS.items():
+        if name in words[:1]:
+            module = import_module(f"skdp.cli.{module_name}")
+            add_command = getattr(module, f"add_{name.replace('-', '_')}")
+            add_command(commands)
         else:
             commands.add_parser(name, help=help_line)
-    options = parser.parse_args(given)
+    return parser.parse_args(arguments)
 
+
+def _run(options: argparse.Namespace) -> int:
+    """Run a command, and return its exit status."""
     from skdp.cli._streams import redirected
-    from skdp.privacy import BudgetExceeded
 
-    try:
-        with (
-            _logged(options.log_level),
-            _warnings_in_a_line(options.parser),
-            redirected(options) as options.to_stream,
-        ):
-            done = options.run(options)
-            if not isinstance(done, int) and not options.to_stream:
-                print(f"Wrote {done}")
-        sys.stdout.flush()
-    except KeyboardInterrupt as stopped:
-        print(_in_one_line("Stopped.", stopped, options.parser), file=sys.stderr)
-        return 130
-    except BudgetExceeded as error:
-        options.parser.exit(_EXHAUSTED, _error_line(error, options.parser))
-    except (ImportError, OSError, ValueError, TypeError) as error:
-        if isinstance(error, BrokenPipeError) and _is_unread():
-            os.dup2(
-                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-            )  # Python writes what is left at its end
-            return 141  # as a shell says of a command whose reader, such as head, has ended
-        options.parser.exit(_REFUSED, _error_line(error, options.parser))
-    return done if isinstance(done, int) else 0
+    with (
+        _log_to_stderr(options.log_level),
+        _warnings_in_a_line(options.parser),
+        redirected(options) as options.to_stream,
+    ):
+        # A command returns a status, or the path that it has written.
+        result = options.run(options)
+        is_status = isinstance(result, int)
+        if not is_status and not options.to_stream:
+            print(f"Wrote {result}")
+    sys.stdout.flush()
+    return result if is_status else 0
 
 
 def _is_unread() -> bool:
-    """Return whether standard output is a pipe that nobody reads any more; False where the system has no poll."""
+    """Return whether standard output is a pipe that nobody reads any more."""
+    # False where the system has no poll.
     with suppress(OSError, AttributeError):
         output = select.poll()
         output.register(sys.stdout.fileno(), 0)
@@ -112,33 +132,30 @@ def _is_unread() -> bool:
 
 
 @contextmanager
-def _logged(level: str) -> Iterator[None]:
+def _log_to_stderr(level: str) -> Iterator[None]:
     """Write what skdp logs to standard error."""
-    logger, handler = logging.getLogger("skdp"), logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    )
-    before = logger.level
+    logger = logging.getLogger("skdp")
+    handler = logging.StreamHandler(sys.stderr)
+    line = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    handler.setFormatter(logging.Formatter(line))
+    level_before = logger.level
     logger.addHandler(handler)
     logger.setLevel(level.upper())
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.setLevel(before)
+        logger.setLevel(level_before)
 
 
 @contextmanager
 def _warnings_in_a_line(parser: argparse.ArgumentParser) -> Iterator[None]:
     """Show warnings as errors are shown: without the line of Python that warns."""
+    from skdp.cli._arguments import in_flags
 
     def show(message: Warning | str, *_: object) -> None:
-        print(
-            f"{parser.prog}: warning: {in_flags(' '.join(str(message).split()), parser)}",
-            file=sys.stderr,
-        )
-
-    from skdp.cli._arguments import in_flags
+        line = " ".join(str(message).split())
+        print(f"{parser.prog}: warning: {in_flags(line, parser)}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show  # type: ignore[assignment]
@@ -155,6 +172,6 @@ def _in_one_line(
     """Write an error and its notes, without the usage: the error may be in a file."""
     from skdp.cli._arguments import in_flags
 
-    return in_flags(
-        " ".join(" ".join([text, *getattr(error, "__notes__", ())]).split()), parser
-    )
+    notes = getattr(error, "__notes__", ())
+    words = " ".join([text, *notes]).split()
+    return in_flags(" ".join(words), parser)

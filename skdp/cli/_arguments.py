@@ -27,7 +27,7 @@ from skdp.privacy import (
 def real_number(check: Callable[[float], Any], expected: str) -> Callable[[str], float]:
     """Return a parser of the numbers that pass a check."""
 
-    def read(text: str) -> float:
+    def parse(text: str) -> float:
         try:
             value = float(text)
             check(value)
@@ -35,31 +35,33 @@ def real_number(check: Callable[[float], Any], expected: str) -> Callable[[str],
             raise argparse.ArgumentTypeError(f"{expected}, not {text!r}") from None
         return value
 
-    return read
+    return parse
 
 
 def whole_number(least: int, what: str = "expected") -> Callable[[str], int]:
     """Return a parser of whole numbers."""
 
-    def read(text: str) -> int:
+    def parse(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
             raise argparse.ArgumentTypeError(
                 f"{what} a whole number of at least {least}, not {text!r}"
             )
         return int(text)
 
-    return read
+    return parse
 
 
 read_epsilon = real_number(check_epsilon, "an epsilon is a finite number > 0")
 read_delta = real_number(check_delta, "a delta is a number in [0, 1)")
 read_share = real_number(check_confidence_level, "expected a number between 0 and 1")
-read_count, read_positive, read_categories = map(whole_number, (0, 1, 2))
+read_count = whole_number(0)
+read_positive = whole_number(1)
+read_categories = whole_number(2)
 read_seed = whole_number(0, "a seed is")
 
 
 def add_streams(command: Any, output: str, ending: str) -> None:
-    """Let ``-`` stand for standard input, and for the output, whose format is that of an ending."""
+    """Let ``-`` stand for standard input, and for the output, of an ending's format."""
     command.set_defaults(inputs=("data",), output=output, ending=ending)
 
 
@@ -68,12 +70,12 @@ def add_command(
 ) -> Any:
     """Add a command, and what runs it."""
     command = commands.add_parser(name, **texts)
-    help_log = "what to log on standard error; no value and no key is ever logged (default: warning)"
     command.add_argument(
         "--log-level",
         choices=["debug", "info", "warning", "error"],
         default="warning",
-        help=help_log,
+        help="what to log on standard error; no value and no key is ever logged "
+        "(default: warning)",
     )
     command.set_defaults(parser=command, run=run)
     return command
@@ -89,8 +91,13 @@ def add_table(command: Any, what: str) -> None:
 
 def add_delimiter(command: Any) -> None:
     """Add what separates the values of a CSV file that is read."""
-    text = r"of CSV files that are read: one character, or \t (default: a comma, and a tab for .tsv)"
-    command.add_argument("--delimiter", type=_read_delimiter, metavar="C", help=text)
+    command.add_argument(
+        "--delimiter",
+        type=_read_delimiter,
+        metavar="C",
+        help=r"of CSV files that are read: one character, or \t (default: a comma, and a "
+        "tab for .tsv)",
+    )
 
 
 def _read_delimiter(text: str) -> str:
@@ -104,8 +111,12 @@ def _read_delimiter(text: str) -> str:
 
 def add_release(command: Any) -> None:
     """Add the file that a command releases, and the options of `opened_ledger`."""
-    text = "the file to write; one that exists is never overwritten; - is standard output, as CSV"
-    command.add_argument("out", type=Path, help=text)
+    command.add_argument(
+        "out",
+        type=Path,
+        help="the file to write; one that exists is never overwritten; - is standard "
+        "output, as CSV",
+    )
     command.add_argument(
         "--ledger",
         type=Path,
@@ -151,62 +162,66 @@ def read_domain_file(path: Path) -> Domain:
         raise ValueError(f"domain file {path}: {error}") from None
 
 
+# What errors of the library say of parameters: ``name=value``, and `name`.
 _PARAMETER = re.compile(r"\b([a-z_]+)=(True|False|'[^']*'|[\w.]+)")
 _NAME = re.compile(r"`([a-z_]+)`")
 
 
 def in_flags(text: str, parser: argparse.ArgumentParser) -> str:
     """Replace the parameters that an error names by the options of a command."""
+    options = {}
+    for action in parser._actions:
+        for option in action.option_strings:
+            options[option] = action.dest
+    # The name of a parameter alone is the `dest` of its option.
+    option_of = {dest: option for option, dest in reversed(options.items())}
 
-    def flag(found: re.Match[str]) -> str:
-        name, value = found[1].replace("_", "-"), found[2].strip("'")
+    def flag(match: re.Match[str]) -> str:
+        name, value = match[1].replace("_", "-"), match[2].strip("'")
         option = f"--no-{name}" if value == "False" else f"--{name}"
-        if option not in parser._option_string_actions:
-            return found[0]
+        if option not in options:
+            return match[0]
         return option if value in ("True", "False") else f"{option} {value}"
 
-    # The name of a parameter alone is the `dest` of its option.
-    known = {
-        action.dest: action.option_strings[0]
-        for action in parser._actions
-        if action.option_strings
-    }
-    return _NAME.sub(
-        lambda found: known.get(found[1], found[0]), _PARAMETER.sub(flag, text)
-    )
+    def flag_of_name(match: re.Match[str]) -> str:
+        return option_of.get(match[1], match[0])
+
+    return _NAME.sub(flag_of_name, _PARAMETER.sub(flag, text))
 
 
 def add_handle_unknown(command: Any, choices: list[str], others: str) -> None:
     """Add what to do with values that are not declared."""
-    text = f"what to do with an undeclared value: stop (which shows that there is one), {others} (default: error)"
-    command.add_argument("--handle-unknown", choices=choices, help=text)
+    command.add_argument(
+        "--handle-unknown",
+        choices=choices,
+        help="what to do with an undeclared value: stop (which shows that there is one), "
+        f"{others} (default: error)",
+    )
 
 
 def refuse_options(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
-    """Refuse options that do not go with others: None stands for what is not given."""
-    given = [name for name in names if getattr(options, name) is not None]
-    if given:
-        raise ValueError(f"--{given[0].replace('_', '-')} {why}")
+    """Refuse options that do not go with others; None is that of no option."""
+    for name in names:
+        if getattr(options, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} {why}")
 
 
 @contextmanager
 def opened_ledger(options: argparse.Namespace) -> Iterator[PrivacyLedger | None]:
-    """Open or create the ledger to charge; a new one is removed if nothing was charged."""
+    """Open or create the ledger to charge; a new one without a charge is removed."""
     ledger = _open_ledger(options)
     try:
         yield ledger
     except BaseException as error:
         if isinstance(error, BudgetExceeded):
-            # A command is one release, of which no search makes more, and its ledger is a file.
-            error.args = (
-                f"ledger {options.ledger}: {str(error).removesuffix(SEARCH_ADVICE)}",
-            )
-        if (
-            ledger is not None
-            and options.budget is not None
-            and not len(ledger.report())
-        ):
-            options.ledger.unlink()
+            # A command is one release, of which no search makes more, and its ledger is
+            # a file.
+            reason = str(error).removesuffix(SEARCH_ADVICE)
+            error.args = (f"ledger {options.ledger}: {reason}",)
+        if ledger is not None and options.budget is not None:
+            is_empty = len(ledger.report()) == 0
+            if is_empty:
+                options.ledger.unlink()
         raise
 
 
@@ -234,13 +249,25 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
 
 def add_quiet(command: Any) -> None:
     """Add the option of `bar_of_steps` and `bar_of_rows`."""
-    text = "show no progress (which counts the rows, and is not for a log that others read), as without a terminal"
-    command.add_argument("--quiet", action="store_true", help=text)
+    command.add_argument(
+        "--quiet",
+        action="store_true",
+        help="show no progress (which counts the rows, and is not for a log that others "
+        "read), as without a terminal",
+    )
 
 
 def bar_of_steps(options: argparse.Namespace) -> Callable[[int], Callable[[], Any]]:
     """Return the progress bar in steps, shown on a terminal and unless quiet."""
-    return (lambda total: lambda: None) if options.quiet else _bar_of_steps
+    return _no_bar_of_steps if options.quiet else _bar_of_steps
+
+
+def _no_bar_of_steps(total: int) -> Callable[[], Any]:
+    return _advance_nothing
+
+
+def _advance_nothing() -> None:
+    """Take the place of a bar."""
 
 
 def _bar_of_steps(total: int) -> Callable[[], Any]:
@@ -248,7 +275,7 @@ def _bar_of_steps(total: int) -> Callable[[], Any]:
         bar = _bar(total, unit="step")
     except ImportError:
         raise ImportError(
-            'this command needs further packages: pip install "skdp[fairness,plot]"'
+            'this command needs more packages: pip install "skdp[fairness,plot]"'
         ) from None
 
     def advance() -> None:

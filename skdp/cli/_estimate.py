@@ -1,10 +1,13 @@
-"""``skdp estimate`` and ``skdp tally``: what the files say needs no option, and what contradicts them is refused."""
+"""``skdp estimate`` and ``skdp tally``.
+
+What the files say needs no option, and what contradicts them is refused.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,7 @@ from skdp.cli._transformers import (
     make_transformer,
     read_protocol_file,
 )
+from skdp.domain import Domain
 from skdp.engines import estimate_file, tally_files
 from skdp.engines.files import said_by, source_at, tally_text, transformer_of, unsaid
 from skdp.local import NumericPerturber, ReportTransformer, check_carried
@@ -137,24 +141,30 @@ def _run_estimate(options: argparse.Namespace) -> Path | int:
 
 def _of_sums(options: argparse.Namespace, transformer: Any) -> PrivacyGuarantee:
     """Return what the sums of the reports guarantee."""
-    found = transformer_of([options.data], transformer)
-    n_reports = tally_files(options.data, found).n_reports
+    transformer = transformer_of([options.data], transformer)
+    n_reports = tally_files(options.data, transformer).n_reports
     if n_reports < options.shuffled:
         raise ValueError(
             f"--shuffled {options.shuffled}: there are only {n_reports} reports"
         )
-    said = said_by(options.data)
-    stated = {} if said is None else json.loads(said).get("guarantee") or {}
-    promise = shuffled_guarantee(
-        found, options.shuffled, options.delta, released="tally"
+    guarantee = shuffled_guarantee(
+        transformer, options.shuffled, options.delta, released="tally"
     )
-    return replace(promise, secure=promise.secure and stated.get("secure") is not False)
+    # The protocol of the file says whether the reports were drawn from a seed.
+    protocol = said_by(options.data)
+    if protocol is not None:
+        stated = json.loads(protocol).get("guarantee") or {}
+        if stated.get("secure") is False:
+            return replace(guarantee, secure=False)
+    return guarantee
 
 
 def _run_tally(options: argparse.Namespace) -> Path | int:
     options.data = [source_at(place, options.delimiter) for place in options.data]
-    given = None if options.protocol is None else _read_protocol(options.protocol)
-    transformer = transformer_of(options.data, given)
+    transformer = None
+    if options.protocol is not None:
+        transformer = _read_protocol(options.protocol)
+    transformer = transformer_of(options.data, transformer)
     tally = tally_files(
         options.data, transformer, target=options.out, progress=bar_of_rows(options)
     )
@@ -165,87 +175,106 @@ def _run_tally(options: argparse.Namespace) -> Path | int:
 
 
 def _transformer(options: argparse.Namespace) -> Any:
-    """Make the transformer that a file says, which the options must not contradict, or that of the options."""
-    name, said = options.data.name, said_by(options.data)
-    if said is not None:
-        found = ReportTransformer.from_json(said)
-        _check_protocol(options, said, name)
+    """Make the transformer that a file says, or that of the options."""
+    # The options must not contradict the file.
+    protocol = said_by(options.data)
+    if protocol is not None:
+        name = options.data.name
+        transformer = ReportTransformer.from_json(protocol)
+        _check_protocol(options, protocol, name)
     elif options.protocol is not None:
-        name, found = options.protocol.name, _read_protocol(options.protocol)
+        name = options.protocol.name
+        transformer = _read_protocol(options.protocol)
     elif options.domain is None or options.epsilon is None:
         raise ValueError(f"{unsaid(options.data)}: {_NEEDED} are needed")
     else:
         return make_transformer(options)
-    for contradiction in _contradictions(options, found):
+    for contradiction in _contradictions(options, transformer):
         raise ValueError(f"{contradiction} of {name}")
-    return found
+    return transformer
 
 
 def _read_protocol(path: Path) -> ReportTransformer:
     return read_protocol_file(path, "--protocol")
 
 
-def _check_protocol(options: argparse.Namespace, said: str, name: str) -> None:
+def _check_protocol(options: argparse.Namespace, protocol: str, name: str) -> None:
     if options.protocol is None:
         return
     try:
-        check_carried(said, _read_protocol(options.protocol))
+        check_carried(protocol, _read_protocol(options.protocol))
     except ValueError as error:
         raise ValueError(
             f"--protocol {options.protocol} contradicts {name}: {error}"
         ) from None
 
 
-def _contradictions(options: argparse.Namespace, found: Any) -> Iterator[str]:
+def _contradictions(
+    options: argparse.Namespace, transformer: ReportTransformer
+) -> Iterator[str]:
     """Describe options that differ from a transformer, and what this has."""
-    kinds: dict[type, str] = {kind: name for name, kind in TRANSFORMERS.items()}
-    own = kinds.get(type(found), type(found).__name__)
-    yield from _contradiction("--transformer", options.transformer, own)
-    parameters = found.get_params(deep=False)
+    names = {kind: name for name, kind in TRANSFORMERS.items()}
+    kind = type(transformer)
+    kind_name = names.get(kind, kind.__name__)
+    yield from _contradiction("--transformer", options.transformer, kind_name)
+    parameters = transformer.get_params(deep=False)
     for name in ("strategy", *OF_NUMBERS, *OF_FILTERS):
-        option, given = f"--{name.replace('_', '-')}", getattr(options, name)
+        option = f"--{name.replace('_', '-')}"
+        value = getattr(options, name)
         if name in parameters:
-            yield from _contradiction(option, given, parameters[name])
-        elif given is not None:
-            yield f"{option} {given} goes with another --transformer than the {own}"
-    epsilon = None if found.epsilon is None else float(found.epsilon)
+            yield from _contradiction(option, value, parameters[name])
+        elif value is not None:
+            yield (
+                f"{option} {value} goes with another --transformer than the {kind_name}"
+            )
+    epsilon = None if transformer.epsilon is None else float(transformer.epsilon)
     yield from _contradiction("--epsilon", options.epsilon, epsilon)
-    declared = None if options.domain is None else read_domain_file(options.domain)
-    columns = list(found.protocol_.columns)
+    columns = list(transformer.protocol_.columns)
+    all_columns = columns
+    if options.domain is not None:
+        domain = read_domain_file(options.domain)
+        all_columns = [*domain.columns, *columns]
     if options.columns is not None:
-        given = columns_of(
-            options.columns,
-            columns if declared is None else [*declared.columns, *columns],
-        )
-        yield from _contradiction("--columns", given, columns)
-    if declared is not None:
-        yield from _of_domain(declared, found, columns)
+        names_of_columns = columns_of(options.columns, all_columns)
+        yield from _contradiction("--columns", names_of_columns, columns)
+    if options.domain is not None:
+        for name in columns:
+            yield from _contradiction_of_domain(domain, transformer, name)
 
 
-def _contradiction(option: str, given: Any, found: Any) -> Iterator[str]:
-    if given is not None and given != found:
-        yield f"{option} {_written(given)} contradicts the {option[2:]} {_written(found)}"
+def _contradiction(option: str, value: Any, fact: Any) -> Iterator[str]:
+    """Describe an option whose value is not what the file says."""
+    if value is not None and value != fact:
+        yield f"{option} {_text(value)} contradicts the {option[2:]} {_text(fact)}"
 
 
-def _written(value: Any) -> str:
+def _text(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _of_domain(declared: Any, found: Any, columns: Iterable[Any]) -> Iterator[str]:
-    own, has_bounds = found.declared_domain, isinstance(found, NumericPerturber)
-    for name in columns:
-        if own is None or name not in own.columns:
-            yield f"--domain declares values, which contradicts the numbers in column {name!r}"
-        elif name not in declared.columns:
-            yield f"--domain declares no column {name!r}, which contradicts the columns"
-        elif has_bounds:
-            given, there = (
-                bounds_of(domain.select([name]))[name] for domain in (declared, own)
+def _contradiction_of_domain(
+    domain: Domain, transformer: ReportTransformer, name: Any
+) -> Iterator[str]:
+    """Describe what a domain file says of a column and the transformer says not."""
+    declared = transformer.declared_domain
+    if declared is None or name not in declared.columns:
+        yield (
+            "--domain declares values, which contradicts the numbers in column "
+            f"{name!r}"
+        )
+    elif name not in domain.columns:
+        yield f"--domain declares no column {name!r}, which contradicts the columns"
+    elif isinstance(transformer, NumericPerturber):
+        bounds = bounds_of(domain.select([name]))
+        if bounds != bounds_of(declared.select([name])):
+            yield (
+                f"--domain declares column {name!r} within {_text([*bounds[name]])}, "
+                "which contradicts the bounds"
             )
-            if given != there:
-                yield f"--domain declares column {name!r} within {_written([*given])}, which contradicts the bounds"
-        elif declared[name] != own[name]:
-            order = (
-                ", or another order," if len(declared[name]) == len(own[name]) else ""
-            )
-            yield f"--domain declares other values{order} of column {name!r}, which contradicts the {len(own[name])}"
+    elif domain[name] != declared[name]:
+        n_values = len(declared[name])
+        order = ", or another order," if len(domain[name]) == n_values else ""
+        yield (
+            f"--domain declares other values{order} of column {name!r}, which "
+            f"contradicts the {n_values}"
+        )

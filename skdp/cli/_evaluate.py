@@ -32,7 +32,12 @@ from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import distinct_values
 
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
-MAX_CELLS, MAX_SYNTHESISED = 1_000, 30
+
+# The cells that the page can show.
+MAX_CELLS = 1_000
+
+# Columns that are not named are synthesised too, up to this number: a minute.
+MAX_SYNTHESISED = 30
 
 
 def add_report(commands: Any) -> None:
@@ -168,6 +173,15 @@ def add_audit(commands: Any) -> None:
 
 
 def _run_report(options: argparse.Namespace) -> Path:
+    _check_report(options)
+    if options.data is not None:
+        return _report_on_table(options)
+    X, y = load_adult(subset="all", dropna=True, return_X_y=True)
+    return age_sex_report(X, y, options.out, **_report_parameters(options))
+
+
+def _check_report(options: argparse.Namespace) -> None:
+    """Refuse options that do not go together."""
     if options.data is not None and not options.data.is_file():
         raise ValueError(f"--data: there is no file {options.data}")
     if (options.data is None) != (options.columns is None):
@@ -183,55 +197,37 @@ def _run_report(options: argparse.Namespace) -> Path:
         raise ValueError(
             "--sensitive goes with --target: fairness is about predictions of it"
         )
-    for name, given in (
-        ("epsilon", options.epsilons),
-        ("columns", options.columns or []),
-    ):
-        if len(set(given)) < len(given):
-            raise ValueError(f"--{name} names something twice")
-    if options.data is not None:
-        return _run_own(options)
-    X, y = load_adult(subset="all", dropna=True, return_X_y=True)
-    return age_sex_report(X, y, options.out, **_shared(options))
+    if len(set(options.epsilons)) < len(options.epsilons):
+        raise ValueError("--epsilon names something twice")
+    columns = options.columns or []
+    if len(set(columns)) < len(columns):
+        raise ValueError("--columns names something twice")
 
 
-def _run_own(options: argparse.Namespace) -> Path:
+def _report_on_table(options: argparse.Namespace) -> Path:
     declared = None if options.domain is None else read_domain_file(options.domain)
     frame = read_frame(options.data, declared)
-    others = (
-        []
-        if declared is None
-        else [name for name in declared.columns if name not in options.columns]
-    )
-    target = [] if options.target is None else [options.target]
-    for option, names in (
-        ("columns", options.columns),
-        ("target", target),
-        ("domain", others),
-    ):
-        absent = [name for name in names if name not in frame.columns]
-        if absent:
-            raise ValueError(
-                f"--{option}: {options.data.name} has no columns {absent}; it has {list(frame.columns)}"
-            )
-    domain, read = _read_domain(options, declared, others, frame)
-    protected = domain.select(options.columns)
-    if protected.size > MAX_CELLS:
-        sizes = ", ".join(
-            f"{name}: {size}"
-            for name, size in zip(protected.columns, protected.sizes, strict=True)
+    synthesised = []
+    if declared is not None:
+        synthesised = [name for name in declared.columns if name not in options.columns]
+    _check_columns(options, "columns", options.columns, frame)
+    if options.target is not None:
+        _check_columns(options, "target", [options.target], frame)
+    _check_columns(options, "domain", synthesised, frame)
+    domain, observed = _read_domain(options, declared, synthesised, frame)
+    _check_size(domain.select(options.columns))
+    privileged = options.privileged
+    if privileged is not None:
+        labels: Iterable[Any] = ()
+        if options.sensitive in domain.columns:
+            labels = domain[options.sensitive].labels
+        privileged = [find_value(text, labels) for text in privileged]
+    notes = []
+    if observed:
+        notes.append(
+            f"The values, or bins, of {', '.join(observed)} were read from the data. A "
+            "real release must declare them: which values occur is private too."
         )
-        raise ValueError(
-            f"--columns: they have {protected.size:,} cells together ({sizes}), too many to show (at most "
-            f"{MAX_CELLS:,}); cut numbers into bins with --edges, or choose fewer columns"
-        )
-    labels = (
-        domain[options.sensitive].labels if options.sensitive in domain.columns else ()
-    )
-    remark = (
-        f"The values, or bins, of {', '.join(read)} were read from the data. A real release must declare them: which "
-        "values occur is private too."
-    )
     return study_report(
         frame,
         domain,
@@ -241,14 +237,38 @@ def _run_own(options: argparse.Namespace) -> Path:
         target=options.target,
         positive_label=_positive_label(options, frame),
         sensitive=options.sensitive,
-        privileged=options.privileged
-        and [find(text, labels) for text in options.privileged],
-        notes=[remark] if read else [],
-        **_shared(options),
+        privileged=privileged,
+        notes=notes,
+        **_report_parameters(options),
     )
 
 
-def _shared(options: argparse.Namespace) -> dict[str, Any]:
+def _check_columns(
+    options: argparse.Namespace, option: str, names: list[Any], frame: pd.DataFrame
+) -> None:
+    absent = [name for name in names if name not in frame.columns]
+    if absent:
+        raise ValueError(
+            f"--{option}: {options.data.name} has no columns {absent}; it has "
+            f"{list(frame.columns)}"
+        )
+
+
+def _check_size(domain: Domain) -> None:
+    if domain.size <= MAX_CELLS:
+        return
+    sizes = []
+    for name, size in zip(domain.columns, domain.sizes, strict=True):
+        sizes.append(f"{name}: {size}")
+    raise ValueError(
+        f"--columns: they have {domain.size:,} cells together ({', '.join(sizes)}), too "
+        f"many to show (at most {MAX_CELLS:,}); cut numbers into bins with --edges, or "
+        "choose fewer columns"
+    )
+
+
+def _report_parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters of both reports."""
     return {
         "epsilons": options.epsilons,
         "repeats": options.repeats,
@@ -263,43 +283,60 @@ def _shared(options: argparse.Namespace) -> dict[str, Any]:
 def _read_domain(
     options: argparse.Namespace,
     declared: Domain | None,
-    others: list[str],
+    synthesised: list[str],
     frame: pd.DataFrame,
 ) -> tuple[Domain, list[str]]:
-    """Declare the columns by --domain and --edges, or else by the data; without --domain, those to synthesise too."""
+    """Declare the columns by --domain and --edges, or else by the data.
+
+    Without --domain, the columns to synthesise too. Also return the columns whose
+    values, or bins, are those of the data.
+    """
+    values = _declared_values(options, declared)
+    observed = {}
+    for name in options.columns:
+        if name not in values:
+            observed[name] = _observed_values(frame[name])
+    if declared is None:
+        observed |= _draft_others(options, frame)
+    values |= observed
+    names = dict.fromkeys([*options.columns, *synthesised, *observed])
+    return Domain({name: values[name] for name in names}), list(observed)
+
+
+def _declared_values(
+    options: argparse.Namespace, declared: Domain | None
+) -> dict[str, Any]:
+    """Return what --domain and --edges declare."""
+    values: dict[str, Any] = {}
+    if declared is not None:
+        values = {name: declared[name] for name in declared.columns}
     edges = dict(map(_edges, options.edges))
     unused = [name for name in edges if name not in options.columns]
     if unused:
         raise ValueError(f"--edges names columns that --columns does not: {unused}")
-    known = (
-        {} if declared is None else {name: declared[name] for name in declared.columns}
-    )
-    twice = [name for name in edges if name in known]
+    twice = [name for name in edges if name in values]
     if twice:
         raise ValueError(f"--edges names columns that --domain declares: {twice}")
-    known |= edges
-    found = {
-        name: _observed(frame[name]) for name in options.columns if name not in known
-    }
-    rest = [name for name in frame if name not in (*options.columns, options.target)]
-    if declared is None and rest:
-        # It is said on the page, and a column that cannot be drafted is left out.
-        with (
-            warnings.catch_warnings(action="ignore", category=PrivacyLeakWarning),
-            suppress(ValueError),
-        ):
-            bins = max(
-                4, min(32, round(len(frame) ** (1 / 3)))
-            )  # with few rows, noise hides more
-            drafted = draft_domain(frame[rest[:MAX_SYNTHESISED]], bins=bins)
-            found |= {name: drafted[name] for name in drafted.columns}
-    known |= found
-    return Domain(
-        {
-            name: known[name]
-            for name in dict.fromkeys([*options.columns, *others, *found])
-        }
-    ), list(found)
+    return values | edges
+
+
+def _draft_others(options: argparse.Namespace, frame: pd.DataFrame) -> dict[str, Any]:
+    """Draft the values of columns to synthesise; one that cannot be is left out."""
+    columns = {*options.columns, options.target}
+    names = [name for name in frame if name not in columns]
+    if not names:
+        return {}
+    # The cube root of the number of rows, as for a histogram: with few rows, the noise
+    # hides more.
+    bins = max(4, min(32, round(len(frame) ** (1 / 3))))
+    # The page says that the values are those of the data.
+    with (
+        warnings.catch_warnings(action="ignore", category=PrivacyLeakWarning),
+        suppress(ValueError),
+    ):
+        draft = draft_domain(frame[names[:MAX_SYNTHESISED]], bins=bins)
+        return {name: draft[name] for name in draft.columns}
+    return {}
 
 
 def _positive_label(options: argparse.Namespace, frame: pd.DataFrame) -> Any:
@@ -308,7 +345,8 @@ def _positive_label(options: argparse.Namespace, frame: pd.DataFrame) -> Any:
         return None
     labels = frame[options.target]
     if options.positive_label is not None:
-        return find(options.positive_label, distinct_values(labels)[0])
+        values, _ = distinct_values(labels)
+        return find_value(options.positive_label, values)
     if not labels.isin([0, 1]).all():
         raise ValueError(
             "--target goes with --positive, unless all its values are 0 and 1, or False and True"
@@ -316,28 +354,26 @@ def _positive_label(options: argparse.Namespace, frame: pd.DataFrame) -> Any:
     return None
 
 
-def find(text: str, values: Iterable[Any]) -> Any:
-    """Return the value of a word, such as 1 or 1.0 for "1"; a word that matches none is returned unchanged."""
-    return next(
-        (
-            one
-            for one in values
-            if text in (str(one), f"{one:.15g}" if isinstance(one, float) else "")
-        ),
-        text,
-    )
+def find_value(text: str, values: Iterable[Any]) -> Any:
+    """Return the value that a word means, such as 1 or 1.0 for "1", or the word."""
+    for value in values:
+        if text == str(value):
+            return value
+        if isinstance(value, float) and text == f"{value:.15g}":
+            return value
+    return text
 
 
-def _observed(column: pd.Series) -> Categories:
+def _observed_values(column: pd.Series) -> Categories:
     try:
-        values, missing = distinct_values(column)
+        values, has_missing = distinct_values(column)
     except TypeError:
         raise ValueError(
             f"--columns: {column.name!r} mixes values of several kinds"
         ) from None
-    found = Categories([*values, None] if missing else values)
-    found.observed = True
-    return found
+    categories = Categories([*values, None] if has_missing else values)
+    categories.observed = True
+    return categories
 
 
 def _edges(text: str) -> tuple[str, Interval]:

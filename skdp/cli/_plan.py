@@ -109,17 +109,14 @@ def _run_plan(options: argparse.Namespace) -> int:
         source = kind(categories=domain, strategy=options.strategy or "split")
     if options.of != "parity":
         refuse_options(options, ["privileged", "rates"], "goes with --of parity")
-    if (
-        options.rows is None
-        and options.epsilon is None
-        and not (options.curator and options.of == "count")
-    ):
-        other = (
-            ""
-            if options.of == "count"
-            else "; or --epsilon, if the number of rows is wanted"
+    # The noise of a curator's counts does not depend on the rows.
+    needs_rows = not (options.curator and options.of == "count")
+    if needs_rows and options.rows is None and options.epsilon is None:
+        if options.of == "count":
+            raise ValueError("--rows is needed")
+        raise ValueError(
+            "--rows is needed; or --epsilon, if the number of rows is wanted"
         )
-        raise ValueError(f"--rows is needed{other}")
     plan = plan_epsilon(
         source,
         within=options.within,
@@ -131,15 +128,16 @@ def _run_plan(options: argparse.Namespace) -> int:
         rates=options.rates or (0.5, 0.5),
         confidence_level=options.confidence,
     )
-    print(
-        f"{plan}\n\n{plan.curve.to_string(index=False, float_format='{:.4g}'.format)}"
-    )
+    curve = plan.curve.to_string(index=False, float_format="{:.4g}".format)
+    print(f"{plan}\n\n{curve}")
     return 0
 
 
 def _values(domain: Any, texts: list[str]) -> list[Any]:
-    """Return the declared values of a single column, such as 1 for "1"; others are refused by their names later."""
-    known = {
-        str(value): value for name in domain.columns for value in domain[name].labels
-    }
-    return [known.get(text, text) for text in texts]
+    """Return the declared values of a single column, such as 1 for "1"."""
+    # Others are refused by their names later.
+    value_of = {}
+    for name in domain.columns:
+        for value in domain[name].labels:
+            value_of[str(value)] = value
+    return [value_of.get(text, text) for text in texts]

@@ -82,15 +82,15 @@ def add_privatize(commands: Any) -> None:
     )
     add_permanent(privatize)
     add_handle_unknown(privatize, ["error", "uniform"], "or replace it by a random one")
-    kept = privatize.add_mutually_exclusive_group()
-    kept.add_argument(
+    columns_as_they_are = privatize.add_mutually_exclusive_group()
+    columns_as_they_are.add_argument(
         "--keep",
         nargs="+",
         default=[],
         metavar="COLUMN",
         help="columns to release AS THEY ARE",
     )
-    kept.add_argument(
+    columns_as_they_are.add_argument(
         "--keep-all", action="store_true", help="release all other columns AS THEY ARE"
     )
     add(
@@ -124,18 +124,8 @@ def _run_privatize(options: argparse.Namespace) -> Path:
             f"{options.save} exists already; choose another name for --save"
         )
     transformer, columns = _transformer(options)
-    table = TableFile(options.data, delimiter=options.delimiter)
-    table.check_columns(columns)  # others may be a row, if a CSV file has no header
-    others = [name for name in table.names if name not in columns]
-    keep = others if options.keep_all else options.keep
-    left_out = [
-        name for name in others if name not in keep and name != options.record_id
-    ]
-    if keep:
-        print(f"Released as they are: {', '.join(keep)}", file=sys.stderr)
-    if left_out:
-        print(f"Left out: {', '.join(left_out)}", file=sys.stderr)
-    rows = _CountedRows(bar_of_rows(options))
+    keep = _columns_to_keep(options, columns)
+    rows = _RowCounter(bar_of_rows(options))
     with opened_ledger(options) as ledger:
         transformer.set_params(ledger=ledger)
         if isinstance(transformer, RapporEncoder):
@@ -155,39 +145,65 @@ def _run_privatize(options: argparse.Namespace) -> Path:
         transformer.save(options.save)
     elif options.to_stream:
         print(
-            "The reports do not say their protocol: --save writes it, for skdp estimate",
+            "The reports do not say their protocol: --save writes it, for skdp "
+            "estimate",
             file=sys.stderr,
         )
     print(transformer.guarantee_)
     if options.target_epsilon is not None:
-        summed = shuffled_guarantee(
-            transformer, options.n_shuffled, options.delta, released="tally"
-        )
-        print(
-            f"If only the sums of at least {options.n_shuffled:,} honest rows are published (skdp tally): {summed}"
-        )
-        if 0 < rows.seen < options.n_shuffled:
-            alone = shuffled_guarantee(
-                transformer, rows.seen, options.delta, released="tally"
-            )
-            print(
-                f"This file has {rows.seen:,} rows only. If their sums are published without those of others: {alone}"
-            )
+        _print_guarantee_of_sums(options, transformer, rows.n_rows)
     return options.out
 
 
-class _CountedRows:
-    """A progress bar that knows how many rows it has seen: public, as the reports are as many."""
+def _columns_to_keep(options: argparse.Namespace, columns: list[Any]) -> list[Any]:
+    """Return the columns to release as they are, and say which ones are left out."""
+    table = TableFile(options.data, delimiter=options.delimiter)
+    # Other columns may be a row, if a CSV file has no header.
+    table.check_columns(columns)
+    unreported = [name for name in table.names if name not in columns]
+    keep = unreported if options.keep_all else options.keep
+    if keep:
+        print(f"Released as they are: {', '.join(keep)}", file=sys.stderr)
+    released = {*keep, options.record_id}
+    left_out = [name for name in unreported if name not in released]
+    if left_out:
+        print(f"Left out: {', '.join(left_out)}", file=sys.stderr)
+    return list(keep)
+
+
+def _print_guarantee_of_sums(
+    options: argparse.Namespace, transformer: Any, n_rows: int
+) -> None:
+    guarantee = shuffled_guarantee(
+        transformer, options.n_shuffled, options.delta, released="tally"
+    )
+    print(
+        f"If only the sums of at least {options.n_shuffled:,} honest rows are published "
+        f"(skdp tally): {guarantee}"
+    )
+    if 0 < n_rows < options.n_shuffled:
+        guarantee = shuffled_guarantee(
+            transformer, n_rows, options.delta, released="tally"
+        )
+        print(
+            f"This file has {n_rows:,} rows only. If their sums are published without "
+            f"those of others: {guarantee}"
+        )
+
+
+class _RowCounter:
+    """A progress bar that counts rows: public, as the reports are as many."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress, self.seen = progress, 0
+        self._progress = progress
+        self.n_rows = 0
 
     def __call__(self, total: int | None) -> Self:
         self._bar = self._progress(total)
         return self
 
     def update(self, rows: int) -> None:
-        self.seen += rows
+        self.n_rows += rows
         self._bar.update(rows)
 
     def close(self) -> None:
@@ -196,35 +212,30 @@ class _CountedRows:
 
 def _transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
     """Make the transformer, and name its columns."""
-    kind = (
-        None
-        if options.load is not None
-        else TRANSFORMERS[options.transformer or "randomized_response"]
-    )
     parameters: dict[str, Any] = {"random_state": options.seed}
-    if options.load is not None or kind in (NumericPerturber, RapporEncoder):
-        text = (
-            "is in the protocol"
-            if kind is None
-            else "goes with another --transformer: there is no undeclared value"
-        )
-        refuse_options(options, ["handle_unknown"], text)
-    else:
-        parameters["handle_unknown"] = options.handle_unknown or "error"
-    parameters |= permanent_parameters(options, kind)
     if options.load is not None:
-        made = load_transformer(options, options.load, **parameters)
+        refuse_options(options, ["handle_unknown"], "is in the protocol")
+        parameters |= permanent_parameters(options, None)
+        transformer = load_transformer(options, options.load, **parameters)
     else:
-        made = make_transformer(options, **parameters)
-    declared = (
-        made.protocol_.columns
-        if hasattr(made, "protocol_")
-        else made.declared_domain.columns
-    )
-    return made, list(declared)
+        kind = TRANSFORMERS[options.transformer or "randomized_response"]
+        if kind in (NumericPerturber, RapporEncoder):
+            refuse_options(
+                options,
+                ["handle_unknown"],
+                "goes with another --transformer: there is no undeclared value",
+            )
+        else:
+            parameters["handle_unknown"] = options.handle_unknown or "error"
+        parameters |= permanent_parameters(options, kind)
+        transformer = make_transformer(options, **parameters)
+    if hasattr(transformer, "protocol_"):
+        return transformer, list(transformer.protocol_.columns)
+    return transformer, list(transformer.declared_domain.columns)
 
 
-_MOST_BYTES = 1 << 12
+# A key has some dozens of bytes; a larger file is another one.
+_MOST_BYTES_OF_KEY = 1 << 12
 
 
 def add_permanent(command: Any) -> None:
@@ -249,29 +260,31 @@ def add_permanent(command: Any) -> None:
 def permanent_parameters(
     options: argparse.Namespace, kind: type[Any] | None
 ) -> dict[str, Any]:
-    """Return the parameters of a transformer of a class, or of a protocol, that reports permanently."""
-    place = options.key or options.new_key
-    if (place is None) != (options.record_id is None):
+    """Return the parameters of permanent reports, of a class or of a protocol (None)."""
+    path = options.key or options.new_key
+    if (path is None) != (options.record_id is None):
         raise ValueError(
             "--record-id goes with --key, or --new-key, and these with --record-id"
         )
-    if place is None:
+    if path is None:
         return {}
     if options.seed is not None and kind is not RapporEncoder:
         raise ValueError(
             "--seed is of no use with --record-id: the random bits come from the key"
         )
-    key = read_key(place) if options.key is not None else new_key(place)
-    return {"secret_key": key} | (
-        {} if kind in (None, RapporEncoder) else {"memoize": True}
-    )
+    key = read_key(path) if options.key is not None else new_key(path)
+    parameters: dict[str, Any] = {"secret_key": key}
+    # A protocol says whether its reports are permanent, and those of RAPPOR always are.
+    if kind not in (None, RapporEncoder):
+        parameters["memoize"] = True
+    return parameters
 
 
 def read_key(path: Path) -> SecretKey:
     """Read a key, as hexadecimal digits."""
     try:
         with path.open("rb") as file:
-            text = file.read(_MOST_BYTES)
+            text = file.read(_MOST_BYTES_OF_KEY)
     except FileNotFoundError:
         raise FileNotFoundError(
             f"there is no key {path}; --new-key draws one"
@@ -282,7 +295,8 @@ def read_key(path: Path) -> SecretKey:
         key = b""
     if not key:
         raise ValueError(
-            f"--key {path} holds no key, which is a line of hexadecimal digits, as --new-key writes it"
+            f"--key {path} holds no key, which is a line of hexadecimal digits, as "
+            "--new-key writes it"
         )
     return SecretKey(key)
 

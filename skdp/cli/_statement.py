@@ -23,8 +23,8 @@ from skdp.persistence import load
 from skdp.privacy import PrivacyLedger, PrivacyStatement, privacy_statement
 from skdp.tables import is_frame
 
+# One more than a record may have.
 _MOST_CHARACTERS = (1 << 26) + 1
-"""One more than a record may have."""
 
 _SOURCES = (
     "reports (a file or URL that skdp privatize wrote, a tally, or the protocol of an encoder), a model that "
@@ -65,11 +65,10 @@ def _run_statement(options: argparse.Namespace) -> Path | int:
     if out is None:
         print(statement)
         return 0
-    text = (
-        statement.to_html()
-        if out.suffix.lower() == ".html"
-        else statement.to_json() + "\n"
-    )
+    if out.suffix.lower() == ".html":
+        text = statement.to_html()
+    else:
+        text = statement.to_json() + "\n"
     with out.open("x", encoding="utf-8") as file:
         file.write(text)
     return out
@@ -83,7 +82,7 @@ def _statement(source: str) -> PrivacyStatement:
     if not path.is_file():
         if path.suffix and ":" not in source:
             raise FileNotFoundError(f"there is no file {path}")
-        return _of_object(_imported(source))
+        return _of_object(_import_object(source))
     with path.open("rb") as file:
         start = file.read(_LONGEST_START)
     if start.startswith(_START_OF_LEDGERS):
@@ -101,47 +100,45 @@ def _statement(source: str) -> PrivacyStatement:
     return PrivacyStatement.from_json(text)
 
 
-def _of_object(found: Any) -> PrivacyStatement:
-    if isinstance(found, PrivacyStatement):
-        return found
-    transformer = read_protocol(found) if is_frame(found) else None
-    if transformer is None:
-        return privacy_statement(found)
-    return _with_columns_beside(transformer, columns_beside_reports(found, transformer))
+def _of_object(source: Any) -> PrivacyStatement:
+    if isinstance(source, PrivacyStatement):
+        return source
+    if is_frame(source):
+        transformer = read_protocol(source)
+        if transformer is not None:
+            columns = columns_beside_reports(source, transformer)
+            return _with_columns_beside(transformer, columns)
+    return privacy_statement(source)
 
 
 def _of_reports(source: str) -> PrivacyStatement:
     transformer = read_protocol(source)
     if transformer is None:
         raise ValueError(
-            f"{source} does not say how its reports were made: give the protocol that save of the encoder wrote, or "
-            "skdp privatize --save"
+            f"{source} does not say how its reports were made: give the protocol that "
+            "save of the encoder wrote, or skdp privatize --save"
         )
-    return _with_columns_beside(
-        transformer, columns_beside_reports(source, transformer)
-    )
+    columns = columns_beside_reports(source, transformer)
+    return _with_columns_beside(transformer, columns)
 
 
-def _with_columns_beside(transformer: Any, others: list[str]) -> PrivacyStatement:
-    """State the guarantee of reports, and that the columns beside them are not protected."""
+def _with_columns_beside(transformer: Any, columns: list[str]) -> PrivacyStatement:
+    """State the guarantee of reports, and that columns beside them are unprotected."""
     statement = privacy_statement(transformer)
-    if not others:
+    if not columns:
         return statement
     unprotected = {
+        "column": columns,
         "step": "",
         "mechanism": "",
         "epsilon": nan,
         "delta": nan,
         "relation": "",
         "trust": "",
+        "protection": "released as is",
     }
-    rows = pd.DataFrame(
-        [
-            {"column": name, **unprotected, "protection": "released as is"}
-            for name in others
-        ]
-    )
-    return replace(statement, rows=pd.concat([statement.rows, rows], ignore_index=True))
+    rows = [statement.rows, pd.DataFrame(unprotected)]
+    return replace(statement, rows=pd.concat(rows, ignore_index=True))
 
 
 def _text(path: Path) -> str:
@@ -154,24 +151,23 @@ def _text(path: Path) -> str:
         raise ValueError(f"{path} is no UTF-8 text") from None
 
 
-def _imported(source: str) -> Any:
-    """Import an object of the user's own code."""
+def _import_object(source: str) -> Any:
+    """Import an object of the user's code."""
     place, _, name = source.rpartition(":")
     if not place or not name:
         raise ValueError(f"expected {_SOURCES}; got {source!r}, which is no file")
-    module = _file(Path(place)) if place.endswith(".py") else _module(place)
+    if place.endswith(".py"):
+        module = _import_file(Path(place))
+    else:
+        with _on_path(Path.cwd()):
+            module = importlib.import_module(place)
     try:
         return attrgetter(name)(module)
     except AttributeError:
         raise ValueError(f"{place} has no {name!r}") from None
 
 
-def _module(name: str) -> Any:
-    with _on_path(Path.cwd()):
-        return importlib.import_module(name)
-
-
-def _file(path: Path) -> Any:
+def _import_file(path: Path) -> Any:
     """Import a file as ``python`` runs it: modules beside it can be imported."""
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file() or specification is None or specification.loader is None:
@@ -184,9 +180,9 @@ def _file(path: Path) -> Any:
 
 @contextmanager
 def _on_path(folder: Path) -> Iterator[None]:
-    before = list(sys.path)
+    path_before = list(sys.path)
     sys.path.insert(0, str(folder))
     try:
         yield
     finally:
-        sys.path[:] = before
+        sys.path[:] = path_before

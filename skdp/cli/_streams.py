@@ -14,22 +14,23 @@ from typing import Any
 STREAM = "-"
 STREAMS = "; - is standard input"
 
-_STARTS = ((b"PAR1", ".parquet"), (b"ARROW1", ".arrow"), (b"{", ".json"))
-"""The first bytes of files, and how their names end; those of other files are CSV."""
-
-_GZIPPED = b"\x1f\x8b"
+# The first bytes of files, and how their names end; those of other files are CSV.
+_ENDINGS = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"{": ".json"}
+_START_OF_GZIP = b"\x1f\x8b"
 _LONGEST_START = 8
 
 
 @contextmanager
 def redirected(options: argparse.Namespace) -> Iterator[bool]:
-    """Put files in the place of streams; yield whether standard output is that of a file, and holds nothing else."""
+    """Put files in the place of streams.
+
+    Yield whether standard output is that of a file, and holds nothing else.
+    """
     inputs: tuple[str, ...] = getattr(options, "inputs", ())
     output: str = getattr(options, "output", "")
     is_output = _is_stream(getattr(options, output, None))
-    if not is_output and not any(
-        _names_stream(getattr(options, name)) for name in inputs
-    ):
+    is_input = any(_names_stream(getattr(options, name)) for name in inputs)
+    if not is_output and not is_input:
         yield False
         return
     if getattr(options, "resume", False):
@@ -41,11 +42,13 @@ def redirected(options: argparse.Namespace) -> Iterator[bool]:
         if not is_output:
             yield False
             return
-        written = Path(folder, f"standard-output{_ending(options)}")
-        setattr(options, output, type(getattr(options, output))(written))
+        path = Path(folder, f"standard-output{_ending_of_output(options)}")
+        # As the option is: text or a path.
+        kind = type(getattr(options, output))
+        setattr(options, output, kind(path))
         with redirect_stdout(sys.stderr):
             yield True
-        with written.open("rb") as file:
+        with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
 
 
@@ -54,31 +57,33 @@ def _is_stream(place: Any) -> bool:
 
 
 def _names_stream(places: Any) -> bool:
-    return (
-        any(map(_is_stream, places)) if isinstance(places, list) else _is_stream(places)
-    )
+    if isinstance(places, list):
+        return any(map(_is_stream, places))
+    return _is_stream(places)
 
 
 def _with_file(places: Any, folder: Path) -> Any:
     """Write standard input to a file, where it is named."""
     if not _names_stream(places):
         return places
-    path = _stored_input(folder)
+    if isinstance(places, list) and sum(map(_is_stream, places)) > 1:
+        raise ValueError("standard input (-) is given twice")
+    path = _store_input(folder)
     if not isinstance(places, list):
         return type(places)(path)
-    if sum(map(_is_stream, places)) > 1:
-        raise ValueError("standard input (-) is given twice")
     return [str(path) if _is_stream(place) else place for place in places]
 
 
-def _stored_input(folder: Path) -> Path:
+def _store_input(folder: Path) -> Path:
+    """Write standard input to a file, whose ending follows from its first bytes."""
     stream = sys.stdin.buffer
     start = stream.read(_LONGEST_START)
-    ending = next(
-        (ending for first, ending in _STARTS if start.startswith(first)), ".csv"
-    )
-    if start.startswith(_GZIPPED):
+    if start.startswith(_START_OF_GZIP):
         raise ValueError("standard input is gzipped: unpack it first, as by gunzip")
+    ending = ".csv"
+    for start_of_format, ending_of_format in _ENDINGS.items():
+        if start.startswith(start_of_format):
+            ending = ending_of_format
     path = folder / f"standard-input{ending}"
     with path.open("wb") as file:
         file.write(start)
@@ -86,6 +91,6 @@ def _stored_input(folder: Path) -> Path:
     return path
 
 
-def _ending(options: argparse.Namespace) -> str:
-    form = getattr(options, "format", None)
-    return options.ending if form is None else f".{form}"
+def _ending_of_output(options: argparse.Namespace) -> str:
+    file_format = getattr(options, "format", None)
+    return options.ending if file_format is None else f".{file_format}"

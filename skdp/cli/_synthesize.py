@@ -29,18 +29,23 @@ from skdp.engines.files import TableFile, draft_file, sample_file
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.synthesis.selection import BINS, STRATEGIES
 
+# The options of a fit, which a fitted model has no use for.
 _OF_FITS = (
-    *(
-        "domain",
-        "epsilon",
-        "delta",
-        "marginals",
-        "max_rows_per_person",
-        "person_column",
-        "handle_unknown",
-        "real",
-    ),
-    *("target", "rule", "bins", "save", "ledger", "budget", "delimiter"),
+    "domain",
+    "epsilon",
+    "delta",
+    "marginals",
+    "max_rows_per_person",
+    "person_column",
+    "handle_unknown",
+    "real",
+    "target",
+    "rule",
+    "bins",
+    "save",
+    "ledger",
+    "budget",
+    "delimiter",
 )
 
 
@@ -55,8 +60,12 @@ def add_draft_domain(commands: Any) -> None:
     )
     add = draft.add_argument
     add_table(draft, "your table")
-    help_domain = "the file to write, .toml; one that exists is never overwritten; - is standard output"
-    add("domain", type=Path, help=help_domain)
+    add(
+        "domain",
+        type=Path,
+        help="the file to write, .toml; one that exists is never overwritten; - is "
+        "standard output",
+    )
     add_streams(draft, "domain", ".toml")
     add(
         "--bins",
@@ -103,7 +112,6 @@ def add_synthesize(commands: Any) -> None:
         metavar="COLUMN",
         help="what models that are trained on the rows will predict: kept better",
     )
-    help_rule = "a public rule that all rows keep, such as --rule start '<=' end, or --rule job 'missing with' wage"
     add(
         "--bins",
         choices=BINS,
@@ -114,7 +122,8 @@ def add_synthesize(commands: Any) -> None:
         nargs=3,
         action="append",
         metavar=("COLUMN", "RULE", "COLUMN"),
-        help=help_rule,
+        help="a public rule that all rows keep, such as --rule start '<=' end, or "
+        "--rule job 'missing with' wage",
     )
     add(
         "--rows",
@@ -128,26 +137,37 @@ def add_synthesize(commands: Any) -> None:
     )
     add(
         "--person-column",
-        help="the column that identifies the person of a row: surplus rows of a person are left out",
+        help="the column that identifies the person of a row: surplus rows of a person "
+        "are left out",
     )
     add_handle_unknown(
         synthesize,
         ["error", "clip", "ignore"],
         "put numbers into the outermost bins, or drop the row",
     )
-    help_real = "columns of a CSV file with fractions, though their bins have whole edges, as real = true in the domain"
-    add("--real", nargs="+", metavar="COLUMN", help=help_real)
-    help_save = (
-        "a file for the fitted model, written before rows are drawn; --load reads it"
+    add(
+        "--real",
+        nargs="+",
+        metavar="COLUMN",
+        help="columns of a CSV file with fractions, though their bins have whole edges, "
+        "as real = true in the domain",
     )
-    add("--save", type=Path, metavar="MODEL", help=help_save)
-    help_load = (
-        "DATA is a model that --save wrote: draw rows from it, which costs no privacy"
+    add(
+        "--save",
+        type=Path,
+        metavar="MODEL",
+        help="a file for the fitted model, written before rows are drawn; --load reads "
+        "it",
     )
-    add("--load", action="store_true", help=help_load)
-    shown = synthesize.add_mutually_exclusive_group()
-    shown.add_argument("--verbose", action="store_true", help="report each step")
-    add_quiet(shown)
+    add(
+        "--load",
+        action="store_true",
+        help="DATA is a model that --save wrote: draw rows from it, which costs no "
+        "privacy",
+    )
+    progress = synthesize.add_mutually_exclusive_group()
+    progress.add_argument("--verbose", action="store_true", help="report each step")
+    add_quiet(progress)
 
 
 def _run_draft_domain(options: argparse.Namespace) -> Path:
@@ -169,11 +189,9 @@ def _run_draft_domain(options: argparse.Namespace) -> Path:
     with options.domain.open("x", encoding="utf-8") as file:
         file.write(text)
     # The remarks are at the top of the file, before the first empty line.
-    print(
-        *(line.removeprefix("# ") for line in text.partition("\n\n")[0].splitlines()),
-        sep="\n",
-        file=sys.stderr,
-    )
+    remarks, _, _ = text.partition("\n\n")
+    for line in remarks.splitlines():
+        print(line.removeprefix("# "), file=sys.stderr)
     return options.domain
 
 
@@ -198,11 +216,8 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
     domain = read_domain_file(options.domain)
     table = TableFile(options.data, delimiter=options.delimiter)
     table.check_columns(domain.columns)
-    left_out = [
-        name
-        for name in table.names
-        if name not in domain.columns and name != options.person_column
-    ]
+    columns = {*domain.columns, options.person_column}
+    left_out = [name for name in table.names if name not in columns]
     if left_out:
         print(
             f"Left out, as the domain does not have them: {', '.join(left_out)}",

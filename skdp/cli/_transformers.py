@@ -124,12 +124,16 @@ def add_transformer(command: Any) -> None:
 
 
 def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
-    """Make the transformer that the options declare; one whose columns are not declared is fitted to their names."""
+    """Make the transformer that the options declare.
+
+    One whose columns are not declared is fitted to their names.
+    """
     name = options.transformer or "randomized_response"
     kind = TRANSFORMERS[name]
-    for other, own in (("numeric", OF_NUMBERS), ("rappor", OF_FILTERS)):
-        if name != other:
-            refuse_options(options, own, f"go with --transformer {other}")
+    if name != "numeric":
+        refuse_options(options, OF_NUMBERS, "go with --transformer numeric")
+    if name != "rappor":
+        refuse_options(options, OF_FILTERS, "go with --transformer rappor")
     epsilon = _epsilon(options)
     if name in ENCODERS:
         return kind(
@@ -138,10 +142,10 @@ def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
             categories=declared_columns(options),
             **parameters,
         )
-    own = OF_NUMBERS if name == "numeric" else OF_FILTERS
-    parameters |= {
-        key: getattr(options, key) for key in own if getattr(options, key) is not None
-    }
+    for parameter in OF_NUMBERS if name == "numeric" else OF_FILTERS:
+        value = getattr(options, parameter)
+        if value is not None:
+            parameters[parameter] = value
     if name == "numeric":
         if options.strategy is not None:
             parameters["strategy"] = options.strategy
@@ -193,12 +197,10 @@ def load_transformer(options: argparse.Namespace, path: Path, **parameters: Any)
         raise ValueError(
             f"{path.name} is for permanent reports: --record-id and --key are needed"
         )
-    made = clone(loaded).set_params(**parameters)
-    return (
-        fitted_to_names(made, loaded.protocol_.columns)
-        if isinstance(made, RapporEncoder)
-        else made
-    )
+    transformer = clone(loaded).set_params(**parameters)
+    if isinstance(transformer, RapporEncoder):
+        return fitted_to_names(transformer, loaded.protocol_.columns)
+    return transformer
 
 
 def read_protocol_file(path: Path, option: str) -> ReportTransformer:
@@ -210,15 +212,16 @@ def read_protocol_file(path: Path, option: str) -> ReportTransformer:
 
 
 def declared_columns(options: argparse.Namespace) -> Domain:
-    """Read the columns to privatise of the domain file."""
+    """Read the domain file, of the columns to privatise."""
     if options.domain is None:
         raise ValueError("--domain is needed: draft-domain writes a draft")
     domain = read_domain_file(options.domain)
     columns = columns_of(options.columns or domain.columns, domain.columns)
-    absent = [name for name in columns if name not in domain.columns]
-    if absent or len(set(columns)) < len(columns):
+    are_declared = set(columns) <= set(domain.columns)
+    if not are_declared or len(set(columns)) < len(columns):
         raise ValueError(
-            f"--columns must name distinct columns of {list(domain.columns)}, got {list(columns)}"
+            f"--columns must name distinct columns of {list(domain.columns)}, got "
+            f"{list(columns)}"
         )
     return domain.select(columns)
 
@@ -232,21 +235,25 @@ def bounds_of(domain: Domain) -> dict[Any, tuple[float, float]]:
             declared.edges[0], float
         ):
             raise ValueError(
-                f"--transformer numeric is for numbers, and the domain declares other values of {name!r}"
+                "--transformer numeric is for numbers, and the domain declares other "
+                f"values of {name!r}"
             )
         if declared.missing:
             raise ValueError(
-                f"--transformer numeric reports no missing values, which the domain declares of {name!r}: report its "
-                "bins by another --transformer, or fill them in by a public rule"
+                "--transformer numeric reports no missing values, which the domain "
+                f"declares of {name!r}: report its bins by another --transformer, or "
+                "fill them in by a public rule"
             )
         bounds[name] = (declared.edges[0], declared.edges[-1])
     return bounds
 
 
-def columns_of(given: Iterable[Any], known: Sequence[Any]) -> list[Any]:
+def columns_of(texts: Iterable[Any], columns: Sequence[Any]) -> list[Any]:
     """Read names of columns: "age,sex" is two, unless a column is called so."""
-    return [
-        name
-        for text in given
-        for name in ([text] if text in known else str(text).split(","))
-    ]
+    names: list[Any] = []
+    for text in texts:
+        if text in columns:
+            names.append(text)
+        else:
+            names += str(text).split(",")
+    return names

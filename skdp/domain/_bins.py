@@ -12,19 +12,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.tables import kind_of
+from skdp.tables import kinds_of
 
 Edge = float | date
 """A number, a date or a datetime (a subclass of date)."""
 
-_BLOCK = 1 << 15
-"""Rows per block, so that intermediate results stay in the cache."""
+# Rows per block, so that intermediate results stay in the cache.
+BLOCK = 1 << 15
 
+# Floats represent all whole numbers up to this one.
 _LARGEST_EXACT = 1 << 53
-"""Floats represent all whole numbers up to this one."""
 
+# The last day that every month has.
 _EVERY_MONTH = 28
-"""The last day that every month has."""
 
 
 def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
@@ -33,10 +33,12 @@ def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
         # Edges that are not finite are refused later.
         with np.errstate(over="ignore", invalid="ignore"):
             return np.linspace(low, high, bins + 1).tolist()
+    # Months are of different lengths; a year of 12 bins has one for each.
     months = 12 * (high.year - low.year) + high.month - low.month
     is_divisible = months > 0 and months % bins == 0 and low.day <= _EVERY_MONTH
     if is_divisible and _after(low, months) == high:
         return [_after(low, index * months // bins) for index in range(bins + 1)]
+    # In whole microseconds, so that the last edge is the end itself.
     unit = timedelta.resolution
     span = (high - low) // unit
     return [low + index * span // bins * unit for index in range(bins + 1)]
@@ -52,8 +54,8 @@ def read_edges(edges: Any, what: str) -> tuple[Any, ...]:
         raise TypeError(
             f"{what} of an Interval must be a sequence, got {type(edges).__name__}"
         )
-    plain_edges = tuple(_read_edge(edge) for edge in edges)
-    if len({kind_of(edge) for edge in plain_edges}) > 1:
+    plain_edges = tuple(map(_read_edge, edges))
+    if len(kinds_of(plain_edges)) > 1:
         raise TypeError(
             f"{what} of an Interval must be all numbers, all dates, or all datetimes"
         )
@@ -94,11 +96,16 @@ def _read_date(edge: Any) -> date:
 
 def edge_text(edge: Edge) -> str:
     """Write an edge; a whole number without a point, as 38 rather than 38.0."""
-    if not isinstance(edge, float):
+    if isinstance(edge, date):
         return edge.isoformat()
-    if edge.is_integer() and abs(edge) < _LARGEST_EXACT:
-        return str(int(edge))
-    return repr(edge)
+    return repr(shortest_edge(edge))
+
+
+def shortest_edge(edge: Edge) -> Edge | int:
+    """Return an edge, as int if it is a whole number that floats count up to."""
+    if isinstance(edge, float) and edge.is_integer() and abs(edge) < _LARGEST_EXACT:
+        return int(edge)
+    return edge
 
 
 class Grid(NamedTuple):
@@ -116,6 +123,7 @@ class Grid(NamedTuple):
     @classmethod
     def of(cls, edges: NDArray[np.float64]) -> Grid | None:
         """Return the grid of some edges, None if the arithmetic is not exact."""
+        # index, k: (n_bins + 1,), one for each edge
         low = edges[0]
         n_bins = edges.size - 1
         index = np.arange(edges.size)
@@ -154,13 +162,13 @@ def find_bins(
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
     grid = Grid.of(edges) if edges.dtype == np.float64 else None
     n_bins = edges.size - 1
-    for start in range(0, values.size, _BLOCK):
-        block = values[start : start + _BLOCK]
+    for start in range(0, values.size, BLOCK):
+        block = values[start : start + BLOCK]
         codes = _compare(block, edges) if grid is None else grid.bins(block, n_bins)
         np.minimum(codes, n_bins - 1, out=codes)  # the last bin is closed
         is_inside = (block >= edges[0]) & (block <= edges[-1])
         if not is_inside.all():
             codes[~is_inside] = outside
             codes[np.isnan(block)] = missing
-        out[start : start + _BLOCK] = codes
+        out[start : start + BLOCK] = codes
     return out

@@ -1,23 +1,488 @@
-"""The declared values of all columns, and the codes of their combinations."""
+"""The declared values of columns: lists of values, bins of numbers or dates, and the codes of their combinations."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from itertools import pairwise
+from numbers import Real
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.domain._toml import read_toml, write_toml
-from skdp.domain._values import FEW, Categories, Interval
+from skdp.domain._bins import (
+    BLOCK,
+    Edge,
+    edge_text,
+    even_edges,
+    find_bins,
+    read_edges,
+    shortest_edge,
+)
+from skdp.domain._toml import check_keys, read_toml, write_toml
 from skdp.markup import html_rows
-from skdp.tables import ColumnError, dates_like, decoder
+from skdp.tables import (
+    ColumnError,
+    ValueCoder,
+    dates_like,
+    decoder,
+    is_whole_number,
+    kind_of,
+    kinds_of,
+    plain,
+    present,
+    shielded,
+    to_dates,
+    to_numbers,
+)
+
+# The most values of a column that are shown.
+FEW = 8
+
+_LONGEST = 200  # characters of a value that are shown
+
+
+class Categories:
+    """The declared values of one column, in order.
+
+    Parameters
+    ----------
+    values : iterable
+        At least one; all of one kind (strings, numbers, booleans, …). None (or nan, or
+        ``pd.NA``) declares missing as a value.
+
+    Attributes
+    ----------
+    values : tuple
+        The values as plain Python objects, None for missing.
+
+    Raises
+    ------
+    TypeError
+        If the values are not a collection of hashable scalars, or of several kinds.
+    ValueError
+        If there is no value, a duplicate (1 and 1.0 are one), or a number that is not
+        finite.
+
+    Examples
+    --------
+    >>> from skdp.domain import Categories
+    >>> Categories(["no", "yes", None]).values
+    ('no', 'yes', None)
+    """
+
+    observed = False  # True once the values were read from private data
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        # The order of a set changes from one process to the next, and with it every
+        # code.
+        is_unordered = isinstance(values, str | bytes | Mapping | Set)
+        if is_unordered or not isinstance(values, Iterable):
+            raise TypeError(f"expected a list of values, got {type(values).__name__}")
+        self.values = tuple(map(plain, values))
+        if not self.values:
+            raise ValueError("expected at least one value")
+        kinds = kinds_of(self.values)
+        if len(kinds) > 1:
+            raise TypeError(
+                f"expected values of one kind, got {' and '.join(sorted(kinds))}"
+            )
+        if not all(map(_is_finite, self.values)):
+            raise ValueError(
+                "expected finite numbers, got one that is infinite, "
+                "or beyond the range of floats"
+            )
+        for value in self.values:
+            if not isinstance(value, Hashable):
+                raise TypeError(
+                    "expected text, numbers, dates or other scalars, "
+                    f"got {type(value).__name__}"
+                )
+        if len(set(self.values)) < len(self.values):
+            raise ValueError("expected distinct values, got duplicates")
+        self._coder = ValueCoder(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Categories) and _typed(self.values) == _typed(
+            other.values
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.values)
+
+    def __repr__(self) -> str:
+        if self.observed:
+            return f"[{len(self)} values, read from the data]"
+        return _few(list(map(repr, self.values[: FEW + 1])))
+
+    def _declaration(self) -> dict[str, Any]:
+        """Return what a domain file says: the values, and the place of missing, True at their end."""
+        values = present(self.values)
+        if len(values) == len(self.values):
+            return {"values": values}
+        place = self.values.index(None)
+        return {"values": values, "missing": place == len(values) or place}
+
+    @property
+    def labels(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
+        """The values themselves."""
+        return self.values
+
+    def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
+        """Encode a column by value.
+
+        Parameters
+        ----------
+        column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+            The values.
+
+        Returns
+        -------
+        ndarray of unsigned integers
+            The position of each value, ``len(self)`` for values that are not declared.
+
+        Raises
+        ------
+        ColumnError
+            If the column has a dtype that can hold none of the values, such as integers
+            where text is declared.
+        """
+        self._coder.check_dtype(column, declared=repr(self))
+        return self._coder.encode(column)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value is no number, or a finite one."""
+    try:
+        return not isinstance(value, Real) or math.isfinite(value)
+    except OverflowError:  # a whole number beyond the range of floats
+        return False
+
+
+def _typed(values: tuple[Any, ...]) -> list[tuple[str, Any]]:
+    # Values are plain: of those that are missing, there is only None.
+    return list(zip(map(kind_of, values), values, strict=True))
+
+
+_DTYPES = {
+    "number": np.dtype(float),
+    "date": np.dtype("datetime64[D]"),
+    "datetime": np.dtype("datetime64[us]"),
+}
+
+# All decimal numbers of so many digits are distinct floats.
+_MOST_DECIMALS = 15
+
+# Limit on the whole number of steps from 0 to an end: floats tell halves of a step
+# apart up to there.
+_LARGEST_STEP = 2.0**52
+
+# Limit for an interval declared by its ends: a short file could otherwise ask for any
+# amount of memory.
+MOST_BINS = 1 << 22
+
+
+class Interval:
+    """A column of numbers or dates cut into bins: half-open, the last one closed.
+
+    Parameters
+    ----------
+    low, high : float, date or datetime, optional
+        The ends of the range, together with `bins`: both numbers, both dates, or both
+        datetimes (without a time zone).
+    bins : int, optional
+        The number of bins, from 1 to 2**22. Bins of numbers have equal widths. Bins of
+        dates have equal numbers of months, if the range is a whole number of months
+        that `bins` divides and does not start on the 29th or later; otherwise equal
+        widths, rounded down to days or microseconds.
+    edges : sequence of float, date or datetime, optional
+        The edges of the bins, instead of `low`, `high` and `bins`: at least 2,
+        increasing, all of one kind.
+    missing : bool, default=False
+        Whether missing is a declared value: one more cell, after the bins.
+    real : bool, default=False
+        Whether the numbers have fractions even if all edges are whole. Otherwise,
+        numbers that are drawn are whole.
+    decimals : int, optional
+        The number of decimals that the numbers have, from 0 to 15: those that are drawn
+        have no more. 0 is for whole numbers, also between edges that are not. By
+        default any number, or none if all edges are whole and `real` is not set.
+
+    Attributes
+    ----------
+    edges : tuple of float, date or datetime
+        The edges of the bins.
+    missing : bool
+        As declared.
+    real : bool
+        Whether the numbers have fractions, as declared, or because an edge has.
+    decimals : int or None
+        As declared; 0 also where `real` is False, None where any number of decimals may
+        occur.
+
+    Raises
+    ------
+    TypeError
+        If an edge is not a number, date or datetime, or edges are of several kinds.
+    ValueError
+        If the ends are not finite, not increasing, or given in both ways, or datetimes
+        have a time zone or nanoseconds; if `decimals` is out of range, is more than
+        floats hold at the ends, or contradicts `real`.
+
+    Notes
+    -----
+    Edges that are dates count days: a time is in the bin of its day, and the last bin
+    includes the whole day of its end. Edges that are datetimes count microseconds: a
+    date is its midnight.
+
+    Examples
+    --------
+    >>> Interval(edges=[0, 38, 120]).labels
+    ('[0, 38)', '[38, 120]')
+    >>> Interval(0, 100, bins=4).edges
+    (0.0, 25.0, 50.0, 75.0, 100.0)
+    >>> Interval(0, 60, bins=20, decimals=2).real
+    True
+    >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
+    [0, 2]
+    >>> from datetime import date
+    >>> years = Interval(date(2000, 1, 1), date(2003, 1, 1), bins=3)
+    >>> years.labels
+    ('[2000-01-01, 2001-01-01)', '[2001-01-01, 2002-01-01)', '[2002-01-01, 2003-01-01]')
+    >>> years.encode(np.array([date(2000, 12, 31), date(2001, 1, 1)])).tolist()
+    [0, 1]
+    """
+
+    observed = False  # True once the ends were read from private data
+
+    def __init__(
+        self,
+        low: Edge | None = None,
+        high: Edge | None = None,
+        *,
+        bins: int | None = None,
+        edges: Sequence[Edge] | None = None,
+        missing: bool = False,
+        real: bool = False,
+        decimals: int | None = None,
+    ) -> None:
+        for name, flag in (("missing", missing), ("real", real)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} must be True or False, got {_type(flag)}")
+        if (edges is None) == (low is None and high is None and bins is None):
+            raise ValueError("Interval takes either edges, or low, high and bins")
+        if edges is None:
+            edges = _edges_between(low, high, bins)
+        self.edges = read_edges(edges, "the edges")
+        if len(self.edges) < 2:
+            raise ValueError("Interval needs at least 2 edges")
+        if any(low >= high for low, high in pairwise(self.edges)):
+            raise ValueError("the edges of an Interval must increase")
+        self.missing = missing
+        # What is not said of numbers follows from their edges: whole edges, whole
+        # numbers.
+        self.real = False
+        self.decimals: int | None = None
+        if isinstance(self.edges[0], float):
+            if decimals is not None:
+                self._check_decimals(decimals, real)
+                self.decimals = int(decimals)
+                self.real = self.decimals > 0
+            else:
+                self.real = real or not _are_whole(self.edges)
+                self.decimals = None if self.real else 0
+        elif real or decimals is not None:
+            name = "real" if real else "decimals"
+            raise ValueError(
+                f"{name} is for numbers; the edges of this Interval are dates"
+            )
+
+    def _check_decimals(self, decimals: Any, real: bool) -> None:
+        if not is_whole_number(decimals):
+            raise TypeError(
+                "decimals of an Interval must be a whole number or None, "
+                f"got {_type(decimals)}"
+            )
+        if not 0 <= int(decimals) <= _MOST_DECIMALS:
+            raise ValueError(
+                f"decimals of an Interval must be from 0 to {_MOST_DECIMALS}, "
+                f"got {decimals}"
+            )
+        if real and decimals == 0:
+            raise ValueError(
+                "decimals=0 declares whole numbers, "
+                "but real=True numbers with fractions: leave one out"
+            )
+        largest = max(abs(self.edges[0]), abs(self.edges[-1]))
+        if int(decimals) > 0 and largest * 10.0 ** int(decimals) > _LARGEST_STEP:
+            raise ValueError(
+                f"floats up to {edge_text(largest)} hold fewer than {decimals} "
+                "decimals; declare fewer, or real=True for any"
+            )
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1 + self.missing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Interval) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.edges, self.missing, self.real, self.decimals
+
+    def __repr__(self) -> str:
+        if self.observed:
+            return f"Interval({len(self)} bins, read from the data)"
+        is_numeric = isinstance(self.edges[0], float)
+        edges = self.edges[: FEW + 1]
+        texts = list(map(edge_text if is_numeric else repr, edges))
+        flags = ", missing=True" if self.missing else ""
+        for name, value in self._precision().items():
+            flags += f", {name}={value}"
+        return f"Interval(edges={_few(texts)}{flags})"
+
+    def _declaration(self) -> dict[str, Any]:
+        """Return the arguments of an equal interval: few if its bins are even, and whole numbers as int."""
+        low, high = self.edges[0], self.edges[-1]
+        bins = len(self.edges) - 1
+        declaration: dict[str, Any] = {"edges": list(map(shortest_edge, self.edges))}
+        with np.errstate(all="ignore"):
+            are_even = tuple(even_edges(low, high, bins)) == self.edges
+        if are_even:
+            ends = {"low": shortest_edge(low), "high": shortest_edge(high)}
+            declaration = {**ends, "bins": bins}
+        if self.missing:
+            declaration["missing"] = True
+        return declaration | self._precision()
+
+    def _precision(self) -> dict[str, Any]:
+        """Return what must be said of the numbers, as the edges do not show it."""
+        are_whole = _are_whole(self.edges)
+        if self.real and self.decimals is None:
+            return {"real": True} if are_whole else {}
+        if self.real or not are_whole:
+            return {"decimals": self.decimals}
+        return {}
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
+        """The dtype in which values are compared with the edges: ``float64``, ``datetime64[D]`` or ``[us]``."""
+        return _DTYPES[kind_of(self.edges[0])]
+
+    @property
+    def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
+        """The bins as text, and None for missing, if it is declared."""
+        ends = list(map(edge_text, self.edges))
+        bins: list[str | None] = [f"[{low}, {high})" for low, high in pairwise(ends)]
+        bins[-1] = f"[{ends[-2]}, {ends[-1]}]"
+        return (*bins, None) if self.missing else tuple(bins)
+
+    @property
+    def values(self) -> tuple[Edge | int | None, ...]:  # numpydoc ignore=RT01
+        """The middle of each bin, which represents it, as an int if it is whole; None for missing."""
+        middles = [_middle(low, high) for low, high in pairwise(self.edges)]
+        return (*middles, None) if self.missing else tuple(middles)
+
+    def read(self, column: Any) -> NDArray[Any]:
+        """Read a column as values that can be compared with the edges.
+
+        Parameters
+        ----------
+        column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+            The numbers or dates.
+
+        Returns
+        -------
+        ndarray
+            Of `dtype`, or narrower floats if the column has them; nan or NaT for
+            missing.
+
+        Raises
+        ------
+        ColumnError
+            If the column is not numeric, or not one of dates.
+        """
+        if self.dtype.kind == "f":
+            return to_numbers(column)
+        return to_dates(column, self.dtype)
+
+    def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
+        """Encode a column of numbers or dates by bin.
+
+        Parameters
+        ----------
+        column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+            The numbers or dates.
+
+        Returns
+        -------
+        ndarray of unsigned integers
+            The bin of each value, the cell after the bins for missing if it is
+            declared, and ``len(self)`` for values that are not declared.
+
+        Raises
+        ------
+        ColumnError
+            If the column is not numeric, or not one of dates.
+        """
+        # (n_rows,), in the dtype of the edges or in narrower floats
+        values = self.read(column)
+        # In the precision of the column: a narrow float rounded from 0.3 is equal to
+        # the edge 0.3.
+        edges = np.array(self.edges, values.dtype)
+        missing = len(self.edges) - 1 if self.missing else len(self)
+        return find_bins(values, edges, len(self), missing)
+
+
+def _are_whole(edges: Iterable[Any]) -> bool:
+    return all(not isinstance(edge, float) or edge.is_integer() for edge in edges)
+
+
+def _type(value: Any) -> str:
+    return type(value).__name__
+
+
+def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
+    if low is None or high is None or bins is None:
+        raise ValueError(
+            "Interval takes either edges, or low, high and bins: all three"
+        )
+    if not is_whole_number(bins) or bins < 1:
+        raise ValueError(
+            f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
+        )
+    if bins > MOST_BINS:
+        raise ValueError(f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}")
+    low, high = read_edges([low, high], "low and high")
+    return even_edges(low, high, int(bins))
+
+
+def _middle(low: Any, high: Any) -> Edge | int:
+    if not isinstance(low, float):
+        return low + (high - low) // 2
+    middle = (low + high) / 2
+    return int(middle) if middle.is_integer() else middle
+
+
+def _few(texts: list[str]) -> str:
+    """Write the first of some texts as a list."""
+    shortened = []
+    for text in texts[:FEW]:
+        is_long = len(text) > _LONGEST
+        shortened.append(f"{text[: _LONGEST - 1]}…" if is_long else text)
+    if len(texts) > FEW:
+        shortened.append("…")
+    return f"[{', '.join(shortened)}]"
+
 
 Codes = NDArray[np.unsignedinteger]
-
-_BLOCK = 1 << 16
 
 
 class Domain:
@@ -119,7 +584,7 @@ class Domain:
         title = "Declared domain"
         for name, attribute in self._items():
             kind = "bins" if isinstance(attribute, Interval) else "values"
-            labels = [str(label) for label in attribute.labels[:FEW]]
+            labels = list(map(str, attribute.labels[:FEW]))
             if len(attribute) > FEW:
                 labels.append("…")
             values = ", ".join(labels)
@@ -211,7 +676,15 @@ class Domain:
             ...
         ValueError: column 'age': expected values, or low, high and bins, or edges; and missing, real, decimals; got low
         """
-        return cls(read_toml(text))
+        tables = read_toml(text)
+        _check_bins(tables)
+        attributes = {}
+        for name, table in tables.items():
+            try:
+                attributes[name] = _declared(table)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"column {name!r}: {error}") from None
+        return cls(attributes)
 
     def to_toml(self, *, comments: Mapping[Any, str] | None = None) -> str:
         """Write the domain as the text of a domain file.
@@ -248,7 +721,10 @@ class Domain:
         missing = true
         <BLANKLINE>
         """
-        return write_toml(self._attributes, comments or {})
+        declarations = {}
+        for name, attribute in self._items():
+            declarations[name] = attribute._declaration()
+        return write_toml(declarations, comments or {})
 
     def encode(self, columns: Iterable[Any]) -> list[Codes]:
         """Encode the columns of a table.
@@ -270,10 +746,10 @@ class Domain:
             If a column cannot be coded, such as a column of text that is declared as an
             `Interval`.
         """
-        return [
-            _naming(name, attribute.encode, column)
-            for (name, attribute), column in zip(self._items(), columns, strict=True)
-        ]
+        codes = []
+        for (name, attribute), column in zip(self._items(), columns, strict=True):
+            codes.append(_naming(name, attribute.encode, column))
+        return codes
 
     def decoders(
         self, like: Iterable[Any]
@@ -297,10 +773,10 @@ class Domain:
         ValueError
             If no dtype of a column's library can hold the declared values.
         """
-        return [
-            _naming(name, _decoder, attribute, column)
-            for (name, attribute), column in zip(self._items(), like, strict=True)
-        ]
+        decoders = []
+        for (name, attribute), column in zip(self._items(), like, strict=True):
+            decoders.append(_naming(name, _decoder, attribute, column))
+        return decoders
 
     def join(self, codes: Sequence[NDArray[np.integer]]) -> Codes:
         """Combine the codes of all columns into codes of the Cartesian product, the last column fastest.
@@ -332,6 +808,8 @@ class Domain:
                 f"the joint domain has {self.size} cells; "
                 "at most 2**63 - 1 can be coded"
             )
+        # ``((c_0 s_1 + c_1) s_2 + c_2) ...`` for codes c and sizes s (Horner), in the
+        # narrowest dtype that holds every joint code.
         dtype = np.min_scalar_type(self.size)
         joint = np.array(codes[0], dtype=dtype)
         for size, code in zip(self.sizes[1:], codes[1:], strict=True):
@@ -352,11 +830,12 @@ class Domain:
         list of ndarray of unsigned integers
             Codes for each column of the domain, in order.
         """
-        codes: list[Codes] = [
-            np.empty(joint.shape, np.min_scalar_type(size)) for size in self.sizes
-        ]
-        for start in range(0, joint.size, _BLOCK):
-            block = slice(start, start + _BLOCK)
+        dtypes = map(np.min_scalar_type, self.sizes)
+        codes: list[Codes] = [np.empty(joint.shape, dtype) for dtype in dtypes]
+        for start in range(0, joint.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            # The digits of a number whose base differs from place to place, the last
+            # column first.
             quotient = joint[block]
             for size, code in zip(self.sizes[::-1], codes[::-1], strict=True):
                 dividend = quotient
@@ -381,6 +860,39 @@ class Domain:
         return pd.MultiIndex.from_product(labels, names=self.columns)
 
 
+def _check_bins(tables: Mapping[str, Any]) -> None:
+    """Refuse a short file that asks for much memory by the bins of many columns."""
+    n_bins = 0
+    for table in tables.values():
+        bins = table.get("bins") if isinstance(table, dict) else None
+        if isinstance(bins, int):
+            n_bins += max(0, bins)
+    if n_bins > MOST_BINS:
+        raise ValueError(
+            f"a domain file has at most {MOST_BINS:,} bins in all its columns, "
+            f"got {n_bins:,}"
+        )
+
+
+def _declared(table: Any) -> Categories | Interval:
+    """Make the values of a column from their table in a domain file."""
+    check_keys(table)
+    if "values" not in table:
+        return Interval(**table)
+    values = list(table["values"])
+    place = table.get("missing", False)
+    # TOML has no null: the place of missing among the values is a number.
+    if isinstance(place, bool):
+        return Categories([*values, None] if place else values)
+    if not isinstance(place, int) or not 0 <= place <= len(values):
+        raise ValueError(
+            f"missing must be true, false, or a place from 0 to {len(values)}, "
+            f"got {place!r}"
+        )
+    values.insert(place, None)
+    return Categories(values)
+
+
 def _decoder(
     attribute: Categories | Interval, like: Any
 ) -> Callable[[NDArray[np.integer]], Any]:
@@ -394,14 +906,10 @@ def _decoder(
 def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function for a column, naming the column in its errors."""
     try:
-        return function(*arguments)
+        return shielded(function, *arguments)
     except ColumnError as error:
-        message = f": {error}"
-    except Exception as error:
-        message = f" cannot be coded ({type(error).__name__})"
-    raise ColumnError(
-        f"column {name!r}{message}"
-    )  # outside of the handler: the context may hold a value
+        message = f"column {name!r}: {error}"
+    raise ColumnError(message)  # outside of the handler: without a context
 
 
 DomainLike: TypeAlias = Domain | Mapping[Any, Any] | Sequence[Any] | Interval

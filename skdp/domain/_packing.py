@@ -13,18 +13,19 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from skdp.domain._values import Interval
+from skdp.domain._domain import Interval
 from skdp.tables import plain
 
 _MOST_CHARACTERS, _MOST_ITEMS, _MOST_DIGITS = 1 << 24, 1 << 19, 1000
 
+# Python keeps the hashes of fractions in a mapping of its own, whose time is quadratic
+# in those of one hash.
 _MOST_FRACTIONS = 1000
-"""Python keeps the hashes of fractions in a mapping of its own, whose time is quadratic in those of one hash."""
 
 _MOST_OF_ONE_HASH = 1 << 7
 
+# The parsers of times take seconds for long texts.
 _LONGEST_TIME = 100
-"""The parsers of times take seconds for long texts."""
 
 _SAME = {str, int, bool, type(None)}
 
@@ -38,7 +39,7 @@ def pack(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return pack(value.tolist())
     if isinstance(value, list):
-        return [pack(item) for item in value]
+        return list(map(pack, value))
     if isinstance(value, tuple):
         return {"tuple": pack(list(value))}
     if isinstance(value, Mapping):
@@ -57,20 +58,25 @@ def pack(value: Any) -> Any:
 def unpack(packed: Any) -> Any:
     """Turn JSON into what `pack` was given."""
     if isinstance(packed, list):
-        return [unpack(item) for item in packed]
+        return list(map(unpack, packed))
     if not isinstance(packed, dict):
         return packed
     if len(packed) != 1:
         raise ValueError("expected one type and its value")
     ((name, value),) = packed.items()
     if name == "tuple":
-        return tuple(unpack(item) for item in value)
+        return tuple(map(unpack, value))
     if name == "mapping":
-        pairs = [(unpack(key), unpack(item)) for key, item in value]
-        check_hashes(key for key, _ in pairs)
-        return dict(pairs)
+        keys = []
+        items = []
+        for key, item in value:
+            keys.append(unpack(key))
+            items.append(unpack(item))
+        check_hashes(keys)
+        return dict(zip(keys, items, strict=True))
     if name not in _SCALARS:
         raise ValueError(f"unknown type {str(name)[:50]!r}")
+    # Nothing but these parsers is ever called on the text of a file.
     kind, _, parse = _SCALARS[name]
     is_time = kind in (datetime, date, time, pd.Timedelta)
     if is_time and isinstance(value, str) and len(value) > _LONGEST_TIME:
@@ -102,7 +108,7 @@ def _fraction_text(fraction: Fraction) -> str:
 
 def _pack_interval(interval: Interval) -> list[Any]:
     edges = pack(interval.edges)
-    return [edges, interval.missing, interval.says_real, interval.says_decimals]
+    return [edges, interval.missing, interval.real, interval.decimals]
 
 
 def _unpack_interval(packed: list[Any]) -> Interval:
@@ -137,6 +143,8 @@ def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
         raise ValueError(
             f"{what} has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}"
         )
+    # Every value follows a bracket or a comma; a mapping takes four times the memory
+    # of a list.
     n_items = text.count("[") + text.count(",") + 4 * text.count("{")
     if n_items > most_items:
         raise ValueError(f"{what} has at most {most_items:,} values, got {n_items:,}")

@@ -1,12 +1,16 @@
 """Transformers that randomise each record by itself: the local model, which needs no trusted curator."""
 
-from skdp.local._bit_encoders import SubsetSelectionEncoder, UnaryEncodingTransformer
-from skdp.local._frequency_oracle import FrequencyOracleEncoder
+from skdp.local._encoders import (
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    LocalHashingEncoder,
+    RandomizedResponseEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
 from skdp.local._heavy_hitters import HeavyHitters
-from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEncoder
-from skdp.local._on_fit_only import OnFitOnly
+from skdp.local._numeric import NumericPerturber
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
-from skdp.local._posterior_features import PosteriorFeatures
 from skdp.local._protocol_file import as_of_seed as as_of_seed
 from skdp.local._protocol_file import check_carried as check_carried
 from skdp.local._protocol_file import comparable as comparable
@@ -17,13 +21,16 @@ from skdp.local._protocol_file import refitted as refitted
 from skdp.local._protocol_file import says_secure as says_secure
 from skdp.local._protocol_file import stated as stated
 from skdp.local._protocol_file import text_in_memory as text_in_memory
-from skdp.local._randomized_response import RandomizedResponseEncoder
+from skdp.local._rappor import RapporEncoder
+from skdp.local._sets import SetValuedEncoder
 from skdp.local._shuffle import join_reports, shuffle_reports
+from skdp.local._table import LocalTableEncoder
+from skdp.local._table_plan import recommend_plan
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
+from skdp.local._wrappers import OnFitOnly, PosteriorFeatures
 from skdp.local.memo import SecretKey
-from skdp.local.numeric import NumericPerturber
 from skdp.local.protocol import SAMPLED as SAMPLED
 from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes
@@ -36,9 +43,6 @@ from skdp.local.protocol import check_releases as check_releases
 from skdp.local.protocol import check_together as check_together
 from skdp.local.protocol import estimate_counts as estimate_counts
 from skdp.local.protocol import refuse_impossible as refuse_impossible
-from skdp.local.rappor import RapporEncoder
-from skdp.local.sets import SetValuedEncoder
-from skdp.local.table import LocalTableEncoder, recommend_plan
 
 __all__ = [
     "Field",

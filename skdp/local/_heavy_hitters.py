@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -316,9 +317,7 @@ class WordCoder:
         self.n_symbols = 255  # the bytes of UTF-8
         if alphabet is not None:
             _check_alphabet(alphabet)
-            self._symbols = dict(
-                zip(alphabet, range(1, len(alphabet) + 1), strict=True)
-            )
+            self._symbols = {char: place + 1 for place, char in enumerate(alphabet)}
             # The largest symbol stands for all other characters.
             self.n_symbols = len(alphabet) + 1
         self.symbol_bits = self.n_symbols.bit_length()
@@ -399,8 +398,8 @@ class PrefixProtocol:
 
     def __init__(self, epsilon: float | Fraction, coder: WordCoder) -> None:
         self.coder = coder
-        sizes = [1 << r for r in range(1, _MAX_BUCKET_BITS + 1)]
-        oracles = [RandomizedResponse(k, epsilon) for k in sizes]
+        sizes = 2 ** np.arange(1, _MAX_BUCKET_BITS + 1)
+        oracles = [RandomizedResponse(k, epsilon) for k in sizes.tolist()]
         self.oracle = min(oracles, key=_error_of_absent)
         # The probabilities that a report matches its prefix, and another one, whose
         # bucket is any.
@@ -460,54 +459,50 @@ def _error_of_absent(oracle: RandomizedResponse) -> float:
 
 @dataclass
 class _Candidate:
-    """A prefix, or a whole word, for which reports of several groups speak."""
+    """A prefix, or a whole word, for which reports of one or several groups speak."""
 
     symbols: NDArray[np.uint8]  # (max_length,): those of a prefix, and then zeros
     is_word: bool = False
     support: int = 0
     n_reports: int = 0
-    # How many words of its length were first considered together with this one.
+    # How many words were first considered in the same step as this one.
     n_rivals: int = 0
+
+    @property
+    def share(self) -> float:
+        """Of the reports, those that support it: the more, the larger its estimate."""
+        return self.support / self.n_reports
 
 
 def _grow(
     protocol: PrefixProtocol, groups: list[NDArray[np.int64]], n_candidates: int
 ) -> list[_Candidate]:
     """Extend the frequent prefixes, group by group, and return whole words."""
-    coder = protocol.coder
-    candidates = [_Candidate(np.zeros(coder.max_length, np.uint8))]
-    for reports, step in zip(groups, coder.steps, strict=True):
-        words = [candidate for candidate in candidates if candidate.is_word]
-        prefixes = [
-            candidate.symbols for candidate in candidates if not candidate.is_word
-        ]
-        for word in words:
-            word.support += protocol.support(reports, word.symbols, step)
-            word.n_reports += len(reports)
-        candidates = words + _extensions(
-            protocol, reports, prefixes, step=step, n_candidates=n_candidates
-        )
-        # A stable order for equal shares.
-        support, n_reports = _sums(candidates)
-        shares = protocol.estimate(support, n_reports) / n_reports
-        order = np.argsort(-shares, kind="stable")[:n_candidates]
-        candidates = [candidates[place] for place in order]
+    candidates = [_Candidate(np.zeros(protocol.coder.max_length, np.uint8))]
+    for reports, step in zip(groups, protocol.coder.steps, strict=True):
+        words = []
+        prefixes = []
+        for candidate in candidates:
+            if not candidate.is_word:
+                prefixes.append(candidate)
+                continue
+            candidate.support += protocol.support(reports, candidate.symbols, step)
+            candidate.n_reports += len(reports)
+            words.append(candidate)
+        candidates = words
+        if prefixes:
+            candidates += _extensions(
+                protocol, reports, prefixes, step=step, n_candidates=n_candidates
+            )
+        candidates.sort(key=lambda candidate: -candidate.share)
+        candidates = candidates[:n_candidates]
     return candidates
-
-
-def _sums(
-    candidates: Sequence[_Candidate],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how many reports support each candidate, and of how many."""
-    support = [candidate.support for candidate in candidates]
-    n_reports = [candidate.n_reports for candidate in candidates]
-    return np.array(support, float), np.array(n_reports, float)
 
 
 def _extensions(
     protocol: PrefixProtocol,
     reports: NDArray[np.int64],
-    prefixes: list[NDArray[np.uint8]],
+    prefixes: list[_Candidate],
     *,
     step: tuple[int, int],
     n_candidates: int,
@@ -517,29 +512,29 @@ def _extensions(
     before, length = step
     numbers, tails = coder.tails(length - before)
     is_word = (tails[:, -1] == 0) | (length == coder.max_length)
-    lengths = (tails > 0).sum(axis=1)
-    n_words = np.bincount(lengths[is_word], minlength=length - before + 1)
+    n_rivals = int(is_word.sum()) * len(prefixes)
+    n_extensions = min(n_candidates, len(tails))
+    buckets = reports[:, 1]
     seeds = np.asfortranarray(reports[:, 2:])
-    n_kept = min(n_candidates, len(tails))
-    best = []  # minus the support, the place of the prefix, and that of the tail
-    for place, prefix in enumerate(prefixes):
-        (head,) = coder.numbers(prefix[np.newaxis], before, length)
+    best = []  # the support, the prefix, and the place of the tail
+    for prefix in prefixes:
+        (head,) = coder.numbers(prefix.symbols[np.newaxis], before, length)
         support = protocol.hash_family.count_matches(
-            seeds, reports[:, 1], head, coder.step_bits
+            seeds, buckets, head, coder.step_bits
         )[numbers]
-        largest = np.argpartition(-support, n_kept - 1)[:n_kept].tolist()
-        best += [(-int(support[tail]), place, tail) for tail in largest]
-    best.sort()
+        places = np.argpartition(-support, n_extensions - 1)[:n_extensions].tolist()
+        best += [(int(support[place]), prefix, place) for place in places]
+    best.sort(key=itemgetter(0), reverse=True)
     extensions = []
-    for minus_support, place, tail in best[:n_candidates]:
-        symbols = prefixes[place].copy()
-        symbols[before:length] = tails[tail]
+    for n_supporting, prefix, place in best[:n_candidates]:
+        symbols = prefix.symbols.copy()
+        symbols[before:length] = tails[place]
         extension = _Candidate(
             symbols,
-            is_word=bool(is_word[tail]),
-            support=-minus_support,
+            is_word=bool(is_word[place]),
+            support=n_supporting,
             n_reports=len(reports),
-            n_rivals=int(n_words[lengths[tail]]) * len(prefixes),
+            n_rivals=n_rivals,
         )
         extensions.append(extension)
     return extensions
@@ -550,29 +545,24 @@ def _estimates(
 ) -> pd.DataFrame:
     """Estimate the counts of words, with intervals for all that were considered."""
     coder = protocol.coder
-    support, n_reports = _sums(candidates)
+    candidate_table = pd.DataFrame(candidates)
+    words = candidate_table["symbols"].map(coder.word)
+    support = candidate_table["support"].to_numpy(float)
+    n_reports = candidate_table["n_reports"].to_numpy(float)
     counts = protocol.estimate(support, n_reports)  # among the reports of its groups
     shares = np.clip(np.nan_to_num(counts / n_reports), 0, 1)
     variances = support_variance(protocol.p, protocol.q, shares * n_reports, n_reports)
     # The groups that tell of a word are a sample of the records, without replacement.
     sample_share = (n - n_reports) / max(n - 1, 1)
     variances += n_reports * shares * (1 - shares) * sample_share
-    std_errors = np.sqrt(variances) * n / n_reports
-    # The level is shared among the lengths of words. Words of a length are first
-    # considered in one step, and are known before its group is read, and so is their
-    # number: there are fewer short words.
-    n_rivals = np.array([candidate.n_rivals for candidate in candidates])
-    n_intervals = (coder.max_length + 1) * n_rivals
-    reach = -ndtri((1 - level) / (2 * n_intervals)) * std_errors
-    estimates = counts * n / n_reports
-    middles = np.nan_to_num(estimates)
-    words = [coder.word(candidate.symbols) for candidate in candidates]
-    return pd.DataFrame(
-        {
-            "value": np.array(words, object),
-            "count": estimates,
-            "std_error": std_errors,
-            "lower": middles - reach,
-            "upper": middles + reach,
-        }
-    )
+    # The level is shared among the steps, and in each among the words that are first
+    # considered in it: these are known before its group is read.
+    n_intervals = len(coder.steps) * candidate_table["n_rivals"].to_numpy()
+    reach = -ndtri((1 - level) / (2 * n_intervals))
+    table = pd.DataFrame({"value": words.to_numpy(object)})
+    table["count"] = counts * n / n_reports
+    table["std_error"] = np.sqrt(variances) * n / n_reports
+    middles = table["count"].fillna(0.0)
+    table["lower"] = middles - reach * table["std_error"]
+    table["upper"] = middles + reach * table["std_error"]
+    return table.sort_values("count", ascending=False, kind="stable")

@@ -24,11 +24,11 @@ from skdp.domain import (
 )
 from skdp.local.memo import SecretKey
 from skdp.local.protocol import ReportProtocol, Reports, check_releases
-from skdp.privacy import PrivacyGuarantee, Shuffled, WeakGuaranteeWarning
+from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 from skdp.tables import carried_releases, carried_text
 
 FORMAT, _VERSION = "skdp-protocol", 2
-_SECRET = ("ledger", "random_state", "secret_key")
+SECRET = ("ledger", "random_state", "secret_key")
 _STATED = (
     "epsilon",
     "delta",
@@ -46,54 +46,6 @@ _MOST_VALUES = 1 << 17
 _MOST_SUMS, _MOST_NUMBERS, _MOST_ATTRIBUTES = 1 << 24, 1 << 21, 1 << 10
 _MOST_OF_REPORTS = 1 << 24, 1 << 17, 1 << 23
 """Joint cells, columns, and characters of their names."""
-
-_MOST_CARRIED = 1 << 11
-"""Declared values of reports in memory that say them: a copy goes into each pickle and file."""
-
-
-class WrittenProtocol:
-    """A transformer as it was fitted, to be written as JSON when it is first needed."""
-
-    def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
-        given = transformer.get_params(deep=False)
-        self._seeded = transformer.random_state is not None
-        if isinstance(
-            given.get("epsilon"), Shuffled
-        ):  # a reader need not search for the local one again
-            given["epsilon"] = transformer.local_epsilon_
-        self._name, self._protocol = type(transformer).__name__, protocol
-        self.named = hasattr(transformer, "feature_names_in_")
-        self.is_carried = _is_ours(type(transformer))
-        """Whether reports carry it: of other classes it is not known which parameters are secret."""
-        public = {name: value for name, value in given.items() if name not in _SECRET}
-        self._parameters = {
-            name: dict(own) if isinstance(own, Mapping) else own
-            for name, own in public.items()
-        }
-        self._text: str | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_text": None}
-
-    def of(self, protocol: ReportProtocol, *, seeded: bool) -> WrittenProtocol:
-        """Return the same of a protocol with another guarantee."""
-        written = copy(self)
-        written._protocol, written._seeded, written._text = protocol, seeded, None
-        return written
-
-    @property
-    def text(self) -> str:
-        """The JSON."""
-        if self._text is None:
-            _check_size(self._parameters, len(self._protocol.columns))
-            self._text = write_protocol(
-                self._name,
-                self._parameters,
-                self._protocol,
-                named=self.named,
-                seeded=self._seeded,
-            )
-        return self._text
 
 
 def write_protocol(
@@ -133,7 +85,7 @@ _LONGEST_NAME = 50
 """Of a transformer that an error names, as the text may come from anybody."""
 
 
-def read_protocol(text: str, kind: type[Any]) -> Any:
+def transformer_from_text(text: str, kind: type[Any]) -> Any:
     """Make the transformer that `write_protocol` wrote, an instance of a class, fitted."""
     content = parse_protocol(text)
     name, packed, columns, failure = (
@@ -157,7 +109,7 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
         raise ValueError(refusal)
     try:
         transformer = found(**{key: unpack(value) for key, value in packed.items()})
-        if any(key in packed for key in _SECRET):
+        if any(key in packed for key in SECRET):
             raise ValueError
         if content.get("permanent") is True:
             transformer.set_params(
@@ -175,7 +127,7 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
             "this version of skdp makes another protocol of the parameters of "
             f"{name}: reports would be misread"
         )
-    if not _promises(content, transformer.protocol_):
+    if not _states_own_guarantee(content, transformer.protocol_):
         raise ValueError(
             "the protocol states another guarantee, or another client, than follow "
             f"from the parameters of {name}"
@@ -259,7 +211,7 @@ def _fit(transformer: Any, columns: list[Any]) -> None:
         _MOST_OF_REPORTS
     )
     _check_values(getattr(transformer, "categories", ()))
-    _check_size(transformer.get_params(deep=False), len(columns))
+    check_protocol_size(transformer.get_params(deep=False), len(columns))
     if (
         getattr(transformer, "strategy", None) == "sample"
         and getattr(transformer, "n_sampled", 1) == "auto"
@@ -272,7 +224,7 @@ def _fit(transformer: Any, columns: list[Any]) -> None:
     del transformer._most_cells, transformer._most_columns, transformer._most_characters
 
 
-def _check_size(parameters: Mapping[str, Any], n_columns: int) -> None:
+def check_protocol_size(parameters: Mapping[str, Any], n_columns: int) -> None:
     """Check that a protocol is one that is read: both sides have the same limits."""
     n_grids = (
         len(parameters.get("bounds") or ()) if "categories" in parameters else n_columns
@@ -304,7 +256,7 @@ def _check_values(declared: Any) -> None:
         check_hashes(() if isinstance(values, Interval) else values)
 
 
-def _promises(content: dict[str, Any], protocol: ReportProtocol) -> bool:
+def _states_own_guarantee(content: dict[str, Any], protocol: ReportProtocol) -> bool:
     """Return whether what a text states for clients and people follows from its parameters."""
     # The texts for people may be those of another version: programs write their own.
     found, client = content.get("guarantee"), content.get("client")
@@ -338,12 +290,12 @@ def stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
 def _ours(kind: type[Any]) -> Iterator[type[Any]]:
     """Iterate over the classes of this package that are derived from a class."""
     for one in kind.__subclasses__():
-        if _is_ours(one):
+        if is_ours(one):
             yield one
             yield from _ours(one)
 
 
-def _is_ours(kind: type[Any]) -> bool:
+def is_ours(kind: type[Any]) -> bool:
     return kind.__module__.startswith("skdp.")
 
 
@@ -483,21 +435,13 @@ def _same_in_javascript(value: Any) -> bool:
 def protocol_text(transformer: Any) -> str | None:
     """Return the JSON that reports carry, None if they carry none."""
     written = getattr(transformer, "_written", None)
-    try:
-        text: str | None = (
-            written.text if written is not None and written.is_carried else None
-        )
-    except (TypeError, ValueError):  # such as declared values that JSON cannot hold
-        return None
-    return text
+    return None if written is None else written.carried_text
 
 
 def text_in_memory(transformer: Any) -> str | None:
     """Return the JSON that reports in memory carry: none if it is large."""
-    protocol = transformer.protocol_
-    domain = protocol.domain
-    is_large = domain is not None and sum(domain.sizes) > _MOST_CARRIED
-    return None if is_large else protocol_text(transformer)
+    written = getattr(transformer, "_written", None)
+    return None if written is None else written.text_in_memory
 
 
 def check_carried(text: str | None, transformer: Any) -> None:
@@ -530,7 +474,7 @@ def _compared_text(text: str, transformer: Any) -> str:
     content, protocol = parse_protocol(text), transformer.protocol_
     parameters = protocol.parameters()
     # A class of others reports as the one of ours that it is derived from.
-    ours = (kind.__name__ for kind in type(transformer).__mro__ if _is_ours(kind))
+    ours = (kind.__name__ for kind in type(transformer).__mro__ if is_ours(kind))
     parameters["reports"]["encoder"] = next(ours, None)
     try:
         own = {

@@ -80,8 +80,8 @@ def join_reports(tables: Sequence[Any]) -> Any:
 
 def _common_text(tables: Sequence[Any]) -> str | None:
     """Return the protocol of all tables; none if some table does not say it."""
-    texts = [carried_text(table) for table in tables]
-    stated = [text for text in texts if text is not None]
+    texts = list(map(carried_text, tables))
+    stated = list(filter(None, texts))
     for text in stated[1:]:
         refuse_other(text, stated[0])
     if len(stated) < len(texts):
@@ -95,9 +95,9 @@ def _common_text(tables: Sequence[Any]) -> str | None:
 
 def _concatenated(tables: Sequence[Any]) -> Any:
     """Put tables under each other, without a note."""
-    frames: list[nw.DataFrame[Any]] = [
-        nw.from_native(table, eager_only=True) for table in tables
-    ]
+    frames: list[nw.DataFrame[Any]]
+    frames = [nw.from_native(table, eager_only=True) for table in tables]
+    # Narwhals joins frames of one library only, and matches columns by place.
     if len({frame.implementation for frame in frames}) > 1:
         raise TypeError("tables must all be of one library")
     if len({tuple(frame.columns) for frame in frames}) > 1:
@@ -179,6 +179,7 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
 
 
 def _permutation(n: int, source: ByteSource) -> NDArray[np.intp]:
+    # Sorted random words are a uniform order, unless two of them are equal.
     while True:
         words = source.bytes(8 * n).view("<u8")
         order = np.argsort(words, kind="stable")

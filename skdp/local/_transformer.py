@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self, cast
@@ -45,11 +46,13 @@ from skdp.domain import Domain
 from skdp.exact import round_up
 from skdp.local._protocol_file import (
     FORMAT,
-    WrittenProtocol,
+    SECRET,
+    check_protocol_size,
+    is_ours,
     protocol_text,
     read_carried,
-    read_protocol,
-    text_in_memory,
+    transformer_from_text,
+    write_protocol,
 )
 from skdp.local.protocol import Channel, ReleasedCounts, ReportProtocol
 from skdp.privacy import (
@@ -66,6 +69,77 @@ from skdp.tables import Releases, Table, carried_text, carries_notes, with_proto
 
 # Of a channel that is enumerated for a warning: some milliseconds.
 _MOST_ENTRIES = 1 << 16
+
+
+_MOST_CARRIED = 1 << 11
+"""Declared values of reports in memory that say them: a copy goes into each pickle and file."""
+
+
+class WrittenProtocol:
+    """A transformer as it was fitted, to be written as JSON when it is first needed."""
+
+    def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
+        parameters = transformer.get_params(deep=False)
+        if isinstance(parameters.get("epsilon"), Shuffled):
+            # A reader need not search for the local one again.
+            parameters["epsilon"] = transformer.local_epsilon_
+        # Mappings are copied: they may be changed after `fit`.
+        self._parameters = {}
+        for name, value in parameters.items():
+            if name not in SECRET:
+                is_mapping = isinstance(value, Mapping)
+                self._parameters[name] = dict(value) if is_mapping else value
+        self._seeded = transformer.random_state is not None
+        self._name = type(transformer).__name__
+        self._protocol = protocol
+        self.named = hasattr(transformer, "feature_names_in_")
+        # Of classes of others it is not known which parameters are secret: their
+        # reports carry nothing.
+        self._is_carried = is_ours(type(transformer))
+        self._text: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_text": None}
+
+    def of(self, protocol: ReportProtocol, *, seeded: bool) -> WrittenProtocol:
+        """Return the same of a protocol with another guarantee."""
+        written = copy(self)
+        written._protocol = protocol
+        written._seeded = seeded
+        written._text = None
+        return written
+
+    @property
+    def text(self) -> str:
+        """The JSON."""
+        if self._text is None:
+            check_protocol_size(self._parameters, len(self._protocol.columns))
+            self._text = write_protocol(
+                self._name,
+                self._parameters,
+                self._protocol,
+                named=self.named,
+                seeded=self._seeded,
+            )
+        return self._text
+
+    @property
+    def carried_text(self) -> str | None:
+        """The JSON that reports carry; None if they carry none."""
+        if not self._is_carried:
+            return None
+        try:
+            return self.text
+        except (TypeError, ValueError):
+            # Such as declared values that JSON cannot hold.
+            return None
+
+    @property
+    def text_in_memory(self) -> str | None:
+        """The JSON that reports in memory carry; None if it is large."""
+        domain = self._protocol.domain
+        is_large = domain is not None and sum(domain.sizes) > _MOST_CARRIED
+        return None if is_large else self.carried_text
 
 
 class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
@@ -252,7 +326,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         released = as_asked(self, protocol.write(reports, table))
         self.released.begin()
         self.released.end(counts)
-        text = text_in_memory(self) if carries_notes(released) else None
+        text = self._written.text_in_memory if carries_notes(released) else None
         call = randomness.name if isinstance(randomness, CallRandomness) else None
         return with_protocol(released, text, Releases.of(counts, call))
 
@@ -473,7 +547,9 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             If what is declared does not suffice.
         """
         raise ValueError(
-            f"{type(self).__name__} cannot be fitted without rows: fit it before"
+            f"{type(self).__name__} has no declared_row, and cannot be fitted without "
+            "rows: fit it before, on a table in memory with the same columns, or "
+            "implement declared_row"
         )
 
     @property
@@ -552,7 +628,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         and filters of 2**24 bits in all cohorts; more is refused before it takes memory
         or time.
         """
-        return cast(Self, read_protocol(text, cls))
+        return cast(Self, transformer_from_text(text, cls))
 
     def save(self, path: PathType) -> None:
         """Write `to_json` to a file.

@@ -4,19 +4,22 @@ from skdp.oracles._base import MAX_REPORT_BYTES as MAX_REPORT_BYTES
 from skdp.oracles._base import FrequencyOracle, lie_threshold
 from skdp.oracles._base import check_bits as check_bits
 from skdp.oracles._base import check_bytes as check_bytes
-from skdp.oracles._base import check_size as check_size
+from skdp.oracles._base import lower_tail as lower_tail
 from skdp.oracles._base import pure_error as pure_error
 from skdp.oracles._base import support_variance as support_variance
+from skdp.oracles._base import upper_tail as upper_tail
+from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._bloom import BloomRandomizer as BloomRandomizer
 from skdp.oracles._choice import ORACLES as ORACLES
+from skdp.oracles._choice import TwoRounds as TwoRounds
 from skdp.oracles._choice import choose_oracle
+from skdp.oracles._choice import hashing_for_two_rounds as hashing_for_two_rounds
 from skdp.oracles._choice import names_with as names_with
+from skdp.oracles._choice import two_rounds as two_rounds
 from skdp.oracles._client import client_report
-from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import AffineHash as AffineHash
-from skdp.oracles._hashing import CountMeanSketch, LocalHashing
+from skdp.oracles._hashing import HadamardResponse, LocalHashing
 from skdp.oracles._hashing import LinearHash as LinearHash
-from skdp.oracles._hashing import QuadraticHash as QuadraticHash
 from skdp.oracles._postprocess import POSTPROCESSORS as POSTPROCESSORS
 from skdp.oracles._postprocess import Postprocess, project_to_simplex
 from skdp.oracles._randomized_response import RandomizedResponse
@@ -25,20 +28,13 @@ from skdp.oracles._sets import SampledSet as SampledSet
 from skdp.oracles._sets import SetOracle, SetSelection, SetUnaryEncoding
 from skdp.oracles._sets import choose_set_oracle as choose_set_oracle
 from skdp.oracles._sets import pad_sets as pad_sets
-from skdp.oracles._subset_selection import SubsetSelection
-from skdp.oracles._sums import lower_tail as lower_tail
-from skdp.oracles._sums import upper_tail as upper_tail
-from skdp.oracles._two_rounds import TwoRounds as TwoRounds
-from skdp.oracles._two_rounds import hashing_for_two_rounds as hashing_for_two_rounds
-from skdp.oracles._two_rounds import two_rounds as two_rounds
-from skdp.oracles._unary_encoding import UnaryEncoding
 from skdp.oracles.numeric import ClampedLaplace as ClampedLaplace
 from skdp.oracles.numeric import NumericMechanism
 from skdp.oracles.numeric import Optimal as Optimal
 from skdp.oracles.numeric import Windows as Windows
+from skdp.randomness import check_size as check_size
 
 __all__ = [
-    "CountMeanSketch",
     "FrequencyOracle",
     "HadamardResponse",
     "LocalHashing",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -12,15 +12,146 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, gammaln
 
 from skdp.exact import exp_bounds, log_upper
-from skdp.oracles._likelihood import likeliest_frequencies
-from skdp.oracles._sums import check_bits as check_bits
-from skdp.oracles._sums import column_sums as column_sums
-from skdp.oracles._sums import count_bytes as count_bytes
-from skdp.oracles._sums import lower_tail, upper_tail
 from skdp.privacy import ReportPair, check_epsilon
-from skdp.randomness import ONE, ByteSource, DigestSource
+from skdp.randomness import BLOCK, MOST_ROWS, ONE, ByteSource, DigestSource, RowStreams
+
+_SUM_WIDTH = 1 << 12
+"""The length of rows that are summed in bytes."""
+
+_FEW = 6
+"""Numbers that are counted one by one."""
+
+_MANY = 1 << 17
+"""Numbers from which on it is worth the while to count pairs."""
+
+
+def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count the ones of each column."""
+    n, k = bits.shape
+    # Join rows to long ones, and sum 255 of these in bytes: both let the processor add
+    # many at once.
+    n_joined = max(1, _SUM_WIDTH // k)
+    n_whole = n - n % n_joined
+    sums = bits[n_whole:].sum(axis=0, dtype=np.int64)
+    joined = bits[:n_whole].view(np.uint8).reshape(-1, n_joined * k)
+    for start in range(0, len(joined), 255):
+        block = joined[start : start + 255].sum(axis=0, dtype=np.uint8)
+        sums += block.reshape(n_joined, k).sum(axis=0, dtype=np.int64)
+    return sums
+
+
+def count_bytes(numbers: NDArray[Any], n_values: int = 256) -> NDArray[np.int64]:
+    """Count how often each number below a limit occurs, modulo 256."""
+    if numbers.dtype == np.uint8 and n_values <= _FEW:
+        # `bincount` would wait for the last count of the same number.
+        few = [np.count_nonzero(numbers == value) for value in range(n_values)]
+        return np.array(few, np.int64)
+    if (
+        numbers.dtype == np.uint8
+        and numbers.size >= _MANY
+        and numbers.flags.c_contiguous
+    ):
+        # Two at a time, in half the time.
+        even = numbers[: numbers.size & ~1]
+        pairs = np.bincount(even.view(np.uint16), minlength=1 << 16).reshape(256, 256)
+        counts = pairs.sum(axis=0) + pairs.sum(axis=1)
+        counts[numbers[even.size :]] += 1
+        return counts[:n_values]
+    counts = np.zeros(256, np.int64)
+    for start in range(0, numbers.size, BLOCK):
+        # The last eight bits.
+        block = numbers[start : start + BLOCK].astype(np.uint8)
+        counts += np.bincount(block, minlength=256)
+    return counts[:n_values]
+
+
+def count_numbers(numbers: NDArray[Any], n_values: int) -> NDArray[np.int64]:
+    """Count how often each number below a limit occurs."""
+    counts = np.zeros(n_values, np.int64)
+    step = max(BLOCK, n_values)
+    for start in range(0, numbers.size, step):
+        block = numbers[start : start + step].astype(np.intp, copy=False)
+        counts += np.bincount(block, minlength=n_values)
+    return counts
+
+
+def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
+    """Check an array of bits and view it as booleans."""
+    bits = np.asarray(reports)
+    if bits.ndim != 2 or bits.shape[1] != k:
+        raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")
+    if bits.dtype == np.uint8:
+        is_valid = bits.max(initial=0) <= 1
+    else:
+        is_valid = bits.dtype.kind in "biuf" and ((bits == 0) | (bits == 1)).all()
+    if not is_valid:
+        raise ValueError("reports must be zeros and ones")
+    return np.ascontiguousarray(bits, np.uint8).view(np.bool_)
+
+
+def lower_tail(count: float, n: float, probability: float) -> float:
+    """Return ln P(B <= count), B the number of successes in n trials of at least this probability: the largest."""
+    # A sum of independent trials is stochastically larger than a binomial one with the
+    # least of their probabilities.
+    if count >= n:
+        return 0.0
+    if count < 0:
+        return -math.inf
+    return _log(betainc(n - count, count + 1, 1 - probability))
+
+
+def upper_tail(count: float, n: float, probability: float) -> float:
+    """Return ln P(B >= count), B the number of successes in n trials of at most this probability: the largest."""
+    if count <= 0:
+        return 0.0
+    if count > n:
+        return -math.inf
+    return _log(betainc(count, n - count + 1, probability))
+
+
+def chernoff_tail(
+    total: float, terms: Sequence[tuple[int, Mapping[int, float]]]
+) -> float:
+    """Bound ln P(S >= total), S the sum of independent terms: how many are alike, and the probability of each value."""
+    # Chernoff: ln P(S >= s) <= sum ln E[e^(t X)] - t s for each t >= 0. The exponent is
+    # convex in t, and any t gives a bound: the least of a grid, which is 0 at t = 0.
+    t = np.append(0.0, 2.0 ** np.arange(-20, 5.75, 1 / 8))
+    exponent = -total * t
+    for n_terms, shares in terms:
+        mean = np.full_like(t, max(0.0, 1 - sum(shares.values())))
+        for value, share in shares.items():
+            mean += share * np.exp(value * t)
+        exponent += n_terms * np.log(mean)
+    return float(exponent.min())
+
+
+def group_tails(
+    support: NDArray[np.int64], n: int, q: Fraction, *, exclusive: bool
+) -> list[tuple[float, float]]:
+    """Bound how probable the sums of the smallest counts are: those of m values, for several m."""
+    # Of m values a report supports at least one with a probability of at least m q,
+    # where it supports no two (`exclusive`); where each is decided by itself, the sum
+    # is one of n m trials. The m smallest sums are those of one of C(k, m) sets of
+    # values. The sizes m are powers of two, and k less these.
+    k = len(support)
+    smallest = np.cumsum(np.sort(support))
+    powers = 1 << np.arange((k - 1).bit_length())
+    tails = []
+    for size in np.unique(np.append(powers, k - powers)).tolist():
+        n_trials = n if exclusive else n * size
+        share = size * q if exclusive else q
+        tail = lower_tail(float(smallest[size - 1]), n_trials, float(share))
+        log_sets = gammaln(k + 1) - gammaln(size + 1) - gammaln(k - size + 1)
+        tails.append((tail, float(log_sets)))
+    return tails
+
+
+def _log(probability: float) -> float:
+    return math.log(probability) if probability > 0 else -math.inf
+
 
 MAX_REPORT_BYTES = 1 << 31
 """The size of the largest array of reports that an oracle makes; larger calls are refused."""
@@ -31,8 +162,8 @@ MOST_EPSILON = Fraction(1000)
 _MOST_ENTRIES = 1 << 16
 """Of a channel that is computed for the best guess."""
 
-_CHUNK = 1 << 22
-"""Supports computed at a time: they stay in the cache."""
+CELLS = 1 << 22
+"""Pairs of a record and a value at a time: enough for whole-array steps, few enough for the cache."""
 
 
 class SupportCounts(ABC):
@@ -149,7 +280,7 @@ class SupportCounts(ABC):
         list of ndarray
             Views of consecutive reports.
         """
-        step = max(1, _CHUNK // self.k)
+        step = max(1, CELLS // self.k)
         return [reports[start : start + step] for start in range(0, len(reports), step)]
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
@@ -165,11 +296,9 @@ class SupportCounts(ABC):
         Returns
         -------
         ndarray of shape (k,)
-            ``(support - n q) / (p - q)``, which may be negative; nan if p = q.
+            ``(support - n q) / (p - q)``, which may be negative.
         """
         sums = np.asarray(support, float)
-        if self.p == self.q:
-            return np.full(sums.shape, np.nan)
         # A single rounding: n q is subtracted before the division.
         return (sums - float(n * self.q)) / float(self.p - self.q)
 
@@ -186,7 +315,7 @@ class SupportCounts(ABC):
         Returns
         -------
         ndarray of shape (k,)
-            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q.
+            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``.
         """
         return support_variance(self.p, self.q, counts, n)
 
@@ -285,14 +414,18 @@ class SupportCounts(ABC):
             )
         return columns.astype(np.min_scalar_type(self.n_reports))
 
-    def _check_codes(self, codes: NDArray[Any]) -> None:
+    def _check_codes(
+        self, codes: NDArray[Any], n_codes: int | None = None, name: str = "codes"
+    ) -> None:
+        largest = (self.k if n_codes is None else n_codes) - 1
         is_valid = codes.ndim == 1 and codes.dtype.kind in "iu"
-        if not is_valid or np.iinfo(codes.dtype).max < self.k - 1:
+        if not is_valid or np.iinfo(codes.dtype).max < largest:
             raise ValueError(
-                f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}"
+                f"{name} must be a 1-D array of integers, of a dtype that holds "
+                f"{largest}"
             )
-        if codes.size and (codes.max() >= self.k or codes.min() < 0):
-            raise ValueError(f"codes must be between 0 and {self.k - 1}")
+        if codes.size and (codes.max() > largest or codes.min() < 0):
+            raise ValueError(f"{name} must be between 0 and {largest}")
 
     def _check_size(self, n: int, itemsize: int = 1) -> None:
         check_bytes(n, self.width, itemsize, self._advice if self.width > 2 else "")
@@ -306,47 +439,6 @@ def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None
             f"{n:,} reports of {width:,} cells would need {size:,} bytes "
             f"(the limit is {MAX_REPORT_BYTES:,}); report in batches{advice}"
         )
-
-
-def check_size(
-    k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str = "k"
-) -> int:
-    """Check a number of values.
-
-    Parameters
-    ----------
-    k : int
-        The number.
-    least, most : int
-        Its range.
-    name : str, default="k"
-        The name of the parameter in errors.
-
-    Returns
-    -------
-    int
-        The number.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not an integer, or out of range.
-
-    Examples
-    --------
-    >>> from skdp.oracles import check_size
-    >>> check_size(3)
-    3
-    >>> check_size(1)
-    Traceback (most recent call last):
-    ...
-    ValueError: k must be between 2 and 4294967295, got 1
-    """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer):
-        raise TypeError(f"{name} must be an integer, got {type(k).__name__}")
-    if not least <= k <= most:
-        raise ValueError(f"{name} must be between {least} and {most}, got {k}")
-    return int(k)
 
 
 @lru_cache(maxsize=512, typed=True)
@@ -370,12 +462,13 @@ def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     -------
     int
         For `skdp.randomness.bernoulli`: the probability of a lie times 2**64, from 1 to
-        2**64. It is rounded up, from a proven lower bound of e^epsilon.
+        2**64 - 1. It is rounded up, from a proven lower bound of e^epsilon.
 
     Raises
     ------
     TypeError, ValueError
-        If epsilon is not a number, or out of range.
+        If epsilon is not a number, or out of range; or if it is so small, about ``w /
+        2**64``, that every report would be a lie.
 
     Notes
     -----
@@ -400,7 +493,22 @@ def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     0.2689
     """
     power = exp_bounds(capped_epsilon(epsilon))[0]
-    return min(ONE, math.ceil(ONE * weight / (power - 1 + weight)))
+    threshold = math.ceil(ONE * weight / (power - 1 + weight))
+    if threshold >= ONE:
+        raise pure_noise(epsilon)
+    return threshold
+
+
+def flip_threshold(epsilon: Fraction) -> int:
+    """Return the threshold of a coin of 1 / (e^epsilon + 1), rounded up."""
+    return math.ceil(ONE / (exp_bounds(epsilon)[0] + 1))
+
+
+def pure_noise(epsilon: float | Fraction) -> ValueError:
+    """Return the error of a request for which integers over 2**64 have no report that tells anything."""
+    return ValueError(
+        f"epsilon = {float(epsilon):g} is too small: the reports would be pure noise"
+    )
 
 
 def capped_epsilon(epsilon: Any) -> Fraction:
@@ -430,23 +538,23 @@ def support_variance(
     n = np.asarray(n, float)
     gain = p - q
     clipped = np.clip(np.asarray(counts, float), 0, n)
-    if gain == 0:
-        return np.full(clipped.shape, np.inf)
     true_variance = float(p * (1 - p) / gain**2)
     false_variance = float(q * (1 - q) / gain**2)
     return clipped * true_variance + (n - clipped) * false_variance
 
 
-def hashed_support(inner: SupportCounts, family: Any) -> tuple[Fraction, Fraction]:
-    """Return p and q of an oracle on buckets for the values that a family of functions hashes into these."""
-    return inner.p, family.collision * inner.p + (1 - family.collision) * inner.q
-
-
 def pure_error(k: int, p: Fraction, q: Fraction) -> float:
     """Return the mean over the values of n times the variance of a frequency."""
-    if p <= q:
-        return math.inf
     return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
+
+
+def two_shares(
+    is_high: NDArray[np.bool_], high: Fraction, low: Fraction
+) -> list[list[Fraction]]:
+    """Return a channel of two probabilities."""
+    shares = np.array([low, high])
+    table: list[list[Fraction]] = shares[is_high.astype(np.intp)].tolist()
+    return table
 
 
 def channel_of_bits(
@@ -599,15 +707,6 @@ class FrequencyOracle(SupportCounts):
         """The mean over the values of n times the variance of a frequency; it does not depend on the data."""
         return pure_error(self.k, self.p, self.q)
 
-    @property
-    def error_floor(self) -> float:  # numpydoc ignore=RT01
-        """The part of the mean squared error of a frequency that does not fall with n, for the worst data.
-
-        It is 0 unless records share hash functions: then collisions of values do not
-        average out.
-        """
-        return 0.0
-
     def guess_accuracy(
         self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None = None
     ) -> float | None:
@@ -631,7 +730,7 @@ class FrequencyOracle(SupportCounts):
         n_entries = self.k * self.n_reports
         if exact is not None or self.shows_hash or n_entries > _MOST_ENTRIES:
             return exact
-        channel = np.array([[float(share) for share in row] for row in self.channel()])
+        channel = np.array(self.channel(), float)
         joint = channel * prior[:, np.newaxis]
         if groups is not None:
             by_value = joint
@@ -687,13 +786,10 @@ class FrequencyOracle(SupportCounts):
         Returns
         -------
         ndarray of shape (n, k)
-            ``(support - q) / (p - q)``; the column means are the estimated frequencies;
-            nan if p = q.
+            ``(support - q) / (p - q)``; the column means are the estimated frequencies.
         """
         supports = self.supports(reports)
         gain = float(self.p - self.q)
-        if gain == 0:
-            return np.full(supports.shape, np.nan)
         values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
         return values[supports.view(np.uint8)]
 
@@ -703,88 +799,14 @@ class FrequencyOracle(SupportCounts):
         Returns
         -------
         ndarray of shape (k, k)
-            Row v, column x: the mean of the square of entry v if the true value is x;
-            infinite if p = q.
+            Row v, column x: the mean of the square of entry v if the true value is x.
         """
         gain = self.p - self.q
-        if gain == 0:
-            return np.full((self.k, self.k), np.inf)
         moments = []
         for share in (self.q, self.p):
             square = share * (1 - self.q) ** 2 + (1 - share) * self.q**2
             moments.append(float(square / gain**2))
         return np.array(moments)[np.eye(self.k, dtype=int)]
-
-    def maximum_likelihood(
-        self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
-        """Estimate the counts by maximum likelihood.
-
-        A report is `support_ratio` times likelier under the values that it supports
-        than under the others, so its supports determine its likelihood up to a factor
-        ([1]_). The log-likelihood is at most 0.001 below its maximum: it is concave, so
-        its slopes bound the distance.
-
-        Parameters
-        ----------
-        support : array-like of shape (k,)
-            The tally, as returned by `tally`.
-        n : int
-            The number of reports.
-        reports : ndarray of shape (n, …), optional
-            The reports themselves, as their sums determine the likelihood for
-            `RandomizedResponse` only.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            Counts that are not negative and add up to n.
-
-        Raises
-        ------
-        ValueError
-            If the reports are not given, or their supports take more than 2 GiB.
-
-        Warns
-        -----
-        RuntimeWarning
-            If the bound is not reached, for very many values.
-
-        References
-        ----------
-        .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of
-           privacy preserving data mining algorithms. PODS.
-        """
-        if reports is None:
-            raise ValueError(
-                "postprocess='mle' needs the reports themselves, not their tally"
-            )
-        if n == 0 or self.p == self.q:
-            return np.full(self.k, np.nan)
-        likelihoods, repeats = self._distinct(reports)
-        likelihoods *= float(self.support_ratio - 1)
-        likelihoods += 1
-        return n * likeliest_frequencies(likelihoods, repeats)
-
-    def _distinct(
-        self, reports: NDArray[Any]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the distinct sets of supported values, and the number of reports of each."""
-        packed = [
-            np.packbits(self.supports(part), axis=1) for part in self.chunks(reports)
-        ]
-        rows = np.concatenate(packed)
-        # Whole rows as single keys: sorting by columns takes several times as long.
-        keys = rows.view(np.dtype((np.void, rows.shape[1])))[:, 0]
-        distinct, repeats = np.unique(keys, return_counts=True)
-        size = 8 * len(distinct) * self.k
-        if size > MAX_REPORT_BYTES:
-            raise ValueError(
-                f"the likelihood of these reports needs {size:,} bytes (the limit is "
-                f"{MAX_REPORT_BYTES:,}); take fewer reports, or another postprocess"
-            )
-        bits = distinct.view(np.uint8).reshape(len(distinct), -1)
-        return np.unpackbits(bits, axis=1, count=self.k).astype(float), repeats
 
     def encode(self, codes: NDArray[np.unsignedinteger]) -> NDArray[Any]:
         """Return the reports of codes without noise. Not private.
@@ -847,6 +869,17 @@ class FrequencyOracle(SupportCounts):
         reports = [self.report(codes[:0], DigestSource(b""))]
         for row, digest in enumerate(digests):
             reports.append(self.report(codes[row : row + 1], DigestSource(digest)))
+        return np.concatenate(reports)
+
+    def _draw_rows(
+        self, codes: NDArray[Any], digests: NDArray[np.uint8], head: int = 0
+    ) -> NDArray[Any]:
+        """Draw many records at a time, each as by itself: of oracles that read as many bytes for each record."""
+        reports = [self.report(codes[:0], DigestSource(b""))]
+        for start in range(0, codes.size, MOST_ROWS):
+            rows = slice(start, start + MOST_ROWS)
+            source = RowStreams(digests[rows], head=head)
+            reports.append(self.report(codes[rows], source))
         return np.concatenate(reports)
 
     def n_states(self, n_values: int) -> int:

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.exact import exp_bounds, log_upper, round_up
+from skdp.exact import log_upper, round_up
 from skdp.oracles._base import (
     capped_epsilon,
     channel_of_bits,
     check_bytes,
     check_share,
-    check_size,
+    flip_threshold,
 )
 from skdp.privacy import PureLoss
-from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli
+from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, check_size
 
 
 class BloomRandomizer:
@@ -59,8 +59,7 @@ class BloomRandomizer:
         if (epsilon is None) == (f is None):
             raise ValueError("give either epsilon or f, and None for the other")
         if epsilon is not None:
-            bound = exp_bounds(capped_epsilon(epsilon) / self.differing_bits)[0]
-            self.flip = min(ONE // 2, math.ceil(ONE / (bound + 1)))
+            self.flip = flip_threshold(capped_epsilon(epsilon) / self.differing_bits)
         else:
             share = check_share(f, "f")
             if not 0 < share < 1:

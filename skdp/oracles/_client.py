@@ -12,9 +12,6 @@ from typing import Any
 
 from skdp.randomness import ByteSource
 
-_LARGE_PRIME = (1 << 31) - 1
-"""The prime of the public hash functions of a sketch."""
-
 
 class Draws:
     """Exact draws from a stream of bytes, most significant byte first."""
@@ -151,19 +148,10 @@ def _hashing(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     return [seed, *_response(sampler["inner"], bucket, draws)]
 
 
-def _sketch(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
-    function = draws.uniform(len(sampler["coefficients"]))
-    square, linear, constant = sampler["coefficients"][function]
-    residue = ((square * code + linear) * code + constant) % _LARGE_PRIME
-    bucket = residue % sampler["n_buckets"]
-    return [function, *_hadamard(sampler["inner"], bucket, draws)]
-
-
 _KINDS = {
     "response": _response,
     "bits": _bits,
     "subset": _subset,
     "hadamard": _hadamard,
     "hashing": _hashing,
-    "sketch": _sketch,
 }

@@ -1,47 +1,292 @@
-"""Oracles that hash values into buckets, by families of functions with a proven collision probability."""
+"""Oracles that report an index or a bucket: Hadamard response, and local hashing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.oracles._base import (
-    MAX_REPORT_BYTES,
     FrequencyOracle,
     capped_epsilon,
-    check_size,
-    hashed_support,
-    pure_error,
+    chernoff_tail,
+    count_numbers,
+    lie_threshold,
+    two_shares,
 )
-from skdp.oracles._hadamard_response import HadamardResponse, walsh_hadamard
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.oracles._sums import count_numbers
 from skdp.privacy import ReportPair
 from skdp.randomness import (
     BLOCK,
+    MOST_ROWS,
+    ONE,
     ByteSource,
-    DigestSource,
+    RowStreams,
     SeededSource,
+    bernoulli,
+    check_size,
     uniform_integers,
 )
+
+
+class HadamardResponse(FrequencyOracle):
+    """Hadamard response on codes: report one of K indices.
+
+    >>> oracle = HadamardResponse(1_000, 1.0)
+    >>> oracle.n_blocks, oracle.block_size, oracle.report_bytes
+    (1, 1024, 2)
+
+    The K indices (a power of two) form B blocks of b. A value belongs to a block and to
+    a row j ≥ 1 of the Hadamard matrix of order b; an index y of the block supports it
+    if j and y have an even number of ones in common. With probability l = 2 B / (e^eps
+    - 1 + 2 B) a uniform index is reported, otherwise a uniform one of the b / 2 indices
+    that support the value ([1]_). Two values of a block share half of their indices, so
+    the signed sums are unbiased.
+
+    Parameters
+    ----------
+    k : int
+        The number of values, from 2 to 2**30.
+    epsilon : float or Fraction
+        The requested privacy loss, finite and > 0.
+    n_blocks : int, optional
+        The number B of blocks, a power of two; by default the one with the least mean
+        squared error.
+
+    Attributes
+    ----------
+    n_blocks, block_size : int
+        The numbers B and b.
+    lie : Fraction
+        The exact probability l.
+
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the value. Counts of n reports are
+    estimated in O(n + K log b).
+
+    A report adds c (1 for support, -1 for another index of the block, else 0) to a
+    count, c = 1 / (1 - l). The squares of these have mean ``c² (1 - l + l / B)`` for
+    values of the true value's block, and ``c² l / B`` for others.
+
+    References
+    ----------
+    .. [1] J. Acharya, Z. Sun, H. Zhang (2019). Hadamard response: estimating
+       distributions privately, efficiently, and with little communication. AISTATS.
+    """
+
+    is_signed = True
+
+    def __init__(
+        self, k: int, epsilon: float | Fraction, *, n_blocks: int | None = None
+    ) -> None:
+        self.k = check_size(k, most=1 << 30)
+        capped = capped_epsilon(epsilon)
+        if n_blocks is None:
+            # More blocks than about e^eps / 2 do not pay.
+            most = min(self.k, math.exp(min(float(capped), 50)) + 1)
+            choices = [1 << power for power in range(int(most).bit_length())]
+        else:
+            choices = [check_size(n_blocks, least=1, most=1 << 30, name="n_blocks")]
+            if choices[0] & (choices[0] - 1):
+                raise ValueError(f"n_blocks must be a power of two, got {n_blocks}")
+        errors = []
+        for choice in choices:
+            self._set_blocks(choice, capped)
+            errors.append(self.mean_squared_error)
+        self._set_blocks(choices[errors.index(min(errors))], capped)
+        # Support probabilities of values of the true value's block; `estimate` is the
+        # signed form, for all blocks.
+        any_block = self.lie / (2 * self.n_blocks)
+        self.p = 1 - self.lie + any_block
+        self.q = (1 - self.lie) / 2 + any_block
+
+    def _set_blocks(self, n_blocks: int, epsilon: Fraction) -> None:
+        """Set the number of blocks, and what follows from it."""
+        self.n_blocks = n_blocks
+        # The least power of two with enough rows, without the first, for the values of
+        # a block.
+        self.block_size = 1 << (-(-self.k // n_blocks)).bit_length()
+        self._lie = lie_threshold(epsilon, 2 * n_blocks)
+        self.lie = Fraction(self._lie, ONE)
+
+    @property
+    def n_indices(self) -> int:  # numpydoc ignore=RT01
+        """The number K of indices."""
+        return self.n_blocks * self.block_size
+
+    n_reports = n_indices
+
+    @property
+    def worst_ratio(self) -> Fraction:
+        return 1 + 2 * self.n_blocks * (1 - self.lie) / self.lie
+
+    def shuffle_pair(self) -> ReportPair:
+        # Values of two blocks share no index, those of a block half of theirs.
+        half = self.block_size // 2
+        low = self.lie / self.n_indices
+        high = low + (1 - self.lie) / half
+        n_both = 0 if self.k >= self.block_size else half // 2
+        n_one = half - n_both
+        counts = (n_one, n_one, n_both, self.n_indices - 2 * n_one - n_both)
+        return ReportPair.of_support(high, low, counts)
+
+    @property
+    def variation(self) -> Fraction:
+        # The indices that support two values overlap by half in one block, and not at
+        # all in two.
+        return 1 - self.lie if self.n_blocks > 1 else (1 - self.lie) / 2
+
+    @property
+    def mean_squared_error(self) -> float:
+        # For uniform data, if B > 1.
+        same_block, other_block = self.square_means
+        together = self._share_with_equals
+        return same_block * together + other_block * (1 - together) - 1 / self.k
+
+    @property
+    def square_means(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+        """The mean square of an entry of `unbiased` in the true value's block, and in another block."""
+        gain = (1 - self.lie) ** 2
+        any_block = self.lie / self.n_blocks
+        return float((1 - self.lie + any_block) / gain), float(any_block / gain)
+
+    @property
+    def _share_with_equals(self) -> float:
+        """The share of pairs of values, equal ones included, that are in the same block."""
+        n_rows = self.block_size - 1
+        n_full, n_last = divmod(self.k, n_rows)
+        return (n_full * n_rows**2 + n_last**2) / self.k**2
+
+    def sampler(self) -> dict[str, Any]:
+        return {
+            "kind": "hadamard",
+            "k": self.k,
+            "n_blocks": self.n_blocks,
+            "block_size": self.block_size,
+            "lie": str(self._lie),
+        }
+
+    def parameters(self) -> dict[str, Any]:
+        return super().parameters() | {"n_blocks": self.n_blocks}
+
+    def _rows(
+        self, codes: NDArray[Any]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Return the first index of each code's block, and its row of the matrix."""
+        codes = codes.astype(np.uint32)
+        n_rows = np.uint32(self.block_size - 1)
+        block = codes // n_rows
+        row = codes - block * n_rows
+        return block * np.uint32(self.block_size), row + np.uint32(1)
+
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint32]:
+        self._check_codes(codes)
+        drawn = uniform_integers(source, self.n_indices, codes.size).astype(np.uint32)
+        lies = bernoulli(source, self._lie, codes.size)
+        first, row = self._rows(codes)
+        index = drawn & np.uint32(self.block_size - 1)
+        # Flipping a bit that is set in the row turns an index that does not support the
+        # value into one that does.
+        odd = np.bitwise_count(index & row) & 1
+        index ^= (row & (np.uint32(0) - row)) * odd
+        return np.where(lies, drawn, first + index)
+
+    def _draw_keyed(
+        self, codes: NDArray[Any], digests: NDArray[np.uint8]
+    ) -> NDArray[Any]:
+        return self._draw_rows(codes, digests)
+
+    def _signs(self, reports: NDArray[Any]) -> NDArray[np.int8]:
+        self._check_codes(reports, self.n_indices, "reports")
+        first, row = self._rows(np.arange(self.k))
+        index = reports.astype(np.uint32)[:, np.newaxis]
+        same_block = (index ^ first) < np.uint32(self.block_size)
+        is_odd = (np.bitwise_count(index & row) & 1).astype(np.int8)
+        return (1 - 2 * is_odd) * same_block
+
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        return self._signs(reports) > 0
+
+    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        self._check_codes(reports, self.n_indices, "reports")
+        counts = count_numbers(reports, self.n_indices)
+        signed_sums = walsh_hadamard(counts.reshape(-1, self.block_size))
+        # The first row of the matrix is of no value.
+        return signed_sums[:, 1:].reshape(-1)[: self.k]
+
+    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
+        return self._signs(reports) / float(1 - self.lie)
+
+    def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
+        return np.asarray(support, float) / float(1 - self.lie)
+
+    def _blocks(self) -> NDArray[np.intp]:
+        """Return the block of each value."""
+        return np.arange(self.k) // (self.block_size - 1)
+
+    def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
+        counts = np.asarray(counts, float)
+        clipped = np.clip(counts, 0, n)
+        # Sum over a block first, then clip: the errors of estimates cancel.
+        block = self._blocks()
+        together = np.clip(np.bincount(block, weights=counts)[block], clipped, n)
+        same_block, other_block = self.square_means
+        return same_block * together + other_block * (n - together) - clipped
+
+    def second_moments(self) -> NDArray[np.float64]:
+        block = self._blocks()
+        same_block, other_block = self.square_means
+        return np.where(block[:, np.newaxis] == block, same_block, other_block)
+
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        # A report adds 1, -1 or 0 to a value. For the true one, -1 has the probability
+        # l / (2 B). For another one of its block 1 and -1 are equally likely, and less
+        # so for those of other blocks.
+        lie = float(self.lie)
+        minus = lie / (2 * self.n_blocks)
+        either = (1 - lie + 2 * minus) / 2
+        choices = math.log(self.k)
+        low = chernoff_tail(-float(support.min()), [(n, {1: either, -1: either})])
+        signs = {1: 1 - lie + minus, -1: minus}
+        high = chernoff_tail(float(support.max()), [(n, signs)])
+        return [(low, choices), (high, choices)]
+
+    def channel(self) -> list[list[Fraction]]:
+        low = self.lie / self.n_indices
+        high = low + (1 - self.lie) * 2 / self.block_size
+        is_supported = self.supports(np.arange(self.n_indices)).T
+        return two_shares(is_supported, high, low)
+
+
+def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Multiply each row by the Hadamard matrix in Sylvester's order, in O(b log b)."""
+    out = rows.astype(np.int64)
+    spare = np.empty_like(out)
+    half = rows.shape[1] // 2
+    for _ in range(half.bit_length()):
+        even = out[:, ::2]
+        odd = out[:, 1::2]
+        np.add(even, odd, out=spare[:, :half])
+        np.subtract(even, odd, out=spare[:, half:])
+        out, spare = spare, out
+    return out
+
 
 _SMALL_PRIME = 65_521
 """The largest prime below 2**16, so that residues are words of 16 bits."""
 
 _LARGE_PRIME = (1 << 31) - 1
-"""A prime modulo which remainders need no division, as 2**31 is 1."""
+"""For more values."""
 
 MOST_BUCKETS = _SMALL_PRIME
 """Of local hashing: enough for an epsilon of 11, where the best number is e^epsilon."""
-
-_TERMS = 1 << 16
-"""Of a sum at a time, so that they stay in the cache."""
 
 
 def collision_probability(prime: int, g: int) -> Fraction:
@@ -86,8 +331,6 @@ class AffineHash:
         self.k = k
         self.g = g
         self.prime = _SMALL_PRIME if max(k, g) <= _SMALL_PRIME else _LARGE_PRIME
-        if max(k, g) > self.prime:
-            raise ValueError(f"at most {_LARGE_PRIME} values and buckets can be hashed")
         # Sums of two residues of 16 bits may wrap, which `count_matches` detects.
         self._word: Any = np.uint16 if self.prime == _SMALL_PRIME else np.uint32
         self._shift = 16 if self.prime == _SMALL_PRIME else 31
@@ -185,77 +428,6 @@ class AffineHash:
         return counts
 
 
-class QuadraticHash:
-    """Polynomials of degree 2 modulo the prime P = 2**31 - 1, folded into g buckets.
-
-    >>> import numpy as np
-    >>> from skdp.oracles import QuadraticHash
-    >>> family = QuadraticHash(1000, 4, np.array([[1, 2, 3], [4, 5, 6]], dtype=np.uint64))
-    >>> round(float(family.collision), 4)
-    0.25
-
-    Three values are hashed independently and uniformly over the residues (the
-    Vandermonde determinant of three distinct values is not 0 modulo P): collisions with
-    one value are independent of each other, and two values collide with the probability
-    given in `AffineHash`.
-
-    Parameters
-    ----------
-    k : int
-        The number of values, below 2**31 - 1.
-    g : int
-        The number of buckets.
-    coefficients : ndarray of shape (d, 3), dtype uint64
-        The coefficients of d public functions, residues modulo P.
-
-    Attributes
-    ----------
-    collision : Fraction
-        The probability, over the coefficients, that two given values collide.
-    """
-
-    def __init__(self, k: int, g: int, coefficients: NDArray[np.uint64]) -> None:
-        if max(k, g) > _LARGE_PRIME:
-            raise ValueError(f"at most {_LARGE_PRIME} values and buckets can be hashed")
-        self.k = k
-        self.g = g
-        self.coefficients = coefficients
-        self.collision = collision_probability(_LARGE_PRIME, g)
-
-    @staticmethod
-    def draw(source: ByteSource, n: int) -> NDArray[np.uint64]:
-        """Draw the coefficients of hash functions.
-
-        Parameters
-        ----------
-        source : ByteSource
-            Source of the random bytes.
-        n : int
-            Number of functions.
-
-        Returns
-        -------
-        ndarray of shape (n, 3), dtype uint64
-            Residues.
-        """
-        drawn = uniform_integers(source, _LARGE_PRIME, 3 * n)
-        return drawn.astype(np.uint64).reshape(n, 3)
-
-    def __call__(
-        self, functions: NDArray[Any], codes: NDArray[Any]
-    ) -> NDArray[np.unsignedinteger]:
-        values = codes.astype(np.uint64)
-        square = self.coefficients[functions, 0]
-        linear = self.coefficients[functions, 1]
-        constant = self.coefficients[functions, 2]
-        residues = _residues(_residues(square * values + linear) * values + constant)
-        # Compute the remainder from the quotient: NumPy vectorises division by a scalar, but
-        # not the remainder.
-        g = np.uint64(self.g)
-        buckets = residues - residues // g * g
-        return buckets.astype(np.min_scalar_type(self.g - 1))
-
-
 class LinearHash:
     """Parities of the bits of a number, as a bucket of r bits.
 
@@ -286,8 +458,8 @@ class LinearHash:
     """
 
     def __init__(self, n_bits: int, r: int) -> None:
-        self.n_bits = check_size(n_bits, least=1, most=62, name="n_bits")
-        self.r = check_size(r, least=1, most=16, name="r")
+        self.n_bits = n_bits
+        self.r = r
         self.g = 1 << r
         self.collision = Fraction(1, self.g)
 
@@ -355,7 +527,7 @@ class LinearHash:
         differences = buckets ^ self(seeds, head)
         tail_words = seeds & (n_tails - 1)
         sums = np.zeros((1, n_tails), np.int64)
-        step = max(1, _TERMS >> self.r)
+        step = max(1, BLOCK >> self.r)
         for start in range(0, len(seeds), step):
             part = tail_words[start : start + step]
             # The sum of the words in each u, for each report: (g, n_reports).
@@ -369,24 +541,12 @@ class LinearHash:
         return walsh_hadamard(sums)[0] >> self.r
 
 
-def _residues(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Reduce words below 2**62 + 2**31 modulo 2**31 - 1, where 2**31 is 1."""
-    prime = np.uint64(_LARGE_PRIME)
-    bits = np.uint64(31)
-    folded = (words & prime) + (words >> bits)  # below 2**32 + 1
-    folded = (folded & prime) + (folded >> bits)  # at most 2**31, below twice the prime
-    return folded - prime * (folded >= prime)
-
-
-def _best_buckets(k: int, epsilon: float) -> int:
-    """Return about the number of buckets with the least mean squared error."""
-    sizes = np.arange(2.0, min(max(2, k), MOST_BUCKETS) + 1)
-    excess = math.expm1(min(max(epsilon, 1e-9), 50))
-    gain = excess * (sizes - 1) / (sizes * (excess + sizes))
-    p = 1 / sizes + gain
-    q = 1 / sizes
-    errors = ((k - 1) * q * (1 - q) + p * (1 - p)) / gain**2
-    return int(np.argmin(errors)) + 2
+def best_n_buckets(k: int, epsilon: float | Fraction) -> int:
+    """Return the whole number next to e^eps + 1, from 2 to k."""
+    # The error of a value that nobody has is least there; the mean over few values has
+    # at most 4 % more than its least one.
+    power = math.exp(min(float(capped_epsilon(epsilon)), 50))
+    return min(round(power) + 1, k, MOST_BUCKETS)
 
 
 class LocalHashing(FrequencyOracle):
@@ -408,8 +568,7 @@ class LocalHashing(FrequencyOracle):
         The requested privacy loss, finite and > 0.
     n_buckets : int, optional
         The number g of buckets, from 2 to 65,521; 2 is binary local hashing (BLH). By
-        default the one with the least mean squared error, near e^eps + 1 (optimised
-        local hashing, OLH), but not more than k.
+        default e^eps + 1 (optimised local hashing, OLH), but not more than k.
 
     Attributes
     ----------
@@ -442,28 +601,19 @@ class LocalHashing(FrequencyOracle):
         self, k: int, epsilon: float | Fraction, *, n_buckets: int | None = None
     ) -> None:
         self.k = check_size(k, most=(1 << 31) - 2)
-        capped = capped_epsilon(epsilon)
         if n_buckets is None:
-            # The best number in floats, for equal buckets; exact errors decide between it and
-            # its neighbours.
-            best = _best_buckets(self.k, float(capped))
-            most = min(max(2, self.k), MOST_BUCKETS)
-            choices = sorted({min(max(2, g), most) for g in (best - 1, best, best + 1)})
-        else:
-            choices = [check_size(n_buckets, most=MOST_BUCKETS, name="n_buckets")]
-        candidates = []
-        for g in choices:
-            inner = RandomizedResponse(g, capped)
-            family = AffineHash(self.k, g)
-            error = pure_error(self.k, *hashed_support(inner, family))
-            candidates.append((error, inner, family))
-        _, inner, self.hash_family = min(candidates, key=itemgetter(0))
-        self._set_inner(inner)
+            n_buckets = best_n_buckets(self.k, epsilon)
+        g = check_size(n_buckets, most=MOST_BUCKETS, name="n_buckets")
+        self.hash_family = AffineHash(self.k, g)
+        self._set_inner(RandomizedResponse(g, epsilon))
 
     def _set_inner(self, inner: RandomizedResponse) -> None:
         self._inner = inner
         self.n_buckets = inner.k
-        self.p, self.q = hashed_support(inner, self.hash_family)
+        self.p = inner.p
+        # Another value is supported if it meets the true one, or by a lie.
+        collision = self.hash_family.collision
+        self.q = collision * inner.p + (1 - collision) * inner.q
 
     @property
     def worst_ratio(self) -> Fraction:
@@ -540,8 +690,11 @@ class LocalHashing(FrequencyOracle):
         # The seed depends on the record, the report on the record and the bucket of its
         # value.
         seeds = np.empty(codes.size, np.uint64)
-        for row, digest in enumerate(digests("seed")):
-            seeds[row] = self.hash_family.draw(DigestSource(digest), 1)[0]
+        seed_digests = digests("seed")
+        for start in range(0, codes.size, MOST_ROWS):
+            part = seeds[start : start + MOST_ROWS]
+            source = RowStreams(seed_digests[start : start + MOST_ROWS])
+            part[:] = self.hash_family.draw(source, part.size)
         buckets = self.hash_family(seeds, codes)
         bucket_bytes = buckets.astype(">i8").view(np.uint8).reshape(-1, 8)
         reports = self._inner._draw_keyed(buckets, digests("report", bucket_bytes))
@@ -586,284 +739,3 @@ class LocalHashing(FrequencyOracle):
         # Seeds are public, so they need not be secret.
         for seed in self.hash_family.draw(SeededSource(0), 16):
             yield self.channel(int(seed))
-
-
-class CountMeanSketch(FrequencyOracle):
-    """Count-mean sketch on codes: hash the value by a public function, and report the bucket by Hadamard response.
-
-    >>> oracle = CountMeanSketch(1_000_000, 2.0)
-    >>> oracle.report_bytes
-    3
-
-    The server keeps d × m sums for any size of the domain, and estimates a value in
-    O(d) ([1]_, whose Hadamard variant reports a single bit; here the number of blocks
-    minimises the error).
-
-    Parameters
-    ----------
-    k : int
-        The number of values, from 2 to 2**31 - 2.
-    epsilon : float or Fraction
-        The requested privacy loss, finite and > 0.
-    n_functions : int, default=256
-        The number d of hash functions.
-    n_buckets : int, default=1024
-        The number m of buckets of each.
-    seed : int, default=0
-        Public seed of the hash functions, the same on client and server; independent of
-        the randomness of reports.
-
-    Attributes
-    ----------
-    inner : HadamardResponse
-        The oracle that reports a bucket.
-    hash_family : QuadraticHash
-        The functions; c is the probability, over the seed, that two values collide.
-    p, q : Fraction
-        The support probabilities over the seed; `variance` adds the error of the finite
-        number of functions.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range, or the sums would take more than 2 GiB.
-
-    Notes
-    -----
-    **Privacy.** Local model, replacement of the value. The function is drawn
-    independently of the value, so it may be public; given the function, the report is
-    one of Hadamard response.
-
-    The estimate of a count is unbiased over the seed; for given functions, its bias
-    comes from the values that collide. The variance over randomness and seed is that of
-    independent reports plus ``c / (d (1 - c))`` times the sum of ``n_u (n_u - 1)`` over
-    the other values u. Divided by n², this part does not fall with n: see
-    `error_floor`. The sketch is for small tables on the server, not for small errors.
-
-    References
-    ----------
-    .. [1] Apple Differential Privacy Team (2017). Learning with privacy at scale. Apple
-       Machine Learning Journal 1(8).
-    """
-
-    field_names = ("function", "index")
-    shows_hash = True
-    is_signed = True
-
-    def __init__(
-        self,
-        k: int,
-        epsilon: float | Fraction,
-        *,
-        n_functions: int = 256,
-        n_buckets: int = 1024,
-        seed: int = 0,
-    ) -> None:
-        self.k = check_size(k, most=(1 << 31) - 2)
-        self.n_functions = check_size(
-            n_functions, least=1, most=1 << 24, name="n_functions"
-        )
-        self.n_buckets = check_size(n_buckets, most=1 << 20, name="n_buckets")
-        self.seed = check_size(seed, least=0, most=(1 << 63) - 1, name="seed")
-        self.inner = HadamardResponse(self.n_buckets, epsilon)
-        size = 8 * self.n_functions * self.inner.n_indices
-        if size > MAX_REPORT_BYTES:
-            raise ValueError(
-                f"{self.n_functions:,} functions into {self.n_buckets:,} buckets need "
-                f"{size:,} bytes of sums (the limit is {MAX_REPORT_BYTES:,})"
-            )
-        source = SeededSource(self.seed, "CountMeanSketch")
-        coefficients = QuadraticHash.draw(source, self.n_functions)
-        self.hash_family = QuadraticHash(self.k, self.n_buckets, coefficients)
-        self.p, self.q = hashed_support(self.inner, self.hash_family)
-
-    @property
-    def worst_ratio(self) -> Fraction:
-        return self.inner.worst_ratio
-
-    def shuffle_pair(self) -> ReportPair:
-        # Two values whose buckets differ under every function: the most spread, whether
-        # or not there are such.
-        return self.inner.shuffle_pair()
-
-    @property
-    def variation(self) -> Fraction:
-        return self.inner.variation
-
-    @property
-    def n_reports(self) -> int:
-        return self.inner.n_indices
-
-    @property
-    def report_bytes(self) -> int:
-        return -(-(self.n_functions - 1).bit_length() // 8) + self.inner.report_bytes
-
-    @property
-    def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
-        """The mean over the values of n times the variance of a frequency, with a separate function for each report.
-
-        Shared functions add n times `error_floor`, which for many reports is by far the
-        larger part.
-        """
-        if self.inner.lie == 1:
-            return math.inf
-        true_square, false_square = self._squares()
-        return float(
-            true_square / self.k + false_square * (1 - 1 / self.k) - 1 / self.k
-        )
-
-    @property
-    def error_floor(self) -> float:  # numpydoc ignore=RT01
-        """The mean over the values of the variance from collisions, over the seed, if all records have one value."""
-        meet = float(self.hash_family.collision)
-        return (1 - 1 / self.k) * meet / (self.n_functions * (1 - meet))
-
-    def sampler(self) -> dict[str, Any]:
-        return {
-            "kind": "sketch",
-            "k": self.k,
-            "n_buckets": self.n_buckets,
-            "inner": self.inner.sampler(),
-            "coefficients": self.hash_family.coefficients.tolist(),
-        }
-
-    def parameters(self) -> dict[str, Any]:
-        return {
-            **super().parameters(),
-            **self.inner.parameters(),
-            "oracle": type(self).__name__,
-            "k": self.k,
-            "n_functions": self.n_functions,
-            "n_buckets": self.n_buckets,
-            "seed": self.seed,
-        }
-
-    def report(
-        self, codes: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[np.uint32]:
-        self._check_codes(codes)
-        self._check_size(codes.size, np.dtype(np.uint32).itemsize)
-        functions = uniform_integers(source, self.n_functions, codes.size)
-        buckets = self.hash_family(functions, codes)
-        indices = self.inner.report(buckets, source)
-        return np.column_stack([functions.astype(np.uint32), indices])
-
-    def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
-        self._check_reports(columns)
-        return columns
-
-    def _check_reports(self, reports: NDArray[Any]) -> None:
-        if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype.kind not in "iu":
-            raise ValueError(
-                "reports must be integers of shape (n, 2), "
-                f"got {reports.dtype} {reports.shape}"
-            )
-        limits = np.array([self.n_functions, self.inner.n_indices])
-        if (reports >= limits).any() or (reports < 0).any():
-            raise ValueError("the functions or indices are not those of this oracle")
-
-    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        return self._inner(reports) > 0
-
-    def _inner(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        self._check_reports(reports)
-        buckets = self.hash_family(reports[:, :1], np.arange(self.k))
-        estimates = self.inner.unbiased(reports[:, 1])
-        return np.take_along_axis(estimates, buckets.astype(np.intp), axis=1)
-
-    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        meet = float(self.hash_family.collision)
-        return (self._inner(reports) - meet) / (1 - meet)
-
-    def table(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Sum reports into the sketch, which is all that a server needs to keep.
-
-        Parameters
-        ----------
-        reports : ndarray of integers, shape (n, 2)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n_functions, n_buckets), dtype int64
-            The tally of the buckets of each function.
-        """
-        self._check_reports(reports)
-        cells = reports[:, 0].astype(np.intp) * self.inner.n_indices
-        cells += reports[:, 1].astype(np.intp)
-        counts = count_numbers(cells, self.n_functions * self.inner.n_indices)
-        return self.inner.signed_sums(counts.reshape(self.n_functions, -1))
-
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        table = self.table(reports)
-        support = np.zeros(self.k, np.int64)
-        for start in range(0, self.k, BLOCK):  # parts that stay in the cache
-            part = support[start : start + BLOCK]
-            values = np.arange(start, start + part.size)
-            for function, row in enumerate(table):
-                part += row[self.hash_family(np.array(function), values)]
-        return support
-
-    def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        if self.inner.lie == 1:
-            return np.full(self.k, np.nan)
-        meet = float(self.hash_family.collision)
-        gain = float(1 - self.inner.lie)
-        return (np.asarray(support, float) / gain - n * meet) / (1 - meet)
-
-    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
-        # A value gets the sign of its bucket, which is the true one, of its block, or
-        # of another block.
-        (low, _), (high, _) = self.inner.tails(support, n)
-        return [(low, math.log(self.k)), (high, math.log(self.k))]
-
-    def _squares(self) -> tuple[float, float]:
-        """Return the mean square of an entry of `unbiased` for the true value, and for another one."""
-        meet = float(self.hash_family.collision)
-        same_block, other_block = self.inner.square_means
-        # The bucket of another value is any other bucket.
-        together = self.inner.share_together
-        other_bucket = together * same_block + (1 - together) * other_block
-        other_value = meet * same_block + (1 - meet) * other_bucket
-        # Before the correction, the mean is 1 for the true value and c for another one.
-        gain = (1 - meet) ** 2
-        return (same_block - 2 * meet + meet**2) / gain, (other_value - meet**2) / gain
-
-    def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
-        if self.inner.lie == 1:
-            return np.full(self.k, np.inf)
-        clipped = np.clip(np.asarray(counts, float), 0, n)
-        true_square, false_square = self._squares()
-        meet = float(self.hash_family.collision)
-        squares = clipped * np.maximum(clipped - 1, 0)
-        # Capped at that of a single value: the sum of squares of a million noisy
-        # estimates would be far larger.
-        pairs = np.minimum(squares.sum() - squares, n * (n - 1))
-        collisions = pairs * meet / (self.n_functions * (1 - meet))
-        return clipped * (true_square - 1) + (n - clipped) * false_square + collisions
-
-    def second_moments(self) -> NDArray[np.float64]:
-        if self.inner.lie == 1:
-            return np.full((self.k, self.k), np.inf)
-        true_square, false_square = self._squares()
-        return np.where(np.eye(self.k, dtype=bool), true_square, false_square)
-
-    def channel(self, function: int = 0) -> list[list[Fraction]]:
-        """Return the exact probability of each index given each value and the public function.
-
-        Parameters
-        ----------
-        function : int, default=0
-            The index of the hash function.
-
-        Returns
-        -------
-        list of list of Fraction
-            One row per true value, one column per index.
-        """
-        buckets = self.hash_family(np.array(function), np.arange(self.k))
-        return self.inner._channel(buckets)
-
-    def channels(self) -> Iterator[list[list[Fraction]]]:
-        for function in range(min(16, self.n_functions)):
-            yield self.channel(function)

@@ -4,31 +4,14 @@ The values of ``postprocess=``, where e are the unbiased estimates of n reports.
 Postprocessing has no privacy cost. Changed estimates are biased; intervals are those of
 e.
 
-========== ============================================================================ ======== ===========
-name       counts
-negative add up to n
-========== ============================================================================ ======== ===========
-none       e
-yes      on average clip       e, cut to ``[0, n]``
-no       more simplex    ``max(e - t, 0)``: the nearest counts that add up ("norm-sub"
-in [1]_)       no       yes norm_mul   ``t max(e, 0)`` ([1]_)
-no       yes norm_cut   the largest e as long as their sum is at most n, the others 0
-([1]_)         no       at most n base_cut   e where it is significant, the others 0
-([1]_)                               no       no power      mean of a value's count
-given its e, under a power law ([1]_, [2]_)          no       roughly mle        maximum
-likelihood; oracles other than GRR need the reports ([3]_)           no       yes
-========== ============================================================================ ======== ===========
-
-- ``simplex`` is for tables that must be consistent; ``clip`` and ``norm_mul`` move
-  weight from a few heavy values to many light ones.
-- ``norm_cut`` keeps or cuts equal estimates together, so that the result does not
-  depend on the order of the values: with 6, 2, 2 and 2 of n = 10 it keeps the 6 alone.
-  A largest estimate above n is cut too.
-- ``norm_cut`` and ``base_cut`` find heavy values. An estimate is significant above the
-  level that any of k values with a count of 0 exceeds with a probability of at most 5 %
-  (Bonferroni).
-- ``power`` models the counts as independent draws from a law proportional to ``(count +
-  1)**-a``, where a is such that its mean is that of e, and the error as normal.
+- ``none``: e.
+- ``clip``: e, cut to ``[0, n]``.
+- ``simplex``: ``max(e - t, 0)``, the nearest counts that add up ("norm-sub" in [1]_).
+  For tables that must be consistent; the likeliest counts have nearly the same error.
+- ``power``: the mean of a value's count given its e, where counts are independent draws
+  from a law proportional to ``(count + 1)**-a``, with a such that its mean is that of
+  e, and the error is normal ([1]_, [2]_). Least error of many values, most of them
+  rare.
 
 References
 ----------
@@ -37,15 +20,12 @@ References
 .. [2] J. Jia, N. Gong (2019). Calibrate: frequency estimation and heavy hitter
    identification with local differential privacy via incorporating prior knowledge.
    INFOCOM.
-.. [3] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy
-   preserving data mining algorithms. PODS.
 """
 
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,24 +33,18 @@ from scipy.optimize import brentq
 
 from skdp.oracles._base import FrequencyOracle
 
-_SIGNIFICANCE = 0.05
-"""The probability that any value without records is significant, at most."""
-
 _STEEPEST = 60.0
 """The largest exponent of a power law: its mean count is 0.02."""
 
 
 Counts = NDArray[np.float64]
 Sums = NDArray[np.int64]
-Reports = NDArray[Any] | None
 
 
 class Postprocessor(Protocol):
     """Protocol of a function that estimates counts from a tally."""
 
-    def __call__(
-        self, oracle: FrequencyOracle, support: Sums, n: int, reports: Reports = None
-    ) -> Counts: ...
+    def __call__(self, oracle: FrequencyOracle, support: Sums, n: int) -> Counts: ...
 
 
 def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
@@ -108,30 +82,6 @@ def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
     return np.maximum(counts - excess[max(n_positive, 1) - 1], 0)
 
 
-def scale_to_total(counts: ArrayLike, total: float) -> NDArray[np.float64]:
-    """Set negative counts to 0 and multiply the others so that they add up to a total ("norm-mul")."""
-    counts = np.asarray(counts, float)
-    if not np.isfinite(counts).all():
-        return counts
-    positive = np.maximum(counts, 0)
-    if not positive.any():
-        return np.full(counts.size, total / counts.size)
-    positive /= positive.max()  # prevents the sum from overflowing or vanishing
-    return positive * (total / positive.sum())
-
-
-def cut_to_total(counts: ArrayLike, total: float) -> NDArray[np.float64]:
-    """Keep the largest counts as long as they add up to no more than a total ("norm-cut")."""
-    counts = np.asarray(counts, float)
-    if not np.isfinite(counts).all():
-        return counts
-    levels, repeats = np.unique(np.maximum(counts, 0), return_counts=True)
-    # Of all counts at a level and above. Tolerate a rounding error.
-    sums = np.cumsum((levels * repeats)[::-1])[::-1]
-    lowest = levels[sums <= total * (1 + 1e-6)].min(initial=np.inf)
-    return np.where(counts >= lowest, np.maximum(counts, 0), 0)
-
-
 def shrink_by_power_law(
     counts: ArrayLike, std_error: ArrayLike, total: int
 ) -> NDArray[np.float64]:
@@ -141,7 +91,7 @@ def shrink_by_power_law(
     # over 256 points within 8 standard errors, even in ``log(s + 1)``.
     counts = np.asarray(counts, float)
     spread = np.broadcast_to(np.asarray(std_error, float), counts.shape)
-    if total == 0 or not (np.isfinite(counts).all() and np.isfinite(spread).all()):
+    if total == 0:
         return counts
     spread = np.maximum(spread, 1e-12 * total)
     exponent = _fit_power_law(float(counts.mean()), math.log1p(total))
@@ -179,72 +129,30 @@ def _growth(exponent: float) -> float:
     return math.expm1(exponent) / exponent if exponent else 1.0
 
 
-def _none(
-    oracle: FrequencyOracle, support: Sums, n: int, reports: Reports = None
-) -> Counts:
+def _none(oracle: FrequencyOracle, support: Sums, n: int) -> Counts:
     return oracle.estimate(support, n)
 
 
-def _clip(
-    oracle: FrequencyOracle, support: Sums, n: int, reports: Reports = None
-) -> Counts:
+def _clip(oracle: FrequencyOracle, support: Sums, n: int) -> Counts:
     return np.clip(oracle.estimate(support, n), 0, n)
 
 
-def _simplex(
-    oracle: FrequencyOracle, support: Sums, n: int, reports: Reports = None
-) -> Counts:
+def _simplex(oracle: FrequencyOracle, support: Sums, n: int) -> Counts:
     return project_to_simplex(oracle.estimate(support, n), n)
 
 
-def _norm_mul(
-    oracle: FrequencyOracle, support: Sums, n: int, reports: Reports = None
-) -> Counts:
-    return scale_to_total(oracle.estimate(support, n), n)
-
-
-def _norm_cut(
-    oracle: FrequencyOracle, support: Sums, n: int, reports: Reports = None
-) -> Counts:
-    return cut_to_total(oracle.estimate(support, n), n)
-
-
-def _base_cut(
-    oracle: FrequencyOracle, support: Sums, n: int, reports: Reports = None
-) -> Counts:
+def _power(oracle: FrequencyOracle, support: Sums, n: int) -> Counts:
     estimates = oracle.estimate(support, n)
-    level = NormalDist().inv_cdf(1 - _SIGNIFICANCE / oracle.k)
-    threshold = level * np.sqrt(oracle.variance(np.zeros(oracle.k), n))
-    return np.where(estimates <= threshold, 0, estimates)  # keeps nan
+    return shrink_by_power_law(estimates, np.sqrt(oracle.variance(estimates, n)), n)
 
 
-def _power(
-    oracle: FrequencyOracle, support: Sums, n: int, reports: Reports = None
-) -> Counts:
-    estimates = oracle.estimate(support, n)
-    variance = oracle.variance(np.nan_to_num(estimates), n)
-    return shrink_by_power_law(estimates, np.sqrt(variance), n)
-
-
-def _mle(
-    oracle: FrequencyOracle, support: Sums, n: int, reports: Reports = None
-) -> Counts:
-    return oracle.maximum_likelihood(support, n, reports)
-
-
-Postprocess = Literal[
-    "none", "clip", "simplex", "norm_mul", "norm_cut", "base_cut", "power", "mle"
-]
+Postprocess = Literal["none", "clip", "simplex", "power"]
 """The values of ``postprocess=``."""
 
 POSTPROCESSORS: dict[str, Postprocessor] = {
     "none": _none,
     "clip": _clip,
     "simplex": _simplex,
-    "norm_mul": _norm_mul,
-    "norm_cut": _norm_cut,
-    "base_cut": _base_cut,
     "power": _power,
-    "mle": _mle,
 }
 """The function of each postprocess."""

@@ -7,19 +7,25 @@ from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size
-from skdp.oracles._sums import count_bytes, count_numbers, group_tails
+from skdp.oracles._base import (
+    FrequencyOracle,
+    capped_epsilon,
+    count_bytes,
+    count_numbers,
+    group_tails,
+    pure_noise,
+    two_shares,
+)
 from skdp.privacy import ReportPair
 from skdp.randomness import (
     BLOCK,
-    MOST_ROWS,
     ONE,
     ByteSource,
-    RowStreams,
     bernoulli,
+    check_size,
     rows_of,
     uniform_integers,
 )
@@ -86,6 +92,8 @@ class RandomizedResponse(FrequencyOracle):
         # The lower bound of e^eps makes a lie more likely: rounded toward more noise.
         power = exp_bounds(capped_epsilon(epsilon))[0]
         self._set_lie(min(Fraction(1), self.k / (power + self.k - 1)))
+        if self.lie == 1:
+            raise pure_noise(epsilon)
 
     @classmethod
     def from_lie(cls, k: int, lie: Fraction) -> Self:
@@ -142,7 +150,7 @@ class RandomizedResponse(FrequencyOracle):
 
     def shuffle_pair(self) -> ReportPair:
         counts = (1, 1, 0, self.k - 2)
-        return ReportPair.of_support(self.p, self.q, counts, two_valued=self.k == 2)
+        return ReportPair.of_support(self.p, self.q, counts)
 
     def report(
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
@@ -173,15 +181,9 @@ class RandomizedResponse(FrequencyOracle):
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[Any]:
-        # Many records at a time, with the same reports as one by one. A word is the
-        # beginning of a digest: to hash the digest again would take as long as the
-        # digest did.
-        reports = np.empty_like(codes)
-        for start in range(0, codes.size, MOST_ROWS):
-            rows = slice(start, start + MOST_ROWS)
-            source = RowStreams(digests[rows], head=self._bits // 8)
-            reports[rows] = self.report(codes[rows], source)
-        return reports
+        # A word is the beginning of a digest: to hash the digest again would take as
+        # long as the digest did.
+        return self._draw_rows(codes, digests, head=self._bits // 8)
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         self._check_codes(reports)
@@ -198,10 +200,7 @@ class RandomizedResponse(FrequencyOracle):
         return group_tails(support, n, self.q, exclusive=True)
 
     def channel(self) -> list[list[Fraction]]:
-        table = [[self.q] * self.k for _ in range(self.k)]
-        for value, row in enumerate(table):
-            row[value] = self.p
-        return table
+        return two_shares(np.eye(self.k, dtype=bool), self.p, self.q)
 
     def _guess_accuracy(
         self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
@@ -218,30 +217,3 @@ class RandomizedResponse(FrequencyOracle):
         guess_another = np.where(groups == totals.argmax(), second, first)
         guess_reported = q * totals[groups] + (p - q) * prior
         return float(np.maximum(guess_reported, q * guess_another).sum())
-
-    def maximum_likelihood(
-        self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
-        # The tally determines the likelihood. This is largest, over the frequencies f
-        # of the simplex, where the s most reported values share what the others leave:
-        # with phi the share of a value among the reports of these s, and j = k - s
-        # values at 0, ``f = ((1 - j q) phi - q) / (p - q)``. Values are dropped, the
-        # least reported first, until no f is negative.
-        counts = np.asarray(support, float)
-        if n == 0 or self.p == self.q:
-            return np.full(self.k, np.nan)
-        q = float(self.q)
-        gain = float(self.p - self.q)
-        descending = np.sort(counts)[::-1]
-        totals = np.cumsum(descending)
-        # The f of the last of the s most reported values, up to a positive factor: it
-        # falls as s grows. Written with p - q = 1 - k q, to prevent cancellation where
-        # p and q are almost equal.
-        sizes = np.arange(1, self.k + 1)
-        is_positive = gain * descending > q * (totals - sizes * descending)
-        size = int(np.flatnonzero(is_positive)[-1]) + 1
-        total = totals[size - 1]
-        frequencies = (counts + (size * counts - total) * (q / gain)) / total
-        frequencies = np.maximum(frequencies, 0)
-        frequencies[counts < descending[size - 1]] = 0
-        return n * frequencies / frequencies.sum()

@@ -12,22 +12,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
+    CELLS,
     FrequencyOracle,
     SupportCounts,
     capped_epsilon,
     channel_of_bits,
-    check_size,
+    flip_threshold,
+    pure_noise,
 )
-from skdp.oracles._choice import ORACLES, Candidate, least_error_name
+from skdp.oracles._choice import ORACLES, least_error_name
 from skdp.randomness import (
     ONE,
     ByteSource,
     bernoulli,
     categorical,
+    check_size,
     subsets,
     uniform_integers,
 )
@@ -38,20 +40,11 @@ MOST_MEMBERS = 1024
 MOST_VALUES = 16
 """Of a channel whose reports are vectors of bits."""
 
-_CELLS = 1 << 22
-"""Cells drawn at a time."""
-
 _SCALE, _DIGITS = 1 << 320, 1 << 128
 """The units of shares of sets, and of p and q."""
 
 _STEPS = 16
 """Of the search for p, between those of the optimised and of the symmetric form."""
-
-_MOST_ODDS = 44.0
-"""The logarithm of the odds of a coin that can still be drawn."""
-
-_HALF = np.uint64(32)
-"""The bits of half of a word."""
 
 
 class SetOracle(SupportCounts):
@@ -148,14 +141,6 @@ class SetOracle(SupportCounts):
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """A bound of the ratio of the probabilities of a report under two sets: ``e**epsilon`` as achieved."""
 
-    @property
-    def share(self) -> Fraction:  # numpydoc ignore=RT01
-        """The share of `skdp.privacy.PureLoss`: `variation`, over the largest one that `worst_ratio` allows."""
-        ratio = self.worst_ratio
-        if ratio == 1:
-            return Fraction(1)
-        return min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
-
     def sets(self) -> list[tuple[int, ...]]:
         """List the sets of at most m values, the smallest first.
 
@@ -169,11 +154,6 @@ class SetOracle(SupportCounts):
             sets += combinations(range(self.k), size)
         return sets
 
-    @property
-    @abstractmethod
-    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """The probabilities that a report supports a value of the set and another one, and two others."""
-
     def error(self, mean_size: float) -> float:
         """Return the mean over the values of n times the variance of a frequency.
 
@@ -185,10 +165,8 @@ class SetOracle(SupportCounts):
         Returns
         -------
         float
-            In closed form; infinite if p = q.
+            In closed form.
         """
-        if self.p <= self.q:
-            return math.inf
         true_variance = self.p * (1 - self.p)
         false_variance = self.q * (1 - self.q)
         gain = float(self.k * (self.p - self.q) ** 2)
@@ -250,34 +228,6 @@ class SetOracle(SupportCounts):
             )
 
 
-def keep_members(
-    sizes: NDArray[np.integer], k: int, max_size: int, source: ByteSource
-) -> NDArray[np.int64]:
-    """Draw m members of each set: their places, of the members of all sets one after the other, or -1 for none."""
-    # All members of a set of s <= m; of a larger one m, uniform but for 2**-63.
-    # **Privacy.** That need not be exact: the report of a larger set is a mean of
-    # reports of sets of m, whose ratios are bounded. As many bytes are read in any
-    # case.
-    starts = np.cumsum(sizes) - sizes
-    places = np.arange(int(sizes.sum()))
-    large = np.flatnonzero(sizes > max_size)
-    for column in range(max_size if max_size < k else 0):
-        words = source.bytes(8 * sizes.size).view("<u8")[large]
-        n_left = (sizes[large] - column).astype(np.uint64)
-        # The high half of the product of a word and a number below 2**32: uniform but
-        # for 2**-64.
-        low = (words & np.uint64(0xFFFFFFFF)) * n_left >> _HALF
-        offset = ((words >> _HALF) * n_left + low >> _HALF).astype(np.int64)
-        first = starts[large] + column
-        chosen = first + offset
-        places[first], places[chosen] = places[chosen], places[first]
-    if places.size == 0:
-        return np.full((sizes.size, max_size), -1)
-    columns = np.arange(max_size)
-    members = places.take(starts[:, np.newaxis] + columns, mode="clip")
-    return np.where(columns < sizes[:, np.newaxis], members, -1)
-
-
 def pad_sets(
     values: NDArray[np.unsignedinteger],
     sizes: NDArray[np.integer],
@@ -286,18 +236,26 @@ def pad_sets(
     source: ByteSource,
 ) -> NDArray[np.unsignedinteger]:
     """Make sets of exactly m codes, of the codes of all sets one after the other, and the size of each."""
-    return fill_sets(values, keep_members(sizes, k, max_size, source), k)
-
-
-def fill_sets(
-    values: NDArray[np.unsignedinteger], places: NDArray[np.int64], k: int
-) -> NDArray[np.unsignedinteger]:
-    """Return the codes at some places, and the codes k + s, k + s + 1, ... in those that a set of s leaves free."""
-    max_size = places.shape[1]
-    none = k + np.arange(max_size)
-    members = values.take(places, mode="clip") if values.size else none
-    codes = np.where(places < 0, none, members)
-    return codes.astype(np.min_scalar_type(k + max_size))
+    # All members of a set of s <= m, and the codes k + s, k + s + 1, ... for "none"; of
+    # a larger one m of its members, uniform but for s 2**-64, the first places of a
+    # shuffle. **Privacy.** That need not be exact: the report of a larger set is a mean
+    # of reports of sets of m, whose ratios are bounded. As many bytes are read in any
+    # case.
+    starts = np.cumsum(sizes) - sizes
+    members = values.astype(np.min_scalar_type(k + max_size))
+    large = np.flatnonzero(sizes > max_size)
+    for column in range(max_size if max_size < k else 0):
+        words = source.bytes(8 * sizes.size).view("<u8")[large]
+        n_left = (sizes[large] - column).astype(np.uint64)
+        first = starts[large] + column
+        chosen = first + (words % n_left).astype(np.int64)
+        members[first], members[chosen] = members[chosen], members[first]
+    columns = np.arange(max_size)
+    padded = np.tile((k + columns).astype(members.dtype), (sizes.size, 1))
+    is_member = columns < sizes[:, np.newaxis]
+    places = starts[:, np.newaxis] + columns
+    padded[is_member] = members[places[is_member]]
+    return padded
 
 
 class SampledSet(SetOracle):
@@ -320,7 +278,7 @@ class SampledSet(SetOracle):
     epsilon : float or Fraction
         The requested privacy loss, finite and > 0.
     oracle : str, default="local_hashing"
-        One of the frequency oracles, but for Hadamard response and the sketch.
+        One of the frequency oracles, but for Hadamard response.
 
     Attributes
     ----------
@@ -354,7 +312,7 @@ class SampledSet(SetOracle):
             names = ", ".join(map(repr, ORACLES))
             raise ValueError(f"oracle must be one of {names}, got {oracle!r}")
         self.oracle: FrequencyOracle = ORACLES[oracle](self.k + 1, epsilon)
-        if self.oracle.is_signed or self.oracle.error_floor > 0:
+        if self.oracle.is_signed:
             raise ValueError(
                 "padding and sampling needs an oracle that counts supporting reports, "
                 f"got {oracle!r}"
@@ -367,11 +325,6 @@ class SampledSet(SetOracle):
     @property
     def worst_ratio(self) -> Fraction:
         return self.oracle.worst_ratio
-
-    @property
-    def pair_supports(self) -> tuple[float, float]:
-        own, other = self.oracle.pair_supports
-        return (own + (self.max_size - 1) * other) / self.max_size, other
 
     @property
     def variation(self) -> Fraction:
@@ -500,8 +453,10 @@ class SetSelection(SetOracle):
         self.subset_size = check_size(
             subset_size, least=1, most=self.k, name="subset_size"
         )
-        self.weights = self._weigh(exp_bounds(capped)[0])
-        self.p, self.q = self._shares()
+        self.weights = self._hit_weights(exp_bounds(capped)[0])
+        self.p, self.q = self._support_shares()
+        if self.p <= self.q:
+            raise pure_noise(epsilon)
 
     @property
     def _n_codes(self) -> int:
@@ -520,7 +475,8 @@ class SetSelection(SetOracle):
             n_left -= 1
         return shares
 
-    def _weigh(self, most_ratio: Fraction) -> tuple[int, ...]:
+    def _hit_weights(self, most_ratio: Fraction) -> tuple[int, ...]:
+        """Return the weights W_0 of a lie, and W_i of a first hit at the i-th member."""
         shares = self._first_hits()
         total = Fraction(sum(shares), _SCALE)
         # As L + sum(W) = 2**64 and W <= excess L share, a lie of weight at least L
@@ -531,7 +487,7 @@ class SetSelection(SetOracle):
         hits = [numerator * share // (denominator * _SCALE) for share in shares]
         return (ONE - sum(hits), *hits)
 
-    def _shares(self) -> tuple[Fraction, Fraction]:
+    def _support_shares(self) -> tuple[Fraction, Fraction]:
         """Return p and q, rounded to multiples of 2**-128."""
         lie, *hits = self.weights
         n_codes = self._n_codes
@@ -555,21 +511,6 @@ class SetSelection(SetOracle):
         return 1 + max(excess)
 
     @property
-    def pair_supports(self) -> tuple[float, float]:
-        n_codes = self._n_codes
-        size = self.subset_size
-        m = self.max_size
-        lie, *hits = (weight / ONE for weight in self.weights)
-        true_pair = false_pair = lie * size * (size - 1) / (n_codes * (n_codes - 1))
-        for place, weight in enumerate(hits, 1):
-            n_left = n_codes - place
-            one_more = (size - 1) / n_left
-            two_more = one_more * (size - 2) / (n_left - 1) if size > 2 else 0.0
-            false_pair += weight * two_more
-            true_pair += weight * (one_more + (m - place) * two_more) / m
-        return true_pair, false_pair
-
-    @property
     def variation(self) -> Fraction:
         # Most of the sets that meet one padded set and miss another one are those of
         # two without a common member: after a first hit, the rest of them has to miss m
@@ -589,7 +530,7 @@ class SetSelection(SetOracle):
     ) -> NDArray[np.uint8]:
         self._check_sets(sets)
         reports = np.empty((len(sets), self.k), np.uint8)
-        step = max(1, _CELLS // self._n_codes)
+        step = max(1, CELLS // self._n_codes)
         for start in range(0, len(sets), step):
             block = sets[start : start + step]
             reports[start : start + step] = self._draw(block, source)[:, : self.k]
@@ -672,10 +613,11 @@ def _best_size(k: int, m: int, epsilon: float) -> int:
     sizes = np.arange(1.0, k + 1)
     n_codes = k + m
     excess = math.expm1(min(epsilon, 50))
-    # The share of sets that miss the padded one: C(k, w) / C(K, w).
-    log_missed = gammaln(k + 1) + gammaln(n_codes - sizes + 1)
-    log_missed = log_missed - gammaln(k - sizes + 1) - gammaln(n_codes + 1)
-    missed = np.exp(log_missed)
+    # The share of sets that miss the padded one, C(k, w) / C(K, w): each of its members
+    # in turn.
+    missed = np.ones(k)
+    for n_left in range(n_codes, k, -1):
+        missed *= 1 - sizes / n_left
     scale = 1 / (1 + excess * (1 - missed))
     any_set = sizes / n_codes
     p = scale * (1 + excess) * sizes / n_codes
@@ -698,9 +640,10 @@ class SetUnaryEncoding(SetOracle):
 
         e^eps = max((p / q)^a ((1 - q) / (1 - p))^b, (p / q)^b ((1 - q) / (1 - p))^a).
 
-    Of the pairs (p, q) from the optimised form (p = 1/2) to the symmetric one (q = 1 -
-    p) the one with the least error is taken. It is the best protocol known here where
-    sets hold a large part of the values and epsilon is large.
+    If a = b, of the pairs (p, q) from the optimised form (p = 1/2) to the symmetric one
+    (q = 1 - p) the one with the least error is taken, otherwise the symmetric one. It
+    is the best protocol known here where sets hold a large part of the values and
+    epsilon is large.
 
     Parameters
     ----------
@@ -725,46 +668,26 @@ class SetUnaryEncoding(SetOracle):
     def __init__(self, k: int, max_size: int, epsilon: float | Fraction) -> None:
         super().__init__(k, max_size)
         capped = capped_epsilon(epsilon)
-        limit = min(float(capped), 700.0)
-        symmetric = min(limit / sum(self._changes), _MOST_ODDS)
-        pairs = []
-        for step in range(_STEPS + 1):
-            log_odds = symmetric * step / _STEPS
-            p = 1 / (1 + math.exp(-log_odds))
-            q = self._least_share(log_odds, limit)
-            error = _largest_error(self.k, self.max_size, p, q) if p > q else math.inf
-            pairs.append((error, step, p, q))
-        _, _, p, q = min(pairs)
-        self._set(p, q, exp_bounds(capped)[0])
-
-    def _least_share(self, p_odds: float, limit: float) -> float:
-        """Return about the least q that keeps the promise, beside p of these log odds."""
-        a, b = self._changes
-        low = -_MOST_ODDS
-        high = p_odds
-        for _ in range(100):
-            q_odds = (low + high) / 2
-            # ln(p / q) and ln((1 - q) / (1 - p)), of log odds.
-            up = math.log1p(math.exp(-q_odds)) - math.log1p(math.exp(-p_odds))
-            down = math.log1p(math.exp(p_odds)) - math.log1p(math.exp(q_odds))
-            if max(a * up + b * down, b * up + a * down) <= limit:
-                high = q_odds
-            else:
-                low = q_odds
-        return 1 / (1 + math.exp(-high))
-
-    def _set(self, p: float, q: float, most_ratio: Fraction) -> None:
-        """Set p, rounded down, and q, rounded up and raised until the promise is kept."""
-        p_heads = min(ONE - 1, math.floor(Fraction(p) * ONE))
-        least = Fraction(q) * ONE
-        more = Fraction(0)
-        while True:
-            q_heads = min(p_heads, math.ceil(least * (1 + more)))
-            self.p = Fraction(p_heads, ONE)
-            self.q = Fraction(q_heads, ONE)
-            if self.worst_ratio <= most_ratio:
-                break
-            more = max(4 * more, Fraction(1, 1 << 50))
+        # With p = 1 / (1 + e^-x) and q = 1 / (1 + e^y), a bit that is set for one of
+        # two sets changes the ratio by a factor of p / q or (1 - q) / (1 - p), and two,
+        # one of each set, by e^(x + y). So e^eps is reached at x = y = eps / (a + b),
+        # and if a = b at any x and y of the same sum.
+        n_more, n_fewer = self._changes
+        odds = 2 * capped / (n_more + n_fewer)
+        shares = [Fraction(1, 2)]
+        if n_more == n_fewer:
+            shares += [Fraction(step, 2 * _STEPS) for step in range(_STEPS)]
+        best_error = math.inf
+        for share in shares:
+            p = ONE - flip_threshold(odds * share)
+            q = flip_threshold(odds * (1 - share))
+            if p == q:
+                raise pure_noise(epsilon)
+            error = _largest_error(self.k, self.max_size, p / ONE, q / ONE)
+            if error < best_error:
+                best_error = error
+                self.p = Fraction(p, ONE)
+                self.q = Fraction(q, ONE)
 
     @property
     def _changes(self) -> tuple[int, int]:
@@ -778,10 +701,6 @@ class SetUnaryEncoding(SetOracle):
         down = (1 - self.q) / (1 - self.p)
         return max(up**a * down**b, up**b * down**a)
 
-    @property
-    def pair_supports(self) -> tuple[float, float]:
-        return float(self.p * self.q), float(self.q * self.q)
-
     def report(
         self, sets: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
@@ -790,7 +709,7 @@ class SetUnaryEncoding(SetOracle):
         p = int(self.p * ONE)
         q = int(self.q * ONE)
         reports = np.empty((len(sets), self.k), np.uint8)
-        step = max(1, _CELLS // width)
+        step = max(1, CELLS // width)
         for start in range(0, len(sets), step):
             members = sets[start : start + step].astype(np.intp)
             bits = bernoulli(source, q, len(members) * width).reshape(-1, width)
@@ -815,7 +734,6 @@ _SAMPLED = (
     "subset_selection",
     "optimized_unary_encoding",
     "symmetric_unary_encoding",
-    "threshold_unary_encoding",
     "local_hashing",
     "binary_local_hashing",
 )
@@ -868,9 +786,8 @@ def choose_set_oracle(
         If a number is of another type or out of range, or no report fits.
     """
     oracles = {name: SET_ORACLES[name](k, max_size, epsilon) for name in among}
-    candidates = []
+    costs = {}
     for name, oracle in oracles.items():
-        error = (0.0, oracle.mean_squared_error)
-        candidates.append(Candidate(name, oracle.report_bytes, error))
-    name = least_error_name(candidates, max_report_bytes, f"sets of {k} values")
+        costs[name] = oracle.mean_squared_error, oracle.report_bytes
+    name = least_error_name(costs, max_report_bytes, f"sets of {k} values")
     return name, oracles[name]

@@ -24,7 +24,7 @@ from skdp.privacy import (
 )
 
 _PLAIN, _SCALARS = "biufSUmM", "biufSU"
-_BUDGET = "epsilon", "delta", "filter_delta", "rho", "mu"
+_BUDGET = "epsilon", "delta", "rho", "mu"
 _MOST_RANGED = 1 << 16
 """Values of all ranges of a file together: a range takes no space in the file, but its values take memory."""
 

@@ -1,16 +1,23 @@
 """Guarantees, their composition, ledgers and statements."""
 
-from skdp.privacy._composition import compose
-from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
-from skdp.privacy._guarantee import PrivacyGuarantee, PrivacyLeakWarning
+from skdp.privacy._conversions import (
+    gaussian_delta,
+    gaussian_epsilon,
+    largest_mu,
+    zcdp_epsilon,
+)
+from skdp.privacy._conversions import largest_rho as largest_rho
+from skdp.privacy._guarantee import (
+    PrivacyGuarantee,
+    PrivacyLeakWarning,
+    WeakGuaranteeWarning,
+    compose,
+)
 from skdp.privacy._numbers import check_delta as check_delta
 from skdp.privacy._numbers import check_epsilon as check_epsilon
 from skdp.privacy._share import Mu, Rho
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share
-from skdp.privacy._warnings import WeakGuaranteeWarning
-from skdp.privacy._zcdp import largest_rho as largest_rho
-from skdp.privacy._zcdp import zcdp_epsilon
 from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss
 from skdp.privacy.accounting import Loss as Loss
 from skdp.privacy.accounting import StatedLoss as StatedLoss

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from itertools import starmap
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -157,11 +158,11 @@ def _decimal(digits: str) -> float:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make the object of its names and values, of which JSON allows the same twice."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the field {_short(twice)} is there twice")
+    content: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in content:
+            raise ValueError(f"the field {_short(name)} is there twice")
+        content[name] = value
     return content
 
 
@@ -243,10 +244,10 @@ class Fields:
         return _column(self.take(name), self.at(name))
 
     def columns(self, name: str) -> tuple[str | int, ...]:
-        return tuple(_column(*item) for item in self._items(name))
+        return tuple(starmap(_column, self._items(name)))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(_text(*item) for item in self._items(name))
+        return tuple(starmap(_text, self._items(name)))
 
     def part(self, name: str, read: Callable[[Fields], Any]) -> Any:
         """Read an object within this one."""

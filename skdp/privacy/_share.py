@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 from scipy.optimize import brentq
 
 from skdp.exact import exp_bounds, round_up
-from skdp.privacy._gaussian import gaussian_epsilon, largest_mu
+from skdp.privacy._conversions import (
+    gaussian_epsilon,
+    largest_mu,
+    largest_rho,
+    zcdp_epsilon,
+)
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy._zcdp import largest_rho, zcdp_epsilon
 from skdp.privacy.accounting import (
     GaussianLoss,
     Loss,
@@ -324,7 +328,9 @@ def _epsilon(rho: Fraction | None, losses: tuple[Loss, ...], delta: Fraction) ->
     """Return the least epsilon of a rho or of losses, of which one is known."""
     by_losses = smallest_epsilon(losses, delta) if losses else None
     by_rho = None if rho is None else zcdp_epsilon(rho, delta)
-    return min(epsilon for epsilon in (by_losses, by_rho) if epsilon is not None)
+    if by_losses is None or by_rho is None:
+        return cast("float", by_rho if by_losses is None else by_losses)
+    return min(by_losses, by_rho)
 
 
 def read_share(epsilon: Any) -> Share:

@@ -5,28 +5,35 @@ or categories of exact probability. Nothing here depends on privacy or on column
 no code compares ``u < p`` in floating point.
 """
 
+from skdp.randomness._draws import BLOCK as BLOCK
+from skdp.randomness._draws import MOST_ROWS as MOST_ROWS
+from skdp.randomness._draws import ONE as ONE
+from skdp.randomness._draws import (
+    ByteSource,
+    SecureSource,
+    SeededSource,
+    bernoulli,
+    categorical,
+    check_size,
+    uniform_integers,
+)
+from skdp.randomness._draws import DigestSource as DigestSource
+from skdp.randomness._draws import RowStreams as RowStreams
 from skdp.randomness._draws import WordTable as WordTable
-from skdp.randomness._draws import bernoulli, categorical, uniform_integers
 from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
 from skdp.randomness._draws import eight_coins as eight_coins
+from skdp.randomness._draws import rows_of as rows_of
 from skdp.randomness._draws import watched as watched
-from skdp.randomness._noise import cube_noise as cube_noise
 from skdp.randomness._noise import (
-    discrete_gaussian,
+    bernoulli_exp,
     discrete_laplace,
+    exponential_mechanism,
     geometric,
+    permute_and_flip,
+    rounded_gaussian,
 )
-from skdp.randomness._noise import rounded_gaussian as rounded_gaussian
-from skdp.randomness._real import bernoulli_exp
-from skdp.randomness._selection import exponential_mechanism, permute_and_flip
-from skdp.randomness._selection import unimodal_choice as unimodal_choice
-from skdp.randomness._sources import BLOCK as BLOCK
-from skdp.randomness._sources import MOST_ROWS as MOST_ROWS
-from skdp.randomness._sources import ONE as ONE
-from skdp.randomness._sources import ByteSource, SecureSource, SeededSource
-from skdp.randomness._sources import DigestSource as DigestSource
-from skdp.randomness._sources import RowStreams as RowStreams
-from skdp.randomness._sources import rows_of as rows_of
+from skdp.randomness._noise import cube_noise as cube_noise
+from skdp.randomness._noise import unimodal_choice as unimodal_choice
 from skdp.randomness._subsets import subsets as subsets
 
 __all__ = [
@@ -36,10 +43,11 @@ __all__ = [
     "bernoulli",
     "bernoulli_exp",
     "categorical",
-    "discrete_gaussian",
+    "check_size",
     "discrete_laplace",
     "exponential_mechanism",
     "geometric",
     "permute_and_flip",
+    "rounded_gaussian",
     "uniform_integers",
 ]

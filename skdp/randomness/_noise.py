@@ -1,39 +1,237 @@
-"""Exact integer noise: geometric, discrete Laplace and Gaussian, rounded Gaussian, and in cubes."""
+"""Exact draws of real probability, integer noise, and the choice of a candidate of high score."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_minus_bounds
 from skdp.randomness._draws import (
-    check_positive_int,
+    BLOCK,
+    ByteSource,
+    check_integers,
     check_rational,
+    check_size,
+    coins_of_digits,
     seen,
     uniform_below,
+    uniform_integers,
+    watched,
 )
-from skdp.randomness._real import (
-    Bounds,
-    RealCoin,
-    Uniform,
-    exp_coins,
-    real_categories,
-    settled_coins,
-)
-from skdp.randomness._sources import BLOCK, ByteSource
+
+Bounds = Callable[[int], tuple[int, int]]
+"""Function that returns, for a number of bits, two integers that enclose ``2**bits`` times a real number."""
+
+_PLACES = 8
+"""Digits of a coin that are computed ahead: a tie of all is one coin in 2**64."""
+
+_BITS = 62
+"""The length of the words that are looked up among the bounds of categories."""
+
+_BLOCK = 1 << 13
+"""Floats, and tries of a rejection, at a time: they stay in the cache."""
+
+_UNDECIDED = 2.0**-31
+"""How near to e^-x a word of 32 bits does not decide: 2**-32, and the errors of e^-x."""
+
+_LARGE = Fraction(1 << 10)
+"""Larger exponents are rounded to this: the first 32 bits of a coin are the same."""
+
+_STEPS = 64
+_TABLED = 32
+"""e^-x is tabled in steps of 1/64, up to x = 32."""
+
+
+def bernoulli_exp(
+    source: ByteSource, exponents: ArrayLike, rate: Fraction | int = 1
+) -> NDArray[np.bool_]:
+    """Draw independent coins, the i-th True with probability exactly ``e**(-exponents[i] * rate)``.
+
+    >>> from skdp.randomness import SeededSource
+    >>> coins = bernoulli_exp(SeededSource(0), np.repeat([0, 1, 2], 10_000), Fraction(1, 2))
+    >>> coins.reshape(3, -1).mean(axis=1).round(2).tolist()
+    [1.0, 0.62, 0.38]
+
+    Parameters
+    ----------
+    source : ByteSource
+        Source of the random bytes.
+    exponents : array-like of int, shape (n,)
+        Not negative; Python integers (dtype object) may have any size.
+    rate : Fraction or int, default=1
+        Not negative, of any size.
+
+    Returns
+    -------
+    ndarray of shape (n,), dtype bool
+        The coins.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the exponents are not integers, the rate is not rational, or a number is
+        negative.
+    """
+    rate = check_rational("rate", rate, zero=True)
+    exponents = check_integers("exponents", exponents)
+    if exponents.size and exponents.min() < 0:
+        raise ValueError("exponents must be at least 0")
+    if exponents.dtype == object:
+        rounded = np.array(
+            [float(min(int(exponent) * rate, _LARGE)) for exponent in exponents]
+        )
+    else:
+        # Three roundings, each of less than 2**-52 of the product.
+        rounded = exponents.astype(np.float64) * float(min(rate, _LARGE))
+
+    def bounds(index: int) -> Bounds:
+        return partial(exp_minus_bounds, int(exponents[index]) * rate)
+
+    return settled_coins(source, rounded, bounds)
+
+
+def settled_coins(
+    source: ByteSource, rounded: NDArray[np.float64], bounds: Callable[[int], Bounds]
+) -> NDArray[np.bool_]:
+    """Draw coins of probability ``e**-x`` for exponents, given rounded, and enclosed on demand."""
+    # The first 32 bits of a uniform number are compared with e^-x in floating point.
+    # One coin in 2**30 is undecided: more bits of its uniform number are compared with
+    # proven bounds of e^-x, in integers.
+    out = np.empty(rounded.size, np.bool_)
+    for start in range(0, rounded.size, _BLOCK):
+        exponents = rounded[start : start + _BLOCK]
+        words = source.bytes(4 * exponents.size).view("<u4")
+        # The errors of the exponent and of its power are below 2**-34; a number is up
+        # to 2**-32 above its word.
+        gap = _exp_minus(exponents) - words * 2.0**-32
+        block = out[start : start + _BLOCK]
+        np.greater(gap, 0, out=block)
+        for index in np.flatnonzero(np.abs(gap) <= _UNDECIDED).tolist():
+            uniform = Uniform(source, int(words[index]), 32)
+            block[index] = uniform.is_below(bounds(start + index))
+    return out
+
+
+def _exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``e**-x`` with a proven error below 2**-36: it uses sums and products only, no library's exp."""
+    # ``x = place / 64 + rest`` without rounding. The power of the first part is
+    # tabulated; the series of the second one ends with rest**4 / 4!: the remainder is
+    # below rest**5 / 5! < 2**-36.9. The rounding errors are of order 2**-53. Beyond x =
+    # 32, e^-x is replaced by e^-32 < 2**-46.
+    x = np.minimum(x, _TABLED)
+    place = (x * _STEPS).astype(np.intp)
+    remainder = x - place * (1 / _STEPS)
+    series = 1 - remainder * (1 / 4)
+    for divisor in (3, 2):
+        series = 1 - remainder * (1 / divisor) * series
+    return _table()[place] * (1 - remainder * series)
+
+
+@lru_cache
+def _table() -> NDArray[np.float64]:
+    factor = exp_minus_bounds(Fraction(1, _STEPS), 192)[0]
+    power = 1 << 192
+    powers = []
+    for _ in range(_STEPS * _TABLED + 1):
+        powers.append(math.ldexp(power, -192))
+        # Errors of at most 2 units add up to less than 2**-180.
+        power = power * factor >> 192
+    return np.array(powers)
+
+
+class Uniform:
+    """A uniform real number in [0, 1), of which binary digits are drawn as they are needed."""
+
+    # The number is between ``value / 2**bits`` and ``(value + 1) / 2**bits``.
+
+    def __init__(self, source: ByteSource, value: int = 0, bits: int = 0) -> None:
+        self._source = source
+        self.value = value
+        self.bits = bits
+
+    def extend(self) -> None:
+        """Draw 64 more bits."""
+        word = int.from_bytes(self._source.bytes(8).tobytes(), "big")
+        self.value = (self.value << 64) + word
+        self.bits += 64
+
+    def is_below(self, bounds: Bounds) -> bool:
+        """Whether it is below a real number: True with exactly this probability."""
+        while True:
+            lower, upper = bounds(self.bits)
+            if self.value < lower:
+                return True
+            if self.value >= upper:
+                return False
+            self.extend()
+
+
+class RealCoin:
+    """Independent coins of an irrational probability, such as 1 / (1 + e)."""
+
+    # A digit is computed from bounds of the probability, which are tightened until both
+    # have the same digit: the probability is never rounded.
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        # Immutable: the object may be shared by threads.
+        self._digits = self._floor(_PLACES).to_bytes(_PLACES, "big")
+
+    def draw(self, source: ByteSource, size: int) -> NDArray[np.bool_]:
+        """Toss the coin."""
+        return coins_of_digits(source, self._digit, size)
+
+    def _digit(self, place: int) -> int:
+        return self._digits[place] if place < _PLACES else self._floor(place + 1) & 255
+
+    def _floor(self, places: int) -> int:
+        """Return ``floor(256**places * p)``."""
+        more = 16
+        while True:
+            lower, upper = self._bounds(8 * places + more)
+            # An irrational number is below its upper bound: half, less next to nothing,
+            # needs no further bits.
+            if lower >> more == upper - 1 >> more:
+                return lower >> more
+            more *= 2
+
+
+def real_categories(
+    source: ByteSource, shares: Callable[[int], list[tuple[int, int]]], size: int
+) -> NDArray[np.int64]:
+    """Draw independent categories of real probabilities, exactly."""
+    # A word of 62 bits is looked up among bounds of the cumulated probabilities. Where
+    # it is between the lower and the upper bound of one, more bits are compared with
+    # tighter bounds.
+    ends = np.array(shares(_BITS), np.int64)  # (n_categories, 2), the last 2**62 twice
+    words = source.bytes(8 * size).view("<u8") >> np.uint64(64 - _BITS)
+    categories = np.searchsorted(ends[:-1, 1], words.view(np.int64), side="right")
+    for index in np.flatnonzero(words >= ends[categories, 0].view(np.uint64)).tolist():
+        uniform = Uniform(source, int(words[index]), _BITS)
+        categories[index] = _settled_category(uniform, shares)
+    return categories
+
+
+def _settled_category(
+    uniform: Uniform, shares: Callable[[int], list[tuple[int, int]]]
+) -> int:
+    def bounds(category: int, bits: int) -> tuple[int, int]:
+        return shares(bits)[category]
+
+    category = 0
+    while not uniform.is_below(partial(bounds, category)):
+        category += 1
+    return category
+
 
 _LARGEST_SCALE = 1 << 52
 """The largest scale of numbers in int64; above it, they are Python integers."""
-
-_TRIES = 1 << 14
-"""The most tries at a time: enough to hide NumPy's cost per step, and in the cache."""
-
-_GAUSSIAN_TRIES = 1 << 13
-"""The most tries at a time of rounded Gaussian noise, as `_TRIES`."""
 
 _FINENESS = 1 << 8
 """The least variance in cells: uniform places in them are nearly always accepted."""
@@ -186,78 +384,6 @@ def _share_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     return (lower << bits) // (unit + lower), -(-(upper << bits) // (unit + upper))
 
 
-def discrete_gaussian(
-    source: ByteSource, variance: Fraction | int, size: int
-) -> NDArray:
-    """Draw independent integers z with probability exactly proportional to ``e**(-z**2 / (2 * variance))``.
-
-    >>> from skdp.randomness import SeededSource
-    >>> noise = discrete_gaussian(SeededSource(0), 100, 100_000)
-    >>> round(float(noise.mean())), round(float(noise.std()))
-    (0, 10)
-
-    Added to an integer of sensitivity s, the number gives s^2 / (2
-    variance)-concentrated differential privacy; its variance is at most the parameter
-    ([1]_).
-
-    Discrete Laplace noise y of scale t is accepted with the probability ``e**(-(abs(y)
-    - variance / t)**2 / (2 * variance))`` ([1]_, algorithm 3). Any t is correct; with
-    the standard deviation, about 3 of 4 are accepted.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Source of the random bytes.
-    variance : Fraction or int
-        Positive, of any size.
-    size : int
-        Number of integers.
-
-    Returns
-    -------
-    ndarray of shape (size,), dtype int64 or object
-        The integers; Python integers if the variance is above about 2**104, to prevent
-        overflow.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the variance is not rational, or not positive.
-
-    References
-    ----------
-    .. [1] C. L. Canonne, G. Kamath, T. Steinke (2020). The discrete Gaussian for
-       differential privacy. NeurIPS.
-    """
-    variance = check_rational("variance", variance)
-    scale = Fraction(math.isqrt(math.floor(variance * 2**16)) + 1, 2**8)
-    laplace = geometric_digits(scale)
-    center = variance / scale
-    # At this variance and below, 0 is always accepted, and 1 never.
-    share = float(max(center / scale, Fraction(1, 2**1000)))
-    out: NDArray = np.empty(size, laplace.dtype)
-    filled = 0
-    while filled < size:
-        n_tries = min(_TRIES, (size - filled) * 3 // 2 + 8)
-        proposed = laplace.draw(source, n_tries, signed=True)
-        distance = np.abs(proposed)
-        # The exponent is (r - s)**2 / (2 s), with r = |y| / t and s = variance / t**2
-        # of relative error about 2**-53.
-        ratio = (distance / scale.numerator).astype(np.float64) * scale.denominator
-        rounded = (ratio - share) ** 2 * (0.5 / share)
-        exact = partial(_gaussian_exponent, distance, center, variance)
-        accepted = proposed[exp_coins(source, rounded, exact)][: size - filled]
-        out[filled : filled + accepted.size] = accepted
-        filled += accepted.size
-    return seen("discrete_gaussian", out, variance=variance)
-
-
-def _gaussian_exponent(
-    distance: NDArray, center: Fraction, variance: Fraction, index: int
-) -> Fraction:
-    return (int(distance[index]) - center) ** 2 / (2 * variance)
-
-
 def rounded_gaussian(
     source: ByteSource, variance: Fraction | int, size: int
 ) -> NDArray:
@@ -308,16 +434,12 @@ def rounded_gaussian(
     TypeError, ValueError
         If the variance is not rational, or not positive.
 
-    See Also
-    --------
-    discrete_gaussian : A law on the integers alone, which is concentrated DP, but not
-    Gaussian DP.
-
     Notes
     -----
     **Privacy.** Added to integers that one person changes by at most s (in Euclidean
     norm, for a vector), it gives s / sqrt(variance)-Gaussian differential privacy
-    ([2]_, theorem 2.7), exactly: no probability is rounded.
+    ([2]_, theorem 2.7), and so s^2 / (2 variance)-concentrated, exactly: no probability
+    is rounded.
 
     References
     ----------
@@ -334,7 +456,7 @@ def rounded_gaussian(
     out: NDArray = np.empty(size, geometric.dtype)
     filled = 0
     while filled < size:
-        n_tries = min(_GAUSSIAN_TRIES, (size - filled) * 3 // 2 + 8)
+        n_tries = min(_BLOCK, (size - filled) * 3 // 2 + 8)
         cells = geometric.draw(source, n_tries)
         # A word is a place in the cell, and a sign.
         words = source.bytes(8 * n_tries).view("<i8")
@@ -448,7 +570,7 @@ def cube_noise(
        European J. Combin. 15(5).
     """
     scale = check_rational("scale", scale)
-    dimension = check_positive_int("dimension", dimension)
+    dimension = check_size(dimension, least=1, name="dimension")
     n_parts = dimension + 1
     parts = geometric(source, scale, size * n_parts).reshape(size, n_parts)
     most = int(parts.max(initial=0))
@@ -500,3 +622,207 @@ def _eulerian_numbers(dimension: int) -> tuple[int, ...]:
         for k in range(d + 1):
             numbers.append((2 * k + 1) * padded[k + 1] + (2 * (d - k) + 1) * padded[k])
     return tuple(numbers)
+
+
+def permute_and_flip(
+    source: ByteSource, scores: ArrayLike, rate: Fraction | int
+) -> int:
+    """Choose a candidate of a high score by permute-and-flip.
+
+    >>> from skdp.randomness import SeededSource
+    >>> permute_and_flip(SeededSource(0), [10, 40, 20], Fraction(1, 2))
+    1
+
+    The mechanism goes through the candidates in random order, and stops at the first
+    one whose coin, of probability ``e**(-rate * (best - score))``, shows heads ([1]_,
+    algorithm 1). The coins do not depend on the order: all are tossed, and one of the
+    heads is chosen uniformly.
+
+    With ``rate = epsilon / (2 * sensitivity)``, the choice is epsilon-differentially
+    private (without the 2 if one row can only raise the scores, or only lower them); in
+    expectation it is never worse than the exponential mechanism's.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Source of the random bytes.
+    scores : array-like of int, shape (n_candidates,)
+        The higher the better; at least one.
+    rate : Fraction or int
+        Not negative; 0 chooses uniformly.
+
+    Returns
+    -------
+    int
+        The index of the chosen candidate.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the scores are not integers, there are none, or the rate is not rational, or
+        negative.
+
+    References
+    ----------
+    .. [1] R. McKenna, D. Sheldon (2020). Permute-and-flip: a new mechanism for
+       differentially private selection. NeurIPS.
+    """
+    heads = np.flatnonzero(bernoulli_exp(source, _gaps(scores), rate))
+    with watched(None):
+        place = uniform_integers(source, heads.size, 1)[0]
+    choice = int(heads[place])
+    return seen("permute_and_flip", choice, scores=scores, rate=rate)
+
+
+def exponential_mechanism(
+    source: ByteSource, scores: ArrayLike, rate: Fraction | int
+) -> int:
+    """Choose a candidate with probability exactly proportional to ``e**(rate * score)``.
+
+    >>> from skdp.randomness import SeededSource
+    >>> exponential_mechanism(SeededSource(0), [10, 40, 20], Fraction(1, 2))
+    1
+
+    A candidate is drawn uniformly and accepted with probability ``e**(-rate * (best -
+    score))``, until one is accepted. With ``rate = epsilon / (2 * sensitivity)``, the
+    choice is epsilon-differentially private (without the 2 if one row can only raise
+    the scores, or only lower them) ([1]_). The number of tries, and with it the run
+    time, depends on the scores, unlike that of `permute_and_flip`.
+
+    Parameters
+    ----------
+    source, scores, rate : ByteSource, array-like of int, and Fraction or int
+        As for `permute_and_flip`.
+
+    Returns
+    -------
+    int
+        The index of the chosen candidate.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `permute_and_flip`.
+
+    References
+    ----------
+    .. [1] F. McSherry, K. Talwar (2007). Mechanism design via differential privacy.
+       FOCS.
+    """
+    gaps = _gaps(scores)
+    rate = check_rational("rate", rate, zero=True)
+    n_tries = 1 << 10
+    while True:
+        with watched(None):
+            proposed = uniform_integers(source, gaps.size, n_tries)
+        accepted = proposed[bernoulli_exp(source, gaps[proposed], rate)]
+        if accepted.size:
+            choice = int(accepted[0])
+            return seen("exponential_mechanism", choice, scores=scores, rate=rate)
+        n_tries = min(2 * n_tries, BLOCK)
+
+
+_HALVING = Fraction(711, 1024)
+"""A little more than log(2)."""
+
+
+def unimodal_choice(
+    source: ByteSource,
+    size: int,
+    within: Callable[[int], tuple[int, int]],
+    gap: Callable[[int], int],
+    rate: Fraction | int,
+    scores: Callable[[], ArrayLike] = tuple,
+) -> int:
+    """Choose by the exponential mechanism among very many candidates, in an order in which scores rise and then fall.
+
+    The probabilities are those of `exponential_mechanism`, but only the candidate that
+    is drawn is looked at.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Source of the random bytes.
+    size : int
+        The number of candidates, at least 1.
+    within : callable
+        Returns the range (start, stop) of the candidates whose score is at most this
+        far below the best one, for an integer >= 0.
+    gap : callable
+        Returns how far the score of a candidate is below the best one, an integer.
+    rate : Fraction or int
+        Positive.
+    scores : callable, optional
+        Returns the scores of some candidates, for an audit.
+
+    Returns
+    -------
+    int
+        The index of the chosen candidate.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no candidate, or the rate is not rational, or not positive.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> best, size = 10**15, 10**18
+    >>> unimodal_choice(
+    ...     SeededSource(0),
+    ...     size,
+    ...     within=lambda far: (max(best - far, 0), min(best + far + 1, size)),
+    ...     gap=lambda index: abs(index - best),
+    ...     rate=Fraction(1, 1000),
+    ... )
+    1000000000000365
+    """
+    # Rejection sampling by bands: band t has the candidates with ``gap * rate`` from t
+    # log(2) to (t + 1) log(2), or a little more, and so with a weight ``exp(-gap *
+    # rate)`` of at most 2**-t. One of them is proposed with a probability in proportion
+    # to 2**-t, and accepted if a uniform number below 2**-t is below its weight: in
+    # about half of the cases or more. The last band has all candidates that are left,
+    # which are rarely accepted: together they are proposed at most 2**-20 times as
+    # often as the best one.
+    size = check_size(size, least=1, most=None, name="size")
+    rate = check_rational("rate", rate)
+    ranges: list[tuple[int, int]] = []
+    for band in range(size.bit_length() + 20):
+        ranges.append(within(math.ceil((band + 1) * _HALVING / rate) - 1))
+        if ranges[-1] == (0, size):
+            break
+    else:
+        ranges.append((0, size))
+
+    # A band is what its range has on both sides of the one before. Its weight is its
+    # size times 2**-band, in units of the last band's.
+    inner = [(ranges[0][0], ranges[0][0]), *ranges[:-1]]
+    last_band = len(ranges) - 1
+    ends = [0]
+    for band, (start, stop) in enumerate(ranges):
+        inner_start, inner_stop = inner[band]
+        n_candidates = stop - start - (inner_stop - inner_start)
+        ends.append(ends[-1] + (n_candidates << last_band - band))
+    while True:
+        with watched(None):
+            place = int(uniform_below(source, np.array([ends[-1]], object))[0])
+        band = bisect_right(ends, place) - 1
+        index = ranges[band][0] + (place - ends[band] >> last_band - band)
+        inner_start, inner_stop = inner[band]
+        if index >= inner_start:
+            index += inner_stop - inner_start
+        weight = partial(exp_minus_bounds, gap(index) * rate)
+        if Uniform(source, 0, band).is_below(weight):
+            return seen("exponential_mechanism", index, scores=scores, rate=rate)
+
+
+def _gaps(scores: ArrayLike) -> NDArray:
+    """Return how far each score is below the best."""
+    scores = check_integers("scores", scores)
+    if scores.size == 0:
+        raise ValueError("scores must have at least one candidate")
+    best = int(scores.max())
+    if best - int(scores.min()) >= 1 << 63:
+        scores = scores.astype(object)
+    return best - scores

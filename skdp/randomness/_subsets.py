@@ -8,8 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.randomness._draws import WordTable, multiply_words
-from skdp.randomness._sources import BLOCK, ByteSource
+from skdp.randomness._draws import BLOCK, ByteSource, WordTable, multiply_words
 
 _MANY = 1 << 12
 """From this number of sets on, building tables pays off."""

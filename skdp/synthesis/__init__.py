@@ -2,6 +2,7 @@
 
 from skdp.synthesis._answers import ModelCount
 from skdp.synthesis._classifier import MarginalClassifier
+from skdp.synthesis._inference import synthetic_inference
 from skdp.synthesis._persistence import LEFT_OUT as LEFT_OUT
 from skdp.synthesis._persistence import describe_fit as describe_fit
 from skdp.synthesis._persistence import pack_parameter as pack_parameter
@@ -10,7 +11,6 @@ from skdp.synthesis._persistence import restore_fit as restore_fit
 from skdp.synthesis._resampler import SyntheticResampler
 from skdp.synthesis._rows import check_n_samples as check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.inference import synthetic_inference
 
 __all__ = [
     "DPMarginalSynthesizer",

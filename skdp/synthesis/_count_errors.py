@@ -1,4 +1,4 @@
-"""Counts from noisy marginals without a model: unbiased estimates with intervals, or bounds."""
+"""Counts from noisy marginals without a model: intervals, or bounds."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.synthesis.model import Marginal, estimate_total, merge
+from skdp.synthesis.model import Marginal, estimate_total, expand, merge
 
 Query: TypeAlias = Mapping[int, NDArray[np.float64] | None]
-"""The columns that are asked for: None for each value of one, or the share of each of its cells that is counted."""
+"""The columns of a question: None for each value of one, or weights of its cells."""
 
 Counts: TypeAlias = NDArray[Any]
 
@@ -24,7 +24,7 @@ _LEAST_VARIANCE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class CountErrors:
-    """The errors of counts; arrays, or numbers if no column is asked for value by value."""
+    """The errors of counts; arrays, or numbers if no column is asked by value."""
 
     std_error: Counts
     lower: Counts
@@ -39,75 +39,64 @@ class Quantile:
     level: float
     gaussian: bool
 
-    def at(self, level: float) -> float:
-        # A sum of discrete Laplace numbers is nearly normal for many, and Laplace for one: the larger quantile counts.
-        tail = 0.0 if self.gaussian else -math.log(1 - level) / math.sqrt(2)
-        return max(NormalDist().inv_cdf((1 + level) / 2), tail)
+    @property
+    def reach(self) -> float:
+        """The number of standard deviations."""
+        # A sum of discrete Laplace numbers is nearly normal for many, and Laplace for
+        # one: the larger quantile counts.
+        normal = NormalDist().inv_cdf((1 + self.level) / 2)
+        if self.gaussian:
+            return normal
+        return max(normal, -math.log(1 - self.level) / math.sqrt(2))
 
-    def ends(
-        self, counts: Counts, noise: Counts | float, level: float | None = None
-    ) -> tuple[Counts, Counts]:
+    def ends(self, counts: Counts, noise: Counts | float) -> tuple[Counts, Counts]:
         """Return the ends of the intervals of estimates."""
-        # A count with whole noise reaches half further: so the whole numbers inside have the probability, also where
-        # the noise has few. Means of several counts are not whole.
-        whole = np.abs(counts - np.rint(counts)) < _FUZZ
-        reach = self.at(self.level if level is None else level) * noise + np.where(
-            whole, 0.5, 0.0
-        )
+        # A count with whole noise reaches half further: so the whole numbers inside
+        # have the probability, also where the noise has few. Means of several counts
+        # are not whole.
+        is_whole = np.abs(counts - np.rint(counts)) < _FUZZ
+        reach = self.reach * noise + np.where(is_whole, 0.5, 0.0)
         return np.ceil(counts - reach), np.floor(counts + reach)
 
 
 def errors_of_counts(
-    marginals: Sequence[Marginal],
+    marginals: Iterable[Marginal],
     query: Query,
     sizes: Sequence[int],
     counts: Counts,
     quantile: Quantile,
 ) -> CountErrors:
     """Find how far counts by a model may be from the true ones."""
-    # Where a measured marginal holds all columns, sums of its counts are unbiased, with known noise: their interval
-    # covers the true count whatever the model has missed, and whether or not it was fitted to the end. The count by
-    # the model is mostly better, and always taken into the interval.
+    # Where a measured marginal holds all columns, sums of its counts are unbiased, with
+    # known noise: their interval covers the true count whatever the model has missed,
+    # and whether or not it was fitted to the end. The count by the model is mostly
+    # better, and always taken into the interval.
     merged = merge(marginals)
-    pieces = [_read(marginal, query, frozenset(query)) for marginal in merged]
-    shape = tuple(sizes[column] for column, weights in query.items() if weights is None)
-    whole = [piece for piece in pieces if piece.columns == frozenset(query)]
-    precision, weighted = np.zeros(shape), np.zeros(shape)
-    for piece in whole:
-        known = piece.onto(piece.exact, query) / piece.variance
-        precision += known
-        weighted += known * piece.onto(piece.most, query)
-    noise = np.divide(
-        1, np.sqrt(precision), out=np.full(shape, np.nan), where=precision > 0
-    )
-    estimates = np.divide(weighted, precision, out=np.zeros(shape), where=precision > 0)
-    bounds = (
-        None
-        if (precision > 0).all()
-        else _bounds(estimate_total(merged), pieces, query, shape, quantile)
-    )
-    return errors_of_estimates(estimates, noise, counts, quantile, bounds)
-
-
-def errors_of_estimates(
-    estimates: Counts,
-    noise: Counts,
-    counts: Counts,
-    quantile: Quantile,
-    bounds: tuple[Counts, Counts] | None = None,
-) -> CountErrors:
-    """Return the intervals of unbiased estimates, and bounds where the standard deviation of the noise is nan."""
-    supported = ~np.isnan(noise)
-    lower, upper = quantile.ends(estimates, np.where(supported, noise, 0))
-    if bounds is not None:
-        lower, upper = (
-            np.where(supported, lower, bounds[0]),
-            np.where(supported, upper, bounds[1]),
-        )
+    pieces = [_Piece.of(marginal, query) for marginal in merged]
+    by_value = [column for column, weights in query.items() if weights is None]
+    shape = tuple(sizes[column] for column in by_value)
+    precision = np.zeros(shape)
+    weighted = np.zeros(shape)
+    for piece in pieces:
+        if piece.columns == set(query):
+            piece_precision = piece.onto(piece.is_exact, by_value) / piece.variance
+            precision += piece_precision
+            weighted += piece_precision * piece.onto(piece.most, by_value)
+    is_supported = precision > 0
+    noise = np.full(shape, np.nan)
+    np.divide(1, np.sqrt(precision), out=noise, where=is_supported)
+    estimates = np.divide(weighted, precision, out=np.zeros(shape), where=is_supported)
+    lower, upper = quantile.ends(estimates, np.where(is_supported, noise, 0))
+    if not is_supported.all():
+        total = estimate_total(merged)
+        least, most = _bounds(total, pieces, query, shape, quantile)
+        lower = np.where(is_supported, lower, least)
+        upper = np.where(is_supported, upper, most)
     lower = np.minimum(np.maximum(lower, 0), np.floor(counts + _FUZZ))
     upper = np.maximum(upper, np.ceil(counts - _FUZZ))
-    reach = np.maximum(upper - counts, counts - lower) / quantile.at(quantile.level)
-    return CountErrors(np.where(supported, noise, reach), lower, upper, supported)
+    reach = np.maximum(upper - counts, counts - lower) / quantile.reach
+    std_error = np.where(is_supported, noise, reach)
+    return CountErrors(std_error, lower, upper, is_supported)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,96 +104,84 @@ class _Piece:
     """The counts of a marginal for some of the columns of a query."""
 
     columns: frozenset[int]
-    order: tuple[int, ...]
-    """The columns of its axes."""
+    axes: tuple[int, ...]
+    """The columns of its axes, in order."""
 
     least: Counts
     most: Counts
-    """Estimates of counts between which the true one is: not alike where rare values were counted together."""
+    """Estimates of counts between which the true one is, if values were grouped."""
 
-    exact: NDArray[np.bool_]
+    is_exact: NDArray[np.bool_]
     variance: float
 
-    def onto(self, table: NDArray, query: Query) -> NDArray:
-        """Give a table the axes of a query."""
-        wanted = [column for column, weights in query.items() if weights is None]
-        held = [column for column in wanted if column in self.order]
-        table = np.transpose(table, [self.order.index(column) for column in held])
-        return table.reshape(
-            [
-                table.shape[held.index(column)] if column in held else 1
-                for column in wanted
-            ]
+    @classmethod
+    def of(cls, marginal: Marginal, query: Query) -> _Piece:
+        """Sum a marginal to the columns that are asked for."""
+        columns = frozenset(query) & set(marginal.clique)
+        exact = np.ones(marginal.shape, bool)
+        variance = marginal.std_error**2
+        piece = cls(
+            columns, marginal.clique, marginal.counts, marginal.counts, exact, variance
         )
+        for column in reversed(marginal.clique):
+            members = marginal.groups_of(column)
+            weights = query.get(column)
+            if column not in query:
+                axis = marginal.clique.index(column)
+                ones = np.ones(marginal.shape[axis])
+                piece = piece._sum(column, ones, ones)
+            elif weights is not None:
+                piece = piece._sum(column, *_weights_of_groups(weights, members))
+            elif members is not None:
+                piece = piece._spread(column, members)
+        return piece
 
-
-def _read(marginal: Marginal, query: Query, wanted: frozenset[int]) -> _Piece:
-    """Sum a marginal to the columns that are asked for."""
-    found = _Axes(
-        marginal.counts,
-        marginal.counts,
-        np.ones(marginal.shape, bool),
-        marginal.std_error**2,
-    )
-    groups = marginal.groups or (None,) * len(marginal.clique)
-    for axis in reversed(range(len(marginal.clique))):
-        column = marginal.clique[axis]
-        if column not in wanted:
-            ones = np.ones(marginal.shape[axis])
-            found = found.weigh(axis, ones, ones)
-        elif (weights := query[column]) is not None:
-            found = found.weigh(axis, *_of_groups(weights, groups[axis]))
-        elif (members := groups[axis]) is not None:
-            found = found.take(axis, members)
-    columns = wanted & frozenset(marginal.clique)
-    order = tuple(
-        column
-        for column in marginal.clique
-        if column in columns and query[column] is None
-    )
-    return _Piece(columns, order, found.least, found.most, found.exact, found.variance)
-
-
-@dataclass(frozen=True, eq=False)
-class _Axes:
-    """A marginal of which some axes are summed."""
-
-    least: Counts
-    most: Counts
-    exact: NDArray[np.bool_]
-    variance: float
-
-    def weigh(self, axis: int, least: Counts, most: Counts) -> _Axes:
-        """Sum over an axis."""
-        return _Axes(
+    def _sum(self, column: int, least: Counts, most: Counts) -> _Piece:
+        """Sum over a column, with the least and the largest weights of its values."""
+        axis = self.axes.index(column)
+        is_same = bool((least == most).all())
+        return _Piece(
+            self.columns,
+            self.axes[:axis] + self.axes[axis + 1 :],
             np.tensordot(self.least, least, (axis, 0)),
             np.tensordot(self.most, most, (axis, 0)),
-            np.asarray(self.exact.all(axis=axis) & bool((least == most).all())),
+            np.asarray(self.is_exact.all(axis=axis) & is_same),
             max(_LEAST_VARIANCE, self.variance * float(most @ most)),
         )
 
-    def take(self, axis: int, members: NDArray[np.intp]) -> _Axes:
-        """Give each value what its group has, but nothing for certain to values that are counted together."""
-        alone = np.expand_dims(
-            np.bincount(members)[members] == 1,
-            [other for other in range(self.most.ndim) if other != axis],
+    def _spread(self, column: int, members: NDArray[np.intp]) -> _Piece:
+        """Give each value what its group has; nothing is certain of grouped values."""
+        axis = self.axes.index(column)
+        is_alone = np.bincount(members)[members] == 1
+        is_alone = expand(is_alone, (column,), self.axes)
+        least = np.take(self.least, members, axis)
+        return _Piece(
+            self.columns,
+            self.axes,
+            np.where(is_alone, least, 0.0),
+            np.take(self.most, members, axis),
+            np.take(self.is_exact, members, axis) & is_alone,
+            self.variance,
         )
-        least, most, exact = (
-            np.take(table, members, axis)
-            for table in (self.least, self.most, self.exact)
-        )
-        return _Axes(np.where(alone, least, 0.0), most, exact & alone, self.variance)
+
+    def onto(self, table: NDArray, columns: Sequence[int]) -> NDArray:
+        """Give a table the axes of a query."""
+        names = [column for column in columns if column in self.axes]
+        table = np.transpose(table, [self.axes.index(column) for column in names])
+        return expand(table, names, columns)
 
 
-def _of_groups(
+def _weights_of_groups(
     weights: Counts, members: NDArray[np.intp] | None
 ) -> tuple[Counts, Counts]:
     """Return the share of each group that is counted at least and at most."""
     # How many records are in a part of a bin was not measured.
-    least, most = np.floor(weights + _ROUNDING), np.ceil(weights - _ROUNDING)
+    least = np.floor(weights + _ROUNDING)
+    most = np.ceil(weights - _ROUNDING)
     if members is None:
         return least, most
-    low, high = np.ones(members.max() + 1), np.zeros(members.max() + 1)
+    low = np.ones(members.max() + 1)
+    high = np.zeros(members.max() + 1)
     np.minimum.at(low, members, least)
     np.maximum.at(high, members, most)
     return low, high
@@ -218,30 +195,35 @@ def _bounds(
     quantile: Quantile,
 ) -> tuple[Counts, Counts]:
     """Bound counts of columns that were not measured together by what was."""
-    # Of the records that fulfil all conditions there are no more than fulfil some of them, and no fewer than are left
-    # if the others failed one each ([1]_). Each bound has its share of the error that the level allows.
-    # .. [1] M. Fréchet (1935). Généralisation du théorème des probabilités totales. Fundamenta Mathematicae 25.
+    # Of the records that fulfil all conditions there are no more than fulfil some of
+    # them, and no fewer than remain if the rest failed one each ([1]_). Each bound has
+    # its share of the error that the level allows.
+    # .. [1] M. Fréchet (1935). Généralisation du théorème des probabilités totales.
+    #    Fundamenta Mathematicae 25.
     best: dict[frozenset[int], _Piece] = {}
     for piece in pieces:
-        if piece.columns and (
-            piece.columns not in best or piece.variance < best[piece.columns].variance
-        ):
+        rival = best.get(piece.columns)
+        if piece.columns and (rival is None or piece.variance < rival.variance):
             best[piece.columns] = piece
-    level = 1 - 2 * (1 - quantile.level) / max(3, len(best) + len(query) + 1)
-    _, n = quantile.ends(np.array(total[0]), total[1], level)
-    upper = np.full(shape, float(n))
-    for piece in best.values():
-        _, most = quantile.ends(
-            piece.onto(piece.most, query), math.sqrt(piece.variance), level
-        )
-        upper = np.minimum(upper, most)
-    lower, left = np.full(shape, float(n)), frozenset(query)
-    for piece in sorted(
+    n_bounds = max(3, len(best) + len(query) + 1)
+    level = 1 - 2 * (1 - quantile.level) / n_bounds
+    quantile = Quantile(level, quantile.gaussian)
+    by_value = [column for column, weights in query.items() if weights is None]
+    _, n_records = quantile.ends(np.array(total[0]), total[1])
+    upper = np.full(shape, float(n_records))
+    lower = np.full(shape, float(n_records))
+    unbounded = frozenset(query)
+    order = sorted(
         best.values(), key=lambda piece: (-len(piece.columns), piece.variance)
-    ):
-        if piece.columns <= left:
-            least, _ = quantile.ends(
-                piece.onto(piece.least, query), math.sqrt(piece.variance), level
-            )
-            lower, left = lower - (n - least), left - piece.columns
-    return np.zeros(shape) if left else np.maximum(lower, 0), np.maximum(upper, 0)
+    )
+    for piece in order:
+        error = math.sqrt(piece.variance)
+        _, most = quantile.ends(piece.onto(piece.most, by_value), error)
+        upper = np.minimum(upper, most)
+        if piece.columns <= unbounded:
+            least, _ = quantile.ends(piece.onto(piece.least, by_value), error)
+            lower = lower - (n_records - least)
+            unbounded = unbounded - piece.columns
+    if unbounded:
+        lower = np.zeros(shape)
+    return np.maximum(lower, 0), np.maximum(upper, 0)

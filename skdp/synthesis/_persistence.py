@@ -1,4 +1,4 @@
-"""A fitted synthesizer as a file: a ZIP archive of JSON, a domain file, and arrays of numbers. Nothing in it is run."""
+"""A fitted synthesizer as a file: what was released, as JSON and arrays."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.archive import Archive, reading, write_archive
@@ -16,76 +18,63 @@ from skdp.base import CallCounter
 from skdp.domain import Domain, Interval, pack, unpack
 from skdp.privacy import Mu, PrivacyGuarantee, Rho
 from skdp.synthesis._packing import pack_template, unpack_template
-from skdp.synthesis._pair_scores import read_scores
 from skdp.synthesis.model import (
     MOST_CELLS,
     Clique,
     GraphicalModel,
     Groups,
     JunctionTree,
-    Link,
     Marginal,
+    marginal_shapes,
     project,
 )
 from skdp.synthesis.tables import Shape, Shapes, count_others
 
 _FORMAT, _VERSION = "skdp.DPMarginalSynthesizer", 1
 LEFT_OUT = ("domain", "ledger", "random_state", "verbose")
-"""Parameters that are not saved: the fitted domain is; a seed would undo the noise; a ledger belongs to the curator."""
+"""Parameters that are not saved.
+
+The fitted domain is; a seed would undo the noise; a ledger belongs to the curator."""
 
 _TOLERANCE = 1e-6
+"""Of sums of probabilities in a file."""
 
 ReadArray: TypeAlias = Callable[[str, tuple[int, ...]], NDArray[Any]]
 """Reads the array of a name, which has a known shape."""
 
-
-class _GivenTree(JunctionTree):
-    """A junction tree whose cliques and links are known."""
-
-    def __init__(
-        self, sizes: Sequence[int], cliques: Sequence[Clique], links: Sequence[Link]
-    ) -> None:
-        self.sizes, self.cliques, self.links = (
-            tuple(sizes),
-            tuple(cliques),
-            tuple(links),
-        )
+Scores = Mapping[Clique, tuple[float, float]]
+"""Of each pair of columns, its score and the standard error of that."""
 
 
 def write_synthesizer(synthesizer: Any, path: Any) -> None:
     """Write a fitted synthesizer to a file."""
-    parameters = synthesizer.get_params(deep=False)
-    described, arrays = describe_fit(synthesizer)
+    parameters = {}
+    for name, value in synthesizer.get_params(deep=False).items():
+        if name not in LEFT_OUT:
+            parameters[name] = pack_parameter(value)
+    description, arrays = describe_fit(synthesizer)
     header = {
         "format": _FORMAT,
         "version": _VERSION,
-        "parameters": {
-            name: pack_parameter(value)
-            for name, value in parameters.items()
-            if name not in LEFT_OUT
-        },
-        **described,
+        "parameters": parameters,
+        **description,
     }
+    parts: dict[str, Any] = {}
     toml = _as_toml(synthesizer.domain_)
-    texts = {} if toml is None else {"domain.toml": toml}
     if toml is not None:
+        parts["domain.toml"] = toml
         del header["domain"]
-    text = json.dumps(header, allow_nan=False, indent=1)
-    write_archive(
-        path,
-        {"header.json": text}
-        | texts
-        | {f"{name}.npy": array for name, array in arrays.items()},
-    )
+    parts["header.json"] = json.dumps(header, allow_nan=False, indent=1)
+    for name, array in arrays.items():
+        parts[f"{name}.npy"] = array
+    write_archive(path, parts)
 
 
 def pack_parameter(value: Any) -> Any:
     """Turn a parameter into what JSON can hold."""
-    return (
-        {value.name: [getattr(value, value.name), value.delta]}
-        if isinstance(value, Rho | Mu)
-        else pack(value)
-    )
+    if isinstance(value, Rho | Mu):
+        return {value.name: [getattr(value, value.name), value.delta]}
+    return pack(value)
 
 
 def _unpack_parameter(packed: Any) -> Any:
@@ -95,64 +84,71 @@ def _unpack_parameter(packed: Any) -> Any:
     return unpack(packed)
 
 
+def _as_toml(domain: Domain) -> str | None:
+    """Write a domain as a file that people read, if such a file can hold it."""
+    try:
+        text = domain.to_toml()
+        return text if Domain.from_toml(text) == domain else None
+    except (TypeError, ValueError):
+        return None
+
+
 def describe_fit(
     synthesizer: Any,
 ) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Describe what was fitted, as JSON and named arrays."""
-    domain, model, marginals = (
-        synthesizer.domain_,
-        synthesizer.model_,
-        synthesizer.marginals_,
-    )
+    domain = synthesizer.domain_
+    model = synthesizer.model_
     shapes = synthesizer._shapes
-    attributes = [(name, domain[name]) for name in domain.columns]
-    described = {
-        "guarantee": [
-            synthesizer.guarantee_.to_json(),
-            pack(synthesizer.guarantee_.scope),
-        ],
+    arrays = {}
+    for index, belief in enumerate(model.beliefs):
+        arrays[f"belief_{index}"] = belief
+    marginals = []
+    for index, marginal in enumerate(synthesizer.marginals_):
+        arrays[f"marginal_{index}"] = marginal.counts
+        about = {
+            "clique": marginal.clique,
+            "std_error": marginal.std_error,
+            "groups": _pack_groups(marginal.groups),
+        }
+        marginals.append(about)
+    grids = None
+    if shapes is not None:
+        arrays["correlations"] = shapes.correlations
+        for index, shape in enumerate(shapes.columns.values()):
+            arrays[f"below_{index}"] = shape.below
+        grids = pack({name: shape.grid for name, shape in shapes.columns.items()})
+    observed = []
+    columns = []
+    for index, name in enumerate(domain.columns):
+        values = domain[name]
+        if values.observed:
+            observed.append(index)
+        is_interval = isinstance(values, Interval)
+        columns.append(
+            [pack(name), pack(values if is_interval else list(values.values))]
+        )
+    guarantee = synthesizer.guarantee_
+    description = {
+        "guarantee": [guarantee.to_json(), pack(guarantee.scope)],
         "others": pack(synthesizer._others),
-        "observed": [
-            place for place, name in enumerate(domain.columns) if domain[name].observed
-        ],
+        "observed": observed,
         "n_features": synthesizer.n_features_in_,
         "named": hasattr(synthesizer, "feature_names_in_"),
         "template": pack_template(synthesizer._template),
         "n_rows": synthesizer.n_rows_,
         "n_rows_std_error": synthesizer.n_rows_std_error_,
         "n_iter": synthesizer.n_iter_,
-        "scores": [[*pair, *numbers] for pair, numbers in synthesizer._scores.items()],
-        "grids": None
-        if shapes is None
-        else pack({name: shape.grid for name, shape in shapes.columns.items()}),
+        "scores": [[*pair, *score] for pair, score in synthesizer._scores.items()],
+        "grids": grids,
         "cliques": model.tree.cliques,
         "parents": [link.parent for link in model.tree.links],
-        "marginals": [
-            {
-                "clique": one.clique,
-                "std_error": one.std_error,
-                "groups": _pack_groups(one.groups),
-            }
-            for one in marginals
-        ],
-        "domain": [
-            [pack(name), pack(one if isinstance(one, Interval) else list(one.values))]
-            for name, one in attributes
-        ],
+        "marginals": marginals,
+        "domain": columns,
     }
-    arrays = {f"belief_{place}": belief for place, belief in enumerate(model.beliefs)}
-    arrays |= {
-        f"marginal_{place}": marginal.counts for place, marginal in enumerate(marginals)
-    }
-    if shapes is not None:
-        arrays |= {
-            f"below_{place}": shape.below
-            for place, shape in enumerate(shapes.columns.values())
-        }
-        arrays["correlations"] = shapes.correlations
-    return described, {
-        name: np.asarray(array, np.float64, order="C") for name, array in arrays.items()
-    }
+    for name, array in arrays.items():
+        arrays[name] = np.asarray(array, np.float64, order="C")
+    return description, arrays
 
 
 def read_synthesizer(kind: Any, path: Any) -> Any:
@@ -166,186 +162,164 @@ def read_synthesizer(kind: Any, path: Any) -> Any:
                 )
         if header.get("version") != _VERSION:
             raise ValueError(
-                f"the file has version {header.get('version')!r}; this skdp reads version {_VERSION}"
+                f"the file has version {header.get('version')!r}; this skdp reads "
+                f"version {_VERSION}"
             )
         with reading("domain"):
-            domain = (
-                read_domain(header)
-                if "domain" in header
-                else Domain.from_toml(file.text("domain.toml"))
-            )
+            if "domain" in header:
+                domain = read_domain(header)
+            else:
+                domain = Domain.from_toml(file.text("domain.toml"))
         with reading("parameters"):
-            parameters = {
-                name: _unpack_parameter(value)
-                for name, value in dict(header["parameters"]).items()
-            }
-            if not parameters.keys().isdisjoint(LEFT_OUT):
+            packed = dict(header["parameters"])
+            if not packed.keys().isdisjoint(LEFT_OUT):
                 raise ValueError("there is one that is never saved")
+            parameters = {name: _unpack_parameter(packed[name]) for name in packed}
             synthesizer = kind(domain=domain, **parameters)
-        restore_fit(
-            synthesizer,
-            header,
-            domain,
-            lambda name, shape: file.array(f"{name}.npy", shape),
-        )
+
+        def read_array(name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+            return file.array(f"{name}.npy", shape)
+
+        restore_fit(synthesizer, header, domain, read_array)
         return synthesizer
 
 
-def read_domain(described: Mapping[str, Any]) -> Domain:
+def read_domain(description: Mapping[str, Any]) -> Domain:
     """Read the domain that `describe_fit` describes."""
-    return Domain(
-        {unpack(name): unpack(values) for name, values in described["domain"]}
-    )
+    columns = {}
+    for name, values in description["domain"]:
+        columns[unpack(name)] = unpack(values)
+    return Domain(columns)
 
 
 def restore_fit(
-    synthesizer: Any, described: Mapping[str, Any], domain: Domain, array: ReadArray
+    synthesizer: Any, description: Mapping[str, Any], domain: Domain, array: ReadArray
 ) -> None:
     """Make a synthesizer fitted again, as `describe_fit` describes."""
+    names = domain.columns
+    read = partial(_read_array, array)
     with reading("domain"):
-        for place in described["observed"]:  # for `privacy_statement`
-            domain[
-                domain.columns[read_whole(place, 0, len(domain.columns) - 1)]
-            ].observed = True
+        for index in description["observed"]:  # for `privacy_statement`
+            domain[names[read_whole(index, 0, len(names) - 1)]].observed = True
     with reading("template"):
-        n_features = read_whole(
-            described["n_features"],
-            max(1, len(domain.columns) - 1),
-            len(domain.columns),
-        )
-        template = unpack_template(described["template"], domain.columns, n_features)
+        least = max(1, len(names) - 1)
+        n_features = read_whole(description["n_features"], least, len(names))
+        template = unpack_template(description["template"], names, n_features)
     with reading("parameters"):
-        synthesizer._others = dict(unpack(described["others"]))
-        if not all(
-            value in domain[name].labels for name, value in synthesizer._others.items()
-        ):
-            raise ValueError("what stands for the unforeseen is not declared")
+        others = dict(unpack(description["others"]))
+        for name, value in others.items():
+            if value not in domain[name].labels:
+                raise ValueError("what stands for the unforeseen is not declared")
     with reading("guarantee"):
         # The record has the names of columns as text, but for whole numbers.
-        record, scope = described["guarantee"]
-        guarantee = PrivacyGuarantee.from_json(record)
-        guarantee = replace(guarantee, scope=unpack(scope))
+        record, scope = description["guarantee"]
+        guarantee = replace(PrivacyGuarantee.from_json(record), scope=unpack(scope))
     with reading("model"):
-        synthesizer.model_ = read_model(array, described, domain.sizes)
-        synthesizer.n_rows_ = _positive(described["n_rows"])
-        synthesizer.n_rows_std_error_ = _positive(described["n_rows_std_error"])
-        synthesizer.n_iter_ = read_whole(described["n_iter"], 1, 1 << 32)
-        others = synthesizer._others
-        synthesizer.undiscovered_ = count_others(
-            synthesizer.model_, domain, synthesizer.n_rows_, others
-        )
+        model = _read_model(read, description, domain.sizes)
+        n_rows = _read_positive(description["n_rows"])
+        synthesizer.n_rows_std_error_ = _read_positive(description["n_rows_std_error"])
+        synthesizer.n_iter_ = read_whole(description["n_iter"], 1, 1 << 32)
+        synthesizer.undiscovered_ = count_others(model, domain, n_rows, others)
     with reading("marginals"):
-        measured = enumerate(described["marginals"])
-        synthesizer.marginals_ = [
-            read_marginal(array, place, about, domain.sizes)
-            for place, about in measured
-        ]
+        marginals = []
+        for index, about in enumerate(description["marginals"]):
+            marginals.append(_read_marginal(read, index, about, domain.sizes))
     with reading("scores"):
-        synthesizer._scores = read_scores(described["scores"], domain)
+        synthesizer._scores = _read_scores(description["scores"], len(names))
     with reading("shapes"):
-        synthesizer._shapes = _read_shapes(array, described["grids"], domain)
-    synthesizer.domain_, synthesizer.guarantee_ = domain, guarantee
+        synthesizer._shapes = _read_shapes(read, description["grids"], domain)
+    synthesizer.domain_ = domain
+    synthesizer.guarantee_ = guarantee
+    synthesizer.model_ = model
+    synthesizer.n_rows_ = n_rows
+    synthesizer.marginals_ = marginals
     synthesizer.n_features_in_ = n_features
-    if described["named"]:
-        synthesizer.feature_names_in_ = np.array(domain.columns[:n_features], object)
-    synthesizer._template, synthesizer._calls = template, CallCounter()
+    if description["named"]:
+        synthesizer.feature_names_in_ = np.array(names[:n_features], object)
+    synthesizer._others = others
+    synthesizer._template = template
+    synthesizer._calls = CallCounter()
     synthesizer._redraw_at_fit = synthesizer.redraw
 
 
-def _as_toml(domain: Domain) -> str | None:
-    """Write a domain as a file that people read, if such a file can hold it."""
-    try:
-        text = domain.to_toml()
-        return text if Domain.from_toml(text) == domain else None
-    except (TypeError, ValueError):
-        return None
+ReadFloats: TypeAlias = Callable[[str, tuple[int, ...]], NDArray[np.float64]]
 
 
-def read_model(
-    array: ReadArray, header: Mapping[str, Any], sizes: tuple[int, ...]
+def _read_model(
+    read: ReadFloats, header: Mapping[str, Any], sizes: tuple[int, ...]
 ) -> GraphicalModel:
-    cliques = [read_clique(clique, len(sizes)) for clique in header["cliques"]]
-    parents = [
-        read_whole(parent, 0, before) for before, parent in enumerate(header["parents"])
-    ]
+    cliques = [_read_clique(clique, len(sizes)) for clique in header["cliques"]]
+    parents = []
+    for n_before, parent in enumerate(header["parents"]):
+        parents.append(read_whole(parent, 0, n_before))
     if len(parents) != len(cliques) - 1:
         raise ValueError("each clique but the first must have a parent")
-    links = [
-        Link(child, parent, tuple(sorted({*cliques[child]} & {*cliques[parent]})))
-        for child, parent in enumerate(parents, start=1)
-    ]
-    for column in range(len(sizes)):
-        held = sum(column in clique for clique in cliques)
-        if held - sum(column in link.separator for link in links) != 1:
-            raise ValueError("the cliques are no junction tree of the columns")
-    shapes = [tuple(sizes[column] for column in clique) for clique in cliques]
-    beliefs = [
-        _read_array(array, f"belief_{place}", shape)
-        for place, shape in enumerate(shapes)
-    ]
-    for belief in beliefs:
+    tree = JunctionTree(sizes, cliques, parents)
+    # In a tree, the cliques of a column are connected if it is in one separator less.
+    n_cliques = np.bincount(np.concatenate(cliques), minlength=len(sizes))
+    separators = np.concatenate([(), *(link.separator for link in tree.links)])
+    n_separators = np.bincount(separators.astype(int), minlength=len(sizes))
+    if (n_cliques - n_separators != 1).any():
+        raise ValueError("the cliques are no junction tree of the columns")
+    beliefs = []
+    for index, shape in enumerate(marginal_shapes(cliques, sizes)):
+        belief = read(f"belief_{index}", shape)
         if belief.min() < 0 or abs(belief.sum() - 1) > _TOLERANCE:
             raise ValueError("a clique has no probabilities")
-    for link in links:
-        one, other = (
-            project(beliefs[at], cliques[at], link.separator)
-            for at in (link.child, link.parent)
-        )
-        if np.abs(one - other).max() > _TOLERANCE:
+        beliefs.append(belief)
+    for link in tree.links:
+        child = project(beliefs[link.child], cliques[link.child], link.separator)
+        parent = project(beliefs[link.parent], cliques[link.parent], link.separator)
+        if np.abs(child - parent).max() > _TOLERANCE:
             raise ValueError("two cliques disagree about the columns that they share")
-    return GraphicalModel(_GivenTree(sizes, cliques, links), beliefs)
+    return GraphicalModel(tree, beliefs)
 
 
-def read_marginal(
-    array: ReadArray, place: int, about: Mapping[str, Any], sizes: tuple[int, ...]
+def _read_marginal(
+    read: ReadFloats, index: int, about: Mapping[str, Any], sizes: tuple[int, ...]
 ) -> Marginal:
-    clique = read_clique(about["clique"], len(sizes))
-    groups = _read_groups(about["groups"], [sizes[column] for column in clique])
+    clique = _read_clique(about["clique"], len(sizes))
     shape = [sizes[column] for column in clique]
+    groups = _read_groups(about["groups"], shape)
     for axis, members in enumerate(groups or ()):
         if members is not None:
             shape[axis] = int(members.max()) + 1
-    counts = _read_array(array, f"marginal_{place}", tuple(shape))
-    return Marginal(clique, counts, _positive(about["std_error"]), groups)
+    counts = read(f"marginal_{index}", tuple(shape))
+    return Marginal(clique, counts, _read_positive(about["std_error"]), groups)
 
 
-def _read_shapes(array: ReadArray, grids: Any, domain: Domain) -> Shapes | None:
+def _read_shapes(read: ReadFloats, grids: Any, domain: Domain) -> Shapes | None:
     if grids is None:
         return None
     columns = {}
-    for place, (name, grid) in enumerate(dict(unpack(grids)).items()):
+    for index, (name, grid) in enumerate(dict(unpack(grids)).items()):
         interval = domain[name]
-        if (
-            not isinstance(grid, Interval)
-            or not isinstance(interval, Interval)
-            or grid.missing != interval.missing
-        ):
+        if not isinstance(grid, Interval) or not isinstance(interval, Interval):
             raise ValueError("a shape is not of numbers or dates")
-        ends = [(one.edges[0], one.edges[-1]) for one in (grid, interval)]
-        if ends[0] != ends[1] or not {*interval.edges} <= {*grid.edges}:
+        if grid.missing != interval.missing:
+            raise ValueError("a shape is not of numbers or dates")
+        has_ends = (grid.edges[0], grid.edges[-1]) == (
+            interval.edges[0],
+            interval.edges[-1],
+        )
+        if not has_ends or not set(interval.edges) <= set(grid.edges):
             raise ValueError("a shape has other edges than its column")
-        below = _read_array(array, f"below_{place}", (len(grid.edges),))
-        if (
-            below[0] != 0
-            or abs(below[-1] - 1) > _TOLERANCE
-            or (np.diff(below) < 0).any()
-        ):
+        below = read(f"below_{index}", (len(grid.edges),))
+        has_range = below[0] == 0 and abs(below[-1] - 1) <= _TOLERANCE
+        if not has_range or (np.diff(below) < 0).any():
             raise ValueError("a shape has no probabilities")
         columns[name] = Shape(grid, below)
-    correlations = _read_array(array, "correlations", (len(columns), len(columns)))
-    if (correlations != correlations.T).any() or np.linalg.eigvalsh(correlations)[
-        0
-    ] <= 0:
+    correlations = read("correlations", (len(columns), len(columns)))
+    is_symmetric = (correlations == correlations.T).all()
+    if not is_symmetric or np.linalg.eigvalsh(correlations)[0] <= 0:
         raise ValueError("there are no correlations of shapes")
     return Shapes(columns, correlations)
 
 
 def _pack_groups(groups: Groups | None) -> list[list[int] | None] | None:
-    return (
-        None
-        if groups is None
-        else [None if members is None else members.tolist() for members in groups]
-    )
+    if groups is None:
+        return None
+    return [None if members is None else members.tolist() for members in groups]
 
 
 def _read_groups(packed: Any, shape: Sequence[int]) -> Groups | None:
@@ -353,38 +327,33 @@ def _read_groups(packed: Any, shape: Sequence[int]) -> Groups | None:
         return None
     groups: list[NDArray[np.intp] | None] = []
     for members, size in zip(packed, shape, strict=True):
-        found = {read_whole(member, 0, size - 1) for member in members or [0] * size}
-        if (members is not None and len(members) != size) or found != {
-            *range(max(found) + 1)
-        }:
+        if members is None:
+            groups.append(None)
+            continue
+        numbers = np.array([read_whole(member, 0, size - 1) for member in members])
+        n_groups = np.unique(numbers).size
+        if numbers.size != size or numbers.max() + 1 != n_groups:
             raise ValueError("the groups of a column do not fit its values")
-        groups.append(None if members is None else np.array(members, np.intp))
+        groups.append(numbers.astype(np.intp))
     return tuple(groups)
 
 
-def read_clique(clique: Any, width: int) -> Clique:
-    columns = tuple(read_whole(column, 0, width - 1) for column in clique)
+def _read_clique(clique: Any, n_columns: int) -> Clique:
+    columns = tuple(read_whole(column, 0, n_columns - 1) for column in clique)
     if not columns or list(columns) != sorted(set(columns)):
         raise ValueError("a clique must be increasing numbers of columns")
     return columns
 
 
 def read_whole(value: Any, least: int, most: int) -> int:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or not least <= value <= most
-    ):
+    """Read a whole number between limits."""
+    if type(value) is not int or not least <= value <= most:
         raise ValueError(f"expected whole numbers from {least} to {most}")
     return value
 
 
-def _positive(value: Any) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 0 < value < math.inf
-    ):
+def _read_positive(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 < value < math.inf:
         raise ValueError("expected a positive number")
     return float(value)
 
@@ -400,3 +369,33 @@ def _read_array(
     if not np.isfinite(numbers).all():
         raise ValueError("an array holds numbers that are not finite")
     return np.ascontiguousarray(numbers, np.float64)
+
+
+def _read_scores(packed: Sequence[Sequence[Any]], n_columns: int) -> Scores:
+    """Read lists of the numbers of two columns, their score and its error."""
+    scores: dict[Clique, tuple[float, float]] = {}
+    for first, second, score, error in packed:
+        are_whole = type(first) is int and type(second) is int
+        if not are_whole or not 0 <= first < second < n_columns:
+            raise ValueError("a pair must be two increasing numbers of columns")
+        are_numbers = {type(score), type(error)} <= {int, float}
+        if not are_numbers or not math.isfinite(score) or not math.isfinite(error):
+            raise ValueError("a score must be a finite number")
+        scores[first, second] = float(score), float(error)
+    return scores
+
+
+def tabulate_scores(
+    scores: Scores, domain: Domain, marginals: Sequence[Marginal]
+) -> pd.DataFrame:
+    """Make a table with a row for each pair, the strongest first."""
+    rows = []
+    for pair, (score, error) in scores.items():
+        first, second = (domain.columns[column] for column in pair)
+        is_measured = any(set(pair) <= set(marginal.clique) for marginal in marginals)
+        rows.append((first, second, score, error, is_measured))
+    rows.sort(key=lambda row: -row[2])
+    columns = ["first", "second", "score", "std_error", "measured"]
+    table = pd.DataFrame(rows, columns=columns)
+    dtypes = {"score": float, "std_error": float, "measured": bool}
+    return table.astype(dtypes).set_index(["first", "second"])

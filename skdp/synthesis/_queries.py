@@ -17,7 +17,7 @@ _AGES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))
 """Before and after all dates of Python."""
 
 _LITTLE = 1e-6
-"""The least share of a bin, and of what is left of it, that is not taken for rounding."""
+"""The least share of a bin, and of its remainder, that is not taken for rounding."""
 
 
 def read_conditions(
@@ -26,42 +26,46 @@ def read_conditions(
     """Turn conditions into what share of each cell fulfils them."""
     if not isinstance(conditions, Mapping):
         raise TypeError(
-            f"conditions must be a mapping of column to values or (low, high), got {type(conditions).__name__}"
+            "conditions must be a mapping of column to values or (low, high), got "
+            f"{type(conditions).__name__}"
         )
-    found = {}
+    weights = {}
     for name, condition in conditions.items():
-        place = find_column(domain, name)
-        if isinstance(condition, tuple):
-            if len(condition) != 2:
-                raise ValueError(
-                    f"the range of column {name!r} must be a pair (low, high); a list is for values"
-                )
-            found[place] = range_weights(
-                name, domain[name], *condition, (shapes or {}).get(name)
+        column = find_column(domain, name)
+        values = domain[name]
+        if not isinstance(condition, tuple):
+            weights[column] = _value_weights(name, values, condition)
+            continue
+        if len(condition) != 2:
+            raise ValueError(
+                f"the range of column {name!r} must be a pair (low, high); a list is "
+                "for values"
             )
-        else:
-            found[place] = _value_weights(name, domain[name], condition)
-    return found
+        shape = shapes.get(name) if shapes else None
+        weights[column] = range_weights(name, values, *condition, shape)
+    return weights
 
 
 def find_column(domain: Domain, name: Any, parameter: str = "") -> int:
+    """Return the number of a column."""
     if name not in domain.columns:
-        where = f"{parameter}: " if parameter else ""
+        prefix = f"{parameter}: " if parameter else ""
         raise ValueError(
-            f"{where}there is no column {name!r}; the columns are {list(domain.columns)}"
+            f"{prefix}there is no column {name!r}; the columns are "
+            f"{list(domain.columns)}"
         )
     return domain.columns.index(name)
 
 
 def find_columns(domain: Domain, names: Iterable[Any]) -> list[int]:
-    """Return the places of distinct columns, at least one."""
-    asked = list(names)
-    places = [find_column(domain, name) for name in asked]
-    if not places or len(set(places)) < len(places):
+    """Return the numbers of distinct columns, at least one."""
+    listed = list(names)
+    columns = [find_column(domain, name) for name in listed]
+    if not columns or len(set(columns)) < len(columns):
         raise ValueError(
-            f"columns must name at least one column, each once, got {asked}"
+            f"columns must name at least one column, each once, got {listed}"
         )
-    return places
+    return columns
 
 
 def range_weights(
@@ -71,92 +75,86 @@ def range_weights(
     high: Any,
     shape: Shape | None = None,
 ) -> NDArray[np.float64]:
-    """Return which share of each cell is in a half-open range: of its width, or of its records by a shape."""
+    """Return which share of each cell is in a half-open range."""
     if not isinstance(values, Interval):
         return find_range(name, values, low, high).astype(float)
-    start, stop = (_read_numbers if values.dtype.kind == "f" else _read_dates)(
-        name, low, high
-    )
+    if values.dtype.kind == "f":
+        start, stop = _read_numbers(name, low, high)
+        edges = np.array(values.edges, float)
+    else:
+        start, stop = _read_dates(name, low, high)
+        edges = np.array(values.edges, "datetime64[us]")
     if start > stop:
         raise ValueError("low must not be above high")
-    edges = np.array(
-        values.edges, float if values.dtype.kind == "f" else "datetime64[us]"
-    )
-    first, last = (
-        np.clip(start, edges[:-1], edges[1:]),
-        np.clip(stop, edges[:-1], edges[1:]),
-    )
-    weights = (last - first) / np.diff(edges)
+    first = np.clip(start, edges[:-1], edges[1:])
+    last = np.clip(stop, edges[:-1], edges[1:])
+    weights = (last - first) / np.diff(edges)  # of its width
     if shape is not None:
-        held = shape.share_below(edges[1:]) - shape.share_below(edges[:-1])
-        inside = shape.share_below(last) - shape.share_below(first)
-        # What the shape says is an estimate: a part of a bin is never for certain all or none of it.
-        parts = np.clip(
-            np.divide(inside, held, out=weights.copy(), where=held > 0),
-            _LITTLE,
-            1 - _LITTLE,
-        )
+        # Of its records. What the shape says is an estimate: a part of a bin is never
+        # for certain all or none of it.
+        bin_shares = shape.share_below(edges[1:]) - shape.share_below(edges[:-1])
+        shares = shape.share_below(last) - shape.share_below(first)
+        parts = weights.copy()
+        np.divide(shares, bin_shares, out=parts, where=bin_shares > 0)
+        parts = np.clip(parts, _LITTLE, 1 - _LITTLE)
         weights = np.where((weights > 0) & (weights < 1), parts, weights)
-    return (
-        np.append(weights, 0.0) if values.missing else weights
-    )  # missing is in no range
+    if values.missing:  # it is in no range
+        weights = np.append(weights, 0.0)
+    return weights
 
 
 def _read_numbers(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
     ends = (-np.inf if low is None else low, np.inf if high is None else high)
     for end in ends:
-        if (
-            isinstance(end, bool | np.bool_)
-            or not isinstance(end, int | float | np.number)
-            or np.isnan(end)
-        ):
+        is_number = isinstance(end, int | float | np.number)
+        if not is_number or isinstance(end, bool) or np.isnan(end):
             raise TypeError(
-                f"the ends of a range of column {name!r} must be numbers or None, got {type(end).__name__}"
+                f"the ends of a range of column {name!r} must be numbers or None, got "
+                f"{type(end).__name__}"
             )
     return ends
 
 
 def _read_dates(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    found = list(to_dates(np.array([low, high, None], object)[:-1], "datetime64[us]"))
-    for place, (end, open_end) in enumerate(zip((low, high), _AGES, strict=True)):
+    ends = np.array([low, high, None], object)[:-1]
+    dates = list(to_dates(ends, "datetime64[us]"))
+    for index, end in enumerate(ends):
         if end is None:
-            found[place] = open_end
-        elif np.isnat(found[place]):
+            dates[index] = _AGES[index]
+        elif np.isnat(dates[index]):
             raise TypeError(
-                f"the ends of a range of column {name!r} must be dates, datetimes without a time zone, or None, got "
-                f"{type(end).__name__}"
+                f"the ends of a range of column {name!r} must be dates, datetimes "
+                f"without a time zone, or None, got {type(end).__name__}"
             )
-    return found[0], found[1]
+    return dates[0], dates[1]
 
 
 def _value_weights(
-    name: Any, values: Categories | Interval, wanted: Any
+    name: Any, values: Categories | Interval, condition: Any
 ) -> NDArray[np.float64]:
-    """Return 1 for the wanted values, 0 for others."""
+    """Return 1 for the values of a condition, 0 for others."""
+    weights = np.zeros(len(values))
     if isinstance(values, Interval):
-        if values.missing and is_missing(wanted):
-            return np.eye(1, len(values), len(values) - 1)[0]
+        if values.missing and is_missing(condition):
+            weights[-1] = 1
+            return weights
         raise ValueError(
             f"column {name!r} has bins: ask for a range, a tuple (low, high)"
         )
-    several = isinstance(wanted, Iterable) and not isinstance(wanted, str | bytes)
-    asked = [
-        None if is_missing(one) else one for one in (wanted if several else [wanted])
-    ]
-    codes = values.encode(np.array([*asked, None], object)[:-1])
+    is_list = isinstance(condition, Iterable) and not isinstance(condition, str | bytes)
+    listed = list(condition) if is_list else [condition]
+    listed = [None if is_missing(value) else value for value in listed]
+    codes = values.encode(np.array([*listed, None], object)[:-1])
     if (codes == len(values)).any():
         raise ValueError(
             f"a value that is asked of column {name!r} is not among its declared ones"
         )
-    weights = np.zeros(len(values))
     weights[codes] = 1
     return weights
 
 
 def of_columns(policy: Any, names: Sequence[Any]) -> Any:
     """Restrict what is done with undeclared values to some columns."""
-    return (
-        policy
-        if isinstance(policy, str)
-        else {name: policy[name] for name in names if name in policy}
-    )
+    if isinstance(policy, str):
+        return policy
+    return {name: policy[name] for name in names if name in policy}

@@ -13,8 +13,8 @@ from sklearn.utils import Tags, get_tags
 from skdp.base import ColumnLike, OnSite, TableLike, all_or_nothing, target_column
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._rows import check_n_samples
-from skdp.synthesis._rules import read_order
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
+from skdp.synthesis.selection import read_order
 from skdp.synthesis.tables import assemble, decode, public_template
 from skdp.tables import Table, is_frame
 
@@ -174,7 +174,7 @@ def _sampled(
     )
     names = domain.columns[:width]
     table = Table(names, template.columns[:width], template.native)
-    order = read_order(synthesizer.structural_zeros, domain)
+    order = read_order(synthesizer.structural_zeros)
     if y is None:
         return assemble(
             table, decode(table, domain, rows, rng, order, synthesizer._shapes), names

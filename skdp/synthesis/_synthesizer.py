@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import (
@@ -26,16 +27,18 @@ from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within
 from skdp.domain import Domain, DomainLike
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, check_delta
-from skdp.synthesis._coded_table import code_table
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.synthesis._coded_table import CodedTable, code_table
 from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.selection import (
     BINS,
+    FittedTable,
+    FoundCells,
+    NoiseBudget,
     PrivateTable,
     check_marginals,
     check_width,
     find_cells,
-    first_cliques,
     largest_sizes,
     open_budget,
     warn_not_chosen,
@@ -47,6 +50,7 @@ from skdp.synthesis.tables import (
     LargeRecords,
     Policy,
     Records,
+    Shapes,
     check_not_named,
     check_policy,
     check_share,
@@ -59,7 +63,7 @@ from skdp.synthesis.tables import (
     warn_undiscovered,
     with_target,
 )
-from skdp.tables import open_large
+from skdp.tables import LargeTable, Table, open_large
 
 
 class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
@@ -218,10 +222,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9625.0       19.0   9563.0   9637.0       True
-    1  Female   >50K   1166.0       19.0   1128.0   1202.0       True
-    2    Male  <=50K  15088.0       19.0  15065.0  15139.0       True
-    3    Male   >50K   6697.0       19.0   6645.0   6720.0       True
+    0  Female  <=50K   9613.0       21.0   9559.0   9640.0       True
+    1  Female   >50K   1189.0       21.0   1135.0   1216.0       True
+    2    Male  <=50K  15136.0       21.0  15096.0  15178.0       True
+    3    Male   >50K   6641.0       21.0   6610.0   6692.0       True
     """
 
     def __init__(
@@ -268,22 +272,22 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     @property
     def protects_rows(self) -> Any:  # type: ignore[override] # numpydoc ignore=RT01
         """True, as `transform` returns synthetic rows; with `redraw`, the columns that are protected in its rows."""
-        # `redraw` may be set after fit: what `fit_transform` gave to later steps was by the one before.
-        redraws = [
-            named
-            for named in (self.redraw, getattr(self, "_redraw_at_fit", self.redraw))
-            if named is not None
-        ]
-        return [name for name in redraws[0] if name in redraws[-1]] if redraws else True
+        # `redraw` may be set after fit: what `fit_transform` gave to later steps was by
+        # the one before.
+        before = getattr(self, "_redraw_at_fit", self.redraw)
+        if self.redraw is None or before is None:
+            redrawn = before if self.redraw is None else self.redraw
+            return True if redrawn is None else list(redrawn)
+        return [name for name in self.redraw if name in before]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = tags.input_tags.string = True
-        declared = isinstance(self.domain, Domain) and declares_missing(self.domain)
-        handled = (
-            not isinstance(self.handle_unknown, str) or self.handle_unknown == "ignore"
-        )
-        tags.input_tags.allow_nan = declared or handled
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        is_declared = isinstance(self.domain, Domain) and declares_missing(self.domain)
+        is_mapping = not isinstance(self.handle_unknown, str)
+        is_handled = is_mapping or self.handle_unknown == "ignore"
+        tags.input_tags.allow_nan = is_declared or is_handled
         tags.transformer_tags.preserves_dtype = []
         return tags
 
@@ -322,148 +326,185 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         BudgetExceeded
             If the ledger does not cover it.
         """
-        for warn in self._fit(
-            X, y, groups
-        ):  # outside of what is undone if warnings are errors
+        # Warnings are given outside of what is undone if warnings are errors.
+        warnings = self._fit(X, y, groups)
+        for warn in warnings:
             warn()
         return self
 
     @all_or_nothing
     def _fit(self, X: Any, y: Any, groups: Any) -> list[Callable[[], None]]:
         """Fit; return the warnings to give."""
+        # Read.
         self._forget()
-        promise, delta = self._check_promise(), check_delta(self.delta)
-        reach = check_size(
-            self.max_rows_per_person, name="max_rows_per_person", least=1
+        promise = self._check_promise()
+        delta = check_delta(self.delta)
+        rows = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
+        self._check_options()
+        private = self._read_private(X, y, groups, rows)
+        share = self._check_discover(promise, delta)
+        open_columns = {}
+        if share:
+            undeclared_names = undeclared(private.table, self.domain)
+            open_columns = count_open_columns(
+                private.table, undeclared_names, private.keep
+            )
+        if not open_columns:
+            share = Fraction(0)
+
+        # Plan. All that can be checked before the values of open columns are known, is:
+        # as if none were found, and the most that fit.
+        budget, rho = open_budget(promise * (1 - share), delta * (1 - share), rows)
+        check_not_named(open_columns, self.handle_unknown, self.structural_zeros)
+        placeholders = {name: [None] for name in open_columns}
+        coded = code_table(self, private.table, private.keep, placeholders)
+        plan, strategy = coded.plan, coded.strategy
+        warned = warn_out_of_reach(plan, strategy, coded.domain.columns)
+        mechanism = self._mechanism(budget, coded, rows)
+        spend = partial(
+            self._spend,
+            replace(promise, rows=rows),
+            private.table.names,
+            n_rows=private.n_rows,
         )
+
+        # Charge. What is not declared in a large table shows in the first pass: before
+        # the charge, as in memory.
+        mixed: set[Any] = set()
+        if open_columns:
+            places = {coded.domain.columns.index(name) for name in open_columns}
+            max_values = largest_sizes(plan, strategy, places)
+            source = spend(f"{mechanism}, thresholds on values", delta=delta)
+            values, mixed = find_values(
+                source,
+                open_columns,
+                promise.amount * share,
+                delta * share,
+                rows,
+                max_values,
+            )
+            coded = code_table(self, private.table, private.keep, values)
+            plan, strategy = coded.plan, coded.strategy
+        records = private.records(coded, self.handle_unknown)
+        if not open_columns:
+            records.prepare(coded.first)
+            source = spend(mechanism, delta=delta, rho=rho, losses=budget.losses)
+
+        # Find bins and measure.
+        say = self._say if self.verbose else None
+        table = PrivateTable(records, coded.cells.sizes, budget, source, say)
+        cells = find_cells(table, coded.cells, coded.domain, self.bins)
+        plan = replace(plan, sizes=cells.domain.sizes)
+        cells.table.prepare(strategy.first_cliques(plan))
+        with one_thread():
+            measured = strategy.measure(cells.table, plan)
+            fitted, shapes = cells.place(measured, self._generator("shapes"))
+        cells.table.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
+
+        self._set_fitted(fitted, shapes, cells, coded.others)
+        self._template = public_template(private.table, cells.domain)
+        names = cells.domain.columns
+        cliques = [marginal.clique for marginal in self.marginals_]
+        return [
+            partial(warn_not_chosen, plan, strategy, names, cliques, warned),
+            partial(warn_unknown, plan, strategy, names, fitted.unknown),
+            partial(
+                warn_undiscovered,
+                self.domain_,
+                self.undiscovered_,
+                self.n_rows_,
+                mixed,
+            ),
+            partial(warn_of_released_size, self.guarantee_, self.n_rows_),
+        ]
+
+    def _check_options(self) -> None:
         check_policy(self.handle_unknown)
         check_marginals(self.marginals)
         check_choice("bins", self.bins, list(BINS))
+
+    def _read_private(self, X: Any, y: Any, groups: Any, rows: int) -> _PrivateRows:
+        """Read a table, with its target, and choose the rows of each person."""
         large = open_large(X)
         if large is not None:
             rng = self._generator("contribution")
             large, X = open_rows(
-                large, y=y, discover=self.discover, groups=groups, most=reach, rng=rng
+                large, y=y, discover=self.discover, groups=groups, most=rows, rng=rng
             )
         table = self._read_table(X)
         self._redrawn(table.names)
         if y is not None:
             table = with_target(table, y)
         check_width(len(table.names))
+        keep = np.ones(len(table.columns[0]), bool)
+        if large is None and groups is not None:
+            persons = read_persons(groups, table)
+            keep = rows_within(persons, rows, self._generator("contribution"))
+        return _PrivateRows(table, keep, large)
+
+    def _check_discover(self, promise: Share, delta: Fraction) -> Fraction:
+        """Return the share of the budget that is for finding values."""
         if promise.given is not None and self.discover is not None:
             raise ValueError(
                 f"discover needs an epsilon and a delta, got epsilon={self.epsilon}"
             )
-        share = check_share(self.discover, delta)
-        names = table.names
-        n_rows = None if large is not None else len(table.columns[0])
-        keep = np.ones(len(table.columns[0]), bool)
-        if large is None and groups is not None:
-            keep = rows_within(
-                read_persons(groups, table), reach, self._generator("contribution")
-            )
-        counts = (
-            count_open_columns(table, undeclared(table, self.domain), keep)
-            if share
-            else {}
-        )
-        share = share if counts else Fraction(0)
-        budget, rho = open_budget(promise * (1 - share), delta * (1 - share), reach)
-        # All that can be checked before the values are known, is: as if none were found, and the most that fit.
-        check_not_named(counts, self.handle_unknown, self.structural_zeros)
-        coded = code_table(self, table, keep, {name: [None] for name in counts})
-        left_out = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
-        measured = (
-            "bins and marginals"
-            if self.bins == "private" and coded.cells is not coded.domain
-            else "marginals"
-        )
-        mechanism = f"{budget.name} noise on {measured}{f', up to {reach} rows a person' if reach > 1 else ''}"
-        whole = replace(promise, rows=reach)
-        mixed: set[Any] = set()
-        if counts:
-            most = largest_sizes(
-                coded.plan, coded.strategy, {names.index(name) for name in counts}
-            )
-            source = self._spend(
-                whole,
-                names,
-                f"{mechanism}, thresholds on values",
-                delta=delta,
-                n_rows=n_rows,
-            )
-            found, mixed = find_values(
-                source, counts, promise.amount * share, delta * share, reach, most
-            )
-            coded = code_table(self, table, keep, found)
-        records: Records = CodedRecords(coded.codes, coded.cells.sizes)
-        if large is not None:
-            records = LargeRecords(large, coded.cells, self.handle_unknown)
-            # What is not declared shows in the first pass: before the charge, as in memory.
-            records.prepare(coded.first)
-        if not counts:
-            source = self._spend(
-                whole,
-                names,
-                mechanism,
-                delta=delta,
-                rho=rho,
-                losses=budget.losses,
-                n_rows=n_rows,
-            )
-        say = (
-            partial(print, f"[{type(self).__name__}]", file=sys.stderr)
-            if self.verbose
-            else None
-        )
-        private = PrivateTable(records, coded.cells.sizes, budget, source, say)
-        found_cells = find_cells(private, coded.cells, coded.domain, self.bins)
-        private, domain, strategy = (
-            found_cells.table,
-            found_cells.domain,
-            coded.strategy,
-        )
-        plan = replace(coded.plan, sizes=domain.sizes)
-        private.prepare(first_cliques(plan, strategy))
-        with one_thread():
-            fitted, self._shapes = found_cells.place(
-                strategy.measure(private, plan), self._generator("shapes")
-            )
-        private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
-        self.domain_, self._others = domain, coded.others
-        self.marginals_ = private.marginals
+        return check_share(self.discover, delta)
+
+    def _mechanism(self, budget: NoiseBudget, coded: CodedTable, rows: int) -> str:
+        finds_bins = self.bins == "private" and coded.cells is not coded.domain
+        counted = "bins and marginals" if finds_bins else "marginals"
+        reach = f", up to {rows} rows a person" if rows > 1 else ""
+        return f"{budget.name} noise on {counted}{reach}"
+
+    def _say(self, line: str) -> None:
+        print(f"[{type(self).__name__}]", line, file=sys.stderr)
+
+    def _set_fitted(
+        self,
+        fitted: FittedTable,
+        shapes: Shapes | None,
+        cells: FoundCells,
+        others: dict[Any, Any],
+    ) -> None:
+        """Set what is learnt from noisy counts."""
+        self.domain_ = cells.domain
+        self._others = others
+        self._shapes = shapes
+        self.marginals_ = cells.table.marginals
         self._scores = {
-            clique: score
-            for clique, score in private.scores.items()
-            if len(clique) == 2
+            pair: score for pair, score in fitted.scores.items() if len(pair) == 2
         }
         self.model_ = fitted.model
         self.n_rows_ = fitted.total
         self.n_rows_std_error_ = fitted.std_error
         self.undiscovered_ = count_others(
-            fitted.model, domain, self.n_rows_, self._others
+            fitted.model, cells.domain, fitted.total, others
         )
         self.n_iter_ = len(fitted.losses)
-        self._template = public_template(table, domain)
         self._calls = CallCounter()
         self._redraw_at_fit = None if self.redraw is None else list(self.redraw)
-        return [
-            partial(
-                warn_not_chosen,
-                plan,
-                strategy,
-                domain.columns,
-                [m.clique for m in self.marginals_],
-                left_out,
-            ),
-            partial(warn_unknown, plan, strategy, domain.columns, fitted.unknown),
-            partial(warn_undiscovered, domain, self.undiscovered_, self.n_rows_, mixed),
-            partial(warn_of_released_size, self.guarantee_, self.n_rows_),
-        ]
 
     def _forget(self) -> None:
         hidden = ("_others", "_template", "_calls", "_scores", "_shapes")
-        for name in [
-            name for name in vars(self) if name.endswith("_") or name in hidden
-        ]:
-            delattr(self, name)
+        for name in list(vars(self)):
+            if name.endswith("_") or name in hidden:
+                delattr(self, name)
+
+
+class _PrivateRows(NamedTuple):
+    """A private table, the rows of it that count, and where it is if it is large."""
+
+    table: Table
+    keep: NDArray[np.bool_]
+    large: LargeTable | None
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows, None if it is not known."""
+        return None if self.large is not None else len(self.table.columns[0])
+
+    def records(self, coded: CodedTable, handle_unknown: Any) -> Records:
+        """Return the records, by the codes of their cells."""
+        if self.large is not None:
+            return LargeRecords(self.large, coded.cells, handle_unknown)
+        return CodedRecords(coded.codes, coded.cells.sizes)

@@ -1,11 +1,14 @@
-"""Read a column of any library: its kind, and its values as numbers, as dates, as objects, or distinct."""
+"""Columns of any library: their kinds, their values, and integer codes of values and back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import date
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date, datetime
 from decimal import Decimal
+from functools import lru_cache, partial
 from itertools import chain
+from numbers import Integral, Real
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -13,37 +16,108 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.tables._values import ColumnError, is_missing, kind_of, plain, shielded
+
+class ColumnError(ValueError):
+    """A column cannot be encoded; the message holds no value of it."""
+
+
+def shielded(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that reads values, and replace the errors of other libraries."""
+    # Their texts, attributes and contexts may hold a value. The new error is raised
+    # outside of the handler, so that it has no context.
+    try:
+        return function(*arguments)
+    except ColumnError as error:
+        message = str(error)
+    except Exception as error:
+        message = f"cannot be read ({type(error).__name__})"
+    raise ColumnError(message)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is missing: None, nan, ``pd.NA`` or NaT."""
+    try:
+        if value is None or value is pd.NA or value is pd.NaT:
+            return True
+        return bool(np.isscalar(value)) and bool(pd.isna(value))
+    except Exception:  # not comparable with itself, such as Decimal("sNaN")
+        return False
+
+
+_KINDS = {bool: "boolean", int: "number", float: "number", str: "string"}
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of a value; only values of one kind are compared."""
+    if type(value) in _KINDS:
+        return _KINDS[type(value)]
+    try:
+        if isinstance(value, bool | np.bool_):
+            return "boolean"
+        if isinstance(value, Real):
+            return "number"
+        if isinstance(value, str):
+            return "string"
+        if isinstance(value, datetime | np.datetime64):
+            return "datetime"
+    except Exception:  # an object that hides its class
+        pass
+    return type(value).__name__
+
+
+def present(values: Iterable[Any]) -> list[Any]:
+    """Return the values that are not None."""
+    return [value for value in values if value is not None]
+
+
+def kinds_of(values: Iterable[Any]) -> set[str]:
+    """Return the kinds of values, without None."""
+    return set(map(kind_of, present(values)))
+
+
+def is_whole_number(value: Any) -> bool:
+    """Whether a parameter is a whole number, of Python or NumPy, and no truth value."""
+    is_truth = isinstance(value, bool | np.bool_)
+    return isinstance(value, Integral) and not is_truth
+
+
+def plain(value: Any) -> Any:
+    """Convert a NumPy scalar to a Python object, and missing to None."""
+    if type(value) in (str, int, bool):
+        return value
+    if is_missing(value):
+        return None
+    kind = kind_of(value)
+    if kind == "boolean":
+        return bool(value)
+    if kind == "string":
+        return str.__str__(value)  # not `str`, which returns the name of an Enum member
+    if kind == "datetime":
+        return pd.Timestamp(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, np.floating) else value
+
 
 Times = NDArray[np.datetime64]
 
 _BLOCK = 1 << 16
 
-# narwhals takes 0.1 ms to recognise a column, which is long for a batch.
-_SERIES = {
-    ("numpy", "ndarray"),
-    ("pandas", "Series"),
-    ("polars", "Series"),
-    ("pyarrow", "ChunkedArray"),
-}
-
 
 def library_of(column: Any) -> str:
     """Return the name of the library of a column: numpy, pandas, polars or pyarrow."""
-    library = type(column).__module__.partition(".")[0]
-    if (library, type(column).__name__) in _SERIES:
-        return library
     if isinstance(column, np.ndarray):
         return "numpy"
-    series = nw.from_native(column, series_only=True, pass_through=True)
+    # Also a subclass of another library.
+    if isinstance(column, pd.Series):
+        return "pandas"
+    library = type(column).__module__.partition(".")[0]
     name = type(column).__name__
-    if isinstance(series, nw.Series):
-        name = series.implementation.name.lower()
-    if name not in ("pandas", "polars", "pyarrow"):
+    if (library, name) not in (("polars", "Series"), ("pyarrow", "ChunkedArray")):
         raise ColumnError(
             f"columns of {name} are not supported; use pandas, polars or pyarrow"
         )
-    return name
+    return library
 
 
 def held_by(column: Any) -> tuple[str, Any]:
@@ -64,14 +138,16 @@ def held_by(column: Any) -> tuple[str, Any]:
     return library, column
 
 
+# The kind of a dtype that holds values of any kind, or none at all.
 ANY = "any"
-"""The kind of a dtype that holds values of any kind, or none at all."""
 
+# The kind of a dtype that is none of those of `kind_of` with a name of their own, such
+# as one of lists.
 OTHER = "other"
-"""The kind of a dtype that is none of those of `kind_of` with a name of their own, such as one of lists."""
 
 _DECIMAL = Decimal.__name__
 
+# The kinds of values that have dtypes of their own.
 KIND_NAMES = {
     "boolean": "truth values",
     "date": "dates",
@@ -79,18 +155,25 @@ KIND_NAMES = {
     "number": "numbers",
     "string": "text",
 }
-"""The kinds of values that have dtypes of their own."""
 
-_NUMPY_KINDS = {
-    "b": "boolean",
-    "i": "number",
-    "u": "number",
-    "f": "number",
-    "U": "string",
-    "T": "string",
-    "M": "datetime",
-    "O": ANY,
+_KIND_OF_NAME = {
+    "bool": "boolean",
+    "boolean": "boolean",
+    "date": "date",
+    "datetime": "datetime",
+    "timestamp": "datetime",
+    "decimal": _DECIMAL,
+    "null": ANY,
+    "object": ANY,
 }
+_KIND_OF_NAME |= dict.fromkeys(
+    ("int", "uint", "halffloat", "float", "double"), "number"
+)
+_KIND_OF_NAME |= dict.fromkeys(
+    ("str", "stringdtype", "string", "large_string", "string_view"), "string"
+)
+# The kind of a dtype of any library, by the word that its lower-case name begins with.
+_KIND_OF_NAME |= dict.fromkeys(("categorical", "enum"), "string")
 
 
 def value_dtype(column: Any) -> Any:
@@ -112,52 +195,13 @@ def value_dtype(column: Any) -> Any:
 def kind_of_dtype(column: Any) -> str:
     """Return the kind of all values that a column can hold by its dtype, as of `kind_of`, or `ANY` or `OTHER`."""
     dtype = value_dtype(column)
-    if isinstance(dtype, np.dtype):
-        return _NUMPY_KINDS.get(dtype.kind, OTHER)
-    if isinstance(dtype, pd.StringDtype):
+    if library_of(column) == "polars":
+        dtype = dtype.base_type()  # without the values of an Enum
+    # Such as "int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)" or "<U5".
+    if isinstance(dtype, np.dtype) and dtype.kind == "U":
         return "string"
-    if isinstance(dtype, pd.DatetimeTZDtype):
-        return "datetime"
-    library = type(dtype).__module__.partition(".")[0]
-    if library == "pyarrow":
-        return _arrow_kind(dtype)
-    return _polars_kind(dtype) if library == "polars" else OTHER
-
-
-def _polars_kind(dtype: Any) -> str:
-    import polars
-
-    kinds = {
-        polars.Null: ANY,
-        polars.Object: ANY,
-        polars.Boolean: "boolean",
-        polars.String: "string",
-        polars.Categorical: "string",
-        polars.Enum: "string",
-        polars.Date: "date",
-        polars.Datetime: "datetime",
-        polars.Decimal: _DECIMAL,
-    }
-    number = "number" if dtype.is_numeric() else OTHER
-    return kinds.get(dtype.base_type(), number)
-
-
-def _arrow_kind(dtype: Any) -> str:
-    from pyarrow import types
-
-    kinds = {
-        ANY: (types.is_null,),
-        "boolean": (types.is_boolean,),
-        "number": (types.is_integer, types.is_floating),
-        "string": (types.is_string, types.is_large_string, types.is_string_view),
-        "date": (types.is_date,),
-        "datetime": (types.is_timestamp,),
-        _DECIMAL: (types.is_decimal,),
-    }
-    for kind, checks in kinds.items():
-        if any(check(dtype) for check in checks):
-            return kind
-    return OTHER
+    word = re.match("[a-z_]*", str(dtype).lower())
+    return _KIND_OF_NAME.get(word[0], OTHER) if word else OTHER
 
 
 def name_of_dtype(column: Any) -> str:
@@ -188,11 +232,7 @@ def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     library, column = held_by(column)
     if library == "numpy":
         return column, None
-    if library == "pyarrow":
-        return _arrow_cells(column)
-    if library == "polars":
-        return _polars_cells(column)
-    dtype = column.dtype
+    dtype = column.type if library == "pyarrow" else column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         # Categories are never missing themselves.
         levels, _ = cells_of(pd.Series(dtype.categories))
@@ -200,47 +240,27 @@ def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
             return np.full(len(column), None, object), None
         codes = column.cat.codes.to_numpy()
         return take(levels, codes), codes < 0
-    # Numbers and truth values beside a mask. What is under the mask is arbitrary: zero.
-    if hasattr(dtype, "numpy_dtype"):
+    if hasattr(dtype, "index_type"):  # a dictionary of Arrow
+        return cells_of(column.cast(dtype.value_type))
+    if library == "pandas":
+        if not hasattr(dtype, "numpy_dtype"):
+            return column.to_numpy(), None
+        # Numbers beside a mask; what stands for null is arbitrary.
         zero = dtype.type(0)
         values = column.to_numpy(dtype=dtype.numpy_dtype, na_value=zero)
         return values, column.isna().to_numpy()
-    return column.to_numpy(), None
-
-
-def _polars_cells(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    import polars
-
-    dtype = column.dtype
-    is_boolean = dtype == polars.Boolean
+    series = nw.from_native(column, series_only=True)
+    kind = kind_of_dtype(column)
     # NumPy has no integers of 128 bits.
-    if is_boolean or (dtype.is_numeric() and not str(dtype).endswith("128")):
-        is_null = column.is_null().to_numpy() if column.null_count() else None
-        return column.fill_null(False if is_boolean else 0).to_numpy(), is_null
-    if dtype in (polars.Date, polars.Datetime):
-        return column.to_numpy(), None
-    return as_objects(column.to_list()), None
-
-
-def _arrow_cells(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    import pyarrow
-    from pyarrow import types
-
-    dtype = column.type
-    if types.is_dictionary(dtype):
-        return _arrow_cells(column.cast(dtype.value_type))
-    is_boolean = types.is_boolean(dtype)
-    if is_boolean or types.is_integer(dtype) or types.is_floating(dtype):
+    if kind == "boolean" or (kind == "number" and not str(dtype).endswith("128")):
         is_null = None
-        # This copies even if there is nothing to fill.
-        if column.null_count:
-            is_null = column.is_null().to_numpy(zero_copy_only=False)
-            zero = pyarrow.scalar(False if is_boolean else 0, dtype)
-            column = column.fill_null(zero)
-        return column.to_numpy(zero_copy_only=False), is_null
-    if types.is_date(dtype) or types.is_timestamp(dtype):
-        return column.to_numpy(zero_copy_only=False), None
-    return as_objects(column.to_pylist()), None
+        if series.null_count():
+            is_null = series.is_null().to_numpy()
+            series = series.fill_null(False if kind == "boolean" else 0)
+        return series.to_numpy(), is_null
+    if kind in ("date", "datetime"):
+        return series.to_numpy(), None
+    return as_objects(series.to_list()), None
 
 
 def take(table: NDArray[Any], positions: NDArray[np.integer]) -> NDArray[Any]:
@@ -287,17 +307,9 @@ def _has_categories(column: Any) -> bool:
 
 
 def _decimals_as_floats(column: Any) -> Any:
-    library, column = held_by(column)
-    if library == "polars":
-        import polars
-
-        return column.cast(polars.Float64)
-    import pyarrow
-
-    if pyarrow.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    # The error of a safe cast would show the number.
-    return column.cast(pyarrow.float64(), safe=False)
+    _, column = held_by(column)
+    series = nw.from_native(column, series_only=True)
+    return series.cast(nw.Float64).to_native()
 
 
 def _number(value: Any, truth: bool) -> float:
@@ -316,11 +328,11 @@ def _number(value: Any, truth: bool) -> float:
 
 _NO_TIME = np.datetime64("NaT", "us")
 
+# Limits beyond all dates of Python, to which further dates are clipped.
 _YEARS = np.array(["-0001-01-01", "10001-01-01"], "datetime64[D]")
-"""Limits beyond all dates of Python, to which further dates are clipped."""
 
+# Units that hold no dates beyond the range of microseconds.
 _FINE_UNITS = ("us", "ns", "ps", "fs", "as", "generic")
-"""Units that hold no dates beyond the range of microseconds."""
 
 
 def to_dates(column: Any, dtype: Any) -> Times:
@@ -336,7 +348,8 @@ def _dates(column: Any, dtype: Any) -> Times:
         )
     cells, is_null = cells_of(column)
     if cells.dtype.kind == "O":
-        times = np.array([_time(value) for value in cells], "datetime64[us]")
+        dates = list(map(_time, cells))
+        times = np.array(dates, "datetime64[us]")
     else:
         times = _clipped(cells)
     times = times.astype(dtype)
@@ -368,16 +381,14 @@ def _time(value: Any) -> Any:
 def objects_of(column: Any) -> list[Any]:
     """Return the values of a column as Python objects."""
     library = library_of(column)
-    if library == "numpy" and column.dtype.kind not in "mM":
-        return list(column)
     if library == "numpy":
-        column = pd.Series(column)
-    if library == "pyarrow":
-        values: list[Any] = column.to_pylist()
-        return values
-    if library == "polars":
-        return column.to_list()
-    return list(column.to_numpy(dtype=object))
+        is_time = column.dtype.kind in "mM"
+        return pd.Series(column).to_list() if is_time else list(column)
+    if library == "pandas":
+        return list(column.to_numpy(dtype=object))
+    series = nw.from_native(column, series_only=True)
+    values: list[Any] = series.to_list()
+    return values
 
 
 def as_objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -406,13 +417,13 @@ def _distinct(column: Any) -> tuple[list[Any], bool]:
     series = nw.from_native(column, series_only=True)
     if series.dtype == nw.Object:
         # Hashing would merge 1, 1.0 and True.
-        objects = [plain(value) for value in series.to_list()]
+        objects = list(map(plain, series.to_list()))
         values = list({(kind_of(value), value): value for value in objects}.values())
     else:
-        values = [plain(value) for value in series.unique().to_list()]
+        values = list(map(plain, series.unique().to_list()))
     n_values = len(values)
-    values = [value for value in values if value is not None]
-    if len({kind_of(value) for value in values}) > 1:
+    values = present(values)
+    if len(kinds_of(values)) > 1:
         raise ColumnError("mixes values of several kinds")
     return sorted(values), len(values) < n_values
 
@@ -449,9 +460,486 @@ def _flat_arrow(column: Any) -> tuple[Any, NDArray[np.int64]]:
     dtype = column.type
     checks = (types.is_list, types.is_large_list, types.is_fixed_size_list)
     if not any(check(dtype) for check in checks):
-        what = "text" if _arrow_kind(dtype) == "string" else "values"
+        what = "text" if kind_of_dtype(column) == "string" else "values"
         raise ColumnError(f"expected lists of values, got a column of {what}")
     if column.null_count:
         raise ColumnError(_MISSING_LIST)
     sizes = compute.list_value_length(column).to_numpy()
     return compute.list_flatten(column), sizes.astype(np.int64)
+
+
+Codes = NDArray[np.unsignedinteger]
+
+# Polars stores texts of up to 12 bytes in line. To compare them with up to 6 values
+# takes a quarter of the time of hashing them.
+_FEW_VALUES = 6
+_SHORT_TEXT = 12
+
+_COMMON_TYPES = {
+    "string": (str, np.str_),
+    "number": (int, float, np.int64, np.float64),
+    "boolean": (bool, np.bool_),
+}
+
+
+class ValueCoder:
+    """Encoder of columns of any library by the declared values of one column."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = tuple(values)
+        self.outside = len(self.values)
+        self.dtype = np.min_scalar_type(self.outside)
+        self.missing = self.outside
+        self.codes: dict[Any, int] = {}
+        for code, value in enumerate(self.values):
+            if value is None:
+                self.missing = code
+            else:
+                self.codes[value] = code
+        self.kind = next(map(kind_of, self.codes), None)
+
+    def check_dtype(self, column: Any, *, declared: str) -> None:
+        """Refuse a dtype that can hold none of the declared values: it is public, unlike the values of objects."""
+        kind = kind_of_dtype(column)
+        if self.kind is None or kind == self.kind or kind not in KIND_NAMES:
+            return
+        # What libraries make of a column without values, or in which all of them are
+        # missing: to refuse it would show that no record has a value.
+        may_be_missing = None in self.values or len(column) == 0
+        if may_be_missing and may_hold_nothing(column):
+            return
+        raise ColumnError(
+            f"its dtype {name_of_dtype(column)} holds {KIND_NAMES[kind]}, which the "
+            f"declared values {declared} are not; convert the column, or declare what "
+            "it holds"
+        )
+
+    def encode(self, column: Any) -> Codes:
+        """Code a column."""
+        library, column = held_by(column)
+        if library == "pyarrow":
+            return self._encode_arrow(column)
+        if library == "polars":
+            return self._encode_polars(column)
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            levels = column.dtype.categories.to_list()
+            return self._look_up(column.cat.codes.to_numpy(), levels)
+        return self._encode_cells(column)
+
+    def _encode_cells(self, column: Any) -> Codes:
+        cells, is_null = cells_of(column)
+        if cells.dtype.kind in "iufb":
+            codes = self._encode_numbers(cells)
+        elif cells.dtype.kind in "mM":
+            codes = self._encode_objects(objects_of(column))
+        else:
+            codes = self._encode_objects(cells.astype(object, copy=False))
+        if is_null is not None:
+            codes[is_null] = self.missing
+        return codes
+
+    def _look_up(
+        self, level_codes: NDArray[np.integer], levels: Iterable[Any]
+    ) -> Codes:
+        """Translate codes of another dictionary, of which the last one means missing."""
+        table = np.array([*map(self._code_of, levels), self.missing], self.dtype)
+        return take(table, level_codes)
+
+    def _code_of(self, value: Any) -> int:
+        if is_missing(value):
+            return self.missing
+        # Objects that cannot be converted, hashed or compared are not declared.
+        try:
+            if kind_of(value) == self.kind:
+                return self.codes.get(plain(value), self.outside)
+        except Exception:
+            pass
+        return self.outside
+
+    def _encode_polars(self, column: Any) -> Codes:
+        import polars
+
+        if kind_of_dtype(column) != "string" or self.kind != "string":
+            return self._encode_cells(column)
+        if column.dtype == polars.Enum:
+            names = column.dtype.categories.to_list()
+            places = column.to_physical()
+            if places.null_count():
+                places = places.cast(polars.UInt32).fill_null(len(names))
+            return self._look_up(places.to_numpy(), names)
+        column = column.cast(polars.String)
+        texts = list(self.codes)
+        longest = max(map(len, map(str.encode, texts)), default=0)
+        if longest <= _SHORT_TEXT and len(texts) <= _FEW_VALUES:
+            codes = self._compare_texts(column)
+        else:
+            places = column.cast(polars.Enum(texts), strict=False).to_physical()
+            places = places.cast(polars.UInt32).fill_null(len(texts))
+            codes = self._code_at(places.to_numpy())
+        if column.null_count():
+            codes[column.is_null().to_numpy()] = self.missing
+        return codes
+
+    def _compare_texts(self, column: Any) -> Codes:
+        import polars
+
+        code = polars.lit(self.outside, polars.UInt8)
+        for text, code_of_text in self.codes.items():
+            is_equal = polars.when(polars.col("") == text)
+            code = is_equal.then(polars.lit(code_of_text, polars.UInt8)).otherwise(code)
+        return column.to_frame("").select(code).to_series().to_numpy(writable=True)
+
+    def _encode_arrow(self, column: Any) -> Codes:
+        import pyarrow
+        from pyarrow import compute, types
+
+        if types.is_dictionary(column.type):
+            # Each chunk may have its own dictionary.
+            parts = map(self._encode_dictionary, column.chunks)
+            return np.concatenate([np.empty(0, self.dtype), *parts])
+        if kind_of_dtype(column) != "string" or self.kind != "string":
+            return self._encode_cells(column)
+        if types.is_string_view(column.type):
+            # Arrow has no `index_in` for views.
+            column = column.cast(pyarrow.large_string())
+        texts = pyarrow.array(list(self.codes), column.type)
+        places = compute.index_in(column, value_set=texts).fill_null(len(texts))
+        codes = self._code_at(places.to_numpy())
+        if column.null_count:
+            codes[column.is_null().to_numpy(zero_copy_only=False)] = self.missing
+        return codes
+
+    def _encode_dictionary(self, chunk: Any) -> Codes:
+        levels = chunk.dictionary.to_pylist()
+        places = chunk.indices.cast("int64").fill_null(len(levels))
+        return self._look_up(places.to_numpy(zero_copy_only=False), levels)
+
+    def _code_at(self, places: NDArray[np.integer]) -> Codes:
+        """Translate places among the values that are not missing; the place after the last is outside."""
+        return take(np.array([*self.codes.values(), self.outside], self.dtype), places)
+
+    def _encode_numbers(self, array: NDArray[Any]) -> Codes:
+        kind = "boolean" if array.dtype.kind == "b" else "number"
+        code_of = self._codes_in(array.dtype) if self.kind == kind else {}
+        # For a number of 8 or 16 bits, a table of all of them: an eighth of the time.
+        if code_of and array.dtype.kind in "iu" and array.dtype.itemsize <= 2:
+            # A negative number indexes from the end, here and in `take`.
+            table = np.full(1 << 8 * array.dtype.itemsize, self.outside, self.dtype)
+            table[np.array(list(code_of))] = list(code_of.values())
+            codes = take(table, array)
+        else:
+            codes = self._search(array, code_of)
+        if array.dtype.kind == "f":
+            is_nan = np.isnan(array)
+            if is_nan.any():
+                codes[is_nan] = self.missing
+        return codes
+
+    def _search(self, array: NDArray[Any], code_of: dict[Any, int]) -> Codes:
+        codes = np.full(array.shape, self.outside, self.dtype)
+        if not code_of:
+            return codes
+        numbers = np.array(sorted(code_of), array.dtype)
+        table = np.array(list(map(code_of.__getitem__, numbers)), self.dtype)
+        # By blocks, so that the places stay in the cache.
+        for start in range(0, array.size, _BLOCK):
+            block = array[start : start + _BLOCK]
+            places = np.searchsorted(numbers, block)
+            np.minimum(places, numbers.size - 1, out=places)
+            is_known = numbers[places] == block
+            np.copyto(codes[start : start + _BLOCK], table[places], where=is_known)
+        return codes
+
+    def _codes_in(self, dtype: np.dtype[Any]) -> dict[Any, int]:
+        """Return the codes of the values that a dtype can hold, by these as the dtype holds them."""
+        code_of: dict[Any, int] = {}
+        for value, code in self.codes.items():
+            if _holds(dtype, value):
+                number = dtype.type(value)
+                if number in code_of:
+                    raise ColumnError(
+                        "two declared values are the same number in a column of dtype "
+                        f"{dtype}"
+                    )
+                code_of[number] = code
+        return code_of
+
+    def _encode_objects(self, values: Any) -> Codes:
+        return np.fromiter(self._object_codes(values), self.dtype, len(values))
+
+    def _object_codes(self, values: Iterable[Any]) -> Iterator[int]:
+        # Value by value, and in equal time for declared and other types: the time of a
+        # fast path for columns of one kind would reveal that a value is of another.
+        codes_of_type: dict[type, dict[Any, int]] = {type(None): {None: self.missing}}
+        for kind, common_types in _COMMON_TYPES.items():
+            codes = self.codes if kind == self.kind else {}
+            codes_of_type |= dict.fromkeys(common_types, codes)
+        for value in values:
+            code_of = codes_of_type.get(type(value))
+            if code_of is None:
+                yield self._code_of(value)
+            elif value != value:  # nan
+                yield self.missing
+            else:
+                yield code_of.get(value, self.outside)
+
+
+def _holds(dtype: np.dtype[Any], value: Any) -> bool:
+    """Whether a dtype can represent a value exactly, or a decimal fraction rounded to a narrower float."""
+    try:
+        with np.errstate(all="ignore"):
+            cast = dtype.type(value)
+            number = cast if isinstance(value, float) else cast.item()
+            return bool(number == value)
+    except OverflowError:
+        return False
+
+
+Decode = Callable[[NDArray[np.integer]], Any]
+
+# Types of which no two values are equal and look different.
+_KEYS = {str, int, bool, type(None)}
+
+
+def decoder(values: Sequence[Any], like: Any) -> Decode:
+    """Return a function from codes to a column with the library and, if possible, the dtype of another column."""
+    # The dtype depends on that of the other column and on the declared values, never on
+    # the data. It is replaced if it cannot represent all declared values, such as an
+    # integer dtype where missing is declared. A categorical dtype gets the declared
+    # values as its categories. A Categorical of polars becomes an Enum, as its
+    # categories are shared by the whole process.
+    library = library_of(like)
+    dtype = like.type if library == "pyarrow" else like.dtype
+    types = tuple(map(type, values))
+    # Categories are those of a table, which may be private: they are not kept.
+    if hasattr(dtype, "categories") or not _KEYS.issuperset(types):
+        return _decoder(tuple(values), library, dtype)
+    return _kept_decoder(tuple(values), types, library, dtype)
+
+
+# Each batch of each table needs it, and to make one takes up to a third of the time of
+# a small batch. 1 and True are equal, so the key has the types.
+@lru_cache(maxsize=256)
+def _kept_decoder(
+    values: tuple[Any, ...], types: tuple[type, ...], library: str, dtype: Any
+) -> Decode:
+    return _decoder(values, library, dtype)
+
+
+def _decoder(values: tuple[Any, ...], library: str, dtype: Any) -> Decode:
+    # Whether a dtype can hold the values shows when they are decoded and coded again:
+    # libraries cut texts, round numbers and wrap integers without a word.
+    make = _MAKERS[library]
+    coder = ValueCoder(values)
+    codes = np.arange(len(values))
+    for candidate in (dtype, None):
+        try:
+            decode = make(values, candidate)
+            read_codes = coder.encode(_series(decode(codes), library))
+        except _FOREIGN_ERRORS:
+            continue  # the dtype cannot hold the declared values
+        if np.array_equal(read_codes, codes):
+            return decode
+    raise ColumnError(
+        f"no dtype of its library can hold the declared values ({coder.kind})"
+    )
+
+
+# Raised by the libraries when a dtype cannot hold a value; the errors of Arrow derive
+# from these.
+_FOREIGN_ERRORS = (TypeError, ValueError, OverflowError, NotImplementedError)
+
+
+def _series(column: Any, library: str) -> Any:
+    """Convert the output of a decoder, which may be an array of the library, to a series."""
+    if library == "pandas":
+        return pd.Series(column)
+    if library == "pyarrow":
+        import pyarrow
+
+        return pyarrow.chunked_array([column])
+    return column
+
+
+def _has_fraction(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, float) and not value.is_integer() for value in values)
+
+
+def _make_array(values: Sequence[Any], dtype: np.dtype[Any] | None) -> Decode:
+    return partial(take, _array_levels(values, dtype))
+
+
+def _array_levels(values: Sequence[Any], dtype: np.dtype[Any] | None) -> NDArray[Any]:
+    kind = "" if dtype is None else dtype.kind
+    if kind == "O" and _has_numbers_and_missing(values):
+        # pandas and NumPy infer it from the values: floats of numbers of which some are
+        # missing, objects of none.
+        return _number_levels(values, np.dtype(float))
+    if kind == "M":
+        return np.array(values, dtype)
+    if kind in ("i", "u", "f"):
+        return _number_levels(values, dtype)
+    if kind == "b" and None not in values:
+        return np.array(values, bool)
+    if kind in ("U", "S") and None not in values:
+        # As wide as the longest declared value, not as the data.
+        return np.array(values)
+    if dtype is None and all(isinstance(value, int | float) for value in values):
+        return np.array(values)
+    return as_objects(values)
+
+
+def _has_numbers_and_missing(values: Sequence[Any]) -> bool:
+    types = set(map(type, values))
+    return type(None) in types and types - {type(None)} in (
+        {int},
+        {float},
+        {int, float},
+    )
+
+
+def _number_levels(values: Sequence[Any], dtype: Any) -> NDArray[Any]:
+    natural = np.array([np.nan if value is None else value for value in values])
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = natural.astype(dtype)
+    # A float dtype may round the values if they stay distinct.
+    may_round = dtype.kind == "f" and np.unique(cast).size == cast.size
+    is_fitting = may_round or bool((cast == natural).all())
+    return cast if is_fitting else natural.astype(np.result_type(natural.dtype, dtype))
+
+
+def _make_pandas(values: Sequence[Any], dtype: Any) -> Decode:
+    if isinstance(dtype, np.dtype):
+        return _make_array(values, dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        levels = present(values)
+        dtype = pd.CategoricalDtype(levels, dtype.ordered)
+        # Codes of declared values are those of categories, if none is missing.
+        if len(levels) == len(values):
+            return partial(pd.Categorical.from_codes, dtype=dtype)
+    # pandas would read numbers as periods, and warn.
+    is_period = isinstance(dtype, pd.PeriodDtype)
+    if is_period or (pd.api.types.is_integer_dtype(dtype) and _has_fraction(values)):
+        dtype = None
+    return pd.array(list(values), dtype=dtype).take
+
+
+def _make_polars(values: Sequence[Any], dtype: Any) -> Decode:
+    import polars
+
+    base = None if dtype is None else dtype.base_type()
+    if base in (polars.Enum, polars.Categorical):
+        # A Categorical has its categories in order of first appearance, possibly in the
+        # true rows.
+        dtype = polars.Enum(present(values))
+    elif dtype is None and _has_fraction(values):
+        dtype = polars.Float64
+    try:
+        levels = polars.Series(values, dtype=dtype)
+    except polars.exceptions.PolarsError as error:  # derives from no standard error
+        raise TypeError(type(error).__name__) from None
+    if levels.dtype == polars.Enum and None not in values and hasattr(levels.cat, "to"):
+        return partial(_enum, levels)
+    return levels.gather
+
+
+def _enum(levels: Any, codes: NDArray[np.integer]) -> Any:
+    import polars
+
+    # Polars 2: the codes are the physical column; `gather` would first widen each to an
+    # index.
+    physical = levels.to_physical().dtype
+    return polars.Series(codes).cast(physical).cat.to(levels.dtype)
+
+
+def _make_arrow(values: Sequence[Any], dtype: Any) -> Decode:
+    import pyarrow
+    from pyarrow import types
+
+    if dtype is None:
+        return partial(_take_arrow, pyarrow.array(values), None)
+    if types.is_dictionary(dtype):
+        return partial(_take_arrow, _arrow_dictionary(values, dtype), None)
+    if types.is_integer(dtype) and _has_fraction(values):
+        dtype = pyarrow.float64()  # Arrow would silently truncate fractions
+    if types.is_string_view(dtype):
+        # Arrow has no `take` for views.
+        return partial(_take_arrow, pyarrow.array(values, pyarrow.string()), dtype)
+    return partial(_take_arrow, pyarrow.array(values, dtype), None)
+
+
+def _take_arrow(levels: Any, dtype: Any, codes: NDArray[np.integer]) -> Any:
+    import pyarrow
+
+    column = levels.take(pyarrow.array(codes))
+    return column if dtype is None else column.cast(dtype)
+
+
+def _arrow_dictionary(values: Sequence[Any], dtype: Any) -> Any:
+    """Return declared values as an array of codes of those that are not missing."""
+    import pyarrow
+
+    coded = pyarrow.array(values, dtype.value_type).dictionary_encode()
+    indices = coded.indices
+    if np.iinfo(dtype.index_type.to_pandas_dtype()).max >= len(coded.dictionary):
+        indices = indices.cast(dtype.index_type)
+    return pyarrow.DictionaryArray.from_arrays(
+        indices, coded.dictionary, ordered=dtype.ordered
+    )
+
+
+_MAKERS: dict[str, Callable[[Sequence[Any], Any], Decode]] = {
+    "numpy": _make_array,
+    "pandas": _make_pandas,
+    "polars": _make_polars,
+    "pyarrow": _make_arrow,
+}
+
+# The range of 64-bit nanoseconds.
+_NANOSECOND_YEARS = np.array(["1677-09-22", "2262-04-11"], "datetime64[D]")
+
+
+def time_type(like: Any) -> np.dtype[Any] | None:
+    """Return the NumPy dtype with the unit of a column of dates or datetimes."""
+    dtype = value_dtype(like)
+    if isinstance(dtype, np.dtype):
+        return dtype if dtype.kind == "M" else None
+    if str(dtype) in ("Date", "date32[day]", "date64[ms]"):
+        return np.dtype("datetime64[D]")
+    unit = getattr(dtype, "time_unit", None) or getattr(dtype, "unit", None)
+    return None if unit is None else np.dtype(f"datetime64[{unit}]")
+
+
+def held_dates(times: Times, dtype: np.dtype[Any] | None) -> Times:
+    """Clip times to the range that a dtype can hold."""
+    if dtype is None or np.datetime_data(dtype)[0] != "ns":
+        return times
+    return np.clip(times, *_NANOSECOND_YEARS.astype(times.dtype))
+
+
+def dates_like(times: Times, like: Any) -> Any:
+    """Build a column of dates or datetimes with the library and dtype of another column."""
+    library = library_of(like)
+    dtype = time_type(like)
+    if dtype is not None:
+        times = held_dates(times, dtype).astype(dtype)
+    if library == "polars":
+        import polars
+
+        return polars.Series(times)
+    if library == "pyarrow":
+        return _arrow_times(times, value_dtype(like))
+    if isinstance(like.dtype, pd.ArrowDtype):
+        column = _arrow_times(times, value_dtype(like))
+        return pd.array(column.to_pandas(types_mapper=pd.ArrowDtype))
+    column = times.astype(object) if dtype is None else times
+    if library == "numpy":
+        return column
+    return pd.array(column, dtype or np.dtype(object))
+
+
+def _arrow_times(times: Times, dtype: Any) -> Any:
+    import pyarrow
+
+    column = pyarrow.chunked_array([pyarrow.array(times)])
+    return column if pyarrow.types.is_null(dtype) else column.cast(dtype)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -11,23 +11,21 @@ import pandas as pd
 
 from skdp.testing._tools import Rows, as_lists, objects_of_rows
 
+# The hidden data of each frame, in every place where it can be.
 SECRET = "s3cr3t, and too long for Polars to keep in place"
-"""The hidden data of each frame, in every place where it can be."""
-
 _SECRET_NUMBER = 72_619
-_NUMBERS = (bool, int, float)
 
 
 def signs(data: bytes) -> bool:
     """Whether serialised data contains the secret."""
-    numbers = np.array([_SECRET_NUMBER]), np.array([_SECRET_NUMBER], float)
-    return SECRET.encode() in data or any(
-        number.tobytes() in data for number in numbers
-    )
+    integer = np.array([_SECRET_NUMBER]).tobytes()
+    number = np.array([_SECRET_NUMBER], float).tobytes()
+    return SECRET.encode() in data or integer in data or number in data
 
 
 def burdened_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
-    """Yield the same rows as frames of each kind, sliced out of larger ones, and with the secret beside the rows."""
+    """Yield the same rows as frames of each kind, with the secret beside the rows."""
+    # They are sliced out of larger ones.
     if any(isinstance(value, tuple) for column in rows.values() for value in column):
         yield from _frames_of_lists(rows)
         return
@@ -41,16 +39,10 @@ def burdened_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
 
 def _frames_of_lists(rows: Rows) -> Iterator[tuple[str, Any]]:
     """Yield rows whose cells are lists, between two rows with the secret."""
-    whole = {
-        name: [_other_cell(column), *column, _other_cell(column)]
-        for name, column in rows.items()
-    }
-    yield (
-        "pandas",
-        pd.DataFrame(
-            {name: pd.Series(column, dtype=object) for name, column in whole.items()}
-        ).iloc[1:-1],
-    )
+    whole = {}
+    for name, column in rows.items():
+        whole[name] = [_other_cell(column), *column, _other_cell(column)]
+    yield "pandas", pd.DataFrame(whole, dtype=object).iloc[1:-1]
     yield "array", objects_of_rows(whole)[1:-1]
     try:
         import polars as pl
@@ -60,20 +52,16 @@ def _frames_of_lists(rows: Rows) -> Iterator[tuple[str, Any]]:
     lists = {name: as_lists(column) for name, column in whole.items()}
     table = pa.table(lists).replace_schema_metadata({"note": SECRET})
     yield "pyarrow", table.slice(1, len(table) - 2)
-    yield (
-        "polars",
-        pl.DataFrame({name: pl.Series(column) for name, column in lists.items()})[1:-1],
-    )
+    columns = {name: pl.Series(column) for name, column in lists.items()}
+    yield "polars", pl.DataFrame(columns)[1:-1]
 
 
 def _other_cell(column: Sequence[Any]) -> Any:
     """Return a cell of another row: a list with a secret in place of each value."""
     cell = next((value for value in column if value), ())
-    return (
-        tuple(_stranger([value]) for value in cell)
-        if isinstance(cell, tuple)
-        else _stranger(column)
-    )
+    if isinstance(cell, tuple):
+        return tuple(_stranger([value]) for value in cell)
+    return _stranger(column)
 
 
 def _is_text(column: Sequence[Any]) -> bool:
@@ -82,18 +70,22 @@ def _is_text(column: Sequence[Any]) -> bool:
 
 def _fresh(column: Sequence[Any]) -> list[Any]:
     """Copy the texts, so that they are distinct objects."""
-    return [
-        "".join(list(value)) if isinstance(value, str) else value for value in column
-    ]
+    copies = []
+    for value in column:
+        if isinstance(value, str):
+            value = "".join(list(value))
+        copies.append(value)
+    return copies
 
 
 def _stranger(column: Sequence[Any]) -> Any:
-    """Return the values of rows outside of a slice."""
-    known = [value for value in column if value is not None]
-    if not known or isinstance(known[0], str):
+    """Return the value of rows outside of a slice."""
+    value = next((value for value in column if value is not None), None)
+    if value is None or isinstance(value, str):
         return SECRET
-    kind = type(known[0])
-    return kind(_SECRET_NUMBER) if kind in _NUMBERS[1:] else known[0]
+    if type(value) in (int, float):
+        return type(value)(_SECRET_NUMBER)
+    return value
 
 
 def _widened(column: Sequence[Any]) -> list[Any]:
@@ -101,58 +93,54 @@ def _widened(column: Sequence[Any]) -> list[Any]:
 
 
 def _levels(column: Sequence[Any]) -> list[Any]:
-    """Return the values in the order of their first appearance, and then one that does not occur."""
-    found = list(dict.fromkeys(value for value in column if value is not None))
-    return [*found, _stranger(column)] if _stranger(column) not in found else found
+    """Return the values in the order of their appearance, and one that does not occur."""
+    levels = dict.fromkeys(value for value in column if value is not None)
+    return list(levels | {_stranger(column): None})
 
 
 def _pandas_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
-    makers: dict[str, Any] = {
-        "pandas": lambda column: pd.Series(
-            column, dtype=object if _is_text(column) else None
-        ),
-        "pandas, string": lambda column: pd.Series(
-            column, dtype="string" if _is_text(column) else _nullable(column)
-        ),
-        "pandas, nullable": lambda column: _masked(column),
-        "pandas, category": lambda column: pd.Series(
-            pd.Categorical(column, categories=_levels(column))
-        ),
+    makers: dict[str, Callable[[Sequence[Any]], pd.Series]] = {
+        "pandas": _pandas_objects,
+        "pandas, string": _pandas_strings,
+        "pandas, nullable": _masked,
+        "pandas, category": _pandas_categories,
     }
-    try:
-        import pyarrow as pa
-    except ImportError:
-        pass
-    else:
-        makers["pandas, Arrow"] = lambda column: pd.Series(
-            column, dtype=pd.ArrowDtype(pa.array(column).type)
-        )
-        makers["pandas, Arrow dictionary"] = lambda column: _pandas_dictionary(column)
+    if find_spec("pyarrow") is not None:
+        makers["pandas, Arrow"] = _pandas_arrow
+        makers["pandas, Arrow dictionary"] = _pandas_dictionary
+    size = len(next(iter(rows.values()))) + 2
+    labels = [f"row {7 * place % size}" for place in range(size)]
+    labels[0] = labels[-1] = SECRET
     for label, make in makers.items():
-        whole = pd.DataFrame(
-            {name: make(_widened(column)) for name, column in rows.items()}
-        )
-        size = len(whole)
-        whole.index = pd.MultiIndex.from_tuples(
-            [
-                (SECRET if place in (0, size - 1) else f"row {7 * place % size}", place)
-                for place in range(size)
-            ],
-        )
-        frame = whole.iloc[1:-1]
+        columns = {name: make(_widened(column)) for name, column in rows.items()}
+        index = pd.MultiIndex.from_arrays([labels, range(size)])
+        frame = pd.DataFrame(columns).set_axis(index).iloc[1:-1]
         frame.attrs["note"] = SECRET
         for name in frame:
             frame[name].attrs["note"] = SECRET
         yield label, frame
-    whole_array = np.array(
-        [list(row) for row in zip(*map(_widened, rows.values()), strict=True)],
-        dtype=object,
-    )
-    yield "array", whole_array[1:-1]
-    if all(map(_is_text, rows.values())) and not any(
-        None in column for column in rows.values()
-    ):
-        yield "array of text", whole_array.astype(str)[1:-1]
+    array = np.array(list(map(_widened, rows.values())), dtype=object).T
+    yield "array", array[1:-1]
+    if all(_is_text(column) and None not in column for column in rows.values()):
+        yield "array of text", array.astype(str)[1:-1]
+
+
+def _pandas_objects(column: Sequence[Any]) -> pd.Series:
+    return pd.Series(column, dtype=object if _is_text(column) else None)
+
+
+def _pandas_strings(column: Sequence[Any]) -> pd.Series:
+    return pd.Series(column, dtype="string" if _is_text(column) else _nullable(column))
+
+
+def _pandas_categories(column: Sequence[Any]) -> pd.Series:
+    return pd.Series(pd.Categorical(column, categories=_levels(column)))
+
+
+def _pandas_arrow(column: Sequence[Any]) -> pd.Series:
+    import pyarrow as pa
+
+    return pd.Series(column, dtype=pd.ArrowDtype(pa.array(column).type))
 
 
 def _nullable(column: Sequence[Any]) -> Any:
@@ -166,11 +154,11 @@ def _masked(column: Sequence[Any]) -> pd.Series:
     if dtype not in ("Int64", "Float64"):
         return pd.Series(column, dtype="str" if _is_text(column) else dtype)
     mask = np.array([value is None for value in column])
-    data = np.array(
-        [_SECRET_NUMBER if value is None else value for value in column], dtype.lower()
-    )
-    kind = pd.arrays.IntegerArray if dtype == "Int64" else pd.arrays.FloatingArray
-    return pd.Series(kind(data, mask))
+    numbers = np.full(len(column), _SECRET_NUMBER, dtype.lower())
+    numbers[~mask] = [value for value in column if value is not None]
+    if dtype == "Int64":
+        return pd.Series(pd.arrays.IntegerArray(numbers, mask))
+    return pd.Series(pd.arrays.FloatingArray(numbers, mask))
 
 
 def _pandas_dictionary(column: Sequence[Any]) -> pd.Series:
@@ -189,38 +177,46 @@ def _arrow_dictionary(column: Sequence[Any]) -> Any:
 def _arrow_tables(rows: Rows) -> Iterator[tuple[str, Any]]:
     import pyarrow as pa
 
-    def typed(kind: str, column: Sequence[Any]) -> Any:
-        return pa.array(column, kind if _is_text(column) else None)
-
-    makers: dict[str, Any] = {
-        "pyarrow": lambda column: _over_nulls(typed("string", column)),
-        "pyarrow, string view": lambda column: typed("string_view", column),
+    makers: dict[str, Callable[[Sequence[Any]], Any]] = {
+        "pyarrow": _arrow_strings,
+        "pyarrow, string view": _arrow_views,
         "pyarrow, dictionary": _arrow_dictionary,
     }
     for label, make in makers.items():
-        arrays = [make(_widened(column)) for column in rows.values()]
-        fields = [
-            pa.field(name, array.type, metadata={"note": SECRET})
-            for name, array in zip(rows, arrays, strict=True)
-        ]
-        whole = pa.Table.from_arrays(
-            arrays,
-            schema=pa.schema(fields, metadata={"note": SECRET, "pandas": SECRET}),
-        )
+        arrays, fields = [], []
+        for name, column in rows.items():
+            array = make(_widened(column))
+            arrays.append(array)
+            fields.append(pa.field(name, array.type, metadata={"note": SECRET}))
+        schema = pa.schema(fields, metadata={"note": SECRET, "pandas": SECRET})
+        whole = pa.Table.from_arrays(arrays, schema=schema)
         frame = whole.slice(1, len(whole) - 2)
         yield label, frame
         if label == "pyarrow, dictionary":
             cut = _change(rows)
-            yield (
-                f"{label}, chunked",
-                pa.concat_tables([frame.slice(0, cut), frame.slice(cut)]),
-            )
+            chunks = [frame.slice(0, cut), frame.slice(cut)]
+            yield f"{label}, chunked", pa.concat_tables(chunks)
+
+
+def _arrow_strings(column: Sequence[Any]) -> Any:
+    import pyarrow as pa
+
+    return _over_nulls(pa.array(column, "string" if _is_text(column) else None))
+
+
+def _arrow_views(column: Sequence[Any]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(column, "string_view" if _is_text(column) else None)
 
 
 def _change(rows: Rows) -> int:
     """Return the position where the first column changes, at which a chunk ends."""
     first = next(iter(rows.values()))
-    return next((place for place, value in enumerate(first) if value != first[0]), 1)
+    for place, value in enumerate(first):
+        if value != first[0]:
+            return place
+    return 1
 
 
 def _over_nulls(array: Any) -> Any:
@@ -238,40 +234,31 @@ def _over_nulls(array: Any) -> Any:
 def _polars_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
     import polars as pl
 
-    makers: dict[str, Any] = {
-        "polars": lambda column: pl.Series(column),
-        "polars, Categorical": lambda column: pl.Series(
-            column, dtype=pl.Categorical() if _is_text(column) else None
-        ),
-        "polars, Enum": lambda column: pl.Series(
-            column, dtype=pl.Enum(_levels(column)) if _is_text(column) else None
-        ),
+    # The dtype of text; that of an Enum follows from the column.
+    dtypes: dict[str, Any] = {
+        "polars": None,
+        "polars, Categorical": pl.Categorical(),
+        "polars, Enum": "Enum",
     }
     if hasattr(pl, "Categories"):  # with a separate table
-        own = pl.Categories.random()
-        makers["polars, own Categorical"] = lambda column: pl.Series(
-            column, dtype=pl.Categorical(own) if _is_text(column) else None
-        )
-    for label, make in makers.items():
-        whole = pl.DataFrame(
-            {name: make(_widened(column)) for name, column in rows.items()}
-        )
+        dtypes["polars, own Categorical"] = pl.Categorical(pl.Categories.random())
+    for label, dtype in dtypes.items():
+        columns = {}
+        for name, column in rows.items():
+            values = _widened(column)
+            dtype_of_column = dtype if _is_text(values) else None
+            if dtype_of_column == "Enum":
+                dtype_of_column = pl.Enum(_levels(values))
+            columns[name] = pl.Series(values, dtype=dtype_of_column)
+        whole = pl.DataFrame(columns)
         frame = whole.slice(1, whole.height - 2)
-        yield (
-            label,
-            frame.with_columns(
-                pl.col(name).set_sorted()
-                for name, column in rows.items()
-                if _rises(column)
-            ),
-        )
+        rising = [name for name, column in rows.items() if _rises(column)]
+        yield label, frame.with_columns(pl.col(rising).set_sorted())
         if label == "polars, Categorical":
             cut = _change(rows)
-            yield (
-                f"{label}, chunked",
-                pl.concat([frame.slice(0, cut), frame.slice(cut)], rechunk=False),
-            )
+            chunks = [frame.slice(0, cut), frame.slice(cut)]
+            yield f"{label}, chunked", pl.concat(chunks, rechunk=False)
 
 
 def _rises(column: Sequence[Any]) -> bool:
-    return None not in column and all(one <= other for one, other in pairwise(column))
+    return None not in column and list(column) == sorted(column)

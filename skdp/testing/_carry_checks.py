@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,51 +25,45 @@ def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None
             not signs(pickle.dumps(output)),
             f"{kind}: what the frame holds beside its rows is released",
         )
-        shared = any(
-            mine is theirs for mine in memory_of(table) for theirs in memory_of(output)
-        )
-        require(
-            not shared, f"{kind}: the output is a view of the memory of the true rows"
-        )
+        true_arrays, arrays = list(memory_of(table)), list(memory_of(output))
+        for true_array in true_arrays:
+            require(
+                not any(array is true_array for array in arrays),
+                f"{kind}: the output is a view of the memory of the true rows",
+            )
         require(
             not objects_of(table) & objects_of(output),
             f"{kind}: the output holds objects of the true rows",
         )
-    found = differences(*map(facts_of, released))
+    names = differences(*map(facts_of, released))
     require(
-        not found,
-        f"{kind}: something else than the values depends on the rows: {', '.join(found)}",
+        not names,
+        f"{kind}: something else than the values depends on the rows: "
+        f"{', '.join(names)}",
     )
 
 
 def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, Any]]:
     """Build two tables of each kind, whose columns have opposite orders and different values."""
-    orders = {
-        name: sorted(
-            column, key=lambda value: (value is None, 0 if value is None else value)
-        )
-        for name, column in values.items()
-    }
-    one = dict(
-        burdened_frames(
-            {name: _spread(order[:-1] or order) for name, order in orders.items()}
-        )
-    )
-    other = dict(
-        burdened_frames(
-            {name: _spread(order[:0:-1] or order) for name, order in orders.items()}
-        )
-    )
-    for kind in one:
-        if kind in other:
-            yield kind, one[kind], other[kind]
+    rising, falling = {}, {}
+    for name, column in values.items():
+        present = sorted(value for value in column if value is not None)
+        missing = [value for value in column if value is None]
+        order = [*present, *missing]
+        # Without the last value, and without the first.
+        rising[name] = _spread(order[:-1] or order)
+        falling[name] = _spread(order[:0:-1] or order)
+    frames = dict(burdened_frames(rising))
+    opposite = dict(burdened_frames(falling))
+    for kind in frames:
+        if kind in opposite:
+            yield kind, frames[kind], opposite[kind]
 
 
 def _spread(column: list[Any]) -> list[Any]:
-    return [
-        column[place]
-        for place in np.linspace(0, len(column) - 1, _ROWS).round().astype(int)
-    ]
+    """Repeat values in their order, up to a number of rows."""
+    places = np.linspace(0, len(column) - 1, _ROWS).round().astype(int)
+    return [column[place] for place in places]
 
 
 def _fitted_on_opposite_frames(
@@ -80,39 +74,30 @@ def _fitted_on_opposite_frames(
     for kind, *tables in opposite_frames(subject.values):
         declared_as = "array" if kind.startswith("array") else "pandas"
         try:
-            fits.append(
-                (
-                    kind,
-                    tables,
-                    [subject.unfitted(kind=declared_as).fit(table) for table in tables],
-                )
-            )
+            pair = [subject.unfitted(kind=declared_as).fit(table) for table in tables]
         except (TypeError, ValueError):
             continue
+        fits.append((kind, tables, pair))
     return fits
 
 
 def _check_nothing_else_is_carried_over(subject: Subject) -> None:
     """Check that the output depends on the rows by its values only, for frames of every kind."""
-    libraries = (
-        ("default", "pandas", "polars")
-        if hasattr(subject.estimator, "set_output")
-        else ("default",)
-    )
+    has_set_output = hasattr(subject.estimator, "set_output")
+    containers = ["default", "pandas", "polars"] if has_set_output else ["default"]
     for kind, tables, fits in subject.once(_fitted_on_opposite_frames):
-        for library in libraries:
-            if library != "default" and kind.split(",")[0].split(" ")[0] in (
-                "array",
-                library,
-            ):
-                continue  # scikit-learn converts arrays, and no one converts frames of the same library
-            for fitted in fits if len(libraries) > 1 else ():
-                fitted.set_output(transform=library)
+        library = kind.split(",")[0].split(" ")[0]
+        for container in containers:
+            # scikit-learn converts arrays, and no one converts frames of the same
+            # library.
+            if container != "default" and library in ("array", container):
+                continue
+            released = []
             try:
-                released = [
-                    fitted.transform(table)
-                    for fitted, table in zip(fits, tables, strict=True)
-                ]
+                for fitted, table in zip(fits, tables, strict=True):
+                    if has_set_output:
+                        fitted.set_output(transform=container)
+                    released.append(fitted.transform(table))
             except (TypeError, ValueError):
                 continue
             require_same_form(kind, tables, released)
@@ -128,22 +113,21 @@ def _check_nothing_else_is_stored(subject: Subject) -> None:
         require_same_tables(kind, *fits)
 
 
-def require_same_tables(kind: str, one: Any, other: Any) -> None:
+def require_same_tables(kind: str, fitted: Any, other: Any) -> None:
     """Fail if the tables in two fitted estimators differ in more than values."""
-    first, second = (
-        {
-            path: value
-            for path, value in walk(fitted)
-            if is_table(value) or isinstance(value, np.ndarray)
-        }
-        for fitted in (one, other)
-    )
-    for path in first.keys() & second.keys():
-        found = differences(facts_of(first[path]), facts_of(second[path]))
+    tables, other_tables = dict(_tables_in(fitted)), dict(_tables_in(other))
+    for path in tables.keys() & other_tables.keys():
+        names = differences(facts_of(tables[path]), facts_of(other_tables[path]))
         require(
-            not found,
-            f"{kind}: the attribute {path} depends on the rows: {', '.join(found)}",
+            not names,
+            f"{kind}: the attribute {path} depends on the rows: {', '.join(names)}",
         )
+
+
+def _tables_in(fitted: Any) -> Iterator[tuple[str, Any]]:
+    for path, value in walk(fitted):
+        if is_table(value) or isinstance(value, np.ndarray):
+            yield path, value
 
 
 CHECKS = (_check_nothing_else_is_carried_over, _check_nothing_else_is_stored)
@@ -173,32 +157,28 @@ def facts_of(output: Any) -> Facts:
     if library == "pyarrow":
         if not hasattr(output, "column_names"):
             return _of_arrow(output)
-        metadata = output.schema.metadata, [field.metadata for field in output.schema]
-        return {"metadata": metadata} | _of_columns(
-            dict(zip(output.column_names, output.columns, strict=True)), _of_arrow
-        )
+        metadata = [output.schema.metadata]
+        metadata += [field.metadata for field in output.schema]
+        columns = dict(zip(output.column_names, output.columns, strict=True))
+        return {"metadata": metadata} | _of_columns(columns, _of_arrow)
     if hasattr(output, "get_columns"):
-        return _of_columns(
-            {column.name: column for column in output.get_columns()}, _of_polars
-        )
+        columns = {column.name: column for column in output.get_columns()}
+        return _of_columns(columns, _of_polars)
     return _of_polars(output)
 
 
-def _of_columns(columns: Mapping[Any, Any], describe: Any) -> Facts:
-    return {
-        f"{name!r}: {fact}": what
-        for name, column in columns.items()
-        for fact, what in describe(column).items()
-    }
+def _of_columns(columns: Mapping[Any, Any], describe: Callable[[Any], Facts]) -> Facts:
+    facts = {}
+    for name, column in columns.items():
+        for fact_name, fact in describe(column).items():
+            facts[f"{name!r}: {fact_name}"] = fact
+    return facts
 
 
 def _labels(index: pd.Index) -> Any:
     if isinstance(index, pd.MultiIndex):
-        return (
-            index.tolist(),
-            list(index.names),
-            [_labels(level) for level in index.levels],
-        )
+        levels = [_labels(level) for level in index.levels]
+        return index.tolist(), list(index.names), levels
     return index.tolist(), index.name, _dtype(index.dtype)
 
 
@@ -238,25 +218,29 @@ def _of_polars(series: Any) -> Facts:
         return facts | {"categories": categories.to_list()}
     if type(series.dtype).__name__ == "Categorical":
         # `unique` and `sort` follow the codes of the table of categories.
-        facts["codes"] = dict(
-            zip(series.to_list(), series.to_physical().to_list(), strict=True)
-        )
+        codes = series.to_physical().to_list()
+        facts["codes"] = dict(zip(series.to_list(), codes, strict=True))
         if getattr(categories, "is_global", lambda: True)():
-            # It depends on all data that the process reads. NaN is unequal to itself: always a difference.
+            # It depends on all data that the process reads. NaN is unequal to itself:
+            # always a difference.
             facts["process-wide categories"] = float("nan")
     return facts
 
 
-def differences(one: Facts, other: Facts) -> list[str]:
+def differences(facts: Facts, other_facts: Facts) -> list[str]:
     """Return the differences of two outputs other than their values."""
-    names = dict.fromkeys([*one, *other])
-    return [name for name in names if not _agree(name, one.get(name), other.get(name))]
+    names = []
+    for name in dict.fromkeys([*facts, *other_facts]):
+        if not _agree(name, facts.get(name), other_facts.get(name)):
+            names.append(name)
+    return names
 
 
-def _agree(name: str, one: Any, other: Any) -> bool:
-    if name.endswith("codes") and one is not None and other is not None:
-        return all(one[value] == other[value] for value in one.keys() & other.keys())
-    return bool(one == other)
+def _agree(name: str, fact: Any, other: Any) -> bool:
+    if name.endswith("codes") and fact is not None and other is not None:
+        # The codes of the values that both have.
+        return all(fact[value] == other[value] for value in fact.keys() & other.keys())
+    return bool(fact == other)
 
 
 def memory_of(table: Any) -> Iterator[NDArray[Any]]:
@@ -274,10 +258,12 @@ def memory_of(table: Any) -> Iterator[NDArray[Any]]:
 
 def objects_of(table: Any) -> set[int]:
     """Return the identities of the texts in columns of Python objects."""
-    columns = [array for array in memory_of(table) if array.dtype == object]
-    return {
-        id(item)
-        for array in columns
-        for item in array.ravel()
-        if isinstance(item, str) and len(item) > 1
-    }
+    identities = set()
+    for array in memory_of(table):
+        if array.dtype != object:
+            continue
+        for item in array.ravel():
+            # Python has one object for each text of one character.
+            if isinstance(item, str) and len(item) > 1:
+                identities.add(id(item))
+    return identities

@@ -53,6 +53,8 @@ from skdp.testing._tools import released_text as _text
 from skdp.testing.replay import replay_release
 
 _SECRET = "hunter2"
+
+# The frames that are tried where a fit takes longer than a transform.
 _KINDS = (
     "pandas",
     "pandas, category",
@@ -133,20 +135,20 @@ def _check_guarantee_is_stated(estimator: Any, X: Any) -> None:
     require(guarantee.secure, "guarantee_ says secure=False without a seed")
     if isinstance(estimator.epsilon, Rho | Mu):
         rho = guarantee.rho
-        wanted = Fraction(round_up(read_share(estimator.epsilon).mu_squared / 2))
+        most = Fraction(round_up(read_share(estimator.epsilon).mu_squared / 2))
         require(
             guarantee.epsilon == 0 or rho is not None,
             f"guarantee_ has no rho, with epsilon={estimator.epsilon}",
         )
         require(
-            rho is None or rho <= wanted,
+            rho is None or rho <= most,
             f"guarantee_ has rho {rho}, more than {estimator.epsilon}",
         )
     else:
-        wanted = check_epsilon(estimator.epsilon)
+        most = check_epsilon(estimator.epsilon)
         require(
-            guarantee.epsilon <= wanted,
-            f"guarantee_ has epsilon {guarantee.epsilon}, more than {float(wanted)}",
+            guarantee.epsilon <= most,
+            f"guarantee_ has epsilon {guarantee.epsilon}, more than {float(most)}",
         )
     if guarantee.epsilon > 0:
         require(
@@ -176,30 +178,28 @@ def _check_each_fit_is_charged_once_and_first(estimator: Any, X: Any) -> None:
             epsilon=10 * guarantee.epsilon,
             delta=min(0.5, 10 * guarantee.delta),
         )
-        one = clone(estimator).set_params(ledger=ledger)
-        for time, fitting in enumerate(
-            (one, clone(one), copy.deepcopy(one), one), start=1
-        ):
-            before = counter[0]
-            _fitted(fitting, X)
+        original = clone(estimator).set_params(ledger=ledger)
+        copies = [original, clone(original), copy.deepcopy(original), original]
+        for n_fits, estimator_of_fit in enumerate(copies, start=1):
+            n_bytes = counter[0]
+            _fitted(estimator_of_fit, X)
             require(
-                len(ledger.log) == time,
-                f"fit charged the ledger {len(ledger.log)} times in {time} fits",
+                len(ledger.log) == n_fits,
+                f"fit charged the ledger {len(ledger.log)} times in {n_fits} fits",
             )
+            _, n_bytes_at_charge = ledger.log[-1]
             require(
-                ledger.log[-1][1] == before,
+                n_bytes_at_charge == n_bytes,
                 "fit drew coins before it charged the ledger",
             )
             require(
-                counter[0] > before, "fit released something without drawing a coin"
+                counter[0] > n_bytes, "fit released something without drawing a coin"
             )
-    spent = 4 * guarantee.epsilon, 4 * guarantee.delta
+    epsilon, delta = ledger.spent
+    expected = 4 * guarantee.epsilon, 4 * guarantee.delta
     require(
-        all(
-            math.isclose(got, wanted)
-            for got, wanted in zip(ledger.spent, spent, strict=True)
-        ),
-        f"four fits were charged {ledger.spent}, not {spent}",
+        math.isclose(epsilon, expected[0]) and math.isclose(delta, expected[1]),
+        f"four fits were charged {ledger.spent}, not {expected}",
     )
 
 
@@ -216,14 +216,10 @@ def _check_over_the_budget_nothing_is_released(estimator: Any, X: Any) -> None:
         else:
             raise AssertionError("fit released more than the ledger covers")
     require(counter[0] == 0, "fit drew coins although the ledger did not cover it")
-    left = {
-        name
-        for name in _released(refused)
-        if name not in ("n_features_in_", "feature_names_in_")
-    }
+    names = _released(refused).keys() - {"n_features_in_", "feature_names_in_"}
     require(
-        not any(name.endswith("_") for name in left),
-        f"a refused fit set {sorted(left)}",
+        not any(name.endswith("_") for name in names),
+        f"a refused fit set {sorted(names)}",
     )
 
 
@@ -233,8 +229,6 @@ def _check_mistakes_cost_nothing_and_show_nothing(estimator: Any, X: Any) -> Non
     cases: list[tuple[dict[str, Any], Any]] = [
         ({}, X.to_numpy()[:, 0]),
         ({"epsilon": -1}, X),
-    ]
-    cases += [
         ({"epsilon": math.nan}, X),
         ({"epsilon": True}, X),
         ({"random_state": np.random.default_rng(0)}, X),
@@ -263,14 +257,15 @@ def _check_an_object_among_the_values_is_not_shown(estimator: Any, X: Any) -> No
     rows.iloc[0, 0] = type(_SECRET, (), {"__repr__": lambda self: _SECRET})()
     with counted_draws() as counter:
         try:
-            accepting = _fitted(estimator, rows, ledger=ledger)
+            fitted = _fitted(estimator, rows, ledger=ledger)
         except (TypeError, ValueError) as error:
-            texts, accepting = texts_of(error), None
-    if accepting is not None:  # it is not among the values that are found
-        require(
-            _SECRET not in _text(accepting), "a release shows an object of the table"
-        )
-        return
+            texts = list(texts_of(error))
+        else:
+            # Such an object is not among the values that it looks for.
+            require(
+                _SECRET not in _text(fitted), "a release shows an object of the table"
+            )
+            return
     require(
         not any(_SECRET in text for text in texts),
         "an error shows a value of the table",
@@ -298,53 +293,47 @@ def _check_every_fit_draws_coins_of_its_own(estimator: Any, X: Any) -> None:
         pickle.loads(pickle.dumps(original)),
         copy.deepcopy(original),
     ]
-    drawn = []
-    for one in copies:
+    first_bytes = set()
+    for estimator_of_fit in copies:
         np.random.seed(0)  # noqa: NPY002
-        with recorded_bytes() as found:
-            _fitted(one, X)
-        require(len(found) >= 8, "fit draws hardly any secure bytes")
-        drawn.append(bytes(found[:64]))
-    require(len(set(drawn)) == len(drawn), "fits draw the same bytes")
+        with recorded_bytes() as secure_bytes:
+            _fitted(estimator_of_fit, X)
+        require(len(secure_bytes) >= 8, "fit draws hardly any secure bytes")
+        first_bytes.add(bytes(secure_bytes[:64]))
+    require(len(first_bytes) == len(copies), "fits draw the same bytes")
 
 
 def _check_a_seed_repeats(estimator: Any, X: Any) -> None:
     """Check that an int seed gives the same release, from a copy and from a second fit."""
-    first = _fitted(estimator, X, random_state=3)
-    once = _text(first)
+    fitted = _fitted(estimator, X, random_state=3)
+    text = _text(fitted)
     require(
-        once == _text(_fitted(estimator, X, random_state=3)),
+        _text(_fitted(estimator, X, random_state=3)) == text,
         "two fits with one seed differ",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        require(
-            once == _text(first.fit(*rows_and_target(first, X))),
-            "a second fit with one seed differs",
-        )
-    require(
-        once == _text(pickle.loads(pickle.dumps(first))),
-        "a pickle releases something else",
-    )
+        fitted.fit(*rows_and_target(fitted, X))
+    require(_text(fitted) == text, "a second fit with one seed differs")
+    pickled = pickle.loads(pickle.dumps(fitted))
+    require(_text(pickled) == text, "a pickle releases something else")
 
 
 def _check_nothing_of_the_table_stays(estimator: Any, X: Any) -> None:
     """Check that the fitted estimator contains no rows, no row numbers, and not the number of rows."""
-    rows = max(len(X) - 7, 13)
-    rows += rows % 2 == 0  # a number that is unlikely to occur otherwise
-    fitted = _fitted(estimator, X.iloc[:rows])
+    # An odd number is unlikely to occur otherwise.
+    n_rows = max(len(X) - 7, 13) | 1
+    fitted = _fitted(estimator, X.iloc[:n_rows])
     for name, value in _released(fitted).items():
         for part in _parts(value):
             require(
                 not isinstance(part, pd.DataFrame | pd.Series),
                 f"{name} holds a dataframe",
             )
-            shape = np.shape(part) if isinstance(part, np.ndarray) else ()
-            require(rows not in shape, f"{name} has an entry for each row")
-            number = isinstance(part, int | np.integer) and not isinstance(part, bool)
-            require(
-                not (number and part == rows), f"{name} is the exact number of rows"
-            )
+            if isinstance(part, np.ndarray):
+                require(n_rows not in part.shape, f"{name} has an entry for each row")
+            elif isinstance(part, int | np.integer) and not isinstance(part, bool):
+                require(part != n_rows, f"{name} is the exact number of rows")
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -357,37 +346,34 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _lists(X: Any) -> dict[Any, list[Any]]:
-    return {
-        name: X[name].astype(object).where(X[name].notna(), None).tolist() for name in X
-    }
+    """Read a pandas table as lists, with None for missing values."""
+    objects = X.astype(object).where(X.notna(), None)
+    return {name: objects[name].tolist() for name in X}
 
 
 def _check_frames_of_all_kinds_give_the_same(estimator: Any, X: Any) -> None:
     """Check that polars and pyarrow tables with the same seed give the same release, and the same kind of frame."""
-    wanted = _fitted(estimator, X, random_state=5)
+    text = _text(_fitted(estimator, X, random_state=5))
     for library in ("polars", "pyarrow"):
         try:
             table = nw.from_dict(_lists(X), backend=library).to_native()
         except ImportError:
             continue
         fitted = _fitted(estimator, table, random_state=5)
+        require(_text(fitted) == text, f"{library} gives something else than pandas")
+        if not hasattr(fitted, "transform"):
+            continue
+        output = transformed(fitted, table)
         require(
-            _text(fitted) == _text(wanted),
-            f"{library} gives something else than pandas",
+            type(output) is type(table),
+            f"transform makes a {type(output).__name__} of a {library} table",
         )
-        if hasattr(fitted, "transform"):
-            output = transformed(fitted, table)
-            require(
-                type(output) is type(table),
-                f"transform makes a {type(output).__name__} of a {library} table",
-            )
-            same = columns_of(output) == columns_of(
-                transformed(_fitted(estimator, X, random_state=5), X)
-            )
-            require(
-                same,
-                f"transform of a {library} table gives something else than of a pandas table",
-            )
+        pandas_output = transformed(_fitted(estimator, X, random_state=5), X)
+        require(
+            columns_of(output) == columns_of(pandas_output),
+            f"transform of a {library} table gives something else than of a pandas "
+            "table",
+        )
 
 
 def _check_lazy_frames_are_refused_or_counted(estimator: Any, X: Any) -> None:
@@ -405,9 +391,9 @@ def _check_lazy_frames_are_refused_or_counted(estimator: Any, X: Any) -> None:
             "the error for a lazy frame does not name skdp.engines",
         )
     else:
-        promise = _fitted(estimator, frame).guarantee_
+        guarantee = _fitted(estimator, frame).guarantee_
         require(
-            fitted.guarantee_ == promise,
+            fitted.guarantee_ == guarantee,
             "the promise for a lazy frame is another one than for its rows",
         )
 
@@ -428,13 +414,11 @@ def _check_nothing_else_is_carried_over(estimator: Any, X: Any) -> None:
         )
         require_same_tables(kind, *fitted)
         if getattr(estimator, "protects_rows", None) is True:
-            released = [
-                transformed(one, table)
-                for one, table in zip(fitted, tables, strict=True)
-            ]
+            released = list(map(transformed, fitted, tables))
             require_same_form(kind, tables, released)
         if hasattr(estimator, "sample"):
-            require_same_form(kind, tables, [one.sample(20) for one in fitted])
+            samples = [release.sample(20) for release in fitted]
+            require_same_form(kind, tables, samples)
 
 
 def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
@@ -447,24 +431,25 @@ def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
         raise SkipTest("its rows are private")
     spent = ledger.spent
     with counted_draws() as counter:
-        whole = columns_of(transformed(fitted, X))
-        half = columns_of(transformed(fitted, X.iloc[: len(X) // 2]))
+        columns = columns_of(transformed(fitted, X))
+        size = len(X) // 2
+        columns_of_half = columns_of(transformed(fitted, X.iloc[:size]))
     require(counter[0] == 0, "transform draws coins")
     require(ledger.spent == spent, "transform is charged")
-    halves = all(
-        repr(column[: len(X) // 2]) == repr(half[name])
-        for name, column in whole.items()
-    )
-    require(halves, "a row becomes something else when other rows are left out")
+    for name, column in columns.items():
+        require(
+            repr(column[:size]) == repr(columns_of_half[name]),
+            "a row becomes something else when other rows are left out",
+        )
 
 
 def _check_noise_covers_what_a_row_changes(estimator: Any, X: Any) -> None:
     """Check that the noise covers the last row of a table, of a small one and of one with a single row."""
     for rows in (len(X), 4, 1):
-        found = replay_release(estimator, X.iloc[:rows], X.iloc[: rows - 1])
-        if found.draws.empty and found.guarantee.epsilon:
+        replay = replay_release(estimator, X.iloc[:rows], X.iloc[: rows - 1])
+        if replay.draws.empty and replay.guarantee.epsilon:
             raise SkipTest("its noise is not that of skdp.randomness")
-        require(found.passed, "; ".join(found.findings))
+        require(replay.passed, "; ".join(replay.findings))
 
 
 CHECKS = [

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 from unittest import SkipTest
 
@@ -18,7 +19,10 @@ from skdp.privacy import PrivacyLedger
 from skdp.testing._subject import Subject
 from skdp.testing._tools import Rows, columns_of, make_frame, require
 
-SECRET_TEXT, SECRET_NUMBER = "s3cr3t", 72619.25
+SECRET_TEXT = "s3cr3t"
+SECRET_NUMBER = 72619.25
+
+# What is looked for in errors and warnings.
 _SIGNS = (SECRET_TEXT, "72619")
 
 
@@ -28,11 +32,12 @@ def _check_errors_hide_values(subject: Subject) -> None:
     fitted = subject.fit(ledger=ledger)
     odd_tables = list(_odd_tables(subject))
     for label, X in odd_tables:
-        worked, odd = _call(subject.unfitted(ledger=ledger), "fit", X, label)
+        worked, estimator = _call(subject.unfitted(ledger=ledger), "fit", X, label)
         if worked:
-            unpicklable = {"ledger": None} if subject.accepts("ledger") else {}
-            stored = pickle.dumps(odd.set_params(**unpicklable)).decode("latin-1")
-            require(not shows(stored), f"fit with {label} stores the value")
+            if subject.accepts("ledger"):
+                estimator.set_params(ledger=None)  # it cannot be pickled
+            pickled = pickle.dumps(estimator).decode("latin-1")
+            require(not shows(pickled), f"fit with {label} stores the value")
         require(
             worked or ledger.spent == (0, 0),
             f"fit with {label} charges the ledger, and releases nothing",
@@ -56,33 +61,31 @@ def _check_report_errors_hide_values(subject: Subject) -> None:
     fitted = subject.fit()
     for method in ("tally", "estimate_counts", "estimate_mean"):
         if hasattr(fitted, method):
-            for label, reports in (
-                *_odd_tables(subject),
-                *_odd_reports(fitted, subject),
-            ):
+            tables = chain(_odd_tables(subject), _odd_reports(fitted, subject))
+            for label, reports in tables:
                 _call(fitted, method, reports, label)
 
 
 def _call(fitted: Any, method: str, X: Any, label: str) -> tuple[bool, Any]:
     """Call a method; if it refuses, check everything that the user is shown."""
-    what = f"{method} with {label}"
-    with warnings.catch_warnings(record=True) as caught:
+    call = f"{method} with {label}"
+    worked, output = False, None
+    with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         try:
-            worked, output = True, getattr(fitted, method)(X)
+            output = getattr(fitted, method)(X)
+            worked = True
         except Exception as error:
-            worked, output = False, None
-            for shown in texts_of(error):
-                require(
-                    not shows(shown),
-                    f"{what} raises {type(error).__name__}, which shows the value",
-                )
+            require(
+                not any(map(shows, texts_of(error))),
+                f"{call} raises {type(error).__name__}, which shows the value",
+            )
             require(
                 isinstance(error, TypeError | ValueError),
-                f"{what} raises {type(error).__name__}, not ValueError or TypeError",
+                f"{call} raises {type(error).__name__}, not ValueError or TypeError",
             )
-    for warning in caught:
-        require(not shows(str(warning.message)), f"{what} warns, and shows the value")
+    for warning in caught_warnings:
+        require(not shows(str(warning.message)), f"{call} warns, and shows the value")
     return worked, output
 
 
@@ -93,26 +96,23 @@ def shows(text: str) -> bool:
 
 def texts_of(error: BaseException | None) -> Iterator[str]:
     """Collect the texts of an error, of its traceback and of the errors that led to it."""
-    # A suppressed context is not shown, but available to loggers and debuggers, like ``object`` of an error of Unicode.
-    seen: list[BaseException] = []
-    todo = [error]
-    while todo:
-        error = todo.pop()
-        if error is None or any(error is other for other in seen):
+    # A suppressed context is not shown, but available to loggers and debuggers, like
+    # ``object`` of an error of Unicode.
+    visited: list[BaseException] = []
+    errors = [error]
+    while errors:
+        error = errors.pop()
+        if error is None or any(error is earlier for earlier in visited):
             continue
-        seen.append(error)
-        held = [
-            *vars(error).values(),
-            *(getattr(error, name, None) for name in ("object", "obj", "name", "doc")),
-        ]
-        yield from (
-            str(error),
-            repr(error),
-            repr(error.args),
-            *getattr(error, "__notes__", ()),
-            *map(repr, held),
-        )
-        todo += [error.__cause__, error.__context__]
+        visited.append(error)
+        yield str(error)
+        yield repr(error)
+        yield repr(error.args)
+        yield from getattr(error, "__notes__", ())
+        yield from map(repr, vars(error).values())
+        for name in ("object", "obj", "name", "doc"):
+            yield repr(getattr(error, name, None))
+        errors += [error.__cause__, error.__context__]
 
 
 class _Opaque:
@@ -163,96 +163,100 @@ class _Unready(_Opaque):
 
 
 def _odd_tables(subject: Subject) -> Iterator[tuple[str, Any]]:
+    """Yield tables that a transformer should refuse, or take without showing a value."""
+    yield from _tables_of_odd_objects(subject)
+    for name in subject.values:
+        yield from _tables_of_undeclared_values(subject, name)
+    yield from _tables_of_other_columns(list(subject.values))
+    yield from _other_containers(len(subject.values))
+
+
+def _tables_of_odd_objects(subject: Subject) -> Iterator[tuple[str, Any]]:
     rows = subject.rows(4)
-    names = list(rows)
-    for bad in _odd_objects():
-        odd = rows | {names[0]: [*rows[names[0]][:-1], bad]}
-        yield f"{type(bad).__name__} in {names[0]!r}", _object_frame(odd)
-        listed = [list(row) for row in zip(*odd.values(), strict=True)]
-        yield f"{type(bad).__name__} in {names[0]!r} of a list", listed
-    for name in names:
-        for bad in _undeclared():
-            column = [*rows[name][:-1], bad]
-            odd = rows | {name: column}
-            yield f"an undeclared {type(bad).__name__} in {name!r}", _object_frame(odd)
-            listed = [list(row) for row in zip(*odd.values(), strict=True)]
-            yield f"an undeclared {type(bad).__name__} in {name!r} of a list", listed
-            for kind in ("polars", "pyarrow"):
-                try:
-                    made = make_frame(odd, subject.values | {name: [bad]}, kind)
-                except (SkipTest, Exception):  # a library may refuse such a mixture
-                    continue
-                yield f"an undeclared {type(bad).__name__} in {name!r} of {kind}", made
-        whole = {
-            other: ([SECRET_TEXT] * 4 if other == name else column)
-            for other, column in rows.items()
-        }
-        yield (
-            f"undeclared categories in {name!r}",
-            _object_frame(whole).astype({name: "category"}),
-        )
-        for value in (
-            float("inf"),
-            10**400,
-            SECRET_NUMBER * 1e300,
-            pd.Timestamp("2072-06-19"),
-        ):
-            yield (
-                f"{type(value).__name__} in {name!r}",
-                _object_frame(rows | {name: [value] * 4}),
-            )
-    hidden: Rows = {name: [SECRET_TEXT] * 4 for name in names}
-    yield "a column less", _object_frame(dict(list(hidden.items())[:-1]))
-    yield "a column more", _object_frame(hidden | {"another": [SECRET_TEXT] * 4})
-    yield (
-        "other column names",
-        _object_frame({f"{name}_": column for name, column in hidden.items()}),
-    )
+    name = next(iter(rows))
+    for value in _odd_objects():
+        odd_rows = rows | {name: [*rows[name][:-1], value]}
+        label = f"{type(value).__name__} in {name!r}"
+        yield label, _object_frame(odd_rows)
+        yield f"{label} of a list", _list_of_rows(odd_rows)
+
+
+def _tables_of_undeclared_values(
+    subject: Subject, name: Any
+) -> Iterator[tuple[str, Any]]:
+    rows = subject.rows(4)
+    for value in _undeclared():
+        odd_rows = rows | {name: [*rows[name][:-1], value]}
+        label = f"an undeclared {type(value).__name__} in {name!r}"
+        yield label, _object_frame(odd_rows)
+        yield f"{label} of a list", _list_of_rows(odd_rows)
+        for kind in ("polars", "pyarrow"):
+            try:
+                frame = make_frame(odd_rows, subject.values | {name: [value]}, kind)
+            except (SkipTest, Exception):  # a library may refuse such a mixture
+                continue
+            yield f"{label} of {kind}", frame
+    categories = _object_frame(rows | {name: [SECRET_TEXT] * 4})
+    yield f"undeclared categories in {name!r}", categories.astype({name: "category"})
+    values = [float("inf"), 10**400, SECRET_NUMBER * 1e300, pd.Timestamp("2072-06-19")]
+    for value in values:
+        label = f"{type(value).__name__} in {name!r}"
+        yield label, _object_frame(rows | {name: [value] * 4})
+
+
+def _tables_of_other_columns(names: list[Any]) -> Iterator[tuple[str, Any]]:
+    rows: Rows = {name: [SECRET_TEXT] * 4 for name in names}
+    frame = _object_frame(rows)
+    with_another = _object_frame(rows | {"another": [SECRET_TEXT] * 4})
+    yield "a column less", frame.iloc[:, :-1]
+    yield "a column more", with_another
+    yield "other column names", frame.set_axis([f"{name}_" for name in names], axis=1)
     yield "no column", pd.DataFrame(index=[SECRET_TEXT])
-    yield "no row", _object_frame(hidden).iloc[:0]
-    doubled = _object_frame(hidden | {"another": [SECRET_TEXT] * 4})
-    yield "two columns of one name", doubled.set_axis([*names, names[0]], axis=1)
+    yield "no row", frame.iloc[:0]
+    yield "two columns of one name", with_another.set_axis([*names, names[0]], axis=1)
+
+
+def _other_containers(n_columns: int) -> Iterator[tuple[str, Any]]:
+    numbers = np.full((3, n_columns), SECRET_NUMBER)
     yield "a 1-D array", np.array([SECRET_TEXT, SECRET_TEXT], object)
     yield "a 1-D list", [SECRET_TEXT, SECRET_NUMBER]
     yield "a 1-D array of numbers", np.array([SECRET_NUMBER] * 3)
     yield "a series", pd.Series([SECRET_TEXT] * 3)
-    yield "a 3-D array", np.full((2, 2, len(names)), SECRET_NUMBER)
+    yield "a 3-D array", np.full((2, 2, n_columns), SECRET_NUMBER)
     yield "a ragged list", [[SECRET_TEXT], [SECRET_TEXT] * 3]
     yield "a single value", SECRET_TEXT
-    yield "complex numbers", np.full((3, len(names)), complex(SECRET_NUMBER, 1))
-    yield "text as an array", np.full((3, len(names)), SECRET_TEXT)
-    yield "numbers as an array", np.full((3, len(names)), SECRET_NUMBER)
-    yield "a sparse array", csr_array(np.full((3, len(names)), SECRET_NUMBER))
-    yield (
-        "a masked array",
-        np.ma.masked_array(np.full((3, len(names)), SECRET_NUMBER), mask=True),
-    )
+    yield "complex numbers", numbers + 1j
+    yield "text as an array", np.full((3, n_columns), SECRET_TEXT)
+    yield "numbers as an array", numbers
+    yield "a sparse array", csr_array(numbers)
+    yield "a masked array", np.ma.masked_array(numbers, mask=True)
+
+
+def _list_of_rows(rows: Rows) -> list[list[Any]]:
+    return [list(row) for row in zip(*rows.values(), strict=True)]
 
 
 def _object_frame(rows: Rows) -> pd.DataFrame:
-    """Build a frame of unconverted objects: pandas would look for dates, and ask objects for their arrays."""
-    columns = {name: np.empty(len(values), object) for name, values in rows.items()}
+    """Build a frame of unconverted objects."""
+    # pandas would look for dates, and ask objects for their arrays.
+    columns = {}
     for name, values in rows.items():
+        column = np.empty(len(values), object)
         for place, value in enumerate(values):
-            columns[name][place] = value
-    return pd.DataFrame(
-        {name: pd.Series(column, dtype=object) for name, column in columns.items()}
-    )
+            column[place] = value
+        columns[name] = pd.Series(column, dtype=object)
+    return pd.DataFrame(columns)
 
 
 def _odd_reports(fitted: Any, subject: Subject) -> Iterator[tuple[str, Any]]:
     reports = columns_of(fitted.transform(subject.frame(subject.rows(4))))
+    values = [*_undeclared(), None, float("nan"), float("inf"), -1, 0.5, 10**400]
     for name, column in reports.items():
-        for bad in (*_undeclared(), None, float("nan"), float("inf"), -1, 0.5, 10**400):
-            odd = [*column[:-1], bad]
-            yield (
-                f"{type(bad).__name__} as a report of {name!r}",
-                _object_frame(reports | {name: odd}),
-            )
-            listed = [
-                list(row) for row in zip(*(reports | {name: odd}).values(), strict=True)
-            ]
-            yield f"{type(bad).__name__} as a report of {name!r} in a list", listed
+        for value in values:
+            odd_reports = reports | {name: [*column[:-1], value]}
+            label = f"{type(value).__name__} as a report of {name!r}"
+            yield label, _object_frame(odd_reports)
+            yield f"{label} in a list", _list_of_rows(odd_reports)
 
 
 def _undeclared() -> tuple[Any, ...]:

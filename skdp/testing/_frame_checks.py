@@ -30,38 +30,35 @@ _KINDS = ("pandas", "polars", "pyarrow", "array")
 def _tables(subject: Subject) -> Iterator[tuple[str, Any]]:
     """Yield the same rows in every library that is installed."""
     # Declarations by column name do not fit an array.
-    named = any(
-        isinstance(value, Mapping)
-        for name, value in subject.parameters.items()
-        if name != subject.parameter
-    )
+    has_names = False
+    for name, value in subject.parameters.items():
+        if name != subject.parameter and isinstance(value, Mapping):
+            has_names = True
     for kind in _KINDS:
         try:
             frame = subject.frame(subject.rows(12), kind)
         except SkipTest:
             continue
-        if kind != "array" or not named:
+        if kind != "array" or not has_names:
             yield kind, frame
 
 
 def _names(output: Any) -> list[Any] | None:
     if isinstance(output, np.ndarray):
         return None
-    return list(
-        output.column_names if hasattr(output, "column_names") else output.columns
-    )
+    if hasattr(output, "column_names"):
+        return list(output.column_names)
+    return list(output.columns)
 
 
 def _check_frames_in_and_out(subject: Subject) -> None:
     """Check that the output is the same kind of table as the input, with the same rows and index."""
     for kind, frame in _tables(subject):
         if isinstance(frame, pd.DataFrame):
-            frame.index = pd.Index(
-                [f"row {9 * place % 12}" for place in range(12)], name="person"
-            )
-        with warnings.catch_warnings(
-            action="ignore", category=PrivacyLeakWarning
-        ):  # of the name of the index
+            labels = [f"row {9 * place % 12}" for place in range(12)]
+            frame.index = pd.Index(labels, name="person")
+        # The name of the index is warned of.
+        with warnings.catch_warnings(action="ignore", category=PrivacyLeakWarning):
             fitted = subject.unfitted(kind=kind).fit(frame)
             output = fitted.transform(frame)
         require(
@@ -100,7 +97,7 @@ def _check_set_output(subject: Subject) -> None:
     for container in ("pandas", "polars"):
         for kind, frame in _tables(subject):
             try:
-                wanted = type(subject.frame(subject.rows(1), container))
+                expected_type = type(subject.frame(subject.rows(1), container))
             except SkipTest:
                 continue
             estimator = subject.unfitted(kind=kind)
@@ -109,12 +106,14 @@ def _check_set_output(subject: Subject) -> None:
             fitted = estimator.set_output(transform=container).fit(frame)
             for output in (fitted.transform(frame), fitted.fit_transform(frame)):
                 require(
-                    type(output) is wanted,
-                    f"set_output(transform={container!r}): {kind} becomes a {type(output).__name__}",
+                    type(output) is expected_type,
+                    f"set_output(transform={container!r}): {kind} becomes a "
+                    f"{type(output).__name__}",
                 )
                 require(
                     list(output.columns) == list(fitted.get_feature_names_out()),
-                    f"set_output(transform={container!r}): the columns are not get_feature_names_out()",
+                    f"set_output(transform={container!r}): the columns are not "
+                    "get_feature_names_out()",
                 )
 
 
@@ -136,22 +135,20 @@ def _check_lazy_frames_are_refused(subject: Subject) -> None:
 
 def _check_fit_starts_anew(subject: Subject) -> None:
     """Check that a second `fit` replaces everything of the first."""
-    first, second = (
-        subject.frame(subject.rows(30, 1)),
-        subject.frame(subject.rows(20, 2)),
-    )
-    again, fresh = subject.unfitted(), subject.unfitted()
-    again.fit(first).transform(first)
-    require(again.fit(second) is again, "fit does not return the estimator")
-    fresh.fit(second)
+    first = subject.frame(subject.rows(30, 1))
+    second = subject.frame(subject.rows(20, 2))
+    refitted = subject.unfitted()
+    refitted.fit(first).transform(first)
+    require(refitted.fit(second) is refitted, "fit does not return the estimator")
+    fitted = subject.unfitted().fit(second)
     require(
-        pickle.dumps(again) == pickle.dumps(fresh),
+        pickle.dumps(refitted) == pickle.dumps(fitted),
         "something of a first fit is left after the second",
     )
     require(
-        again.guarantee_ == fresh.guarantee_, "guarantee_ depends on an earlier fit"
+        refitted.guarantee_ == fitted.guarantee_, "guarantee_ depends on an earlier fit"
     )
-    again.transform(second)
+    refitted.transform(second)
 
 
 CHECKS = (
@@ -171,102 +168,105 @@ def _representations(X: Any) -> Iterator[tuple[str, Any]]:
     yield "Python objects", X.astype(object).where(X.notna(), None)
     yield "nullable dtypes", X.convert_dtypes()
     numbers = X.select_dtypes("number")
-    known = numbers.to_numpy(float)
-    if numbers.shape[1] and (np.isnan(known) | (known == np.rint(known))).all():
+    values = numbers.to_numpy(float)
+    is_whole = np.isnan(values) | (values == np.rint(values))
+    if numbers.shape[1] and is_whole.all():
         yield "floats", X.astype(dict.fromkeys(numbers, float))
         if not numbers.isna().to_numpy().any():
             yield "integers", X.astype(dict.fromkeys(numbers, np.int64))
 
 
-def _whole(X: Any) -> Any:
-    """Round the numbers of a table, and make the first row one of missing values in a second one."""
-    numbers = list(X.select_dtypes("number"))
-    return (
-        X.assign(**{name: X[name].round() for name in numbers})
-        if all(isinstance(n, str) for n in numbers)
-        else X
-    )
+def _rounded(X: Any) -> Any:
+    """Round the numbers of a table."""
+    names = list(X.select_dtypes("number"))
+    if not all(isinstance(name, str) for name in names):
+        return X
+    return X.assign(**{name: X[name].round() for name in names})
 
 
 def _check_dtypes_do_not_matter(estimator: Any, X: Any) -> None:
     """Check that the same values in other dtypes, also with a missing one among them, give the same release."""
-    whole = _whole(X)
-    gap = whole.astype(object)
-    gap.iloc[0] = None
-    for table, kind in (
-        (X, ""),
-        (whole, ""),
-        (gap.infer_objects(), ", with missing values"),
-    ):
-        try:
-            wanted = fitted(estimator, table, random_state=5)
-        except (TypeError, ValueError):
-            continue  # such values are refused
-        rows = wanted.sample(20) if hasattr(wanted, "sample") else None
-        for name, same in _representations(table):
-            found = fitted(estimator, same, random_state=5)
-            reason = f"{name}{kind} give something else than the same values in the default dtypes"
-            require(released_text(found) == released_text(wanted), reason)
-            if rows is not None:
-                others = found.sample(20)
-                require(_numbers(rows) == _numbers(others), reason)
-                if name != "nullable dtypes":
-                    require(
-                        (rows.dtypes == others.dtypes).all(),
-                        f"the dtypes of synthetic rows show {name}{kind}",
-                    )
+    rounded = _rounded(X)
+    with_gap = rounded.astype(object)
+    with_gap.iloc[0] = None
+    _require_same_releases(estimator, X, "")
+    _require_same_releases(estimator, rounded, "")
+    _require_same_releases(estimator, with_gap.infer_objects(), ", with missing values")
+
+
+def _require_same_releases(estimator: Any, table: Any, which: str) -> None:
+    """Fail if the values of a table in other dtypes give another release."""
+    try:
+        expected = fitted(estimator, table, random_state=5)
+    except (TypeError, ValueError):
+        return  # such values are refused
+    has_rows = hasattr(expected, "sample")
+    if has_rows:
+        expected_rows = expected.sample(20)
+    for name, same_values in _representations(table):
+        release = fitted(estimator, same_values, random_state=5)
+        reason = (
+            f"{name}{which} give something else than the same values in the default "
+            "dtypes"
+        )
+        require(released_text(release) == released_text(expected), reason)
+        if not has_rows:
+            continue
+        rows = release.sample(20)
+        require(_numbers(rows) == _numbers(expected_rows), reason)
+        if name != "nullable dtypes":
+            require(
+                (rows.dtypes == expected_rows.dtypes).all(),
+                f"the dtypes of synthetic rows show {name}{which}",
+            )
 
 
 def _numbers(rows: Any) -> dict[Any, list[Any]]:
-    return {
-        name: [
-            float(value)
-            if isinstance(value, int) and not isinstance(value, bool)
-            else value
-            for value in column
+    """Read rows with integers as floats."""
+    columns = {}
+    for name, column in columns_of(rows).items():
+        columns[name] = [
+            float(value) if type(value) is int else value for value in column
         ]
-        for name, column in columns_of(rows).items()
-    }
+    return columns
 
 
 def _check_labels_and_metadata_do_not_matter(estimator: Any, X: Any) -> None:
     """Check that row labels, their name and the attributes of a table have no effect."""
-    wanted = released_text(fitted(estimator, X, random_state=5))
-    labelled = X.set_axis(
-        pd.Index([f"person {place * place}" for place in range(len(X))], name="hunter2")
-    )
+    expected = released_text(fitted(estimator, X, random_state=5))
+    labels = [f"person {place * place}" for place in range(len(X))]
+    labelled = X.set_axis(pd.Index(labels, name="hunter2"))
     labelled.attrs["persons"] = list(range(len(X)))
     numbered = X.set_axis(np.arange(1000, 1000 + len(X)))
     for table in (labelled, numbered):
         require(
-            released_text(fitted(estimator, table, random_state=5)) == wanted,
+            released_text(fitted(estimator, table, random_state=5)) == expected,
             "row labels or attributes show",
         )
 
 
 def _check_a_failed_refit_changes_nothing(estimator: Any, X: Any) -> None:
     """Check that a fit which fails while drawing leaves the earlier one unchanged, or nothing."""
-    one = fitted(estimator, X)
-    if one.guarantee_.epsilon == 0:
+    estimator = fitted(estimator, X)
+    if estimator.guarantee_.epsilon == 0:
         raise SkipTest("it draws nothing")
-    before = released_attributes(one)
+    attributes = released_attributes(estimator)
 
     def stop(source: type, size: int, drawn: Any) -> None:
         raise _Stop
 
     with suppress(_Stop), watched_draws(stop):
-        one.fit(*rows_and_target(one, X))
-    after = released_attributes(one)
-    kept = after.keys() == before.keys() and all(
-        after[name] is before[name] for name in before
+        estimator.fit(*rows_and_target(estimator, X))
+    attributes_after = released_attributes(estimator)
+    is_unchanged = attributes_after.keys() == attributes.keys() and all(
+        attributes_after[name] is attributes[name] for name in attributes
     )
-    nothing = not any(
-        name.endswith("_") and name not in ("n_features_in_", "feature_names_in_")
-        for name in after
-    )
+    fitted_names = {name for name in attributes_after if name.endswith("_")}
+    is_unfitted = fitted_names <= {"n_features_in_", "feature_names_in_"}
     require(
-        kept or nothing,
-        "a fit that failed left some attributes of the earlier one, and some of its own",
+        is_unchanged or is_unfitted,
+        "a fit that failed left some attributes of the earlier one, and some of the "
+        "failed one",
     )
 
 

@@ -29,31 +29,28 @@ from skdp.testing._tools import (
     walk,
 )
 
+# The parts that differ between two displays of the same object: ids and addresses.
 _NUMBERING = r"sk-[\w-]*\d+|x[0-9a-f]{6,}"
-"""The parts that differ between two displays of the same object: ids and addresses."""
 
+# A number of rows that does not occur by chance in what is stored.
 _ROWS = 1237
-"""A number that does not occur by chance in what is stored."""
 
 
 def _check_nothing_private_is_stored(subject: Subject) -> None:
     """Check that a fitted transformer depends neither on the rows nor on their number."""
     for seed in (None, 0):
-        fitted, other = (
-            subject.fit(subject.rows(size, size), random_state=seed)
-            for size in (_ROWS, 411)
-        )
+        fitted = subject.fit(subject.rows(_ROWS, _ROWS), random_state=seed)
+        other = subject.fit(subject.rows(411, 411), random_state=seed)
         fitted.transform(subject.frame(subject.rows(_ROWS)))
         other.transform(subject.frame(subject.rows(411, 1)))
-        differing = [
-            name
-            for name in sorted(vars(fitted).keys() | vars(other).keys())
-            if pickle.dumps(vars(fitted).get(name))
-            != pickle.dumps(vars(other).get(name))
-        ]
+        names = []
+        for name in sorted(vars(fitted).keys() | vars(other).keys()):
+            pickled = pickle.dumps(vars(fitted).get(name))
+            if pickled != pickle.dumps(vars(other).get(name)):
+                names.append(name)
         require(
-            not differing,
-            f"the attributes {differing} depend on the rows of fit and transform",
+            not names,
+            f"the attributes {names} depend on the rows of fit and transform",
         )
         require(
             pickle.dumps(fitted) == pickle.dumps(other),
@@ -62,14 +59,14 @@ def _check_nothing_private_is_stored(subject: Subject) -> None:
         for path, what in _stored(fitted):
             raise AssertionError(f"the attribute {path} holds {what}")
     frame = subject.frame(subject.rows(_ROWS))
-    watched = weakref.ref(frame)
-    kept = subject.unfitted()
-    kept.fit(frame).transform(frame)
-    kept.fit_transform(frame)
+    reference = weakref.ref(frame)
+    estimator = subject.unfitted()
+    estimator.fit(frame).transform(frame)
+    estimator.fit_transform(frame)
     del frame
     gc.collect()
     require(
-        watched() is None,
+        reference() is None,
         "the rows are still held by something after fit and transform",
     )
 
@@ -93,35 +90,32 @@ def _stored(root: Any) -> Iterator[tuple[str, str]]:
 
 def _check_displays_hide_values(subject: Subject) -> None:
     """Check that `repr`, the HTML display and `get_params` do not depend on the rows."""
-    one, two = (
-        subject.fit(subject.equal_rows(size, code))
-        for size, code in ((_ROWS, 0), (411, 1))
-    )
+    fitted = subject.fit(subject.equal_rows(_ROWS, 0))
+    other = subject.fit(subject.equal_rows(411, 1))
     unfitted = subject.unfitted()
-    require(repr(one) == repr(unfitted), "repr changes with fit")
+    require(repr(fitted) == repr(unfitted), "repr changes with fit")
     require(
-        repr(one.get_params()) == repr(unfitted.get_params()),
+        repr(fitted.get_params()) == repr(unfitted.get_params()),
         "get_params changes with fit",
     )
-    if hasattr(one, "_repr_html_"):
-        html = [
-            re.sub(_NUMBERING, "", estimator._repr_html_()) for estimator in (one, two)
-        ]
-        require(html[0] == html[1], "the HTML display depends on the rows")
+    if hasattr(fitted, "_repr_html_"):
+        html = re.sub(_NUMBERING, "", fitted._repr_html_())
+        other_html = re.sub(_NUMBERING, "", other._repr_html_())
+        require(html == other_html, "the HTML display depends on the rows")
 
 
 def _check_warnings_hide_values(subject: Subject) -> None:
     """Check that warnings, log records and output about declared values do not depend on the rows."""
-    one, two = (subject.frame(subject.equal_rows(100, code)) for code in range(2))
     for method in ("fit", "transform", "fit_transform"):
-        said = []
-        for frame in (one, two):
+        messages = []
+        for code in (0, 1):
+            frame = subject.frame(subject.equal_rows(100, code))
             estimator = subject.fit() if method == "transform" else subject.unfitted()
-            with heard() as texts:
+            with heard() as messages_of_call:
                 getattr(estimator, method)(frame)
-            said.append(texts)
+            messages.append(messages_of_call)
         require(
-            said[0] == said[1],
+            messages[0] == messages[1],
             f"a warning, a log record or the output of {method} depends on the rows",
         )
 
@@ -134,19 +128,22 @@ def _check_ledger_is_charged_once_and_first(subject: Subject) -> None:
         ledger = RecordingLedger(draws, epsilon=1e9)
         fitted = subject.fit(ledger=ledger)
         require(not ledger.log, "fit charges the ledger")
-        for number in (1, 2):
-            before = draws[0]
+        for n_calls in (1, 2):
+            n_bytes = draws[0]
             fitted.transform(frame)
             require(
-                len(ledger.log) == number,
-                f"{number} calls of transform charge {len(ledger.log)} times",
+                len(ledger.log) == n_calls,
+                f"{n_calls} calls of transform charge {len(ledger.log)} times",
             )
-            guarantee, drawn = ledger.log[-1]
+            guarantee, n_bytes_at_charge = ledger.log[-1]
             require(
                 guarantee == fitted.guarantee_,
                 "the ledger is charged with something else than guarantee_",
             )
-            require(drawn == before, "coins are drawn before the ledger is charged")
+            require(
+                n_bytes_at_charge == n_bytes,
+                "coins are drawn before the ledger is charged",
+            )
         fitted.set_params(ledger=None).transform(frame)
         require(
             len(ledger.log) == 3,
@@ -160,20 +157,21 @@ def _check_budget_is_kept(subject: Subject) -> None:
     frame = subject.frame(subject.rows(100))
     with counted_draws() as draws:
         epsilon = subject.fit().guarantee_.epsilon
-        at_fit = draws[0]  # public ones, such as those of a hash function
+        n_bytes_of_fit = draws[0]  # public ones, such as those of a hash function
     if epsilon == 0:
         raise SkipTest("nothing is spent")
     ledger = PrivacyLedger(epsilon=1.5 * epsilon)
     fitted = subject.fit(ledger=ledger)
     fitted.transform(frame)
     spent = ledger.spent
-    for release, public in ((fitted.transform, 0), (fitted.fit_transform, at_fit)):
+    calls = ((fitted.transform, 0), (fitted.fit_transform, n_bytes_of_fit))
+    for release, n_public_bytes in calls:
         with counted_draws() as draws:
             try:
                 release(frame)
             except BudgetExceeded:
                 require(
-                    draws[0] == public,
+                    draws[0] == n_public_bytes,
                     "coins are drawn although the budget is exceeded",
                 )
             else:
@@ -211,53 +209,60 @@ CHECKS = (
 )
 
 
+# A fair decision by noise is equal for all of these seeds, and opposite for another
+# table, with chance 2**-15.
 _SEEDS = range(8)
-"""Seeds: a fair decision by noise is equal for all of them, and opposite for another table, with chance 2**-15."""
 
+# A small epsilon, so that hardly any release is nearly certain, and therefore equal for
+# all seeds.
 _EPSILON = 1e-3
-"""A small epsilon, so that hardly any release is nearly certain, and therefore equal for all seeds."""
 
 
 def _check_nothing_exact_is_shown(estimator: Any, X: Any) -> None:
     """Check that attributes (also private ones) and warnings equal for all seeds do not depend on rows."""
     rows = np.arange(len(X))
-    agreed: list[dict[str, str]] = []
-    for places in (
-        rows,
-        rows[:1].repeat(7),
-        rows[-1:].repeat(4),
-    ):  # other numbers, values and extremes
-        shown = [dict(_shown(estimator, X.iloc[places], seed)) for seed in _SEEDS]
-        agreed.append(
-            {
-                path: text
-                for path, text in shown[0].items()
-                if all(one.get(path) == text for one in shown)
-            }
-        )
-    common = set.intersection(*map(set, agreed))
-    exact = sorted(path for path in common if len({one[path] for one in agreed}) > 1)
+    # Tables of other numbers of rows, values and extremes.
+    places_of_tables = [rows, rows[:1].repeat(7), rows[-1:].repeat(4)]
+    texts_of_path: dict[str, list[str]] = {}
+    for places in places_of_tables:
+        for path, text in _texts_of_all_seeds(estimator, X.iloc[places]):
+            texts_of_path.setdefault(path, []).append(text)
+    exact = []
+    for path, texts in sorted(texts_of_path.items()):
+        if len(texts) == len(places_of_tables) and len(set(texts)) > 1:
+            exact.append(path)
     require(not exact, f"{', '.join(exact[:3])} follow from the rows without noise")
 
 
-def _shown(estimator: Any, table: Any, seed: int) -> Iterator[tuple[str, str]]:
-    with warnings.catch_warnings(record=True) as found:
+def _texts_of_all_seeds(estimator: Any, table: Any) -> Iterator[tuple[str, str]]:
+    """Yield what is equal for all seeds, by its path."""
+    first, *others = (dict(_texts_of_fit(estimator, table, seed)) for seed in _SEEDS)
+    for path, text in first.items():
+        if all(texts.get(path) == text for texts in others):
+            yield path, text
+
+
+def _texts_of_fit(estimator: Any, table: Any, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield the warnings of a fit and its attributes, as texts by their paths."""
+    epsilon = _small(estimator.epsilon)
+    fitted = clone(estimator).set_params(random_state=seed, epsilon=epsilon)
+    with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
-        one = clone(estimator).set_params(
-            random_state=seed, epsilon=_small(estimator.epsilon)
-        )
-        one.fit(*rows_and_target(one, table))
-    yield "warnings", repr(sorted(str(warning.message) for warning in found))
-    yield from leaves("", released_attributes(one), ())
+        fitted.fit(*rows_and_target(fitted, table))
+    messages = sorted(str(warning.message) for warning in caught_warnings)
+    yield "warnings", repr(messages)
+    yield from leaves("", released_attributes(fitted), ())
 
 
 def _small(epsilon: Any) -> Any:
-    if isinstance(epsilon, Rho | Mu):
-        least = type(epsilon)(
-            _EPSILON**2 if isinstance(epsilon, Rho) else _EPSILON, epsilon.delta
-        )
-        return min(least, epsilon, key=lambda share: read_share(share).amount)
-    return min(_EPSILON, float(epsilon))
+    """Return a small epsilon, rho or mu, or the given one, if it is smaller."""
+    if not isinstance(epsilon, Rho | Mu):
+        return min(_EPSILON, float(epsilon))
+    amount = _EPSILON**2 if isinstance(epsilon, Rho) else _EPSILON
+    small = type(epsilon)(amount, epsilon.delta)
+    if read_share(small).amount < read_share(epsilon).amount:
+        return small
+    return epsilon
 
 
 def leaves(path: str, value: Any, within: tuple[int, ...]) -> Iterator[tuple[str, str]]:
@@ -276,14 +281,18 @@ def leaves(path: str, value: Any, within: tuple[int, ...]) -> Iterator[tuple[str
     if isinstance(value, Mapping):
         for name, part in value.items():
             yield from leaves(f"{path}[{name!r}]" if path else str(name), part, within)
-    elif repr(value) == object.__repr__(value) or hasattr(
-        type(value), "__dataclass_fields__"
-    ):
+    elif _has_attributes_only(value):
         yield from leaves(f"{path}.", dict(getattr(value, "__dict__", {})), within)
     elif isinstance(value, pd.DataFrame | pd.Series):
         yield path, repr((value.to_dict(), value.index.tolist()))
     else:
         yield path, repr(value)
+
+
+def _has_attributes_only(value: Any) -> bool:
+    """Whether the text of an object is its address, or that of a dataclass."""
+    is_address = repr(value) == object.__repr__(value)
+    return is_address or hasattr(type(value), "__dataclass_fields__")
 
 
 EXACT_CHECKS = [_check_nothing_exact_is_shown]

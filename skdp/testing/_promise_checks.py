@@ -20,8 +20,17 @@ from skdp.testing._subject import SEED, Subject
 from skdp.testing._tools import Rows, columns_of, release, require
 
 FALSE_ALARM = 1e-6
+
+# Cells of fewer expected reports are combined before a chi-square test.
 _LEAST_EXPECTED = 10
-_CHANNEL_DRAWS = 200_000  # over all values
+
+# Draws for a channel, over all records that are tried, and at least for each record.
+_CHANNEL_DRAWS = 200_000
+_LEAST_DRAWS = 4_000
+_MOST_RECORDS = 40
+
+# The exponential function of more is infinite.
+_LARGEST_EXPONENT = 700.0
 
 
 def _check_guarantee_is_stated(subject: Subject) -> None:
@@ -65,50 +74,50 @@ def _check_guarantee_is_stated(subject: Subject) -> None:
         )
 
 
-def _worst_ratio(table: list[list[Fraction]]) -> Fraction:
-    worst = Fraction(1)
-    for report in zip(*table, strict=True):
-        if not any(report):
+def _largest_ratio(channel: list[list[Fraction]]) -> Fraction:
+    """Return the largest ratio of the probabilities of a report under two values."""
+    largest = Fraction(1)
+    for probabilities in zip(*channel, strict=True):
+        if not any(probabilities):
             continue  # never reported under any value
         require(
-            all(report),
-            "channel() has a report that is possible under one value only: it proves that value",
+            all(probabilities),
+            "channel() has a report that is possible under one value only: it proves "
+            "that value",
         )
-        worst = max(worst, max(report) / min(report))
-    return worst
+        largest = max(largest, max(probabilities) / min(probabilities))
+    return largest
 
 
 def _check_channel_keeps_the_guarantee(subject: Subject) -> None:
     """Check that no report is more than e^epsilon times likelier under one record than another, exactly."""
     fitted = subject.fit()
-    tables = _channel(fitted)
-    for table in tables:
-        require(
-            all(len(row) == len(table[0]) for row in table),
-            "channel() has rows of different lengths",
-        )
-        require(
-            all(isinstance(share, Fraction | int) for row in table for share in row),
-            "channel() must hold exact Fractions",
-        )
-        require(
-            all(share >= 0 for row in table for share in row),
-            "channel() holds a negative probability",
-        )
-        require(
-            all(sum(row) == 1 for row in table),
-            "a row of channel() does not add up to 1",
-        )
-    ratios = [_worst_ratio(table) for table in tables]
+    channels = _channel(fitted)
+    for channel in channels:
+        _require_probabilities(channel)
+    ratios = [_largest_ratio(channel) for channel in channels]
     # Where one attribute of a record is sampled, only that one is reported.
-    sampled = subject.parameters.get("strategy") == "sample"
-    worst = max(ratios) if sampled else math.prod(ratios, start=Fraction(1))
+    if subject.parameters.get("strategy") == "sample":
+        ratio = max(ratios)
+    else:
+        ratio = math.prod(ratios, start=Fraction(1))
     epsilon = fitted.guarantee_.epsilon
     require(
-        worst <= exp_bounds(epsilon)[0],
-        f"channel() has reports {float(worst):.6g} times likelier under one record than under another, more than "
-        f"e^epsilon of guarantee_ (epsilon = {epsilon!r})",
+        ratio <= exp_bounds(epsilon)[0],
+        f"channel() has reports {float(ratio):.6g} times likelier under one record than "
+        f"under another, more than e^epsilon of guarantee_ (epsilon = {epsilon!r})",
     )
+
+
+def _require_probabilities(channel: list[list[Fraction]]) -> None:
+    for row in channel:
+        require(len(row) == len(channel[0]), "channel() has rows of different lengths")
+        require(
+            all(isinstance(share, Fraction | int) for share in row),
+            "channel() must hold exact Fractions",
+        )
+        require(min(row) >= 0, "channel() holds a negative probability")
+        require(sum(row) == 1, "a row of channel() does not add up to 1")
 
 
 def _channel(fitted: Any) -> list[list[list[Fraction]]]:
@@ -120,74 +129,91 @@ def _channel(fitted: Any) -> list[list[list[Fraction]]]:
 def _check_reports_follow_the_channel(subject: Subject) -> None:
     """Check that the reports of each declared value, missing too, have the probabilities of `channel`."""
     fitted = subject.fit(random_state=SEED)
-    tables = _channel(fitted)
-    names, values = list(subject.values), list(subject.values.values())
-    sizes = [len(column) for column in values]
+    channels = _channel(fitted)
     if not looks_like_the_original(fitted, subject):
         raise SkipTest(
             "the output is not one column of declared values for each input column"
         )
-    joint = len(tables) == 1
-    groups = (
-        [list(range(len(names)))] if joint else [[place] for place in range(len(names))]
-    )
-    rounds = min(40, max(map(len, tables)))
-    size = max(4000, _CHANNEL_DRAWS // rounds)
-    for turn in range(rounds):
-        # In a joint table the last column runs fastest.
-        cells = (
-            [int(c) for c in np.unravel_index(turn, sizes)]
-            if joint
-            else [turn % k for k in sizes]
-        )
-        rows = {
-            name: [column[code]] * size
-            for name, column, code in zip(names, values, cells, strict=True)
-        }
-        codes = codes_of(columns_of(fitted.transform(subject.frame(rows))), subject)
-        for group, table in zip(groups, tables, strict=True):
-            shape = [sizes[place] for place in group]
-            true = int(np.ravel_multi_index([cells[place] for place in group], shape))
-            seen = np.ravel_multi_index([codes[place] for place in group], shape)
-            pvalue = _goodness(
-                np.bincount(seen, minlength=math.prod(shape)),
-                [float(share) for share in table[true]],
+    values = list(subject.values.values())
+    sizes = [len(column) for column in values]
+    is_joint = len(channels) == 1
+    n_records = min(_MOST_RECORDS, max(map(len, channels)))
+    size = max(_LEAST_DRAWS, _CHANNEL_DRAWS // n_records)
+    for record in range(n_records):
+        if is_joint:
+            # The last column runs fastest.
+            record_codes = [int(code) for code in np.unravel_index(record, sizes)]
+        else:
+            record_codes = [record % k for k in sizes]
+        rows = {}
+        for name, column, code in zip(
+            subject.values, values, record_codes, strict=True
+        ):
+            rows[name] = [column[code]] * size
+        reports = columns_of(fitted.transform(subject.frame(rows)))
+        codes = codes_of(reports, subject)
+        if is_joint:
+            names = ", ".join(map(str, subject.values))
+            _require_shares(
+                np.ravel_multi_index(codes, sizes), channels[0][record], names
             )
+            continue
+        for place, name in enumerate(subject.values):
+            shares = channels[place][record_codes[place]]
+            _require_shares(codes[place], shares, str(name))
+        _require_independence(codes, list(subject.values))
+
+
+def _require_shares(
+    codes: NDArray[np.intp], shares: list[Fraction], names: str
+) -> None:
+    """Fail if reports have other probabilities than a row of a channel."""
+    counts = np.bincount(codes, minlength=len(shares))
+    pvalue = _goodness(counts, np.array([float(share) for share in shares]))
+    require(
+        pvalue > FALSE_ALARM,
+        f"the reports of {names} do not follow channel() (chi-square test, p = "
+        f"{pvalue:.1g})",
+    )
+
+
+def _require_independence(codes: list[NDArray[np.intp]], names: list[Any]) -> None:
+    """Fail if two columns of the reports of equal records depend on each other."""
+    for second in range(len(names)):
+        for first in range(second):
+            pvalue = _independence(codes[first], codes[second])
             require(
                 pvalue > FALSE_ALARM,
-                f"the reports of {', '.join(map(str, (names[place] for place in group)))} do not follow channel() "
+                f"the noise of {names[first]} and {names[second]} is not independent "
                 f"(chi-square test, p = {pvalue:.1g})",
             )
-        for first in range(0 if joint else len(names)):
-            for second in range(first):
-                pvalue = _independence(codes[first], codes[second])
-                require(
-                    pvalue > FALSE_ALARM,
-                    f"the noise of {names[second]} and {names[first]} is not independent (chi-square test, p = "
-                    f"{pvalue:.1g})",
-                )
 
 
 def require_ratio(
-    chosen_by: list[Counter[Any]], tested: list[Counter[Any]], epsilon: float, what: str
+    explored: list[Counter[Any]],
+    tested: list[Counter[Any]],
+    epsilon: float,
+    what: str,
 ) -> None:
     """Fail if some outcomes are more than e^epsilon times as frequent under one truth as under another."""
-    ratio = math.exp(min(epsilon, 700.0))
-    event = [
-        outcome
-        for outcome, count in chosen_by[0].items()
-        if count > ratio * chosen_by[1][outcome]
-    ]
-    one, other = (sum(counts[outcome] for outcome in event) for counts in tested)
-    if one + other == 0:
+    # The event is chosen by one sample and tested on another.
+    ratio = math.exp(min(epsilon, _LARGEST_EXPONENT))
+    event = []
+    for outcome, count in explored[0].items():
+        if count > ratio * explored[1][outcome]:
+            event.append(outcome)
+    count = sum(tested[0][outcome] for outcome in event)
+    other_count = sum(tested[1][outcome] for outcome in event)
+    total = count + other_count
+    if total == 0:
         return
-    pvalue = binomtest(
-        one, one + other, ratio / (1 + ratio), alternative="greater"
-    ).pvalue
+    most = ratio / (1 + ratio)
+    pvalue = binomtest(count, total, most, alternative="greater").pvalue
     require(
         pvalue > FALSE_ALARM,
-        f"some {what} are {one / max(other, 1):.3g} times as frequent under one record as under another, but e^epsilon "
-        f"is {ratio:.3g} by the guarantee (binomial test, p = {pvalue:.1g})",
+        f"some {what} are {count / max(other_count, 1):.3g} times as frequent under one "
+        f"record as under another, but e^epsilon is {ratio:.3g} by the guarantee "
+        f"(binomial test, p = {pvalue:.1g})",
     )
 
 
@@ -195,19 +221,16 @@ def looks_like_the_original(fitted: Any, subject: Subject) -> bool:
     """Whether each column is reported as one of its declared values, so that its channel is square."""
     if subject.numeric or subject.parameters.get("strategy") == "sample":
         return False
+    if not hasattr(fitted, "channel"):
+        return False
+    sizes = [len(values) for values in subject.values.values()]
+    n_cells = math.prod(sizes)
+    shapes = [(len(channel), len(channel[0])) for channel in fitted.channel()]
+    if shapes not in ([(size, size) for size in sizes], [(n_cells, n_cells)]):
+        return False
     rows = subject.rows(20)
     frame = subject.frame(rows)
-    sizes = [len(values) for values in subject.values.values()]
-    shapes = (
-        [(len(table), len(table[0])) for table in fitted.channel()]
-        if hasattr(fitted, "channel")
-        else []
-    )
-    square = [[(size, size) for size in sizes], [(math.prod(sizes),) * 2]]
-    if (
-        list(columns_of(fitted.transform(frame))) != list(subject.values)
-        or shapes not in square
-    ):
+    if list(columns_of(fitted.transform(frame))) != list(subject.values):
         return False
     return not hasattr(fitted, "encode") or columns_of(fitted.encode(frame)) == rows
 
@@ -225,27 +248,27 @@ def codes_of(columns: Rows, subject: Subject) -> list[NDArray[np.intp]]:
     return codes
 
 
-def _goodness(observed: NDArray[np.intp], shares: list[float]) -> float:
+def _goodness(observed: NDArray[np.intp], shares: NDArray[np.float64]) -> float:
     """Test counts against probabilities, with rare cells combined."""
-    expected = np.array(shares) * observed.sum()
-    rare = expected < _LEAST_EXPECTED
-    pooled = (
-        np.append(observed[~rare], observed[rare].sum()),
-        np.append(expected[~rare], expected[rare].sum()),
+    expected = shares * observed.sum()
+    is_rare = expected < _LEAST_EXPECTED
+    n_rare, mean_of_rare = (
+        float(observed[is_rare].sum()),
+        float(expected[is_rare].sum()),
     )
-    if pooled[1][-1] < _LEAST_EXPECTED:
-        # Too rare for the approximation: use the Chernoff bound for a Poisson number.
-        count, mean = float(pooled[0][-1]), float(pooled[1][-1])
-        if (
-            count > mean
-            and math.exp(count - mean) * (mean / count) ** count < FALSE_ALARM
-        ):
-            return 0.0
-        pooled = pooled[0][:-1], pooled[1][:-1]
-        if len(pooled[0]) == 0 or pooled[0].sum() == 0:
+    counts, means = observed[~is_rare].astype(float), expected[~is_rare]
+    if mean_of_rare >= _LEAST_EXPECTED:
+        counts, means = np.append(counts, n_rare), np.append(means, mean_of_rare)
+    else:
+        # Too rare for the approximation: the Chernoff bound for a Poisson number.
+        if n_rare > mean_of_rare:
+            bound = math.exp(n_rare - mean_of_rare) * (mean_of_rare / n_rare) ** n_rare
+            if bound < FALSE_ALARM:
+                return 0.0
+        if counts.sum() == 0:
             return 1.0
-        pooled = pooled[0], pooled[1] * (pooled[0].sum() / pooled[1].sum())
-    return 1.0 if len(pooled[0]) < 2 else float(chisquare(*pooled).pvalue)
+        means = means * (counts.sum() / means.sum())
+    return 1.0 if len(counts) < 2 else float(chisquare(counts, means).pvalue)
 
 
 def _independence(left: ArrayLike, right: ArrayLike) -> float:
@@ -260,23 +283,14 @@ def _check_missing_values_are_hidden(subject: Subject) -> None:
     """Check that a missing value is randomised like any other; if undeclared, it never occurs in the output."""
     size = 2000
     rows = subject.equal_rows(size)
-    whole = subject.frame(rows)
     for name, values in subject.values.items():
-        where = np.random.default_rng(SEED).random(size) < 0.5
-        present = next(value for value in values if value is not None)
-        column = [None if gone else present for gone in where]
-        gapped = {
-            other: (column if other == name else kept) for other, kept in rows.items()
-        }
-        frame = pd.DataFrame(
-            {other: pd.Series(kept, dtype=object) for other, kept in gapped.items()}
-        )
+        is_missing = np.random.default_rng(SEED).random(size) < 0.5
+        value = next(value for value in values if value is not None)
+        column = [None if missing else value for missing in is_missing]
+        # Objects, so that None stays what it is.
+        frame = pd.DataFrame(rows | {name: column}, dtype=object)
         fitted = subject.fit_noisy(random_state=SEED)
-        gaps = {
-            label
-            for label, output in columns_of(fitted.transform(whole)).items()
-            if None in output
-        }
+        reports_of_whole_rows = columns_of(fitted.transform(subject.frame(rows)))
         try:
             reports = columns_of(fitted.transform(frame))
         except (TypeError, ValueError):
@@ -285,14 +299,17 @@ def _check_missing_values_are_hidden(subject: Subject) -> None:
             )
             continue
         for label, output in reports.items():
-            empty = np.array([value is None for value in output])
+            is_empty = np.array([report is None for report in output])
+            may_be_empty = None in values or None in reports_of_whole_rows[label]
             require(
-                label in gaps or None in values or not empty.any(),
-                f"a missing value of {name!r}, which does not declare it, comes out as missing in {label!r}",
+                may_be_empty or not is_empty.any(),
+                f"a missing value of {name!r}, which does not declare it, comes out as "
+                f"missing in {label!r}",
             )
             require(
-                _independence(where, empty) > FALSE_ALARM,
-                f"where {name!r} is missing shows in where the output {label!r} is missing",
+                _independence(is_missing, is_empty) > FALSE_ALARM,
+                f"where {name!r} is missing shows in where the output {label!r} is "
+                "missing",
             )
 
 
@@ -301,7 +318,8 @@ def _check_no_column_passes_through(subject: Subject) -> None:
     rows = subject.rows(600)
     frame = subject.frame(rows)
     fitted = subject.fit_noisy(random_state=None)
-    first, second = (columns_of(fitted.transform(frame)) for _ in range(2))
+    first = columns_of(fitted.transform(frame))
+    second = columns_of(fitted.transform(frame))
     for label, output in first.items():
         require(
             output not in rows.values(),
@@ -316,20 +334,21 @@ def _check_no_column_passes_through(subject: Subject) -> None:
 def _check_later_parameters_wait_for_fit(subject: Subject) -> None:
     """Check that parameters set after `fit` change neither the guarantee nor the release."""
     frame = subject.frame(subject.equal_rows(600))
-    fitted, changed = (subject.fit_noisy(random_state=SEED) for _ in range(2))
-    promised = changed.guarantee_
-    later = {
+    fitted = subject.fit_noisy(random_state=SEED)
+    changed = subject.fit_noisy(random_state=SEED)
+    guarantee = changed.guarantee_
+    later_parameters = {
         "epsilon": 300.0,
         "random_state": None,
         "p": 0.999,
         "q": 0.001,
         "handle_unknown": "uniform",
     }
-    changed.set_params(
-        **{name: value for name, value in later.items() if subject.accepts(name)}
-    )
+    for name, value in later_parameters.items():
+        if subject.accepts(name):
+            changed.set_params(**{name: value})
     require(
-        changed.guarantee_ == promised,
+        changed.guarantee_ == guarantee,
         "guarantee_ changed with a parameter that was set after fit",
     )
     require(
@@ -345,8 +364,12 @@ def _check_later_parameters_wait_for_fit(subject: Subject) -> None:
         )
 
 
+# Normal estimates are this many standard errors off with a probability of 6e-7.
 _STANDARD_ERRORS = 5
-_REPEATS, _CALLS = 200, 4
+
+# Releases of the same rows, in a few calls.
+_REPEATS = 200
+_CALLS = 4
 
 
 def _estimate(
@@ -367,54 +390,51 @@ def _estimate(
 
 def _estimates(subject: Subject) -> tuple[list[pd.DataFrame], NDArray[Any], str]:
     """Estimate many times from fresh reports of the same rows, with a known truth."""
-    fitted = subject.fit(
-        random_state=SEED, **subject.epsilon_at_most(2.0 * len(subject.values))
-    )
-    size, times = 400, _REPEATS // _CALLS
+    epsilon = subject.epsilon_at_most(2.0 * len(subject.values))
+    fitted = subject.fit(random_state=SEED, **epsilon)
+    size = 400
+    copies = _REPEATS // _CALLS
     rows = subject.rows(size)
-    frame = subject.frame({name: column * times for name, column in rows.items()})
-    calls = [fitted.transform(frame) for _ in range(_CALLS)]
-    parts = [
-        reports[start * size : (start + 1) * size]
-        for reports in calls
-        for start in range(times)
-    ]
-    results = [_estimate(fitted, reports, rows, subject) for reports in parts]
-    return [table for table, _, _ in results], *results[0][1:]
+    frame = subject.frame({name: column * copies for name, column in rows.items()})
+    tables = []
+    for _ in range(_CALLS):
+        reports = fitted.transform(frame)
+        for start in range(0, copies * size, size):
+            part = reports[start : start + size]
+            table, truth, what = _estimate(fitted, part, rows, subject)
+            tables.append(table)
+    return tables, truth, what
 
 
 def _true_counts(
     rows: Rows, subject: Subject, table: pd.DataFrame
 ) -> NDArray[np.float64]:
     if any(isinstance(cell, tuple) for column in rows.values() for cell in column):
-        # Cells of values, or of pairs of a key and a value.
-        held = {
-            name: Counter(
-                value
-                for cell in column
-                for value in {
-                    part[0] if isinstance(part, tuple) else part for part in cell
-                }
-            )
-            for name, column in rows.items()
-        }
-        keys = (
-            table.index
-            if isinstance(table.index, pd.MultiIndex)
-            else [(next(iter(rows)), key) for key in table.index]
-        )
-        return np.array([held[name][value] for name, value in keys], float)
+        return _true_counts_of_lists(rows, table)
     codes = codes_of(rows, subject)
     sizes = [len(values) for values in subject.values.values()]
-    if len(sizes) == 1 or list(table.index.names) == ["column", "category"]:
-        counts = [
-            np.bincount(column, minlength=size)
-            for column, size in zip(codes, sizes, strict=True)
-        ]
-        return np.concatenate(counts).astype(float)
-    return np.bincount(
-        np.ravel_multi_index(codes, sizes), minlength=math.prod(sizes)
-    ).astype(float)
+    is_joint = len(sizes) > 1 and list(table.index.names) != ["column", "category"]
+    if is_joint:
+        codes = [np.ravel_multi_index(codes, sizes)]
+        sizes = [math.prod(sizes)]
+    counts = []
+    for column, size in zip(codes, sizes, strict=True):
+        counts.append(np.bincount(column, minlength=size))
+    return np.concatenate(counts).astype(float)
+
+
+def _true_counts_of_lists(rows: Rows, table: pd.DataFrame) -> NDArray[np.float64]:
+    """Count the cells that hold each value, or a pair with each key."""
+    counts = {}
+    for name, column in rows.items():
+        counts[name] = Counter[Any]()
+        for cell in column:
+            keys = [part[0] if isinstance(part, tuple) else part for part in cell]
+            counts[name].update(set(keys))
+    if isinstance(table.index, pd.MultiIndex):
+        return np.array([counts[name][key] for name, key in table.index], float)
+    (only_counts,) = counts.values()
+    return np.array([only_counts[key] for key in table.index], float)
 
 
 def _check_estimates_are_unbiased(subject: Subject) -> None:

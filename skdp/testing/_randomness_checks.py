@@ -22,16 +22,20 @@ from skdp.testing._promise_checks import require_ratio
 from skdp.testing._subject import SEED, Subject
 from skdp.testing._tools import Rows, columns_of, release, require
 
+# Equal rows whose releases, at a small epsilon, are never equal by chance.
 _ROWS = 600
-"""Number of equal rows whose releases, at a small epsilon, are never equal by chance."""
 
+# Seconds to wait for a forked process.
 _PATIENCE = 120
+
+# Reports of a record.
+_CALLS = 10
 
 
 def _require_different(releases: Iterable[str], what: str) -> None:
-    listed = list(releases)
+    releases = list(releases)
     require(
-        len(set(listed)) == len(listed),
+        len(set(releases)) == len(releases),
         f"{what} repeat each other's coins: their releases are equal",
     )
 
@@ -57,17 +61,15 @@ def _check_columns_draw_their_own_coins(subject: Subject) -> None:
     twin = subject.twin()
     frame = twin.frame(twin.equal_rows(_ROWS))
     for seed in (None, 0):
-        columns = list(
-            columns_of(twin.fit_noisy(random_state=seed).transform(frame)).values()
-        )
-        width, rest = divmod(len(columns), len(twin.values))
-        if rest or not width:
+        reports = twin.fit_noisy(random_state=seed).transform(frame)
+        columns = list(columns_of(reports).values())
+        width, remainder = divmod(len(columns), len(twin.values))
+        if remainder or not width:
             raise SkipTest(
                 "the output does not have as many columns for each input column"
             )
-        blocks = [
-            columns[start : start + width] for start in range(0, len(columns), width)
-        ]
+        starts = range(0, len(columns), width)
+        blocks = [columns[start : start + width] for start in starts]
         _require_different(
             map(repr, blocks), f"columns of equal values (random_state={seed})"
         )
@@ -125,16 +127,18 @@ def _check_forks_draw_fresh_coins(subject: Subject) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)
         children = []
         for _ in range(3):
-            here, there = context.Pipe(duplex=False)
+            receiver, sender = context.Pipe(duplex=False)
             child = context.Process(
-                target=_in_child, args=(there, fitted, frame), daemon=True
+                target=_in_child, args=(sender, fitted, frame), daemon=True
             )
             child.start()
-            children.append((child, here))
-    for child, here in children:
-        arrived = here.poll(_PATIENCE)
-        worked, answer = here.recv() if arrived else (False, "nothing")
-        child.join(_PATIENCE if arrived else 0)
+            children.append((child, receiver))
+    for child, receiver in children:
+        worked, answer = False, "nothing"
+        has_answer = receiver.poll(_PATIENCE)
+        if has_answer:
+            worked, answer = receiver.recv()
+        child.join(_PATIENCE if has_answer else 0)
         if child.is_alive():
             child.terminate()
         require(worked, f"transform in a forked process gave {answer}")
@@ -154,11 +158,11 @@ def _check_global_seeds_change_nothing(subject: Subject) -> None:
             random.seed(0)
             releases.append(release(fitted, frame))
         _require_different(releases, "calls after np.random.seed(0)")
-        before = repr(np.random.get_state()), random.getstate()  # noqa: NPY002
+        states = repr(np.random.get_state()), random.getstate()  # noqa: NPY002
         subject.fit_noisy(random_state=None).transform(frame)
-        after = repr(np.random.get_state()), random.getstate()  # noqa: NPY002
+        states_after = repr(np.random.get_state()), random.getstate()  # noqa: NPY002
         require(
-            before == after,
+            states == states_after,
             "the state of a global random generator changed: coins were drawn from it",
         )
     finally:
@@ -171,36 +175,31 @@ def _check_seeds_replay(subject: Subject) -> None:
     subject.needs("random_state")
     frame = subject.frame(subject.equal_rows(_ROWS))
     fitted = subject.fit_noisy(random_state=7)
-    stored = pickle.dumps(fitted)
-    run = [release(fitted, frame) for _ in range(3)]
-    _require_different(run, "calls with random_state=7")
-    for what, copy in (
-        ("after a new fit", fitted.fit(subject.frame(subject.rows(8)))),
-        ("from a pickle", pickle.loads(stored)),
-        ("on a clone", clone(fitted).fit(frame)),
-    ):
+    pickled = pickle.dumps(fitted)
+    releases = [release(fitted, frame) for _ in range(3)]
+    _require_different(releases, "calls with random_state=7")
+    copies = {
+        "after a new fit": fitted.fit(subject.frame(subject.rows(8))),
+        "from a pickle": pickle.loads(pickled),
+        "on a clone": clone(fitted).fit(frame),
+    }
+    for what, copy in copies.items():
         require(
-            [release(copy, frame) for _ in range(3)] == run,
+            [release(copy, frame) for _ in range(3)] == releases,
             f"random_state=7 does not replay {what}",
         )
     require(
-        release(subject.fit_noisy(random_state=8), frame) != run[0],
+        release(subject.fit_noisy(random_state=8), frame) != releases[0],
         "random_state=7 and 8 give the same coins",
     )
 
-
-_CALLS = 10
 
 Report = tuple[Any, ...]
 
 
 def _reports(fitted: Any, frame: Any, ids: Sequence[str]) -> list[Report]:
-    return list(
-        zip(
-            *columns_of(fitted.transform(frame, record_id=list(ids))).values(),
-            strict=True,
-        )
-    )
+    columns = columns_of(fitted.transform(frame, record_id=list(ids)))
+    return list(zip(*columns.values(), strict=True))
 
 
 def _ids(size: int, prefix: str = "record") -> list[str]:
@@ -214,30 +213,34 @@ def _check_records_repeat_themselves(subject: Subject) -> None:
         raise SkipTest("a second round of noise makes every report a new one")
     rows, ids = subject.rows(_ROWS), _ids(_ROWS)
     frame = subject.frame(rows)
-    first = _reports(fitted, frame, ids)
+    reports = _reports(fitted, frame, ids)
     backwards = subject.frame({name: column[::-1] for name, column in rows.items()})
-    some = subject.frame({name: column[50:90] for name, column in rows.items()})
-    for what, again, expected in (
-        ("in a second call", _reports(fitted, frame, ids), first),
-        ("in another order", _reports(fitted, backwards, ids[::-1]), first[::-1]),
-        ("in another batch", _reports(fitted, some, ids[50:90]), first[50:90]),
-        (
-            "from a pickle",
-            _reports(pickle.loads(pickle.dumps(fitted)), frame, ids),
-            first,
-        ),
-        ("from a clone", _reports(clone(fitted).fit(some), frame, ids), first),
-    ):
-        require(again == expected, f"the same records report something else {what}")
+    batch = subject.frame({name: column[50:90] for name, column in rows.items()})
+    unpickled = pickle.loads(pickle.dumps(fitted))
+    cloned = clone(fitted).fit(batch)
+    repeated = {
+        "in a second call": _reports(fitted, frame, ids),
+        "in another order": _reports(fitted, backwards, ids[::-1])[::-1],
+        "from a pickle": _reports(unpickled, frame, ids),
+        "from a clone": _reports(cloned, frame, ids),
+    }
+    for what, reports_of_case in repeated.items():
+        require(
+            reports_of_case == reports, f"the same records report something else {what}"
+        )
     require(
-        _reports(fitted, frame, _ids(_ROWS, "another")) != first,
+        _reports(fitted, batch, ids[50:90]) == reports[50:90],
+        "the same records report something else in another batch",
+    )
+    require(
+        _reports(fitted, frame, _ids(_ROWS, "another")) != reports,
         "other records report the same",
     )
-    other = subject.fit_noisy(
+    other_key = subject.fit_noisy(
         ids=False, random_state=None, secret_key=b"another key of 32 bytes or so..."
     )
     require(
-        _reports(other, frame, ids) != first,
+        _reports(other_key, frame, ids) != reports,
         "with another key, the records report the same",
     )
 
@@ -245,18 +248,16 @@ def _check_records_repeat_themselves(subject: Subject) -> None:
 def _check_repeated_reports_keep_the_guarantee(subject: Subject) -> None:
     """Check that many reports of a record together satisfy `guarantee_`."""
     fitted = subject.fit(ids=False, random_state=SEED, **subject.epsilon_at_most(1.0))
-    centres = (
-        [sum(ends) / 2 for ends in subject.declared.values()] if subject.numeric else []
-    )
 
     def summary(reports: tuple[Report, ...]) -> Report:
+        # Of each column, whether the mean is above the centre, or the mode.
         columns = list(zip(*reports, strict=True))
-        if subject.numeric:
-            return tuple(
-                np.mean(column) > centre
-                for column, centre in zip(columns, centres, strict=True)
-            )
-        return tuple(Counter(column).most_common(1)[0][0] for column in columns)
+        if not subject.numeric:
+            return tuple(Counter(column).most_common(1)[0][0] for column in columns)
+        is_above = []
+        for column, ends in zip(columns, subject.declared.values(), strict=True):
+            is_above.append(np.mean(column) > sum(ends) / 2)
+        return tuple(is_above)
 
     for code in range(min(3, max(map(len, subject.values.values())))):
         histories = [
@@ -278,8 +279,9 @@ def _check_changing_values_keep_the_promise(subject: Subject) -> None:
     epsilon = 2 * fitted.guarantee_.epsilon
     if hasattr(fitted, "guarantee_for_changes"):
         epsilon = fitted.guarantee_for_changes(2).epsilon
-    one, other = (subject.equal_rows(4 * _ROWS, code) for code in (-1, 0))
-    histories = [[one, other], [other, one]]
+    rows = subject.equal_rows(4 * _ROWS, -1)
+    other_rows = subject.equal_rows(4 * _ROWS, 0)
+    histories = [[rows, other_rows], [other_rows, rows]]
     _require_ratio(
         subject,
         fitted,
@@ -305,11 +307,9 @@ def _require_ratio(
         calls = [_reports(fitted, subject.frame(rows), ids) for rows in history]
         return Counter(map(summary, zip(*calls, strict=True)))
 
-    chosen_by, tested = (
-        [count(history, f"{use} {number}") for number, history in enumerate(histories)]
-        for use in ("chosen", "tested")
-    )
-    require_ratio(chosen_by, tested, epsilon, what)
+    explored = [count(histories[0], "explored 0"), count(histories[1], "explored 1")]
+    tested = [count(histories[0], "tested 0"), count(histories[1], "tested 1")]
+    require_ratio(explored, tested, epsilon, what)
 
 
 def _check_record_ids_are_asked_for_and_hidden(subject: Subject) -> None:
@@ -318,18 +318,18 @@ def _check_record_ids_are_asked_for_and_hidden(subject: Subject) -> None:
     frame, ids = subject.frame(subject.rows(size)), _ids(size, SECRET_TEXT)
     ledger = PrivacyLedger(epsilon=1e9)
     fitted = subject.fit(ids=False, ledger=ledger)
-    odd: tuple[tuple[str, Any], ...] = (
-        ("no record ids", None),
-        ("too few record ids", ids[1:]),
-        ("a repeated record id", [ids[1], *ids[1:]]),
-        ("a missing record id", [None, *ids[1:]]),
-        ("record ids of another kind", [{name} for name in ids]),
-        ("one text as record ids", SECRET_TEXT),
-        ("2-D record ids", np.array(ids, object).reshape(2, -1)),
-    )
-    for what, given in odd:
+    invalid_ids = {
+        "no record ids": None,
+        "too few record ids": ids[1:],
+        "a repeated record id": [ids[1], *ids[1:]],
+        "a missing record id": [None, *ids[1:]],
+        "record ids of another kind": [{name} for name in ids],
+        "one text as record ids": SECRET_TEXT,
+        "2-D record ids": np.array(ids, object).reshape(2, -1),
+    }
+    for what, record_id in invalid_ids.items():
         try:
-            fitted.transform(frame, record_id=given)
+            fitted.transform(frame, record_id=record_id)
         except (TypeError, ValueError) as error:
             require(
                 not any(map(shows, texts_of(error))), f"{what}: the error shows one"
@@ -346,9 +346,11 @@ def _check_record_ids_are_asked_for_and_hidden(subject: Subject) -> None:
     requests = fitted.get_metadata_routing().transform.requests
     require("record_id" in requests, "a Pipeline cannot route record_id to transform")
     fitted = subject.fit(ids=False)
-    before = pickle.dumps(fitted)
+    pickled = pickle.dumps(fitted)
     fitted.transform(frame, record_id=ids)
-    require(pickle.dumps(fitted) == before, "transform stores something of the records")
+    require(
+        pickle.dumps(fitted) == pickled, "transform stores something of the records"
+    )
 
 
 CHECKS = (

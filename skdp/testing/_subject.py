@@ -49,29 +49,29 @@ class Subject:
                 f"estimator must be an instance with fit and transform, got {estimator!r}"
             )
         parameters = estimator.get_params(deep=False)
-        seen = None if X is None else _distinct_values(X)
+        observed = None if X is None else _distinct_values(X)
         if "categories" in parameters:
-            declared = _declared(parameters["categories"], seen)
-            values = {name: _values(attribute) for name, attribute in declared.items()}
-            if seen is not None:  # lists of declared values
-                values |= {
-                    name: cells
-                    for name, cells in seen.items()
-                    if any(isinstance(cell, tuple) for cell in cells)
-                }
+            declared = _declared_categories(parameters["categories"], observed)
+            values = {
+                name: _values(categories) for name, categories in declared.items()
+            }
+            for name, cells in (observed or {}).items():
+                # Lists of declared values.
+                if any(isinstance(cell, tuple) for cell in cells):
+                    values[name] = cells
             return cls(estimator, values, declared, "categories")
         if "bounds" in parameters:
-            declared = _declared_bounds(parameters["bounds"], seen)
-            values = {
-                name: np.linspace(*ends, _NUMERIC_VALUES).tolist()
-                for name, ends in declared.items()
-            }
+            declared = _declared_bounds(parameters["bounds"], observed)
+            values = {}
+            for name, ends in declared.items():
+                values[name] = np.linspace(*ends, _NUMERIC_VALUES).tolist()
             return cls(estimator, values, declared, "bounds")
-        if seen is None:
+        if observed is None:
             raise TypeError(
-                f"{type(estimator).__name__} has no parameter 'categories' or 'bounds' to make rows for; give X"
+                f"{type(estimator).__name__} has no parameter 'categories' or 'bounds' "
+                "to make rows for; give X"
             )
-        return cls(estimator, seen, seen, None)
+        return cls(estimator, observed, observed, None)
 
     def once(self, function: Callable[[Subject], Any]) -> Any:
         """Compute a value once for several checks."""
@@ -107,21 +107,20 @@ class Subject:
         self, *, kind: str = "pandas", ids: bool = True, **parameters: Any
     ) -> Any:
         """Clone the estimator, with its columns declared."""
-        # A transformer with memory treats every record without an id as a new one.
         if self.parameter is not None:
-            given: Any = (
-                list(self.declared.values()) if kind == "array" else dict(self.declared)
-            )
-            parameters = {self.parameter: given} | parameters
-        known = {
-            name: value for name, value in parameters.items() if self.accepts(name)
-        }
-        made = (
-            give_fresh_records(self.estimator)
-            if self.memoised and ids
-            else clone(self.estimator)
-        )
-        return made.set_params(**known)
+            declared: Any = dict(self.declared)
+            if kind == "array":
+                declared = list(self.declared.values())
+            parameters = {self.parameter: declared} | parameters
+        # A transformer with memory treats every record without an id as a new one.
+        if self.memoised and ids:
+            estimator = give_fresh_records(self.estimator)
+        else:
+            estimator = clone(self.estimator)
+        for name, value in parameters.items():
+            if self.accepts(name):
+                estimator.set_params(**{name: value})
+        return estimator
 
     def fit(
         self,
@@ -147,34 +146,33 @@ class Subject:
 
     def epsilon_between(self, least: float, most: float) -> dict[str, Any]:
         """Return the parameters that bring epsilon between two numbers, if it is a number outside."""
-        epsilon, single = (
-            self.parameters.get(name) for name in ("epsilon", "instantaneous_epsilon")
-        )
+        epsilon = self.parameters.get("epsilon")
         if not isinstance(epsilon, Real) or least <= float(epsilon) <= most:
             return {}
-        usual = min(max(float(epsilon), least), most)
+        changed = min(max(float(epsilon), least), most)
+        parameters = {"epsilon": changed}
         # The epsilon of a single report must remain below it.
-        rest = (
-            {"instantaneous_epsilon": usual * float(single) / float(epsilon)}
-            if isinstance(single, Real)
-            else {}
-        )
-        return {"epsilon": usual} | rest
+        of_report = self.parameters.get("instantaneous_epsilon")
+        if isinstance(of_report, Real):
+            scale = changed / float(epsilon)
+            parameters["instantaneous_epsilon"] = float(of_report) * scale
+        return parameters
 
     def rows(self, size: int, seed: int = SEED) -> Rows:
         """Generate legal rows."""
         rng = np.random.default_rng(seed)
-        return {
-            name: [values[code] for code in rng.integers(len(values), size=size)]
-            for name, values in self.values.items()
-        }
+        rows = {}
+        for name, values in self.values.items():
+            codes = rng.integers(len(values), size=size)
+            rows[name] = [values[code] for code in codes]
+        return rows
 
     def equal_rows(self, size: int, code: int = 0) -> Rows:
         """Generate equal rows."""
-        return {
-            name: [values[code % len(values)]] * size
-            for name, values in self.values.items()
-        }
+        rows = {}
+        for name, values in self.values.items():
+            rows[name] = [values[code % len(values)]] * size
+        return rows
 
     def frame(self, rows: Rows, kind: str = "pandas") -> Any:
         """Make a table of rows, whose dtypes depend on the legal values only."""
@@ -198,48 +196,50 @@ def _distinct_values(X: Any) -> dict[Any, list[Any]]:
     return {name: list(dict.fromkeys(column)) for name, column in columns.items()}
 
 
-def _declared(categories: Any, seen: dict[Any, list[Any]] | None) -> dict[Any, Any]:
+def _declared_categories(
+    categories: Any, observed: dict[Any, list[Any]] | None
+) -> dict[Any, Any]:
+    """Return what a parameter ``categories`` declares, by column."""
     if isinstance(categories, Domain):
         return {name: categories[name] for name in categories.columns}
     if isinstance(categories, Mapping):
-        return {name: categories[name] for name in (seen or categories)}
-    if not isinstance(categories, str) and isinstance(
-        categories, Sequence | np.ndarray
-    ):
-        names = seen or [f"x{index}" for index in range(len(categories))]
+        return {name: categories[name] for name in (observed or categories)}
+    is_text = isinstance(categories, str)
+    if not is_text and isinstance(categories, Sequence | np.ndarray):
+        names = observed or _names_of_array(len(categories))
         return dict(zip(names, categories, strict=True))
-    return dict(seen or DEFAULT_CATEGORIES)
+    return dict(observed or DEFAULT_CATEGORIES)
 
 
-def _values(attribute: Any) -> list[Any]:
-    values = (
-        attribute.values if isinstance(attribute, Interval | Categories) else attribute
-    )
-    return [None if is_missing(value) else value for value in values]
+def _names_of_array(n_columns: int) -> list[str]:
+    return [f"x{place}" for place in range(n_columns)]
+
+
+def _values(categories: Any) -> list[Any]:
+    if isinstance(categories, Interval | Categories):
+        categories = categories.values
+    return [None if is_missing(value) else value for value in categories]
 
 
 def _declared_bounds(
-    bounds: Any, seen: dict[Any, list[Any]] | None
+    bounds: Any, observed: dict[Any, list[Any]] | None
 ) -> dict[Any, tuple[float, float]]:
+    """Return what a parameter ``bounds`` declares, by column."""
     if bounds is None:
-        return (
-            {name: (min(values), max(values)) for name, values in seen.items()}
-            if seen
-            else dict(DEFAULT_BOUNDS)
-        )
+        if not observed:
+            return dict(DEFAULT_BOUNDS)
+        return {name: (min(values), max(values)) for name, values in observed.items()}
     if isinstance(bounds, Mapping):
-        return {name: tuple(bounds[name]) for name in (seen or bounds)}
+        return {name: tuple(bounds[name]) for name in (observed or bounds)}
     pairs = np.asarray(bounds, float)
-    names = list(
-        seen
-        or (
-            DEFAULT_BOUNDS
-            if pairs.ndim == 1
-            else [f"x{index}" for index in range(len(pairs))]
-        )
-    )
-    low, high = np.broadcast_to(pairs, (len(names), 2)).T.tolist()
-    return dict(zip(names, zip(low, high, strict=True), strict=True))
+    if observed:
+        names = list(observed)
+    elif pairs.ndim == 1:
+        names = list(DEFAULT_BOUNDS)
+    else:
+        names = _names_of_array(len(pairs))
+    ends = np.broadcast_to(pairs, (len(names), 2)).tolist()
+    return {name: (low, high) for name, (low, high) in zip(names, ends, strict=True)}
 
 
 class FreshRecords:
@@ -249,26 +249,28 @@ class FreshRecords:
 
     def fit(self, X: Any, y: Any = None) -> Self:
         super().fit(X, y)  # type: ignore[misc]
-        self._ids_of, self._numbers = getattr(self, "random_state", None), CallCounter()
+        self._ids_of = getattr(self, "random_state", None)
+        self._numbers = CallCounter()
         return self
 
     def transform(self, X: Any, record_id: Any = None) -> Any:
-        return super().transform(  # type: ignore[misc]
-            X, record_id=self._new_ids(X) if record_id is None else record_id
-        )
+        if record_id is None:
+            record_id = self._new_ids(X)
+        return super().transform(X, record_id=record_id)  # type: ignore[misc]
 
     def _new_ids(self, X: Any) -> list[str]:
         if not hasattr(self, "_numbers"):
             return []  # not fitted: it raises the error
-        call = (
-            uuid4().hex
-            if self._ids_of is None
-            else f"seed {self._ids_of} call {self._numbers.advance()}"
-        )
-        rows = (
-            X.shape[0] if hasattr(X, "shape") else len(X) if isinstance(X, list) else 0
-        )
-        return [f"{call} row {row}" for row in range(rows)]
+        if self._ids_of is None:
+            call = uuid4().hex
+        else:
+            call = f"seed {self._ids_of} call {self._numbers.advance()}"
+        n_rows = 0
+        if hasattr(X, "shape"):
+            n_rows = X.shape[0]
+        elif isinstance(X, list):
+            n_rows = len(X)
+        return [f"{call} row {row}" for row in range(n_rows)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _revive, (type(self).__mro__[2],), self.__getstate__()

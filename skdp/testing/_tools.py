@@ -31,48 +31,43 @@ def require(condition: Any, reason: str) -> None:
 
 def as_lists(column: list[Any]) -> list[Any]:
     """Write cells of pairs as lists of structs, which polars and pyarrow need."""
-    return [
-        [
-            {"key": part[0], "value": part[1]} if isinstance(part, tuple) else part
-            for part in cell
-        ]
-        if isinstance(cell, tuple)
-        else cell
-        for cell in column
-    ]
+    cells = []
+    for cell in column:
+        if isinstance(cell, tuple):
+            cell = [_as_struct(part) for part in cell]
+        cells.append(cell)
+    return cells
+
+
+def _as_struct(part: Any) -> Any:
+    if isinstance(part, tuple):
+        return {"key": part[0], "value": part[1]}
+    return part
 
 
 def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: str) -> Any:
     """Make a table of rows."""
     if kind == "array":
         return objects_of_rows(rows)
+    columns: dict[Any, Any] = {}
     if kind == "pandas":
-        return pd.DataFrame(
-            {
-                name: pd.Series(column, dtype=_dtype(values[name]))
-                for name, column in rows.items()
-            }
-        )
+        for name, column in rows.items():
+            columns[name] = pd.Series(column, dtype=_dtype(values[name]))
+        return pd.DataFrame(columns)
     try:
         if kind == "polars":
             import polars as pl
 
-            dtypes = {name: pl.Series(as_lists(values[name])).dtype for name in rows}
-            return pl.DataFrame(
-                {
-                    name: pl.Series(as_lists(column), dtype=dtypes[name])
-                    for name, column in rows.items()
-                }
-            )
+            for name, column in rows.items():
+                dtype = pl.Series(as_lists(values[name])).dtype
+                columns[name] = pl.Series(as_lists(column), dtype=dtype)
+            return pl.DataFrame(columns)
         import pyarrow as pa
 
-        types = {name: pa.array(as_lists(values[name])).type for name in rows}
-        return pa.table(
-            {
-                name: pa.array(as_lists(column), types[name])
-                for name, column in rows.items()
-            }
-        )
+        for name, column in rows.items():
+            arrow_type = pa.array(as_lists(values[name])).type
+            columns[name] = pa.array(as_lists(column), arrow_type)
+        return pa.table(columns)
     except ImportError:
         raise SkipTest(f"{kind} is not installed") from None
 
@@ -87,21 +82,26 @@ def objects_of_rows(rows: Rows) -> Any:
 
 
 def _dtype(values: list[Any]) -> Any:
-    plain = any(value is None or isinstance(value, str | tuple) for value in values)
-    return object if plain else np.array(values).dtype
+    for value in values:
+        if value is None or isinstance(value, str | tuple):
+            return object
+    return np.array(values).dtype
 
 
 def columns_of(output: Any) -> Rows:
     """Read any output of a transformer as lists of Python values."""
+    columns = {}
     if isinstance(output, np.ndarray):
-        return {
-            f"x{index}": _plain(column.tolist())
-            for index, column in enumerate(output.T)
-        }
-    if isinstance(output, pd.DataFrame):
-        return {name: _plain(output[name].tolist()) for name in output.columns}
-    frame = nw.from_native(output, eager_only=True)
-    return {name: _plain(frame.get_column(name).to_list()) for name in frame.columns}
+        for place, column in enumerate(output.T):
+            columns[f"x{place}"] = _plain(column.tolist())
+    elif isinstance(output, pd.DataFrame):
+        for name in output.columns:
+            columns[name] = _plain(output[name].tolist())
+    else:
+        frame = nw.from_native(output, eager_only=True)
+        for name in frame.columns:
+            columns[name] = _plain(frame.get_column(name).to_list())
+    return columns
 
 
 def _plain(column: list[Any]) -> list[Any]:
@@ -109,9 +109,8 @@ def _plain(column: list[Any]) -> list[Any]:
     if kinds <= {bool, int, str, type(None)}:
         return column  # nothing is missing in another way
     if kinds <= {bool, int, str, type(None), float}:
-        return [
-            value if value == value else None for value in column
-        ]  # NaN is unequal to itself
+        # NaN is unequal to itself.
+        return [value if value == value else None for value in column]
     return [None if is_missing(value) else value for value in column]
 
 
@@ -122,7 +121,8 @@ def release(fitted: Any, frame: Any) -> str:
 
 @contextmanager
 def watched_draws(watch: Callable[[type, int, Any], None]) -> Iterator[None]:
-    """Call a function with the source, the size and the bytes of each draw in a block of code, in this process."""
+    """Call a function with the source, the size and the bytes of each draw."""
+    # Of a block of code, in this process.
     originals = {source: source.bytes for source in (SecureSource, SeededSource)}
 
     def watching(source: type, original: Any) -> Any:
@@ -160,7 +160,8 @@ class RecordingLedger(PrivacyLedger):
 
     def __init__(self, draws: list[int], *, epsilon: float, delta: float = 0.0) -> None:
         super().__init__(epsilon=epsilon, delta=delta)
-        self.draws, self.log = draws, list[tuple[PrivacyGuarantee, int]]()
+        self.draws = draws
+        self.log: list[tuple[PrivacyGuarantee, int]] = []
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
         self.log.append((guarantee, self.draws[0]))
@@ -170,18 +171,18 @@ class RecordingLedger(PrivacyLedger):
 @contextmanager
 def recorded_bytes() -> Iterator[bytearray]:
     """Record the secure random bytes that are drawn in a block of code."""
-    found = bytearray()
+    secure_bytes = bytearray()
 
     def record(source: type, size: int, drawn: Any) -> None:
         if source is SecureSource:
-            found.extend(drawn.tobytes())
+            secure_bytes.extend(drawn.tobytes())
 
     with watched_draws(record):
-        yield found
+        yield secure_bytes
 
 
 def named(kind: str, name: str, check: Callable[[], None]) -> None:
-    """Run a check, and begin the reason of a failure with the names of the estimator and of the check."""
+    """Run a check; a failure names the estimator and the check."""
     try:
         check()
     except AssertionError as failed:
@@ -196,15 +197,11 @@ def named(kind: str, name: str, check: Callable[[], None]) -> None:
 
 def fitted(estimator: Any, X: Any, **parameters: Any) -> Any:
     """Fit a clone to a table, whose last column is the target of one that needs it."""
+    copy = clone(estimator).set_params(**parameters)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # a release may warn that it was refused, or lost in noise
-        return (
-            clone(estimator)
-            .set_params(**parameters)
-            .fit(*rows_and_target(estimator, X))
-        )
+        # A release may warn that it was refused, or lost in noise.
+        warnings.simplefilter("ignore", UserWarning)
+        return copy.fit(*rows_and_target(estimator, X))
 
 
 def transformed(fitted: Any, X: Any) -> Any:
@@ -214,23 +211,20 @@ def transformed(fitted: Any, X: Any) -> Any:
 
 def released_attributes(estimator: Any) -> dict[str, Any]:
     """Return the attributes set by a fit."""
-    parameters = estimator.get_params(deep=False)
-    return {
-        name: value for name, value in vars(estimator).items() if name not in parameters
-    }
+    attributes = dict(vars(estimator))
+    for name in estimator.get_params(deep=False):
+        attributes.pop(name, None)
+    return attributes
 
 
 def released_text(estimator: Any) -> str:
     """Write a release as text, to compare releases."""
-    released = {
-        name: _comparable(value)
-        for name, value in released_attributes(estimator).items()
-        if name[0] != "_"
-    }
+    attributes = {}
+    for name, value in released_attributes(estimator).items():
+        if not name.startswith("_") and name != "guarantee_":
+            attributes[name] = _comparable(value)
     with np.printoptions(threshold=10**6, floatmode="unique"):
-        return repr(
-            {name: value for name, value in released.items() if name != "guarantee_"}
-        )
+        return repr(attributes)
 
 
 def is_table(value: Any) -> bool:
@@ -247,34 +241,34 @@ def is_table(value: Any) -> bool:
 
 def walk(root: Any) -> Iterator[tuple[str, Any]]:
     """Walk the attributes of an object, pickled or not, and yield the path and the value of each."""
-    seen: set[int] = set()
-    todo: list[tuple[str, Any]] = list(vars(root).items())
-    while todo:
-        path, value = todo.pop()
-        if id(value) in seen or isinstance(value, str | bytes | type):
+    visited: set[int] = set()
+    items: list[tuple[str, Any]] = list(vars(root).items())
+    while items:
+        path, value = items.pop()
+        if id(value) in visited or isinstance(value, str | bytes | type):
             continue
-        seen.add(id(value))
+        visited.add(id(value))
         yield path, value
-        if isinstance(value, Mapping):
-            todo += [(f"{path}[{key!r}]", item) for key, item in value.items()]
-        elif isinstance(value, list | tuple | set | frozenset):
-            todo += [(path, item) for item in value]
-        elif isinstance(value, np.ndarray):
-            todo += (
-                [(path, item) for item in value.ravel()]
-                if value.dtype == object
-                else []
-            )
-        elif not is_table(value):
-            slots = [
-                name
-                for kind in type(value).__mro__
-                for name in getattr(kind, "__slots__", ())
-            ]
-            held = getattr(value, "__dict__", {}) | {
-                name: getattr(value, name, None) for name in slots
-            }
-            todo += [(f"{path}.{name}", item) for name, item in held.items()]
+        items += _parts_of(path, value)
+
+
+def _parts_of(path: str, value: Any) -> list[tuple[str, Any]]:
+    """Return what an object holds: items, elements or attributes."""
+    if isinstance(value, Mapping):
+        return [(f"{path}[{key!r}]", item) for key, item in value.items()]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [(path, item) for item in value]
+    if isinstance(value, np.ndarray):
+        if value.dtype != object:
+            return []
+        return [(path, item) for item in value.ravel()]
+    if is_table(value):
+        return []
+    attributes = dict(getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        for name in getattr(kind, "__slots__", ()):
+            attributes[name] = getattr(value, name, None)
+    return [(f"{path}.{name}", item) for name, item in attributes.items()]
 
 
 def _comparable(value: Any) -> Any:
@@ -283,8 +277,7 @@ def _comparable(value: Any) -> Any:
         return {name: value[name].labels for name in value.columns}
     if isinstance(value, list | tuple):
         return [_comparable(part) for part in value]
-    if repr(value) == object.__repr__(value):
-        return type(value).__name__, {
-            name: _comparable(part) for name, part in vars(value).items()
-        }
-    return value
+    if repr(value) != object.__repr__(value):
+        return value
+    attributes = {name: _comparable(part) for name, part in vars(value).items()}
+    return type(value).__name__, attributes

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from skdp.central.statistics import Noise
 
-
-class Released(Noise):
+class Released:
     """Noise that makes noisy counts the same, whatever the counts are, and shows these."""
-
-    name = "released"
-    error = reach = loss = None
 
     def __init__(self, make, error=None):
         self.make, self.error, self.seen = make, error, []

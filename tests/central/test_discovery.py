@@ -348,7 +348,7 @@ def tail(y):
 
 
 def passes(total, found):
-    return 0.0 if total == 0 else tail((found.threshold - total - 0.5) / math.sqrt(found.noise.variance))
+    return 0.0 if total == 0 else tail((found.threshold - total - 0.5) / math.sqrt(found.noise.scale))
 
 
 def law_of_weights(totals, found):

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp import Domain, DPHistogram, Interval
-from skdp.central import CountEstimate
+from skdp.central import Estimate
 from skdp.central.statistics import Hierarchy, count_interval, count_std, plan_hierarchy
 from skdp.privacy import Share
 from tests.conftest import each
@@ -176,7 +176,7 @@ class TestAccuracy:
                 one = histogram.range_estimate(low, high)
                 true = ((values >= (low or 0)) & (values < (high or 50))).sum()
                 inside[low, high] += one.lower <= true <= one.upper
-                errors[low, high].append(one.count - true)
+                errors[low, high].append(one.value - true)
                 stated[low, high] = one.std_error
         for pair in ends:
             # The standard error of such a share is 1.5 %. Rounding outwards matters where the noise is small.
@@ -274,7 +274,7 @@ class TestRanges:
         histogram = DPHistogram(100.0, domain=self.EDGES, method=method).fit(self.AGES)
         assert histogram.range_count(low, high) == count
         estimate = histogram.range_estimate(low, high)
-        assert estimate == CountEstimate(count, estimate.std_error, estimate.lower, estimate.upper)
+        assert estimate == Estimate(count, estimate.std_error, estimate.lower, estimate.upper)
         assert (estimate.std_error == 0) == (count == 0)
         assert estimate.upper - estimate.lower == (2 if count else 0)
 
@@ -302,7 +302,7 @@ class TestRanges:
     def test_the_error_grows_with_the_level(self):
         histogram = DPHistogram(0.5, domain=self.EDGES, random_state=0).fit(self.AGES)
         narrow, wide = (histogram.range_estimate(18, 65, confidence_level=level) for level in (0.5, 0.99))
-        assert wide.lower < narrow.lower < narrow.count == histogram.range_count(18, 65) < narrow.upper < wide.upper
+        assert wide.lower < narrow.lower < narrow.value == histogram.range_count(18, 65) < narrow.upper < wide.upper
         assert narrow.std_error == pytest.approx(histogram.std_error_[0] * math.sqrt(2))
         frame = histogram.to_frame(confidence_level=0.99)
         assert (frame["lower"] < histogram.to_frame()["lower"]).all()

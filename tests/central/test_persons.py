@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from skdp import DPHistogram
-from skdp.central.statistics import GRID, choose, integer_noise, joint_noise
+from skdp.central.statistics import GRID, Noise, choose
 from skdp.privacy import Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource
 
@@ -23,7 +23,7 @@ class TestNoise:
     def test_it_is_in_proportion_to_the_rows_and_costs_as_much(self, given):
         one = read_share(given)
         three = replace(one, rows=3)
-        for make in (lambda share: integer_noise(share, 7), lambda share: joint_noise(share, GRID, 5)):
+        for make in (lambda share: Noise.of(share, 7), lambda share: Noise.joint(share, GRID, 5)):
             assert float(make(three).error) == pytest.approx(3 * float(make(one).error), rel=0.02)
             # More links of a chain, which are together no more.
             losses = [make(share).loss for share in (one, three)]

@@ -27,8 +27,7 @@ from skdp import (
     DPVarianceThreshold,
     PrivacyLedger,
 )
-from skdp.central.statistics import NOWHERE, GaussianNoise, count_values, place_bounds
-from skdp.central.statistics._noise import CubeNoise, LaplaceNoise
+from skdp.central.statistics import NOWHERE, Batches, Noise, count_values, place_bounds
 from skdp.central.statistics._private_bounds import _CLEAR_ANYWHERE, Cells, _limit, find_bounds
 from skdp.privacy import Mu, Rho
 from skdp.tables import read_table
@@ -69,7 +68,7 @@ class TestCells:
         records = list(itertools.product(ODD, repeat=2))[::2]
 
         def counts(rows):
-            return np.array(count_values(read_table(np.array(rows, float).reshape(len(rows), 2)), None, [0, 1], cells))
+            return np.array(count_values(Batches(read_table(np.array(rows, float).reshape(len(rows), 2))), cells))
 
         none = counts([])
         for record in records:
@@ -104,8 +103,7 @@ def noisy_counts(size):
 def test_bounds_follow_from_noisy_counts_alone():
     def released(values):
         noises = [Released(noisy_counts, Fraction(5)) for _ in range(2)]
-        count = lambda cells: count_values(read_table(values.reshape(-1, 1)), None, [0], cells)  # noqa: E731
-        ends, hidden = place_bounds([NOWHERE], ["a"], [0], count, noises, None)
+        ends, hidden = place_bounds([NOWHERE], Batches(read_table(values.reshape(-1, 1))), [0], noises, None)
         return ends.tolist(), hidden, [noise.seen[0] for noise in noises]
 
     X = column("far", 3000)
@@ -290,22 +288,21 @@ class TestPromise:
     @pytest.mark.parametrize("kind", [DPMean, DPMinMaxScaler])
     def test_the_draws_spend_what_is_given(self, kind, epsilon, monkeypatch):
         drawn = []
-        for noise in (LaplaceNoise, GaussianNoise, CubeNoise):
-            draw = noise.draw
-            monkeypatch.setattr(noise, "draw", lambda self, *more, draw=draw: drawn.append(self) or draw(self, *more))
+        draw = Noise.draw_each
+        monkeypatch.setattr(Noise, "draw_each", lambda self, *more: drawn.append(self) or draw(self, *more))
         X = np.column_stack([column("skewed"), column("centred"), column("uniform")])
         guarantee = kind(epsilon, bounds="private", max_rows_per_person=2, random_state=0).fit(X).guarantee_
         assert len(drawn) == (7 if kind is DPMean else 6)  # two looks at each of three columns
         drawn = drawn[::3]
         if epsilon == 0.5:
-            assert sum(noise.epsilon for noise in drawn) == Fraction(0.5)
-            assert drawn[0] == LaplaceNoise(drawn[0].epsilon, 2 * 3)
-            assert drawn[0].epsilon * 15 == drawn[1].epsilon
+            assert sum(noise.amount for noise in drawn) == Fraction(0.5)
+            assert drawn[0] == Noise("epsilon", drawn[0].amount, 2 * 3)
+            assert drawn[0].amount * 15 == drawn[1].amount
         else:
             given = 2 * Fraction(epsilon.rho) if isinstance(epsilon, Rho) else Fraction(epsilon.mu) ** 2
-            assert sum(noise.mu_squared for noise in drawn) == given
-            assert drawn[:2] == [GaussianNoise(one.mu_squared, 2**2 * 3) for one in drawn[:2]]
-            assert drawn[0].mu_squared * 15 == drawn[1].mu_squared
+            assert sum(noise.amount for noise in drawn) == given
+            assert drawn[:2] == [Noise("mu", one.amount, 2**2 * 3) for one in drawn[:2]]
+            assert drawn[0].amount * 15 == drawn[1].amount
         if isinstance(epsilon, Rho):
             assert guarantee.losses == tuple(noise.loss for noise in drawn)
 

@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from skdp import DPKBinsDiscretizer
-from skdp.central.statistics import Noise, _cuts, _noise, equal_steps, plan_quantiles, read_candidates, read_probability
+from skdp.central.statistics import (
+    Batches,
+    Noise,
+    _cuts,
+    _noise,
+    equal_steps,
+    plan_quantiles,
+    read_candidates,
+    read_probability,
+)
 from skdp.central.statistics._quantiles import (
     cells_of,
     count_below,
@@ -295,7 +304,7 @@ class TestCountedQuantiles:
             ]
             return np.mean(failures)
 
-        plan = plan_quantiles(read_table(column.reshape(-1, 1)), None, [grid], probabilities, share)
+        plan = plan_quantiles(Batches(read_table(column.reshape(-1, 1))), [grid], probabilities, share)
         together = error(np.searchsorted(grid, plan.draw(source)[0]))
         by_choices = ranked_quantiles([ranks], probabilities, [np.arange(grid.size)], share, source)[0]
         assert together < 80
@@ -399,7 +408,7 @@ class TestCutQuantiles:
 
         def name(k, steps):
             probabilities = [Fraction(index, k + 1) for index in range(1, k + 1)]
-            return plan_quantiles(table, None, [equal_steps(0, 1, steps)], probabilities, share).mechanism
+            return plan_quantiles(Batches(table), [equal_steps(0, 1, steps)], probabilities, share).mechanism
 
         assert [name(k, 10_000)[:4] for k in (1, 2, 3, 7, 8)] == ["perm", "perm", "expo", "expo", "disc"]
         assert [name(k, 1000)[:4] for k in (1, 2, 3, 4)] == ["perm"] * 3 + ["disc"]

@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from skdp.central._linear_model import ExactMoments
+from skdp.central._logistic_regression import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
 from skdp.central._pca import _noise_of_products
-from skdp.central._select_k_best import NUMBERS, Contrasts
-from skdp.central.linear_model._descent import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
-from skdp.central.linear_model._moments import ExactMoments
-from skdp.central.statistics import UNIT, GaussianNoise, Rows, _rows, find_limits, largest_moments
+from skdp.central._selectors import NUMBERS, Contrasts
+from skdp.central.statistics import UNIT, Noise, Rows, _rows, find_limits, largest_moments
 from skdp.central.statistics._rows import choose_limit
 from skdp.privacy import Mu, read_share
 from skdp.randomness import SeededSource
@@ -119,21 +119,19 @@ def test_a_row_changes_the_moments_by_its_own_and_no_more(monkeypatch):
 
 def test_a_row_changes_one_number_of_rows_by_1_and_the_total_by_itself(monkeypatch):
     given = []
-    monkeypatch.setattr(GaussianNoise, "add", lambda self, source, numbers: given.append(numbers) or numbers)
+    monkeypatch.setattr(Noise, "add", lambda self, source, numbers: given.append(numbers) or numbers)
     table = rows_of(rng.uniform(-1, 1, (30, 2)), np.zeros(30, int))
     for row in PAIRS:
         given.clear()
         own = rows_of(row[np.newaxis], [0])
         more = Rows(np.vstack([own.places, table.places]), np.zeros(31, int), table.square)
         for rows in (table, more):
-            choose_limit(rows, GaussianNoise(1), 0.05, SeededSource(0))
+            choose_limit(rows, Noise("mu", 1), 0.05, SeededSource(0))
         change = np.subtract(given[1], given[0])
         assert (np.sort(change) == [0] * 23 + [1]).all()
         assert (more.total(2 * UNIT**2) - table.total(2 * UNIT**2)).tolist() == own.places[0].tolist()
     few_are_longer = np.repeat([1.0, 0.3], [2, 48])
-    limit, n_rows = choose_limit(
-        Rows(few_are_longer[:, np.newaxis] * UNIT, None, UNIT**2), GaussianNoise(1), 0.05, None
-    )
+    limit, n_rows = choose_limit(Rows(few_are_longer[:, np.newaxis] * UNIT, None, UNIT**2), Noise("mu", 1), 0.05, None)
     assert n_rows == 50
     assert 0.3 <= limit**0.5 / UNIT < 0.3 * 2 ** (1 / 6)
 
@@ -221,7 +219,7 @@ def test_a_row_changes_products_by_no_more_than_is_paid_for(middle, limit, const
     limit = whole.square if limit is None else limit
     sums = whole.shortened(limit, constant, codes=False)
     pure = _noise_of_products(share, 4, limit + constant**2, 2 * UNIT).sensitivity
-    gaussian = _noise_of_products(read_share(Mu(1, delta=1e-6)), 4, limit + constant**2, 2 * UNIT).square
+    gaussian = _noise_of_products(read_share(Mu(1, delta=1e-6)), 4, limit + constant**2, 2 * UNIT).sensitivity
     changes = []
     for place in range(len(WIDE)):
         fewer = placed(np.delete(WIDE, place, axis=0)).centred(middle).shortened(limit, constant, codes=False)
@@ -235,8 +233,8 @@ def test_a_row_changes_products_by_no_more_than_is_paid_for(middle, limit, const
 
 
 def test_the_noise_of_the_mean_covers_any_row(monkeypatch):
-    asked, whole = [], _rows.integer_noise
-    monkeypatch.setattr(_rows, "integer_noise", lambda *what: asked.append(what) or whole(*what))
+    asked, whole = [], Noise.of
+    monkeypatch.setattr(Noise, "of", lambda *what: asked.append(what) or whole(*what))
     rows = placed(np.tile(WIDE, (20, 1)), None)
     find_limits(rows, read_share(1e6), 0.5, SeededSource(0), centred=True)
     (_, (_, sensitivity, square)) = asked

@@ -46,7 +46,7 @@ KINDS = [
     *(RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder, SubsetSelectionEncoder),
     *(HadamardResponseEncoder, FrequencyOracleEncoder),
 ]
-ORACLES = ["optimized_unary_encoding", "binary_local_hashing", "count_mean_sketch"]
+ORACLES = ["optimized_unary_encoding", "binary_local_hashing"]
 MECHANISMS = ["optimal", "square_wave", "distribution", "laplace"]
 TRANSFORMERS = {
     **{kind.__name__: encoder(kind) for kind in KINDS},

@@ -54,7 +54,7 @@ def test_ends_and_equal_shares(k):
 def test_closed_forms_equal_the_sum_over_the_channel(k, epsilon):
     rng = np.random.default_rng(k)
     oracles = [RandomizedResponse(k, epsilon), HadamardResponse(k, epsilon), HadamardResponse(k, epsilon, n_blocks=2)]
-    oracles += [UnaryEncoding(k, epsilon, variant=variant) for variant in ("optimized", "symmetric", "threshold")]
+    oracles += [UnaryEncoding(k, epsilon, variant=variant) for variant in ("optimized", "symmetric")]
     oracles += [
         UnaryEncoding(k, p=Fraction(9, 10), q=Fraction(1, 3)),
         two_rounds(UnaryEncoding(k, epsilon), Fraction(epsilon) / 3),

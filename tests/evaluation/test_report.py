@@ -116,7 +116,7 @@ class TestAdult:
         counts, scores = tables["release_counts"], tables["model_scores"]
         assert counts.columns.tolist() == ["epsilon", "age", "sex", "true", "count", "std_error", "lower", "upper"]
         assert counts.groupby("epsilon")["true"].sum().tolist() == [1000, 1000]
-        assert set(tables["count_errors"]["postprocess"]) == {"none", "clip", "simplex", "mle"}
+        assert set(tables["count_errors"]["postprocess"]) == {"none", "clip", "simplex", "power"}
         assert scores["setting"].unique().tolist() == ["not private", "0.5", "5.0", "left out"]
         assert len(scores) == 4 * 7
         leakage, carriers = tables["leakage"], tables["carriers"]

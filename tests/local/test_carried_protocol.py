@@ -100,7 +100,7 @@ def test_columns_that_pandas_does_not_have_pass(tmp_path):
     table = pa.table({"sex": PEOPLE["sex"], "kept": union})
     one = encoder()
     metadata = privatize(table, one, keep=["kept"]).schema.metadata
-    assert {*metadata} == {KEY.encode(), RELEASES.encode()}
+    assert {KEY.encode(), RELEASES.encode()} <= {*metadata}
     assert metadata[KEY.encode()] == one.to_json().encode()
 
 

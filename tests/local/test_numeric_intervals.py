@@ -6,7 +6,7 @@ import pytest
 
 from skdp import NumericPerturber
 from skdp.datasets import load_adult
-from skdp.local.numeric._share_bounds import GroupedReports, best_weights, knots_of_range
+from skdp.local._distribution import GroupedReports, best_weights, knots_of_range
 from skdp.oracles import ClampedLaplace, Windows
 from tests.conftest import each, often
 
@@ -104,7 +104,7 @@ def test_the_weights_bound_the_share_at_every_value(steps, bins, kind):
             assert gaps.min() > -1e-9
 
 
-@each("options", [{}, {"spacing": 1}, {"smooth": False}, {"spacing": 1, "smooth": False}, {"confidence_level": 0.5}])
+@each("options", [{}, {"confidence_level": 0.5}])
 def test_the_standard_error_reaches_the_further_end_of_the_interval_of_95_per_cent(options):
     records = np.where(np.arange(2_000) % 2, 40.0, np.arange(2_000) % 101)
     table = estimate(records, 0, n_bins=5, **options)
@@ -113,56 +113,22 @@ def test_the_standard_error_reaches_the_further_end_of_the_interval_of_95_per_ce
     assert (1.959964 * table["std_error"]).to_numpy() == pytest.approx(to_ends.to_numpy(), rel=1e-6)
 
 
-SPIKES = {
-    "hours": lambda: PEOPLE["hours-per-week"].to_numpy(float)[:20_000],
-    "one of uniform": lambda: np.where(np.arange(20_000) % 2, 40.0, np.arange(20_000) % 101),
-    "two values": lambda: np.where(np.arange(20_000) % 3, 40.0, 70.0),
-}
-
-
-@pytest.mark.parametrize("mechanism", ["square_wave", "distribution"])
-@pytest.mark.parametrize("name", SPIKES)
-def test_a_spike_is_estimated_where_values_are_declared(name, mechanism):
-    """The smoothed frequencies of its bin were at the lower end of the interval, up to 0.25 too small."""
-    records = SPIKES[name]()
-    expected = shares(records, 10)
-    for seed in range(2):
-        table = estimate(records, seed, mechanism=mechanism, n_bins=10, spacing=1)
-        assert table["frequency"].sum() == pytest.approx(1)
-        assert abs(table["frequency"].iloc[4] - expected[4]) < 0.1
-        assert table["frequency"].iloc[4] - table["lower"].iloc[4] > 0.02
-        covered = (table["frequency"] - expected).abs() <= 1.96 * table["std_error"]
-        assert covered.sum() >= 9
-        assert covered.iloc[4]
-
-
-def test_the_spacing_of_each_column():
-    rows = pd.DataFrame({"age": [20.0, 30.0] * 50, "height": [1.25, 1.5] * 50})
-    fitted = NumericPerturber(8.0, mechanism="square_wave", bounds={"age": (0, 100), "height": (1, 2)}, random_state=0)
+@pytest.mark.parametrize("bounds", [{"age": (0, 100)}, {"age": (0, 100), "height": (1, 2)}])
+def test_a_column_is_estimated_by_itself(bounds):
+    rows = pd.DataFrame({"age": [20.0, 30.0] * 50, "height": [1.25, 1.5] * 50})[[*bounds]]
+    fitted = NumericPerturber(8.0, mechanism="square_wave", bounds=bounds, random_state=0)
     reports = fitted.fit_transform(rows)
-    some = fitted.estimate_distribution(reports, n_bins=4, spacing={"height": 0.25})
-    every = fitted.estimate_distribution(reports, n_bins=4, spacing={"age": 10, "height": 0.25})
-    none = fitted.estimate_distribution(reports, n_bins=4)
-    pd.testing.assert_frame_equal(some.loc[["age"]], none.loc[["age"]])
-    pd.testing.assert_frame_equal(some.loc[["height"]], every.loc[["height"]])
-    likeliest = fitted.estimate_distribution(reports, n_bins=4, spacing={"age": 10, "height": 0.25}, smooth=False)
-    assert likeliest.loc["height", "frequency"].to_numpy() == pytest.approx([0, 0.5, 0.5, 0], abs=0.1)
+    table = fitted.estimate_distribution(reports, n_bins=4)
+    assert table.index.names == (["age"] if len(bounds) == 1 else ["column", "bin"])
+    for name in bounds:
+        alone = table if len(bounds) == 1 else table.loc[name]
+        assert alone["frequency"].sum() == pytest.approx(1)
+        assert covers(alone, shares(rows[name] - bounds[name][0], 4, np.ptp(bounds[name]))).mean() >= 0.75
 
 
-@each(
-    "spacing, error, message",
-    [
-        (0, ValueError, "column 'x' must be a finite number > 0, got 0"),
-        (float("nan"), ValueError, "column 'x' must be a finite number > 0"),
-        (True, TypeError, "column 'x' must be a number > 0, or None, got bool"),
-        ([1], TypeError, "column 'x' must be a number > 0, or None, got list"),
-        (3, ValueError, "must divide its bounds 0 to 100 into at most grid_size=16 equal parts, got 3"),
-        (1, ValueError, "at most grid_size=16"),
-        ({"y": 10}, ValueError, r"spacing names columns that the reports do not have: \['y'\]"),
-    ],
-)
-def test_a_spacing_that_is_none(spacing, error, message):
-    fitted = NumericPerturber(2.0, mechanism="square_wave", bounds=(0, 100), grid_size=16, random_state=0)
-    reports = fitted.fit_transform(pd.DataFrame({"x": [10.0, 20.0]}))
-    with pytest.raises(error, match=message):
-        fitted.estimate_distribution(reports, spacing=spacing)
+def test_intervals_tell_of_a_spike_and_hold_the_frequencies():
+    """Smoothed, the frequency of its bin is below the lower end."""
+    table = estimate([33.0] * 20_000, 0, epsilon=8.0, grid_size=1024, n_bins=10)
+    assert table["lower"].iloc[3] > 0.5
+    assert (table["lower"] <= table["frequency"] + 1e-9).all()
+    assert (table["frequency"] <= table["upper"] + 1e-9).all()

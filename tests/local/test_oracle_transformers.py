@@ -34,7 +34,6 @@ TRANSFORMERS = {
     "labels": RandomizedResponseEncoder,
     "bits": UnaryEncodingTransformer,
     "symmetric bits": lambda epsilon, **rest: UnaryEncodingTransformer(epsilon, variant="symmetric", **rest),
-    "thresholded bits": lambda epsilon, **rest: UnaryEncodingTransformer(epsilon, variant="threshold", **rest),
     "unbiased bits": lambda epsilon, **rest: UnaryEncodingTransformer(epsilon, output="unbiased", **rest),
     "sets": SubsetSelectionEncoder,
     "unbiased sets": lambda epsilon, **rest: SubsetSelectionEncoder(epsilon, output="unbiased", **rest),
@@ -43,7 +42,6 @@ TRANSFORMERS = {
     "indices": HadamardResponseEncoder,
     "best": FrequencyOracleEncoder,
     "best unbiased bits": lambda epsilon, **rest: FrequencyOracleEncoder(epsilon, output="unbiased", **rest),
-    "sketch": lambda epsilon, **rest: FrequencyOracleEncoder(epsilon, oracle="count_mean_sketch", **rest),
 }
 STRATEGIES = ["split", "joint", "sample"]
 
@@ -277,7 +275,6 @@ KINDS = {
     "subset": SubsetSelectionEncoder(0.5, strategy="joint", categories=VALUES),
     "hashing": LocalHashingEncoder(1.0, strategy="joint", categories=VALUES),
     "hadamard": HadamardResponseEncoder(1.0, strategy="joint", categories=VALUES),
-    "sketch": FrequencyOracleEncoder(2.0, oracle="count_mean_sketch", strategy="joint", categories=VALUES),
 }
 FROM_TALLIES = ["response", "unary", "symmetric", "subset"]
 

@@ -99,7 +99,7 @@ def test_they_are_the_same_over_calls_orders_batches_pickles_and_clones(name):
     [
         (make(RandomizedResponseEncoder), ROWS, "bb1f810ae76b"),
         (make(UnaryEncodingTransformer), ROWS, "ad508fe311dc"),
-        (make(LocalHashingEncoder), ROWS, "600aa9a578db"),
+        (make(LocalHashingEncoder), ROWS, "6d61d16b7661"),
         (make(SubsetSelectionEncoder), ROWS, "bc5ae943cdc3"),
         (make(HadamardResponseEncoder), ROWS, "008ea961dc9f"),
         (numbers("square_wave"), NUMBERS, "880b0bfbf517"),

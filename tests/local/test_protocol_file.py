@@ -76,7 +76,6 @@ FITTED = {
     "large hashing": (LocalHashingEncoder(2.0, categories={"rooms": range(70_000)}), PEOPLE[["rooms"]]),
     "hadamard": (HadamardResponseEncoder(2.0, categories=VALUES), PEOPLE),
     "auto": (FrequencyOracleEncoder(1.0, categories=VALUES), PEOPLE),
-    "sketch": (FrequencyOracleEncoder(1.0, oracle="count_mean_sketch", categories=VALUES), PEOPLE),
     "table of values": (
         LocalTableEncoder(2.0, categories=VALUES, strategy="split", oracle="randomized_response"),
         PEOPLE,
@@ -137,7 +136,6 @@ MADE_BY_CLIENTS = [
     "hashing",
     "large hashing",
     "hadamard",
-    "sketch",
     "table of values",
     "bins and missing",
     "joint bins",
@@ -159,7 +157,7 @@ def reports_of(name):
     return encoder.fit(table), encoder.transform(table, **permanent)
 
 
-@pytest.mark.parametrize("name", often(FITTED, FITTED.keys() - {"large hashing", "sketch"}))
+@pytest.mark.parametrize("name", often(FITTED, FITTED.keys() - {"large hashing"}))
 def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
     encoder, reports = reports_of(name)
     tally, counted = encoder.tally(reports), hasattr(encoder, "estimate_counts") and name != "rappor"

@@ -270,6 +270,13 @@ class TestDecoding:
         with pytest.raises(ValueError, match="cohorts of the reports"):
             encoder.tally(encoder.transform(example(80)).assign(cohort=cohort))
 
+    @pytest.mark.parametrize("method", ["nnls", "least_squares"])
+    def test_cohorts_without_records_say_nothing(self, method):
+        rows = example(16)
+        encoder = RapporEncoder(400.0, p=0.0, q=1.0, n_bits=64, n_cohorts=64, random_state=0).fit(rows)
+        table = encoder.decode(encoder.transform(rows), ["alpha", "beta", "gamma", "delta"], method=method)
+        assert table["count"].to_numpy() == pytest.approx([8, 4, 2, 2], abs=2.5)
+
     def test_nothing_can_be_said_at_an_epsilon_of_almost_nothing(self):
         rows = example(80)
         encoder = RapporEncoder(1e-300).fit(rows)

@@ -120,3 +120,10 @@ def test_the_oracle_with_the_least_error_is_taken():
 def test_parameters_are_checked(parameters, message):
     with pytest.raises(ValueError, match=message):
         encoder(**parameters).fit(PEOPLE)
+
+
+def test_a_value_that_is_twice_in_a_list_counts_once():
+    lists = pd.DataFrame({"x": [["a"] + ["b"] * 30] * 20})
+    encoder = SetValuedEncoder(400.0, categories={"x": list("abcd")}, max_size=2, random_state=0)
+    counts = encoder.estimate_counts(encoder.fit_transform(lists))["count"]
+    assert counts.to_numpy() == pytest.approx([20, 20, 0, 0], abs=1e-6)

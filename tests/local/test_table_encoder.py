@@ -21,6 +21,7 @@ from skdp import (
 )
 from skdp.exact import exp_bounds
 from skdp.local import estimate_counts
+from skdp.local._numeric import NumberField
 from skdp.local.protocol import CategoryField, ReportProtocol, Sampling
 from skdp.oracles import RandomizedResponse
 from skdp.oracles.numeric import mean_error
@@ -267,6 +268,14 @@ class TestShuffled:
         assert sorted(fitted.plan_.rows, key=str) == sorted(again.rows, key=str)
         of_any = wanted.local_epsilon(lambda local: (any_pair(local),))
         assert fitted.local_epsilon_ > of_any * {"auto": 0.999, "split": 1.2, "sample": 1.05}[strategy]
+
+    def test_rows_are_read_once_and_not_for_each_epsilon_that_is_tried(self, monkeypatch):
+        read = []
+        prepare = NumberField.prepare
+        monkeypatch.setattr(NumberField, "prepare", lambda self, columns: (read.append(1), prepare(self, columns))[1])
+        wanted = Shuffled(0.5, 1e-6, 50_000)
+        encoder(wanted, mechanism="laplace").fit(PEOPLE)
+        assert len(read) == len(BOUNDS)
 
     @pytest.mark.parametrize("others", [{}, {"f": range(3)}], ids=["alike", "unlike"])
     def test_a_plan_of_several_drawn_reports_counts_as_the_worst_randomiser_unless_they_are_alike(self, others):

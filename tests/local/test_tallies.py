@@ -8,13 +8,14 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 
 from skdp import (
-    FrequencyOracleEncoder,
     HadamardResponseEncoder,
     LocalHashingEncoder,
     RandomizedResponseEncoder,
@@ -24,7 +25,8 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.local import LocalTableEncoder, PosteriorFeatures, SecretKey, UnverifiedReportsWarning
+from skdp.local import LocalTableEncoder, PosteriorFeatures, ReportTransformer, SecretKey, UnverifiedReportsWarning
+from skdp.local.protocol import whole_weights
 from tests.conftest import each
 from tests.local.test_every_transformer import BOUNDS, PEOPLE, TRANSFORMERS, every_transformer
 
@@ -298,7 +300,6 @@ ENCODERS = {
     "subset": SubsetSelectionEncoder,
     "hashing": LocalHashingEncoder,
     "Hadamard": HadamardResponseEncoder,
-    "sketch": lambda *args, **options: FrequencyOracleEncoder(*args, oracle="count_mean_sketch", **options),
 }
 
 
@@ -418,3 +419,62 @@ def test_all_who_read_reports_refuse_them(column):
 def test_posterior_features_refuse_them():
     with pytest.raises(ValueError, match="have sums that reports"):
         PosteriorFeatures(encoder_of("response", 1.0), privatize=False).fit(ONE_VALUE)
+
+
+def test_reports_that_are_not_in_memory_name_the_function_that_sums_them_up():
+    people = pd.DataFrame({"sex": ["f", "m"]})
+    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people)
+    table = pa.table({"sex": ["f", "m"]})
+    for reports in (pyarrow.dataset.dataset(table), pl.from_arrow(table).lazy()):
+        for read in (encoder.tally, encoder.estimate_counts):
+            with pytest.raises(TypeError, match=r"skdp\.engines\.tally"):
+                read(reports)
+
+
+def test_columns_whose_names_are_tuples_are_estimated_by_name():
+    names = [("a", 1), ("b", 2)]
+    people = pd.DataFrame([["f", "x"], ["m", "y"]] * 50)
+    people.columns = pd.Index(names, tupleize_cols=False)
+    categories = {names[0]: ["f", "m"], names[1]: ["x", "y"]}
+    encoder = RandomizedResponseEncoder(1.0, categories=categories, random_state=0)
+    reports = encoder.fit_transform(people)
+    counts = encoder.estimate_counts(reports)
+    assert list(counts.index) == [(names[0], "f"), (names[0], "m"), (names[1], "x"), (names[1], "y")]
+    assert counts.index.names == ["column", "category"]
+    assert counts["count"].iloc[:2].sum() == pytest.approx(100)
+    from_protocol = encoder.protocol_.estimate(encoder.tally(reports))
+    pd.testing.assert_frame_equal(from_protocol, counts)
+
+
+def test_an_outside_transformer_without_rows_says_what_to_implement():
+    with pytest.raises(ValueError, match="implement declared_row"):
+        ReportTransformer.declared_row(RandomizedResponseEncoder(), None, [])
+
+
+@pytest.mark.parametrize("weights", [pd.Series({"a": 1.0, "b": 2.0}), [1, 2], None, "none"])
+def test_weights_that_are_no_mapping_are_named_by_type(weights):
+    came = "'none'" if isinstance(weights, str) else type(weights).__name__
+    with pytest.raises(ValueError, match=f"mapping of column to number, got {came}$"):
+        whole_weights(weights, ["a", "b"])
+
+
+def test_parameters_that_change_after_fit_are_not_written():
+    people = pd.DataFrame({"a": ["x", "y"], "b": ["x", "y"]})
+    shares = {"a": 1.0, "b": 3.0}
+    categories = {"a": ["x", "y"], "b": ["x", "y"]}
+    encoder = RandomizedResponseEncoder(1.0, shares=shares, categories=categories).fit(people)
+    shares["a"] = 2.0
+    text = encoder.to_json()
+    assert json.loads(text)["guarantee"] == json.loads(RandomizedResponseEncoder.from_json(text).to_json())["guarantee"]
+
+
+def test_the_counts_of_a_note_are_few_and_add_up():
+    values = pd.DataFrame({"a": range(300)})
+    encoder = UnaryEncodingTransformer(1.0, categories={"a": range(300)}).fit(values)
+    protocol = encoder.protocol_
+    reports = protocol.read(encoder.transform(values))
+    counts = protocol.report_counts(reports)
+    assert counts.shape == (1 + 256,)
+    # Each bit is counted, as a one or as a zero.
+    assert counts[0] == 300
+    assert counts[1:].sum() == 300 * 300

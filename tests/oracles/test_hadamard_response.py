@@ -11,7 +11,7 @@ from scipy.linalg import hadamard
 
 from skdp.exact import exp_bounds
 from skdp.oracles import HadamardResponse
-from skdp.randomness import ONE, SeededSource
+from skdp.randomness import ONE, DigestSource, SeededSource
 from tests.conftest import each
 from tests.oracles.conftest import all_reports, check_channel
 
@@ -52,9 +52,6 @@ def test_the_number_of_blocks_is_the_best_one(k, epsilon):
 def test_the_error_is_the_mean_variance_of_uniform_data(k, blocks):
     oracle = HadamardResponse(k, 1.5, n_blocks=blocks)
     assert oracle.variance(np.full(k, 10.0), 10 * k).sum() == pytest.approx(10 * k * k * oracle.mean_squared_error)
-    block = np.arange(k) // (oracle.block_size - 1)
-    pairs = (block == block[:, np.newaxis]).sum() - k
-    assert oracle.share_together == pytest.approx(pairs / (k * (k - 1)))
 
 
 def test_errors_of_estimates_cancel_in_the_total_of_a_block():
@@ -84,3 +81,16 @@ def test_what_are_no_indices_is_refused(reports):
 def test_numbers_of_blocks_out_of_range_are_refused(blocks, error):
     with pytest.raises(error):
         HadamardResponse(15, 1, n_blocks=blocks)
+
+
+@each("k, n_blocks", [(5, 1), (300, 4)])
+def test_many_permanent_reports_are_those_of_each_record_alone(k, n_blocks):
+    """Of more records than are drawn at a time: the ties of coins are of their own rows."""
+    oracle, n = HadamardResponse(k, 1.0, n_blocks=n_blocks), 5_000
+    codes = (np.arange(n) * 7 % k).astype(np.uint16)
+    digests = SeededSource("digests").bytes(32 * n).reshape(n, 32)
+    together = oracle._draw_keyed(codes, digests)
+    assert together.dtype == np.uint32
+    for row in (0, 1, 4_095, 4_096, n - 1, *range(100, 400)):
+        assert oracle._draw_keyed(codes[row : row + 1], digests[row : row + 1])[0] == together[row]
+        assert oracle.report(codes[row : row + 1], DigestSource(digests[row]))[0] == together[row]

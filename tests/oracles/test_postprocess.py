@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import brentq, minimize
-from scipy.stats import norm
 
-from skdp.oracles import POSTPROCESSORS, RandomizedResponse, UnaryEncoding, project_to_simplex
-from skdp.randomness import SeededSource
+from skdp.oracles import POSTPROCESSORS, RandomizedResponse, project_to_simplex
 from tests.conftest import each
 
 COUNTS = st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=8)
@@ -45,27 +43,22 @@ def test_every_postprocess_agrees_where_nothing_needs_repair(name):
     assert POSTPROCESSORS[name](oracle, support, 1000) == pytest.approx(counts, rel=tolerance)
 
 
-@each("name", [name for name in POSTPROCESSORS if name not in ("none", "base_cut")])
+@each("name", [name for name in POSTPROCESSORS if name != "none"])
 def test_repaired_counts_are_in_range(name):
     oracle = RandomizedResponse(4, 0.1)
     for support in ([100, 0, 0, 0], [60, 30, 10, 0], [0, 0, 50, 50]):
         counts = POSTPROCESSORS[name](oracle, np.array(support), 100)
         assert counts.min() >= 0
         assert counts.max() <= 100 * (1 + 1e-12)
-        if name in ("simplex", "norm_mul", "mle"):
+        if name == "simplex":
             assert counts.sum() == pytest.approx(100)
-        if name == "norm_cut":
-            assert counts.sum() <= 100 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("name", POSTPROCESSORS)
-@pytest.mark.parametrize("epsilon", [1e-300, 1.0])
-def test_no_reports_and_no_information_are_no_error(name, epsilon):
-    oracle = RandomizedResponse(3, epsilon)
+def test_no_reports_are_no_error(name):
+    oracle = RandomizedResponse(3, 1.0)
     nothing = POSTPROCESSORS[name](oracle, np.zeros(3, np.int64), 0)
-    assert nothing.shape == (3,)
-    some = POSTPROCESSORS[name](oracle, np.array([4, 0, 1]), 5)
-    assert np.isnan(some).all() == (epsilon == 1e-300)
+    assert nothing.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("name", POSTPROCESSORS)
@@ -80,31 +73,6 @@ def test_equal_tallies_stay_equal_and_larger_ones_are_not_smaller(name, support,
         assert np.diff(counts[order])[same] == pytest.approx(0, abs=1e-6 * n)
 
 
-@given(COUNTS, st.integers(1, 10_000))
-def test_scaled_counts_are_consistent_and_keep_their_ratios(counts, total):
-    scaled = POSTPROCESSORS["norm_mul"](_Fixed(counts), None, total)
-    assert scaled.min() >= 0
-    assert scaled.sum() == pytest.approx(total)
-    if max(counts) > 1e-9:
-        assert scaled * np.maximum(counts, 0).sum() == pytest.approx(np.maximum(counts, 0) * total, abs=1e-6)
-
-
-@each(
-    "counts, kept",
-    [
-        ([6, 3, 2, -1], [6, 3, 0, 0]),
-        ([6, 3, 1, -1], [6, 3, 1, 0]),
-        ([3, 2, -1], [3, 2, 0]),
-        ([6, 2, 2, 2], [6, 0, 0, 0]),  # equal counts go together
-        ([11, 1], [0, 0]),
-        ([-1, -2], [0, 0]),
-        ([4, 3, 3], [4, 3, 3]),
-    ],
-)
-def test_known_cuts(counts, kept):
-    assert POSTPROCESSORS["norm_cut"](_Fixed(counts), None, 10).tolist() == kept
-
-
 class _Fixed:
     """An oracle whose estimates are given."""
 
@@ -116,12 +84,6 @@ class _Fixed:
 
     def variance(self, counts, n):
         return np.full(self.k, self.error)
-
-
-def test_the_significant_level_of_bonferroni():
-    level = norm.ppf(1 - 0.05 / 4) * 3
-    oracle = _Fixed([level + 1e-9, level - 1e-9, -50, 100], variance=9)
-    assert POSTPROCESSORS["base_cut"](oracle, None, 1000).tolist() == [level + 1e-9, 0, 0, 100]
 
 
 def posterior_mean(estimate, error, total, exponent):
@@ -164,20 +126,3 @@ def test_the_power_law_at_its_ends():
     shrunk = [POSTPROCESSORS["power"](_Fixed(*given), None, 7) for given in (([5, 2], 0), ([9, -2], 1e-6))]
     assert shrunk[0] == pytest.approx([5, 2])
     assert shrunk[1] == pytest.approx([7, 0], abs=0.01)
-
-
-def test_the_reports_reach_the_likelihood():
-    oracle = UnaryEncoding(3, 1.0)
-    reports = oracle.report(np.array([0, 0, 1, 2] * 50, np.uint8), SeededSource(0))
-    support = oracle.tally(reports)
-    found = POSTPROCESSORS["mle"](oracle, support, 200, reports)
-    assert (found == oracle.maximum_likelihood(support, 200, reports)).all()
-    with pytest.raises(ValueError, match="needs the reports"):
-        POSTPROCESSORS["mle"](oracle, support, 200)
-
-
-def test_a_rounding_error_cuts_no_count():
-    oracle = RandomizedResponse(4, 25.0)
-    counts = np.array([2000, 500, 300, 200])
-    support = counts * float(oracle.p) + (3000 - counts) * float(oracle.q)
-    assert POSTPROCESSORS["norm_cut"](oracle, support * (1 + 1e-10), 3000) == pytest.approx(counts, rel=1e-6)

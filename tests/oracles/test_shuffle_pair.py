@@ -8,7 +8,6 @@ import pytest
 
 from skdp.oracles import (
     ClampedLaplace,
-    CountMeanSketch,
     HadamardResponse,
     LocalHashing,
     RandomizedResponse,
@@ -52,8 +51,6 @@ def whole_channel(oracle):
     if isinstance(oracle, LocalHashing):
         family, inner = oracle.hash_family, oracle._inner.channel()
         parts = [[inner[family.bucket(seed, value)] for seed in range(9)] for value in range(oracle.k)]
-    elif isinstance(oracle, CountMeanSketch):
-        parts = list(zip(*(oracle.channel(function) for function in range(oracle.n_functions)), strict=True))
     else:
         return oracle.channel()
     return [[share / len(row) for share in chain.from_iterable(row)] for row in parts]
@@ -66,10 +63,8 @@ CASES = {
     "SS of 2 values": (SubsetSelection(2, 1.0), 5),
     "OLH of 2 values": (hashing(2, 1.0, 3), 3),
     "HR of 2": (HadamardResponse(2, 1.0, n_blocks=1), 5),
-    "sketch of 2": (CountMeanSketch(2, 1.0, n_functions=2, n_buckets=2), 3),
     "OUE": (UnaryEncoding(3, 1.5), 3),
     "SUE": (UnaryEncoding(3, 1.0, variant="symmetric"), 3),
-    "THE": (UnaryEncoding(2, 2.0, variant="threshold"), 3),
     "SS of 2": (SubsetSelection(4, 1.0, subset_size=2), 3),
     "SS of 3": (SubsetSelection(4, 1.0, subset_size=3), 4),
     "OLH": (hashing(3, 1.0, 3), 2),
@@ -78,8 +73,6 @@ CASES = {
     "HR, full block": (HadamardResponse(7, 1.0, n_blocks=1), 2),
     "HR, two blocks": (HadamardResponse(5, 1.0, n_blocks=2), 2),
     "HR, four blocks": (HadamardResponse(3, 1.0, n_blocks=4), 3),
-    "sketch": (CountMeanSketch(3, 1.0, n_functions=2, n_buckets=2), 3),
-    "sketch of blocks": (CountMeanSketch(3, 3.0, n_functions=2, n_buckets=3), 2),
     "square wave": (square_wave(3, 2.0), 3),
     "narrow square wave": (square_wave(4, 3.0), 3),
     "mixture of windows": (Windows(6, 1.0), 2),

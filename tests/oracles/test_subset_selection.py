@@ -28,7 +28,7 @@ def test_every_set_keeps_the_promise(epsilon):
         assert (oracle.p, oracle.q) == (shares[0], shares[1])
 
 
-@each("epsilon", [1e-300, 1e-19, 1e-12, 1.0, 40.0])
+@each("epsilon", [1e-18, 1e-12, 1.0, 40.0])
 def test_no_smaller_probability_of_a_lie_keeps_the_promise(epsilon):
     for k, size in SIZES:
         oracle = SubsetSelection(k, epsilon, subset_size=size)

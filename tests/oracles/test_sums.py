@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.oracles._sums import column_sums, count_bytes, lower_tail, mixed_tail, signed_tail, upper_tail
+from skdp.oracles._base import chernoff_tail, column_sums, count_bytes, lower_tail, upper_tail
 from tests.conftest import each
 
 
@@ -27,7 +27,7 @@ def test_signed_tails_bound_the_probability(plus, minus):
     for _ in range(n):
         law = np.convolve(law, [minus, 1 - plus - minus, plus])
     for total in range(-n, n + 1):
-        exact, bound = math.log(law[total + n :].sum()), signed_tail(total, n, plus, minus)
+        exact, bound = math.log(law[total + n :].sum()), chernoff_tail(total, [(n, {1: plus, -1: minus})])
         assert exact <= bound + 1e-9
         assert exact > -5 or bound < 0.6 * exact  # not by far
 
@@ -37,7 +37,7 @@ def test_mixed_tails_bound_the_probability():
     for share in [0.5] * 6 + [0.2] * 8:
         law = np.convolve(law, [1 - share, share])
     for total in range(15):
-        exact, bound = math.log(law[total:].sum()), mixed_tail(total, [(6, 0.5), (8, 0.2)])
+        exact, bound = math.log(law[total:].sum()), chernoff_tail(total, [(6, {1: 0.5}), (8, {1: 0.2})])
         assert exact <= bound + 1e-9
         assert exact > -5 or bound < 0.6 * exact
 

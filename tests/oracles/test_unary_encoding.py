@@ -16,7 +16,7 @@ from skdp.randomness import ONE, SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import check_channel, floats
 
-VARIANTS = ["optimized", "symmetric", "threshold"]
+VARIANTS = ["optimized", "symmetric"]
 MANY = 1 << 16
 
 
@@ -37,18 +37,6 @@ def test_given_probabilities_are_rounded_toward_more_noise(p, q):
     assert check_channel(oracle, oracle.channel()) == oracle.worst_ratio
     p, q = Fraction(p), Fraction(q)
     assert oracle.worst_ratio <= p * (1 - q) / ((1 - p) * q)
-
-
-@each("epsilon", [0.3, 1.0, 3.0, 8.0])
-def test_the_threshold_is_the_best_one(epsilon):
-    oracle = UnaryEncoding(4, epsilon, variant="threshold")
-
-    def variance(p, q):
-        return q * (1 - q) / (p - q) ** 2
-
-    grid = np.linspace(0.5, 1, 20_001)
-    best = variance(1 - np.exp(epsilon * (grid - 1) / 2) / 2, np.exp(-epsilon * grid / 2) / 2).min()
-    assert variance(float(oracle.p), float(oracle.q)) == pytest.approx(best, rel=1e-5)
 
 
 @each("k", [2, 4, 8])

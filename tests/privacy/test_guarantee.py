@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from skdp import PrivacyGuarantee
 from skdp.exact import exp_bounds
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss, check_delta, check_epsilon
-from skdp.privacy.accounting import least_rho, pure_mu
+from skdp.privacy.accounting import pure_mu, pure_rho
 from tests.conftest import each
 
 EPSILONS = st.floats(0, 100)
@@ -126,18 +126,24 @@ def test_sums_list_the_losses_of_both_and_count_equal_ones():
     assert PrivacyGuarantee(0.5, losses=(StatedLoss(0.5),)) == PrivacyGuarantee(0.5)
 
 
-def test_parallel_releases_have_losses_if_one_dominates():
+def test_parallel_releases_have_losses_if_these_are_equal():
     def parallel(one, other):
         return (PrivacyGuarantee(1.0, losses=one) | PrivacyGuarantee(2.0, losses=other)).losses
 
-    assert parallel((GaussianLoss(0.2),), (GaussianLoss(0.3),)) == (GaussianLoss(0.3),)
-    assert parallel((PureLoss(1.0, 0.1),), (PureLoss(2.0, 0.05),)) == (PureLoss(2.0, 0.1),)
-    assert parallel((LaplaceLoss(1.0, 7),), (LaplaceLoss(2.0, 7),)) == (LaplaceLoss(2.0, 7),)
-    assert parallel((LaplaceLoss(1.0, 7),), (LaplaceLoss(2.0, 8),)) == (LaplaceLoss(2.0, 1),)
-    assert parallel((PureLoss(1.0, 0.1),), (LaplaceLoss(2.0, 7),)) == ()
-    assert parallel((PureLoss(1.0, 0.1, count=2),), (PureLoss(2.0, 0.05),)) == ()
+    assert parallel((GaussianLoss(0.2),), (GaussianLoss(0.2),)) == (GaussianLoss(0.2),)
+    assert parallel((GaussianLoss(0.2),), (GaussianLoss(0.3),)) == ()
+    assert parallel((), (LaplaceLoss(2.0, 7),)) == ()
     both = PrivacyGuarantee(1.0) | PrivacyGuarantee(2.0, 1e-6)
     assert (both.losses, both.epsilon, both.delta) == ((), 2.0, 1e-6)
+
+
+def test_more_than_512_losses_are_rounded_up_together():
+    losses = [PureLoss(1 + index / 1000, 1 - index / 2000) for index in range(1000)]
+    stated = PrivacyGuarantee(1000.0, 1e-6, losses=tuple(losses))
+    assert len(stated.losses) <= 512
+    assert sum(loss.count for loss in stated.losses) == 1000
+    for loss in losses:
+        assert any(each.epsilon >= loss.epsilon and each.share >= loss.share for each in stated.losses)
 
 
 def test_losses_are_those_of_all_that_is_stated():
@@ -209,5 +215,4 @@ def test_no_number_is_rounded_down_to_less_loss():
 def test_the_smallest_losses_count_in_every_budget(epsilon):
     exact = Fraction(epsilon)
     assert pure_mu(exact) >= exact * Fraction("1.2533")  # the root of pi / 2
-    assert Fraction(least_rho(PureLoss(epsilon))) >= exact**2 / 2
-    assert least_rho(LaplaceLoss(epsilon, 3)) > 0
+    assert Fraction(pure_rho(epsilon)) >= exact**2 / 2

@@ -17,6 +17,7 @@ from skdp.privacy import (
     LaplaceLoss,
     PrivacyStatement,
     PureLoss,
+    Rho,
     compose,
     gaussian_delta,
     gaussian_epsilon,
@@ -80,56 +81,15 @@ def test_what_has_no_rho_or_mu_is_refused(make):
         make(mu=1.0).charge(concentrated, "discrete Gaussian")
 
 
-def test_a_filter_admits_the_sum_or_the_rhos(make):
-    ledger = make(epsilon=5.0, delta=D, filter_delta=D)
-    assert admitted(ledger, PrivacyGuarantee(0.1)) == 92  # 50 without a filter, 110 by a plan
+def test_a_rho_admits_more_than_sums(make):
+    """Releases of epsilon 0.1 within (5, 1e-6): the sums admit 50, a plan 110."""
+    ledger = make(rho=Rho.of(5.0, D).rho)
+    assert admitted(ledger, PrivacyGuarantee(0.1)) == 92
     assert zcdp_epsilon(92 * 0.005, D) <= 5 < zcdp_epsilon(93 * 0.005, D)
-    # What adds up is admitted as ever.
-    ledger = make(epsilon=5.0, delta=D, filter_delta=D)
-    assert admitted(ledger, PrivacyGuarantee(2.5)) == 2
-    assert zcdp_epsilon(2.5**2, D) > 5
-    assert ledger.remaining() == (0, 0)
-
-
-def test_deltas_of_releases_without_a_rho_have_the_rest(make):
-    ledger = make(epsilon=5.0, delta=3e-6, filter_delta=1e-6)
-    for _ in range(2):
-        ledger.charge(PrivacyGuarantee(0.1, 1e-6), "threshold")
-    with pytest.raises(BudgetExceeded, match=r"asks for delta of its own 1e-06; the ledger has 0\.0 of 2e-06 left"):
-        ledger.charge(PrivacyGuarantee(0.1, 1e-6), "threshold")
-    assert admitted(ledger, gaussian(0.1)) > 80
-    # With a rho and a delta, it does not count in the sum of epsilons, whose failures would not be paid for.
-    ledger = make(epsilon=5.0, delta=2e-6, filter_delta=1e-6)
-    ledger.charge(PrivacyGuarantee(4.9), "answer")
-    with pytest.raises(BudgetExceeded, match=r"asks for rho 5e-05; the ledger has 0\.0 of 0\.463"):
-        ledger.charge(gaussian(0.01), "noise")
-    with pytest.raises(BudgetExceeded, match=r"epsilon 0\.5 or rho 0\.125; the ledger has 0\.1 of 5\.0 or 0\.0 "):
-        ledger.charge(PrivacyGuarantee(0.5), "answer")
-    ledger.charge(PrivacyGuarantee(0.1), "answer")
-
-
-def test_what_a_filter_has_spent_is_never_more_than_its_budget(make):
-    """Sums of epsilons and deltas are not what is limited: those of releases with a rho have no part in it."""
-    ledger = make(epsilon=2.0, delta=1e-6, filter_delta=5e-7)
-    assert ledger.spent == (0, 0)
-    before = 0.0
-    releases = [gaussian(0.05)] * 10 + [PrivacyGuarantee(0.1, 1e-7)] * 4 + [gaussian(0.1)] * 10
-    for number, release in enumerate(releases):
-        ledger.charge(release, "release")
-        spent = ledger.spent
-        assert before < spent.epsilon <= 2
-        assert spent.delta == pytest.approx(5e-7 + 1e-7 * min(max(number - 9, 0), 4))
-        assert spent.delta + ledger.remaining().delta == pytest.approx(1e-6)
-        assert tuple(ledger.balance().loc["spent", ["epsilon", "delta"]]) == spent
-        before = spent.epsilon
-    assert ledger.spent.epsilon < 0.6 * sum(release.epsilon for release in releases)
-    full = make(epsilon=1.0, delta=1e-6, filter_delta=1e-6)
-    full.charge(PrivacyGuarantee(1.0), "answer")
-    assert full.spent == (1, 1e-6)
 
 
 def test_what_remains_is_admitted_and_no_more(make):
-    for budget in ({"rho": 0.7}, {"mu": 0.9}, {"epsilon": 3.0, "delta": D, "filter_delta": D}, {"epsilon": 1.0}):
+    for budget in ({"rho": 0.7}, {"mu": 0.9}, {"epsilon": 1.0}):
         ledger = make(**budget)
         ledger.charge(PrivacyGuarantee(0.3), "answer")
         left = ledger.remaining().epsilon
@@ -140,17 +100,6 @@ def test_what_remains_is_admitted_and_no_more(make):
         ledger.charge(PrivacyGuarantee(left), "the rest")
         with pytest.raises(BudgetExceeded):
             ledger.check(PrivacyGuarantee(1e-3), "late")
-
-
-def test_what_remains_of_a_filter_is_that_of_the_better_rule(make):
-    ledger = make(epsilon=5.0, delta=D, filter_delta=D)
-    for _ in range(60):
-        ledger.charge(PrivacyGuarantee(0.1), "answer")  # more than 5 in sum
-    left = ledger.remaining().epsilon
-    assert left > 0.5
-    with pytest.raises(BudgetExceeded):
-        ledger.check(PrivacyGuarantee(left * (1 + 1e-6)), "more")
-    ledger.charge(PrivacyGuarantee(left), "the rest")
 
 
 def test_local_and_central_charges_come_in_any_order(make):
@@ -175,7 +124,6 @@ def test_local_and_central_charges_come_in_any_order(make):
     [
         ({"rho": 1.0, "mu": 1.0}, "one of epsilon"),
         ({"rho": 1.0, "delta": 1e-6}, "delta is given together with epsilon"),
-        ({"epsilon": 1.0, "delta": 1e-6, "filter_delta": 1e-5}, "filter_delta must be at most delta"),
         ({"rho": 0}, "rho must be a finite number > 0"),
         ({"epsilon": 1, "delta": 1}, "delta must be a number in"),
         ({"delta": 1e-6}, "given together with the budget"),
@@ -186,9 +134,7 @@ def test_impossible_budgets_are_refused(budget, message):
         PrivacyLedger(**budget)
 
 
-@pytest.mark.parametrize(
-    "budget", [{"rho": 0.5}, {"mu": 1.0}, {"epsilon": 3.0, "delta": 1e-6, "filter_delta": 5e-7}], ids=str
-)
+@pytest.mark.parametrize("budget", [{"rho": 0.5}, {"mu": 1.0}, {"epsilon": 3.0, "delta": 1e-5}], ids=str)
 def test_records_and_files_keep_the_budget(tmp_path, budget):
     path = tmp_path / "ledger.jsonl"
     ledger = PrivacyLedger(path, **budget)
@@ -255,23 +201,6 @@ def test_the_mu_of_a_report_of_many_values(epsilon, share):
     ledger = PrivacyLedger(mu=10.0)
     ledger.charge(charge, "report")
     assert ledger.balance().loc["spent", "mu"] == pytest.approx(mu)
-
-
-def test_the_total_of_a_filter_is_its_budget(make):
-    """What it counts so far is no guarantee: charges may stop after the result that shows most."""
-    ledger = make(epsilon=2.0, delta=2e-6, filter_delta=1e-6)
-    for _ in range(3):
-        ledger.charge(PrivacyGuarantee(0.1, scope=("age",)), "answer")
-    statement = privacy_statement(ledger)
-    assert (statement.total.epsilon, statement.total.delta) == (2.0, 2e-6)
-    assert ledger.spent.epsilon < 0.5
-    (note,) = (note for note in statement.notes if "The total is the budget" in note)
-    assert "the filter counts epsilon 0.3, delta 0.000001: an amount, and no guarantee" in note
-    assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()
-    content = json.loads(statement.to_json())
-    content["total"]["epsilon"] = 0.3
-    with pytest.raises(ValueError, match="total is not the budget of its ledger"):
-        PrivacyStatement.from_json(json.dumps(content))
 
 
 def test_the_delta_of_charges_is_that_of_the_budget(make):

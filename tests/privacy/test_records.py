@@ -23,6 +23,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skdp import (
     DPMarginalSynthesizer,
+    DPMean,
     DPStandardScaler,
     NumericPerturber,
     OnFitOnly,
@@ -202,7 +203,7 @@ def test_the_composition_so_far_is_a_copy_of_the_ledger(tmp_path):
     before = statement.to_json()
     pipeline.transform(X)
     assert statement.to_json() == before
-    assert "so far 2 times: epsilon 2 of 9, delta 0 of 0" in before
+    assert copied.spent == (2.0, 0.0)
 
 
 def test_the_ledger_of_a_part_is_found_and_stated_once():
@@ -234,7 +235,7 @@ def test_names_are_escaped():
 def test_what_follows_from_other_fields_is_written_again():
     record = privacy_statement(open_pipeline()).to_dict()
     told = json.loads(json.dumps(record))
-    told |= {"warnings": [], "randomness": {}, "meaning": None, "not_covered": [], "evaluation": []}
+    told |= {"warnings": [], "randomness": {}, "meaning": None, "not_covered": []}
     assert PrivacyStatement.from_json(json.dumps(told)).to_dict() == record
 
 
@@ -283,7 +284,7 @@ WRONG = {
         ("losses", [PURE | {"count": 0}], r"losses\[0\].count must be a whole number from 1"),
         ("losses", [PURE | {"share": 2.0}], r"share must be a number in \[0, 1\], got 2"),
         ("losses", [LAPLACE | {"sensitivity": 1.5}], r"losses\[0\].sensitivity must be a whole"),
-        ("losses", [{"kind": "gaussian", "count": 1, "mu": 0.1}] * 5000, "losses must have at most 4,096 items"),
+        ("losses", [{"kind": "gaussian", "count": 1, "mu": 0.1}] * 5000, "losses must have at most 512 items"),
     ],
     charged_ledger(): [
         ("budget.epsilon", 0.2, "charges spend more than the budget"),
@@ -297,7 +298,8 @@ WRONG = {
     stated_columns(): [
         ("columns.0.epsilon", None, r"columns\[0\].epsilon, delta, relation and trust are all null"),
         ("total.scope.0", "age", "total.scope has columns for which no row"),
-        ("total.epsilon", 0.01, "total.epsilon is smaller than that of a step"),
+        ("total.epsilon", 0.01, "total is not the sum of its steps"),
+        ("total.delta", 1e-9, "total is not the sum of its steps"),
         ("steps.0.charged", None, r"steps\[0\].charged must be true or false, got null"),
     ],
 }
@@ -332,6 +334,42 @@ def test_a_record_has_all_its_fields(thing):
             with pytest.raises(ValueError, match=key):
                 type(thing).from_json(json.dumps(first))
             inner[key] = removed
+
+
+@each("relation", ["replace", "add_remove"])
+def test_a_total_below_the_sum_of_its_steps_is_refused(relation):
+    """Where each step by itself is below it, and where steps count twice, too."""
+    steps = [DPMean(1.0, bounds=(0, 100)).fit(X[["age", "pay"]]), DPMean(0.5, bounds=(0, 100)).fit(X[["pay"]])]
+    if relation == "replace":
+        steps.append(sex().fit(X[["sex"]]))
+    statement = privacy_statement(steps)
+    assert statement.total.relation == relation
+    content = json.loads(statement.to_json())
+    assert PrivacyStatement.from_json(json.dumps(content)).total == statement.total
+    content["total"]["epsilon"] = math.nextafter(statement.total.epsilon, 0)
+    with pytest.raises(ValueError, match="total is not the sum of its steps"):
+        PrivacyStatement.from_json(json.dumps(content))
+
+
+@each("name", ["epsilon", "delta"])
+def test_a_total_that_is_not_that_of_its_ledger_is_refused(name):
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    for _ in range(3):
+        ledger.charge(PrivacyGuarantee(0.1, 1e-6, scope=("age",)), "answer")
+    content = json.loads(privacy_statement(ledger).to_json())
+    assert (content["total"]["epsilon"], content["total"]["delta"]) == (0.3, 1e-5)
+    content["total"][name] /= 2
+    with pytest.raises(ValueError, match="total is not that of its ledger"):
+        PrivacyStatement.from_json(json.dumps(content))
+
+
+def test_a_total_does_not_cover_what_is_released_as_it_is():
+    statement = privacy_statement(ColumnTransformer([("sex", sex(), ["sex"]), ("same", "passthrough", ["sex"])]).fit(X))
+    content = json.loads(statement.to_json())
+    assert content["total"] is None
+    content["total"] = content["steps"][0]["guarantee"]
+    with pytest.raises(ValueError, match="or that are released without protection"):
+        PrivacyStatement.from_json(json.dumps(content))
 
 
 def test_a_guarantee_for_persons_says_so():

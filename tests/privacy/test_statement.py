@@ -141,6 +141,12 @@ class AtFitAlone(Statistic):
         return X
 
 
+class RowsAtFit(Synthesizer):
+    """Its rows are made up where it is fitted: as many as there are."""
+
+    protects_rows = "fit"
+
+
 class Resampler(Statistic):
     """Made-up rows at fit, as imbalanced-learn has it."""
 
@@ -411,6 +417,22 @@ def test_what_is_said_of_each_column_and_in_total(case):
     assert (said(statement), total_of(statement)) == (expected, case.total)
 
 
+@each("kind", [Synthesizer, RowsAtFit])
+def test_rows_show_how_many_there_are(kind):
+    """Also where those of fit_transform alone are protected: a promise for adding a record would not hold."""
+    fitted = kind(0.5).fit(TABLE)
+    assert len(fitted.fit_transform(TABLE)) != len(kind(0.5).fit_transform(TABLE[1:]))
+    total = state(fitted, trusted=[kind]).total
+    assert (total.relation, total.epsilon) == ("replace", 1.0)
+
+
+def test_columns_that_a_statistic_leaves_out_are_released():
+    fitted = Statistic(scope=("age",)).fit(X[["age", "pay"]])
+    statement = state(fitted, trusted=[Statistic])
+    assert statement.unprotected_columns == ["pay"]
+    assert statement.total.scope == ("age",)
+
+
 META = {
     "search": lambda model: GridSearchCV(model, {"logisticregression__C": [1, 2]}, cv=3),
     "search of one step": lambda model: GridSearchCV(model, {"logisticregression": [LogisticRegression()]}, cv=2),
@@ -575,14 +597,14 @@ def test_the_headline_says_first_what_is_released_unprotected():
 
 def test_reports_of_several_steps_are_to_be_shuffled_apart():
     """In the rows of one table, the pair of a person's reports may be the only one of its kind."""
-    shuffled = Shuffled(1.0, 1e-6, 10_000, released="reports")
+    shuffled = Shuffled(1.0, 1e-6, 45_222, released="reports")
     job = RandomizedResponseEncoder(shuffled, categories={"job": JOBS})
     statement = privacy_statement(by_columns((sex(shuffled), ["sex"]), (OnFitOnly(job), ["job"])).fit(X))
     local = statement.steps[0].guarantee.epsilon
     # All others say "F" and "clerk" truly; the pair "M", "cook" is reported for the one who says so, or for none.
     both = 1 / (math.exp(local) + 1)
-    of_none = 1 - (1 - both**2) ** 10_000
-    of_one = 1 - (1 - both**2) ** 9_999 * (1 - (1 - both) ** 2)
+    of_none = 1 - (1 - both**2) ** 45_222
+    of_one = 1 - (1 - both**2) ** 45_221 * (1 - (1 - both) ** 2)
     assert of_one - math.exp(2) * of_none > 0.1
     assert statement.total.epsilon == pytest.approx(2 * local)
     assert statement.to_html().count("not beside other reports or columns of the same rows") == 2

@@ -15,7 +15,6 @@ from skdp.randomness import (
     SecureSource,
     SeededSource,
     cube_noise,
-    discrete_gaussian,
     discrete_laplace,
     geometric,
     rounded_gaussian,
@@ -29,7 +28,6 @@ VARIANCES = [Fraction(1, 25), Fraction(1, 2), 1, Fraction(49, 9), 100, Fraction(
 KINDS = {
     "geometric": geometric,
     "discrete_laplace": discrete_laplace,
-    "discrete_gaussian": lambda source, scale, size: discrete_gaussian(source, scale**2, size),
     "rounded_gaussian": lambda source, scale, size: rounded_gaussian(source, scale**2, size),
     "cube_noise": lambda source, scale, size: cube_noise(source, scale, 1, size)[:, 0],
 }
@@ -66,22 +64,17 @@ def test_discrete_laplace_has_its_law_on_both_sides(fits, scale):
 
 
 @each("variance", VARIANCES)
-@each("draw", [discrete_gaussian, rounded_gaussian])
-def test_gaussian_noise_has_its_law(fits, draw, variance):
-    """Of the integers alone, or of real numbers that are rounded."""
+def test_gaussian_noise_has_its_law(fits, variance):
+    """Of real numbers that are rounded."""
     n, deviation = 200_000, math.sqrt(variance)
-    drawn = draw(SeededSource("gaussian", str(variance)), variance, n)
+    drawn = rounded_gaussian(SeededSource("gaussian", str(variance)), variance, n)
     assert drawn.dtype == np.int64
     reach = math.ceil(12 * deviation) + 2
     values = np.arange(-reach, reach + 1)
-    if draw is discrete_gaussian:
-        law = np.exp(-(values**2) / (2 * float(variance)))
-        law /= law.sum()
-    else:
-        below = norm.cdf(-(np.abs(values) - 0.5) / deviation)  # of the tail, on the side where it is small
-        law = np.where(
-            values == 0, 1 - 2 * norm.cdf(-0.5 / deviation), below - norm.cdf(-(np.abs(values) + 0.5) / deviation)
-        )
+    below = norm.cdf(-(np.abs(values) - 0.5) / deviation)  # of the tail, on the side where it is small
+    law = np.where(
+        values == 0, 1 - 2 * norm.cdf(-0.5 / deviation), below - norm.cdf(-(np.abs(values) + 0.5) / deviation)
+    )
     width = max(1, reach // 60)  # several numbers a cell, where there are many
     starts = range(0, values.size, width)
     counts = np.bincount(drawn + reach, minlength=values.size)
@@ -125,7 +118,7 @@ def test_large_noise_has_the_continuous_law(fits, scale, dimension):
     assert fits(np.histogram(first[np.abs(first) < 1], np.linspace(-1, 1, 11))[0], law, n) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("name", often(KINDS, ["discrete_laplace", "discrete_gaussian", "rounded_gaussian"]))
+@pytest.mark.parametrize("name", often(KINDS, ["discrete_laplace", "rounded_gaussian"]))
 @pytest.mark.parametrize("scale", often([2**52 + 1, 2**60, 10**30, Fraction(10**300, 7)], [10**30]))
 def test_enormous_noise_is_of_python_integers_and_has_the_continuous_law(fits, name, scale):
     n = 1_500
@@ -140,7 +133,6 @@ def test_enormous_noise_is_of_python_integers_and_has_the_continuous_law(fits, n
 
 def test_the_type_of_the_numbers_follows_from_the_scale():
     assert {type(value) for value in discrete_laplace(SecureSource(), 2**52 + 1, 9)} == {int}
-    assert discrete_gaussian(SecureSource(), 2**90, 9).dtype == np.int64
     assert rounded_gaussian(SecureSource(), 2**90, 9).dtype == np.int64
     assert cube_noise(SecureSource(), 2**51, 1).dtype == np.int64
     assert cube_noise(SecureSource(), 2**51, 2).dtype == object  # sums could outgrow int64
@@ -186,7 +178,6 @@ SCALED = {
         lambda source, scale: cube_noise(source, scale, 1),
     ],
     "variance": [
-        lambda source, variance: discrete_gaussian(source, variance, 1),
         lambda source, variance: rounded_gaussian(source, variance, 1),
     ],
 }

@@ -13,13 +13,10 @@ from scipy.stats import norm
 from skdp.exact import exp_bounds, exp_minus_bounds
 from skdp.randomness import (
     SeededSource,
-    _real,
-    discrete_gaussian,
     rounded_gaussian,
 )
 from skdp.randomness import _noise as module
-from skdp.randomness._noise import GeometricDigits, _eulerian_numbers, _radius_shares
-from skdp.randomness._real import Uniform
+from skdp.randomness._noise import GeometricDigits, Uniform, _eulerian_numbers, _radius_shares
 from tests.conftest import each, often
 
 SCALES = [Fraction(1, 700), Fraction(1, 5), Fraction(1, 2), 1, Fraction(7, 3), 18, 19, 100, 1000, 2**20]
@@ -97,43 +94,6 @@ def test_numbers_that_outgrow_int64_become_pythons(scripted_source):
 
 
 # The discrete Gaussian.
-
-
-@pytest.mark.parametrize("variance", [*VARIANCES, *ODD_VARIANCES])
-def test_acceptance_turns_laplace_into_gaussian_exactly(monkeypatch, variance):
-    """With the exponents x(z) that are asked for, e^(-|z| / t) e^(-x(z)) is a constant times e^(-z^2 / 2 variance)."""
-    drawn, rounded, exact, scales = [], [], [], []
-
-    class Laplace:
-        dtype = object
-
-        def __init__(self, scale):
-            scales.append(scale)
-
-        def draw(self, source, size, signed):
-            assert signed
-            near = [0, 1, -1, 2, -7, int(scales[0]), -int(variance / scales[0]), int(scales[0] * 40)]
-            drawn.append(np.array((near * size)[:size], object))
-            return drawn[-1]
-
-    def capture(source, approximate, exactly):
-        rounded.extend(approximate.tolist())
-        exact.extend(exactly(index) for index in range(approximate.size))
-        return np.ones(approximate.size, bool)
-
-    monkeypatch.setattr(module, "geometric_digits", Laplace)
-    monkeypatch.setattr(module, "exp_coins", capture)
-    numbers = discrete_gaussian(None, variance, 8).tolist()
-    assert numbers == drawn[0][:8].tolist()
-    rest = {x + abs(z) / scales[0] - Fraction(z) ** 2 / (2 * variance) for z, x in zip(drawn[0], exact, strict=True)}
-    assert len(rest) == 1
-    for approximate, x in zip(rounded, exact, strict=True):
-        assert x >= 0
-        if approximate < 2**10 or x < 2**10:
-            assert abs(Fraction(approximate) - x) <= max(1, x) / 2**40
-    # About the standard deviation, which makes tries few.
-    assert scales[0] ** 2 > variance
-    assert variance < 1 or scales[0] ** 2 <= variance * Fraction(102, 100)
 
 
 # The rounded Gaussian.
@@ -223,7 +183,7 @@ def test_exponents_are_rounded_as_little_as_claimed(monkeypatch, variance):
                 assert abs(Fraction(x) - f) < max(1, f) / 2**42
         return np.ones(rounded.size)
 
-    monkeypatch.setattr(_real, "_exp_minus", check)
+    monkeypatch.setattr(module, "_exp_minus", check)
     assert original(SeededSource(0), cells, places, variance, scale).sum() > cells.size - 2
 
 
@@ -233,7 +193,7 @@ def test_proven_digits_decide_every_coin_as_floats_do(monkeypatch, variance):
     drawn = rounded_gaussian(SeededSource("settle"), variance, n)
     settled, bounds = [], module._acceptance_bounds
     monkeypatch.setattr(module, "_acceptance_bounds", lambda *args: settled.append(1) or bounds(*args))
-    monkeypatch.setattr(_real, "_UNDECIDED", math.inf)
+    monkeypatch.setattr(module, "_UNDECIDED", math.inf)
     assert rounded_gaussian(SeededSource("settle"), variance, n).tolist() == drawn.tolist()
     assert len(settled) > n
 

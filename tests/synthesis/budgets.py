@@ -18,11 +18,10 @@ from skdp.synthesis.tables import CodedRecords
 class OpenBudget(NoiseBudget):
     """Says of its counts that they are precise."""
 
-    power = Fraction(1, 2)
     name = "none"
 
     def __init__(self, max_rows_per_person=1):
-        super().__init__(max_rows_per_person)
+        super().__init__(Share("mu", Fraction(1), rows=max_rows_per_person))
         self.given = []
 
     def part(self, share):
@@ -43,11 +42,6 @@ class OpenBudget(NoiseBudget):
         self._spend(share)
         self.given.append(("scores", scores.copy()))
         return scores.astype(float)
-
-    def _counts_noise(self, source, share, size):
-        raise AssertionError
-
-    _scores_noise = _counts_noise
 
 
 def private_table(codes, sizes, budget=None, seed=0):
@@ -75,7 +69,10 @@ class Draw:
         """What it costs a person of so many rows, from the noise alone: epsilon, or mu squared."""
         if self.sampler == "rounded_gaussian":  # counts change by `rows` together, scores by `rows` each
             return Fraction(rows**2 * (self.size if self.purpose == "scores" else 1)) / self.parameter
-        assert (self.sampler, self.purpose) in {("discrete_laplace", "counts"), ("cube_noise", "scores")}
+        if self.purpose == "scores":  # one score is a cube of one dimension
+            assert self.sampler == ("cube_noise" if self.size > 1 else "discrete_laplace")
+        else:
+            assert self.sampler == "discrete_laplace"
         return Fraction(rows) / self.parameter
 
 

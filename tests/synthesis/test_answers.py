@@ -131,7 +131,7 @@ def test_intervals_cover_as_often_as_they_say():
 
 @each("gaussian level reach", [(True, 0.95, 1.96), (False, 0.95, 2.118), (False, 0.5, 0.674), (False, 0.99, 3.256)])
 def test_laplace_noise_has_the_wider_tail(gaussian, level, reach):
-    assert Quantile(level, gaussian).at(level) == pytest.approx(reach, abs=1e-3)
+    assert Quantile(level, gaussian).reach == pytest.approx(reach, abs=1e-3)
 
 
 def test_bounds_of_columns_that_were_not_measured_together():

@@ -165,8 +165,7 @@ def test_all_that_is_found_follows_from_noisy_counts(monkeypatch):
         self._spend(share)
         return numbers.setdefault((share, true.shape), noisy.integers(0, 500, true.shape).astype(float))
 
-    for budget in NoiseBudget.__subclasses__():
-        monkeypatch.setattr(budget, "counts", counts)
+    monkeypatch.setattr(NoiseBudget, "counts", counts)
     others = PEOPLE.sample(900, random_state=1)
     found = [fitted(table, marginals="independent") for table in (PEOPLE, others, PEOPLE.iloc[:0])]
     drawn = [one.sample(20) for one in found]

@@ -122,23 +122,6 @@ def test_the_loss_never_rises_and_ends_at_the_minimum(name):
     assert fit.losses[-1] <= best.fun + 1e-3 * max(1, best.fun)
 
 
-def test_factors_go_on_where_the_last_fit_ended_in_another_tree():
-    sizes, marginals = GRAPHS["chain"]
-    measured = measure(random_table(sizes), marginals, noise=5.0)
-    fit = fit_model(JunctionTree(sizes, marginals), measured, N, tol=1e-9)
-    more = [*marginals, (2, 4)]
-    tree = JunctionTree(sizes, more)
-    assert len(tree.cliques) != len(fit.model.tree.cliques)
-    again = fit_model(tree, measured, N, factors=fit.factors, max_iter=1)
-    assert again.losses[0] == pytest.approx(fit.losses[-1])
-    # Of several releases of the same columns, one gets the factor; where a column follows, none does.
-    grouped = Marginal((0, 1), np.zeros((1, 1)), 1e9, (np.zeros(3, int), np.zeros(4, int)))
-    twice = fit_model(tree, [*measured, grouped], N, factors=fit.factors, max_iter=1)
-    assert twice.losses[0] == pytest.approx(fit.losses[-1])
-    counted = [Marginal(m.clique, m.counts, m.std_error, counted=np.ones(m.shape, bool)) for m in measured]
-    assert fit_model(tree, counted, N, factors=fit.factors).losses[0] == fit_model(tree, counted, N).losses[0]
-
-
 @each("counts", [[-5.0, -7.0, -1.0], [0.0, 0.0, 0.0], [1e9, -1e9, 3.0], [1e-300, 0.0, 0.0]])
 def test_absurd_measurements_give_a_distribution(counts):
     tree = JunctionTree([3, 2], [(0,), (0, 1)])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 
 from skdp.synthesis.model import JunctionTree, Marginal
 from skdp.synthesis.selection import fit_table
-from skdp.synthesis.selection._following import find_following
-from skdp.synthesis.selection._start import Column, follow
-from skdp.synthesis.selection._strategy import score_marginals
+from skdp.synthesis.selection._auto import _score_dependence
+from skdp.synthesis.selection._following import Column, find_following, follow
 from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
 
 N, SIZES = 6000, (120, 6)
@@ -49,19 +49,6 @@ def test_what_follows_from_a_column_is_kept():
     assert np.abs(N * fitted.model.marginal((0,)) - counts_of(followed(), SIZES, (0,))).sum() / 2 < 0.08 * N
 
 
-@pytest.mark.parametrize("share", [0.04, 0.1, 0.3])
-def test_a_value_that_comes_with_all_is_no_exception(share):
-    """Missing at random: where it was, all cells were fitted, and a twentieth of the rows contradicted the data."""
-    sizes = (SIZES[0], SIZES[1] + 1)
-    rows = followed()
-    rows[np.random.default_rng(5).random(N) < share, 1] = SIZES[1]
-    fitted = fit_table(sizes, noisy(rows, sizes, 4))
-    table = fitted.model.marginal((0, 1))
-    missing = float(table[:, -1].sum())
-    assert contradicting(fitted) - missing < 0.002
-    assert missing == pytest.approx(share, abs=0.01)
-
-
 @pytest.mark.parametrize(("exceptions", "std_error"), [(0.3, 4), (1.0, 4), (0.0, 80)])
 def test_a_start_is_independent_if_nothing_follows_or_noise_prevails(exceptions, std_error):
     marginals = noisy(followed(exceptions=exceptions), SIZES, std_error)
@@ -81,8 +68,8 @@ def started_at(marginals, sizes=SIZES, zeros=()):
 def test_only_the_counts_of_what_follows_are_fitted():
     started, marked = started_at(noisy(followed(), SIZES, 5))
     expected = np.arange(SIZES[0])[:, np.newaxis] % SIZES[1] == np.arange(SIZES[1])
-    np.testing.assert_array_equal(marked[2].counted, expected)
-    assert [marginal.counted for marginal in marked[:2]] == [None, None]
+    np.testing.assert_array_equal(marked[2].is_fitted, expected)
+    assert [marginal.is_fitted for marginal in marked[:2]] == [None, None]
     np.testing.assert_array_equal(started[0] > 0, expected)
 
 
@@ -101,7 +88,7 @@ def test_each_column_follows_from_one_and_there_is_no_circle():
     marginals = [Marginal((one,), counts_of(rows, sizes, (one,)), 5.0) for one in range(3)]
     marginals += [Marginal(pair, counts_of(rows, sizes, pair), 5.0) for pair in pairs]
     _, marked = started_at(marginals, sizes)
-    assert sum(marginal.counted is not None for marginal in marked) == 2
+    assert sum(marginal.is_fitted is not None for marginal in marked) == 2
     fitted = fit_table(sizes, marginals)
     for marginal in marginals:
         np.testing.assert_allclose(N * fitted.model.marginal(marginal.clique), marginal.counts, atol=N * 1e-3)
@@ -115,9 +102,11 @@ def found(rows, sizes, amount, groups=None, kind="gaussian"):
         table.measure((column,), Fraction(1, 100))
     pairs = list(itertools.combinations(range(len(sizes)), 2))
     groups = groups or (None,) * len(sizes)
-    gains = dict(zip(pairs, score_marginals(table, pairs, counts, Fraction(1, 50), groups), strict=True))
+    gains = dict(zip(pairs, _score_dependence(table, counts, groups, pairs, Fraction(1, 50)), strict=True))
     before = table.budget.left
-    return find_following(table, counts, gains, groups, Fraction(1, 2)), gains, before - table.budget.left
+    score = partial(_score_dependence, table, counts, (None,) * len(sizes))
+    following = find_following(table, counts, gains, groups, Fraction(1, 2), score)
+    return following, gains, before - table.budget.left
 
 
 def test_a_pair_of_which_one_follows_costs_the_noise_of_few_cells():
@@ -144,19 +133,13 @@ def test_no_pair_is_scored_again_if_its_score_would_be_noise():
     assert (cells, spent) == ({}, 0)
 
 
-def test_what_follows_from_what_follows_needs_no_pair():
-    first = np.random.default_rng(0).integers(0, 60, N)
-    rows = np.array([first, first // 5, first // 20]).T
-    assert found(rows, (60, 12, 3), 10)[0].keys() == {(0, 1), (1, 2)}
-
-
 def test_a_record_changes_a_score_of_sparse_cells_by_one():
     """All tables of up to three records: guesses of less than a record a cell are rounded together."""
     sizes, noisy_counts = (3, 2), [np.array([0.4, 1.3, 0.8]), np.array([1.6, 0.9])]
 
     def score(rows):
         table = private_table(rows, sizes, OpenBudget())
-        return score_marginals(table, [(0, 1)], noisy_counts, Fraction(1, 2))[0]
+        return _score_dependence(table, noisy_counts, (None, None), [(0, 1)], Fraction(1, 2))[0]
 
     cells = list(itertools.product(*map(range, sizes)))
     for size in range(3):

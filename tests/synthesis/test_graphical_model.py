@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.model import Elimination, JunctionTree, eliminate
-from skdp.synthesis.model._propagation import Propagation
+from skdp.synthesis.model import Elimination, JunctionTree
+from skdp.synthesis.model._estimation import Propagation
 from tests.conftest import each
 from tests.synthesis.conftest import (
     CHAIN,
@@ -65,18 +65,23 @@ def eliminate_plainly(sizes, marginals):
 
 @given(graphs())
 def test_the_cliques_are_those_of_the_plain_elimination(graph):
-    assert eliminate(*graph) == eliminate_plainly(*graph)
+    assert Elimination(*graph).cliques == eliminate_plainly(*graph)
 
 
 @given(graphs().filter(lambda graph: graph[1]), st.integers(0, 300), st.integers(0, 600))
-def test_a_further_marginal_is_tried_as_if_it_had_been_there(graph, most, together):
+def test_a_further_marginal_is_added_if_all_cliques_stay_small(graph, most, together):
+    """It may be refused where another order would do, but never is too large."""
     sizes, marginals = graph
-    grown = Elimination(sizes)
-    for place, marginal in enumerate(marginals):
-        cells = [math.prod(sizes[column] for column in clique) for clique in eliminate(sizes, marginals[: place + 1])]
-        assert grown.fits(marginal, most, together) == (max(cells) <= most and sum(cells) <= together)
-        grown.add(marginal)
-        assert grown.cliques == eliminate(sizes, marginals[: place + 1])
+    grown, added = Elimination(sizes), []
+    for marginal in marginals:
+        cliques = eliminate_plainly(sizes, [*added, marginal])
+        cells = [math.prod(sizes[column] for column in clique) for clique in cliques]
+        is_added = grown.add(marginal, most, together)
+        assert not is_added or (max(cells) <= most and sum(cells) <= together)
+        if is_added:
+            added.append(marginal)
+        assert grown.cliques == eliminate_plainly(sizes, added)
+    assert Elimination(sizes).add(marginals[0], math.prod(sizes), (len(sizes) + 1) * math.prod(sizes) + sum(sizes))
 
 
 def product(tree, potentials, marginals, logs):
@@ -104,7 +109,7 @@ def test_cliques_and_marginals_are_those_of_the_product(graph, seed, spread):
         np.testing.assert_allclose(belief, project(exact, clique), atol=1e-12)
     expected = [project(exact, marginal).ravel() for marginal in marginals]
     np.testing.assert_allclose(sums, np.concatenate([*expected, []]), atol=1e-12)
-    np.testing.assert_allclose(full_table(tree, model.joined(logs)), exact, atol=1e-12)
+    np.testing.assert_allclose(full_table(tree, model.product(logs)), exact, atol=1e-12)
 
 
 def test_messages_that_numbers_hardly_hold_are_passed_in_logarithms():
@@ -141,29 +146,6 @@ def test_all_marginals_are_those_of_the_product(graph, seed, spread, impossible)
     model, exact = model_of(tree, potentials), full_table(tree, potentials)
     for columns in all_subsets(len(tree.sizes)):
         np.testing.assert_allclose(model.marginal(columns), project(exact, columns), atol=1e-12)
-
-
-@given(graphs(), st.integers(0, 100), st.booleans())
-def test_the_pairs_of_a_column_are_those_of_the_product(graph, seed, impossible):
-    tree = JunctionTree(*graph)
-    potentials = random_potentials(tree, seed)
-    potentials = forbid(tree, potentials) if impossible else potentials
-    model, exact = model_of(tree, potentials), full_table(tree, potentials)
-    columns = set(range(len(tree.sizes)))
-    for column in columns:
-        pairs = model.pairs_with(column, columns)
-        assert pairs.keys() == columns - {column}
-        for other, pair in pairs.items():
-            np.testing.assert_allclose(pair, project(exact, (column, other)), atol=1e-12)
-
-
-@given(graphs(), st.integers(0, 100))
-def test_the_entropy_is_that_of_the_product(graph, seed):
-    tree = JunctionTree(*graph)
-    potentials = random_potentials(tree, seed)
-    exact = full_table(tree, potentials)
-    entropy = -(exact[exact > 0] * np.log(exact[exact > 0])).sum()
-    assert model_of(tree, potentials).entropy == pytest.approx(entropy, abs=1e-9)
 
 
 def test_extreme_potentials_do_not_overflow(tree):

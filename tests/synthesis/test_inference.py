@@ -11,8 +11,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis import synthetic_inference
-from skdp.synthesis.inference._components import measure_mean
-from skdp.synthesis.inference._ratio import Ratio
+from skdp.synthesis._inference import Ratio, measure_mean
 from skdp.synthesis.model import Marginal, group
 from tests.conftest import each
 

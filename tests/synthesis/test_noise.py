@@ -31,14 +31,14 @@ def gaussian_delta(mu, epsilon):
 
 def test_without_delta_epsilon_is_the_budget():
     budget, rho = open_budget(Share("epsilon", Fraction(1, 3)), Fraction(0), 2)
-    assert (budget.epsilon, budget.reach, budget.left, rho) == (Fraction(1, 3), 2, 1, None)
+    assert (budget.share, budget.left, rho) == (Share("epsilon", Fraction(1, 3), rows=2), 1, None)
 
 
 @each("epsilon, delta", PROMISES)
 def test_gaussian_privacy_is_used_up_and_not_exceeded(epsilon, delta):
     budget, rho = open_budget(Share("epsilon", Fraction(epsilon)), Fraction(delta), 1)
-    assert rho == budget.mu_squared / 2
-    mu = math.sqrt(budget.mu_squared)
+    assert rho == budget.share.amount / 2
+    mu = math.sqrt(budget.share.amount)
     # Near 0 the two terms cancel; 1e-10 is far above their rounding errors, and far below what matters of mu.
     assert gaussian_delta(mu, epsilon) <= delta * (1 + 1e-6) + 1e-17
     assert gaussian_delta(mu * 1.001, epsilon) > delta

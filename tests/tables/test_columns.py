@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skdp import Domain
 from skdp.tables import ColumnError, ValueCoder, decoder, distinct_values, is_missing, plain, read_table, to_numbers
 from tests.conftest import each
 
@@ -316,3 +317,17 @@ def test_what_cannot_be_sorted_is_refused():
         distinct_values(pd.Series([{}, {}]).to_numpy())
     with pytest.raises(ColumnError, match="expected numbers"):
         to_numbers(pd.Series(pd.Categorical([None] * 3, categories=["a"])))
+
+
+@each("dtype", ["int8", "uint8", "int16", "int64", "float32"])
+def test_an_undeclared_number_is_not_missing(dtype):
+    codes = Domain({"x": [1, None]}).encode([np.array([1, 5, 1], dtype)])[0]
+    assert codes.tolist() == [0, 2, 0]
+
+
+@each("ordered", [False, True])
+def test_a_dictionary_of_arrow_stays_ordered(ordered):
+    column = pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), ["low"], ordered=ordered)])
+    reports = decode(np.array([2, 1, 0]), ["low", None, "high"], column)
+    assert reports.type == column.type
+    assert reports.to_pylist() == ["high", None, "low"]

@@ -15,7 +15,6 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import (
     bernoulli_ratio,
     cube_noise,
-    discrete_gaussian,
     discrete_laplace,
     exponential_mechanism,
     permute_and_flip,
@@ -158,7 +157,7 @@ class OtherSamplerForFewRows(Curator):
     def answer(self, values):
         if len(values) > 7:
             return super().answer(values)
-        return np.array([values.sum()]) + discrete_gaussian(self._source, TOP**2, 1)
+        return np.array([values.sum()]) + rounded_gaussian(self._source, TOP**2, 1)
 
 
 class GaussianWithoutDelta(Curator):
@@ -178,7 +177,7 @@ class LargestNormForEuclidean(Curator):
 
     def answer(self, values):
         sums = np.array([values.sum(), 2 * (values // 2).sum(), (values * values // TOP).sum()])
-        return sums + discrete_gaussian(self._source, Fraction(TOP**2) / Fraction(2 * self.rho), 3)
+        return sums + rounded_gaussian(self._source, Fraction(TOP**2) / Fraction(2 * self.rho), 3)
 
 
 class EuclideanNormForLaplace(Curator):

@@ -17,7 +17,6 @@ from skdp.privacy import LaplaceLoss, PureLoss, Rho
 from skdp.randomness import (
     SeededSource,
     cube_noise,
-    discrete_gaussian,
     discrete_laplace,
     exponential_mechanism,
     permute_and_flip,
@@ -81,7 +80,6 @@ X, ONE_LESS = np.array([0, 3, 10]), np.array([0, 3])
     [
         (lambda source: discrete_laplace(source, 5, 1), 2.0, 2 * np.tanh(1)),
         (lambda source: cube_noise(source, 5, 1), 2.0, 2 * np.tanh(1)),
-        (lambda source: discrete_gaussian(source, 25, 1), np.inf, 2.0),
         (lambda source: rounded_gaussian(source, 25, 1), np.inf, 2.0),
     ],
 )

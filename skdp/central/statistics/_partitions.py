@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.central.statistics._batches import Batches
 from skdp.central.statistics._cells import declared_domain
 from skdp.central.statistics._discovery import (
     Published,
@@ -23,13 +24,13 @@ from skdp.central.statistics._discovery import (
     publish,
     warn_of_kinds,
 )
-from skdp.central.statistics._noise import GaussianNoise
+from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._private_bounds import PRIVATE
 from skdp.domain import Domain
 from skdp.exact import exp_minus_bounds
 from skdp.privacy import Share, check_delta, largest_mu
 from skdp.randomness import ByteSource
-from skdp.tables import ColumnError, LargeTable, Table, shielded
+from skdp.tables import ColumnError, Table, shielded
 
 Coded = tuple[list[Any], NDArray[np.unsignedinteger]]
 """The values of a column, and the code of each row, as of `code_values`."""
@@ -140,14 +141,14 @@ class WeightThreshold(Discovery):
         noise = cls(Fraction(largest_mu(epsilon, delta / 2)) ** 2, 0, most)
         return cls(
             noise.mu_squared,
-            weight_threshold(noise.noise.variance, delta / 2, most),
+            weight_threshold(noise.noise.scale, delta / 2, most),
             most,
         )
 
     @property
-    def noise(self) -> GaussianNoise:
+    def noise(self) -> Noise:
         """The noise of each total."""
-        return GaussianNoise(self.mu_squared, _WHOLE**2)
+        return Noise("mu", self.mu_squared, _WHOLE**2)
 
     @property
     def needed(self) -> Fraction:
@@ -265,7 +266,7 @@ def plan_discovery(
     if unknown or counts.needed > _HOPELESS:
         return counts
     weights = WeightThreshold.planned(share.amount, delta, n_columns * share.rows)
-    return min(counts, weights, key=lambda one: one.needed)
+    return min(counts, weights, key=lambda discovery: discovery.needed)
 
 
 @dataclass(frozen=True)
@@ -276,54 +277,55 @@ class CategoryPlan:
     """With None in place of what is to be found."""
     private: tuple[Any, ...] = ()
     """The columns whose categories are to be found."""
-    mechanism: str = "declared categories"
-    delta: Fraction = Fraction(0)
+    discovery: Discovery | None = None
     columns: Sequence[Coded] = ()
     """The values of these columns."""
-    draw: Callable[[ByteSource], list[Published]] = lambda source: []
+    persons: NDArray[np.intp] | None = None
+
+    @property
+    def mechanism(self) -> str:
+        """The name of what finds categories."""
+        if self.discovery is None:
+            return "declared categories"
+        return f"{self.discovery.name} noise and thresholds on categories"
 
     def find(self, source: ByteSource) -> tuple[Domain, dict[Any, list[Any]]]:
         """Find categories; return the domain, with None where there are none, and what is found."""
-        found = {}
-        for name, (values, _), published in zip(
-            self.private, self.columns, self.draw(source), strict=True
-        ):
-            warn_of_kinds([(name, *published.other_kinds)])
-            found[name] = [values[place] for place in published.places]
-        return Domain(
-            {name: found.get(name) or self.domain[name] for name in self.domain.columns}
-        ), found
+        categories: dict[Any, list[Any]] = {}
+        if self.discovery is not None:
+            published = self.discovery.find(source, self.columns, self.persons)
+            for name, (values, _), part in zip(
+                self.private, self.columns, published, strict=True
+            ):
+                warn_of_kinds([(name, *part.other_kinds)])
+                categories[name] = [values[place] for place in part.places]
+        attributes = {}
+        for name in self.domain.columns:
+            attributes[name] = categories.get(name) or self.domain[name]
+        return Domain(attributes), categories
 
 
 def plan_categories(
-    table: Table, large: LargeTable | None, declared: Any, share: Share, delta: Any
+    rows: Batches, declared: Any, share: Share, delta: Any
 ) -> CategoryPlan:
     """Check what is declared of the categories of a table, and plan how the others are found."""
-    private, declared = _split_categories(table.names, declared)
-    domain = declared_domain(table, declared, "categories")
+    private, declared = _split_categories(rows.names, declared)
+    domain = declared_domain(rows.table, declared, "categories")
     if not private:
         return CategoryPlan(domain)
-    discovery = check_discovery("categories", large, share, delta)(
-        len(private), persons=table.persons is not None
-    )
-    columns = [code_column(table, name, "categories") for name in private]
-    return CategoryPlan(
-        domain,
-        tuple(private),
-        f"{discovery.name} noise and thresholds on categories",
-        check_delta(delta),
-        columns,
-        lambda source: discovery.find(source, columns, table.persons),
-    )
+    discovery = check_discovery("categories", rows, share, delta, len(private))
+    columns = [code_column(rows.table, name, "categories") for name in private]
+    return CategoryPlan(domain, tuple(private), discovery, columns, rows.table.persons)
 
 
 def check_discovery(
-    what: str, large: LargeTable | None, share: Share, delta: Any
-) -> Callable[..., Discovery]:
-    """Check that values can be found; return the function that plans it for a number of columns."""
-    if large is not None:
+    what: str, rows: Batches, share: Share, delta: Any, n_columns: int
+) -> Discovery:
+    """Check that the values of some columns can be found, and plan how."""
+    if rows.large is not None:
         raise TypeError(
-            f"{what}='private' needs the values, and skdp.engines only adds up: declare them, or collect"
+            f"{what}='private' needs the values, and skdp.engines only adds up: declare "
+            "them, or collect"
         )
     if share.given is not None:
         raise ValueError(
@@ -331,9 +333,11 @@ def check_discovery(
         )
     if check_delta(delta) == 0:
         raise ValueError(
-            f"{what}='private' needs delta > 0: a value that one person has may then be published by accident only"
+            f"{what}='private' needs delta > 0: a value that one person has may then be "
+            "published by accident only"
         )
-    return partial(plan_discovery, share, check_delta(delta))
+    has_persons = rows.table.persons is not None
+    return plan_discovery(share, check_delta(delta), n_columns, persons=has_persons)
 
 
 def code_column(table: Table, name: Any, what: str) -> Coded:

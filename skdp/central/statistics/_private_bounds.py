@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -13,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import floats_between, read_bounds
-from skdp.central.statistics._noise import Noise
-from skdp.central.statistics._ranges import LARGEST
+from skdp.central.statistics._batches import Batches
+from skdp.central.statistics._noise import LARGEST, Noise
 from skdp.central.statistics._sums import read_values
+from skdp.privacy import Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table, read_table
+from skdp.tables import Table
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +35,7 @@ _BIAS = 1023
 """What is added to the exponent of a float in its bits."""
 
 # Chosen on the columns of benchmarks/central_preprocessing.py without a star, with 800 to 50,000 rows.
-LOOKS = Fraction(1, 16), Fraction(15, 16)
+_LOOKS = Fraction(1, 16), Fraction(15, 16)
 """The shares of two looks: at cells around 0, and at some around a centre that these show, or 0 again."""
 
 _FIRST, _AROUND_0, _AROUND = 16, 4, 8
@@ -112,7 +114,7 @@ def _is_private(bounds: Any, what: str) -> bool:
     return isinstance(bounds, str)
 
 
-def check_bounds_share(share: Any, name: str = "bounds_share") -> Fraction:
+def check_share(name: str, share: Any) -> Fraction:
     """Check the share of the budget that is for finding bounds, or something else."""
     if isinstance(share, bool | np.bool_) or not isinstance(share, Real):
         raise TypeError(
@@ -156,72 +158,54 @@ class Cells:
         )
 
 
-@dataclass(frozen=True)
-class CellCounts:
-    """The number of values in each cell of each column: what a `LargeTable` adds up."""
-
-    cells: tuple[Cells, ...]
-
-    def zeros(self) -> list[NDArray[np.int64]]:
-        return [np.zeros(one.size, np.int64) for one in self.cells]
-
-    def add(
-        self,
-        sums: list[NDArray[np.int64]],
-        batch: Any,
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
-        for total, cells, numbers in zip(
-            sums, self.cells, read_values(read_table(batch)), strict=True
-        ):
-            np.add.at(
-                total,
-                cells.of(numbers),
-                1 if counts is None else counts[np.isfinite(numbers)],
-            )
-
-    def n_distinct(self, sample: Any) -> float:
-        """Return infinity: of the values nothing is declared."""
-        return math.inf
+def count_values(rows: Batches, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+    """Count the values of each column by cell; a record is in at most one cell of each."""
+    return rows.add_up(partial(_count_in_cells, cells=cells))
 
 
-def count_values(
-    table: Table,
-    large: LargeTable | None,
-    places: Sequence[int],
-    cells: Sequence[Cells],
+def _count_in_cells(
+    table: Table, counts: NDArray[np.int64] | None, *, cells: Sequence[Cells]
 ) -> list[NDArray[np.int64]]:
-    """Count the values of some columns by cell; a record is in at most one cell of each."""
-    names = [table.names[place] for place in places]
-    if large is not None:
-        return list(large.add_up(names, CellCounts(tuple(cells))))
-    chosen = Table(
-        tuple(names), tuple(table.columns[place] for place in places), table.native
+    # Of the values nothing is declared: no engine groups them, and all count once.
+    found = []
+    for of_column, numbers in zip(cells, read_values(table), strict=True):
+        found.append(np.bincount(of_column.of(numbers), minlength=of_column.size))
+    return found
+
+
+def plan_looks(share: Share, n_columns: int) -> tuple[Noise, ...]:
+    """Return the noise of the two looks at some columns; none for no columns."""
+    # A record changes one count of each column in each look.
+    if not n_columns:
+        return ()
+    first, second = _LOOKS
+    return (
+        Noise.of(share * first, n_columns, n_columns),
+        Noise.of(share * second, n_columns, n_columns),
     )
-    columns = zip(cells, read_values(chosen), strict=True)
-    return [
-        np.bincount(one.of(numbers), minlength=one.size) for one, numbers in columns
-    ]
 
 
 def place_bounds(
     bounds: Any,
-    names: Sequence[Any],
+    rows: Batches,
     places: Sequence[int],
-    count: Callable[[Sequence[Cells]], list[NDArray[np.int64]]],
-    noises: Sequence[Noise],
+    looks: Sequence[Noise],
     source: ByteSource,
-) -> tuple[NDArray[np.float64], list[Any]]:
+) -> tuple[Floats, list[Any]]:
     """Put the bounds that noisy counts show in their places; also return the columns of which they show none."""
-    # A record changes one count of each column in each look. What is looked at second follows from the noisy first.
-    ends, hidden = read_bounds(bounds, names), []
-    first = _look([Cells(_FIRST)] * len(places), count, noises[0], source)
-    second = _look([_cells_after(found) for found in first], count, noises[1], source)
-    for place, found, rough in zip(places, second, first, strict=True):
-        best = found or rough
+    # What is looked at second follows from the noisy first.
+    columns = rows.select([rows.names[place] for place in places])
+    ends = read_bounds(bounds, rows.names)
+    first = _look(columns, [Cells(_FIRST)] * len(places), looks[0], source)
+    second = _look(columns, list(map(_cells_after, first)), looks[1], source)
+    hidden = []
+    for place, rough, fine in zip(places, first, second, strict=True):
+        best = fine or rough
         if best is None:
-            hidden.append(names[place])
-        ends[place] = NOWHERE if best is None else (best.low, best.high)
+            hidden.append(rows.names[place])
+            ends[place] = NOWHERE
+        else:
+            ends[place] = best.low, best.high
     return ends, hidden
 
 
@@ -236,8 +220,8 @@ class Found(NamedTuple):
 
 
 def _look(
+    rows: Batches,
     cells: Sequence[Cells],
-    count: Callable[[Sequence[Cells]], list[NDArray[np.int64]]],
     noise: Noise,
     source: ByteSource,
 ) -> list[Found | None]:
@@ -246,7 +230,7 @@ def _look(
     error = float(min(max(noise.error, Fraction(1, 2)), Fraction(LARGEST)))
     noisy = [
         np.clip(counts + noise.draw(source, counts.size), -LARGEST, LARGEST)
-        for counts in count(cells)
+        for counts in count_values(rows, cells)
     ]
     return [
         find_bounds(one, counts.astype(float), error)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -13,21 +14,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import read_bounds
+from skdp.central.statistics._batches import Batches
 from skdp.central.statistics._cuts import cut_positions, n_halvings
 from skdp.central.statistics._noise import (
-    GaussianNoise,
+    LARGEST,
     Noise,
     choice_loss,
     choice_name,
     choose,
-    integer_noise,
 )
-from skdp.central.statistics._ranges import LARGEST
-from skdp.central.statistics._sums import most_rows, read_values, warn_of_objects
+from skdp.central.statistics._sums import read_values, warn_of_objects
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Share, exponential_loss
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table, read_table
+from skdp.tables import Table
 
 FINEST = 1_000_000
 """The largest denominator of a probability: scores are then integers of 64 bits for up to 9 * 10**12 values."""
@@ -99,51 +99,31 @@ def scores(
     )
 
 
-@dataclass(frozen=True)
-class RankTally:
-    """The numbers of values below each candidate, as of `count_below`: what a `LargeTable` adds up."""
-
-    candidates: Sequence[NDArray[np.float64]]
-
-    def zeros(self) -> list[NDArray[np.int64]]:
-        return [
-            np.zeros(size, np.int64)
-            for values in self.candidates
-            for size in (values.size, values.size, 1)
-        ]
-
-    def add(
-        self,
-        sums: list[NDArray[np.int64]],
-        batch: Any,
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
-        columns = read_values(read_table(batch))
-        pairs = zip(columns, self.candidates, strict=True)
-        parts = [part for pair in pairs for part in count_below(*pair, counts)]
-        for total, part in zip(sums, parts, strict=True):
-            total += part
-
-    def n_distinct(self, sample: Any) -> float:
-        """Return the number of different rows between the candidates."""
-        return most_rows(
-            sample, [(float(grid[0]), float(grid[-1])) for grid in self.candidates]
-        )
-
-
 def rank_columns(
-    table: Table, large: LargeTable | None, candidates: Sequence[NDArray[np.float64]]
+    rows: Batches, candidates: Sequence[NDArray[np.float64]]
 ) -> list[Ranks]:
     """Count the values of each column below its candidates."""
-    warn_of_objects(table)
-    numbers = read_values(table)
-    if large is None:
-        return [count_below(*pair) for pair in zip(numbers, candidates, strict=True)]
-    sums = large.add_up(table.names, RankTally(candidates))
-    return [
-        (below, up_to, int(n[0]))
-        for below, up_to, n in zip(sums[::3], sums[1::3], sums[2::3], strict=True)
-    ]
+    warn_of_objects(rows.table)
+    ends = [(float(values[0]), float(values[-1])) for values in candidates]
+    sums = rows.add_up(partial(count_ranks, candidates=candidates), ends)
+    ranks = []
+    for below, up_to, n in zip(sums[::3], sums[1::3], sums[2::3], strict=True):
+        ranks.append((below, up_to, int(n[0])))
+    return ranks
+
+
+def count_ranks(
+    table: Table,
+    counts: NDArray[np.int64] | None,
+    *,
+    candidates: Sequence[NDArray[np.float64]],
+) -> list[NDArray[np.int64]]:
+    """Return the three arrays of `count_below` of each column."""
+    sums = []
+    for column, values in zip(read_values(table), candidates, strict=True):
+        below, up_to, n = count_below(column, values, counts)
+        sums += [below, up_to, np.array([n])]
+    return sums
 
 
 def cells_of(ranks: Ranks) -> NDArray[np.int64]:
@@ -263,73 +243,99 @@ _COUNTED = 4
 """The number of quantiles from which on noisy counts have less error than choices, where they are not halved."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QuantilePlan:
-    """A release of quantiles that is not drawn yet: those of each column, in a row."""
+    """A release of quantiles that is not drawn yet."""
 
-    draw: Callable[[ByteSource], NDArray[np.float64]]
-    mechanism: str
-    losses: tuple[Loss, ...] = ()
+    method: Literal["halving", "choices", "counts"]
+    ranks: Sequence[Ranks]
+    candidates: Sequence[NDArray[np.float64]]
+    probabilities: Sequence[Fraction]
+    share: Share
+
+    def draw(self, source: ByteSource) -> NDArray[np.float64]:
+        """Return the quantiles of each column, in a row."""
+        if self.method == "halving":
+            release = halved_quantiles
+        elif self.method == "choices":
+            release = ranked_quantiles
+        else:
+            return self._draw_counts(source)
+        return release(
+            self.ranks, self.probabilities, self.candidates, self.share, source
+        )
+
+    def _draw_counts(self, source: ByteSource) -> NDArray[np.float64]:
+        quantiles = []
+        for ranks, values, (sizes, noise) in zip(
+            self.ranks, self.candidates, self._trees, strict=True
+        ):
+            places = counted_quantiles(ranks, self.probabilities, sizes, noise, source)
+            quantiles.append(values[places])
+        return np.array(quantiles)
+
+    @property
+    def _trees(self) -> list[tuple[list[int], Noise]]:
+        """The numbers of groups on the levels of each column, and the noise of their counts."""
+        # A record changes one count of each level by 1.
+        trees = []
+        for values in self.candidates:
+            sizes = level_sizes(2 * values.size - 1)
+            part = self.share / (len(self.candidates) * len(sizes))
+            if self.share.kind == "rho":
+                part = replace(part, kind="mu", amount=part.mu_squared)
+            trees.append((sizes, Noise.of(part)))
+        return trees
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the mechanism."""
+        if self.method == "halving":
+            return "exponential mechanism"
+        if self.method == "choices":
+            return choice_name(self.share)
+        return f"{self._trees[0][1].name} on nested counts"
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What is lost, as far as it is known."""
+        # Stated for a share of epsilon; of rho, a choice by the exponential mechanism
+        # loses less than its epsilon says. The number of levels is that of declared
+        # candidates, or of a public number of steps; between bounds that are yet to be
+        # found there are always enough candidates for all levels.
+        if self.share.kind != "epsilon":
+            if self.method == "counts":
+                return (Noise("mu", self.share.mu_squared).loss,)
+            return ()
+        if self.method == "halving":
+            n_levels = n_halvings(self.probabilities) * len(self.ranks)
+            loss = exponential_loss((self.share / n_levels).amount)
+            return (replace(loss, count=n_levels),)
+        if self.method == "choices":
+            n_choices = len(self.probabilities) * len(self.ranks)
+            return (replace(choice_loss(self.share / n_choices), count=n_choices),)
+        losses = []
+        for sizes, noise in self._trees:
+            losses.append(replace(noise.loss, count=len(sizes)))
+        return tuple(losses)
 
 
 def plan_quantiles(
-    table: Table,
-    large: LargeTable | None,
+    rows: Batches,
     candidates: Sequence[NDArray[np.float64]],
     probabilities: Sequence[Fraction],
     share: Share,
 ) -> QuantilePlan:
     """Read the columns of a table, and plan the release of their quantiles, of ascending probabilities."""
-    # How they are released depends on the numbers of quantiles and candidates. What is lost is stated for a share of
-    # epsilon; of rho, a choice by the exponential mechanism loses less than its epsilon says.
-    ranks = rank_columns(table, large, candidates)
-    pure = share.kind == "epsilon"
-    if _FEW < len(probabilities) <= _HALVED and all(
-        values.size >= _FINE for values in candidates
-    ):
-        n_levels = n_halvings(probabilities) * len(ranks)
-        return QuantilePlan(
-            lambda source: halved_quantiles(
-                ranks, probabilities, candidates, share, source
-            ),
-            "exponential mechanism",
-            (replace(exponential_loss((share / n_levels).amount), count=n_levels),)
-            if pure
-            else (),
-        )
-    if len(probabilities) < _COUNTED:
-        n_choices = len(probabilities) * len(ranks)
-        return QuantilePlan(
-            lambda source: ranked_quantiles(
-                ranks, probabilities, candidates, share, source
-            ),
-            choice_name(share),
-            (replace(choice_loss(share / n_choices), count=n_choices),) if pure else (),
-        )
-    levels = [level_sizes(2 * values.size - 1) for values in candidates]
-    parts = [share / (len(ranks) * len(sizes)) for sizes in levels]
-    noises = [
-        integer_noise(part) if pure else GaussianNoise(part.mu_squared, part.rows**2)
-        for part in parts
-    ]
-
-    def draw(source: ByteSource) -> NDArray[np.float64]:
-        trees = zip(ranks, levels, noises, strict=True)
-        found = [
-            counted_quantiles(one, probabilities, sizes, noise, source)
-            for one, sizes, noise in trees
-        ]
-        return np.array(
-            [values[row] for values, row in zip(candidates, found, strict=True)]
-        )
-
-    # A record changes one count of each level by 1. The number of levels is that of declared candidates, or of a public
-    # number of steps; between bounds that are yet to be found there are always enough candidates for all levels.
-    losses: tuple[Loss, ...] = (GaussianNoise(share.mu_squared).loss,)
-    if pure:
-        pairs = zip(levels, noises, strict=True)
-        losses = tuple(replace(noise.loss, count=len(sizes)) for sizes, noise in pairs)
-    return QuantilePlan(draw, f"{noises[0].name} on nested counts", losses)
+    # How they are released depends on the numbers of quantiles and candidates.
+    ranks = rank_columns(rows, candidates)
+    n_least = min(values.size for values in candidates)
+    method: Literal["halving", "choices", "counts"] = "counts"
+    if _FEW < len(probabilities) <= _HALVED and n_least >= _FINE:
+        method = "halving"
+    elif len(probabilities) < _COUNTED:
+        method = "choices"
+    return QuantilePlan(method, ranks, candidates, probabilities, share)
 
 
 def read_probability(value: Any, name: str) -> Fraction:

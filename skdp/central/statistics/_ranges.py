@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import count
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics._cells import ORDERED
-from skdp.central.statistics._noise import Noise, integer_noise
+from skdp.central.statistics._noise import LARGEST, Noise
 from skdp.domain import Categories, Interval
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -230,7 +229,7 @@ class Hierarchy:
 
 def count_std(share: Share, n_levels: int) -> float:
     """Return the standard deviation of the noise of one count."""
-    return float(min(integer_noise(share / n_levels).error, Fraction(LARGEST)))
+    return float(min(Noise.of(share / n_levels).error, Fraction(LARGEST)))
 
 
 def plan_hierarchy(
@@ -261,20 +260,6 @@ def plan_hierarchy(
 def _smallest_branching(size: int, n_levels: int) -> int:
     guess = max(2, math.floor(size ** (1 / n_levels)) - 1)
     return next(branching for branching in count(guess) if branching**n_levels >= size)
-
-
-LARGEST = 1 << 62
-"""The limit of noisy counts and of their sums."""
-
-
-@dataclass(frozen=True)
-class CountEstimate:
-    """A noisy count, the standard deviation of its noise, and the ends of its interval."""
-
-    count: int
-    std_error: float
-    lower: int
-    upper: int
 
 
 def count_interval(

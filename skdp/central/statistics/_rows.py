@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller, one_thread, together
-from skdp.central.statistics._noise import Noise, as_float, integer_noise
+from skdp.central.statistics._batches import Batches
+from skdp.central.statistics._noise import Noise, as_float
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
+from skdp.tables import Table
 
 UNIT = 1 << 14
 """Of the values of a row: the place of the end of its bounds that is farther from where they start."""
@@ -260,7 +262,7 @@ def find_limits(
     """Find the middle of rows, if they are to be centred, and a norm that only the share `cut` of them exceeds."""
     if share.kind == "rho":  # Gaussian noise only
         share = replace(share, kind="mu", amount=share.mu_squared)
-    sizes, rest = integer_noise(share * _SIZE_PART), 1 - _SIZE_PART
+    sizes, rest = Noise.of(share * _SIZE_PART), 1 - _SIZE_PART
     square, n_rows = choose_limit(rows, sizes, cut, source, most)
     error = math.sqrt(_N_NORMS) * as_float(sizes.error)
     if n_rows < 3 * error:
@@ -268,7 +270,7 @@ def find_limits(
     middle = np.zeros(rows.n_columns, np.int16)
     if centred:
         # In L1 norm, a row is at most as many times longer as the root of the number of columns.
-        means = integer_noise(
+        means = Noise.of(
             share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square
         )
         sums = means.add(source, rows.sum(partial(Rows.total, square=square)).tolist())
@@ -284,7 +286,7 @@ def find_limits(
 
 def limit_losses(share: Share, *, centred: bool) -> tuple[tuple[Loss, ...], Share]:
     """Return the losses of `find_limits` for a share of epsilon, and the share that it leaves."""
-    sizes = integer_noise(share * _SIZE_PART).loss
+    sizes = Noise.of(share * _SIZE_PART).loss
     if not centred:
         return (sizes,), share * (1 - _SIZE_PART)
     # How far a row changes the sums depends on the limit of the norm that is found first.
@@ -313,3 +315,60 @@ def largest_moments(square: int, largest: int) -> int:
     """Return the square of the largest norm of the products of all pairs of values of a row, each counted once."""
     # Half the sum of the fourth power of the norm, of which the square is given, and of those of the values.
     return (square * (square + min(square, largest**2)) + 1) // 2
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """How a batch becomes rows: picklable, to be sent to workers."""
+
+    place: Callable[[Table], Rows]
+    changes: tuple[Callable[[Rows], Rows], ...] = ()
+
+    def __call__(self, table: Table) -> Rows:
+        rows = self.place(table)
+        for change in self.changes:
+            rows = change(rows)
+        return rows
+
+    def sums(
+        self, table: Table, _: Any, *, what: Callable[[Rows], NDArray[np.int64]]
+    ) -> list[NDArray[np.int64]]:
+        """Return sums over the rows of a batch, which no engine has grouped."""
+        return [what(self(table))]
+
+
+@dataclass(frozen=True, eq=False)
+class LargeRows(Rows):
+    """The rows of a large table, which are read again for each of their sums; in memory there are none of them."""
+
+    batches: Batches = field(kw_only=True)
+    read: _Read = field(kw_only=True)
+
+    def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
+        (total,) = self.batches.add_up(partial(self.read.sums, what=what))
+        return total
+
+    def map(self, change: Callable[[Rows], Rows]) -> Rows:
+        return _large_rows(
+            self.batches, _Read(self.read.place, (*self.read.changes, change))
+        )
+
+
+def open_rows(batches: Batches, place: Callable[[Table], Rows]) -> Rows:
+    """Place the rows of a table, or prepare to place those of a large one, whose values are checked already."""
+    if batches.large is None:
+        return place(batches.table)
+    return _large_rows(batches, _Read(place))
+
+
+def _large_rows(batches: Batches, read: _Read) -> Rows:
+    none = read(batches.table)
+    return LargeRows(
+        none.places,
+        none.codes,
+        none.square,
+        none.constant,
+        none.most,
+        batches=batches,
+        read=read,
+    )

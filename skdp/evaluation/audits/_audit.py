@@ -782,10 +782,6 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
         LocalHashingEncoder(epsilon, n_buckets=2, categories=column),
     )
     yield "Hadamard response", HadamardResponseEncoder(epsilon, categories=column)
-    yield (
-        "count-mean sketch",
-        FrequencyOracleEncoder(epsilon, oracle="count_mean_sketch", categories=column),
-    )
     yield "best oracle", FrequencyOracleEncoder(epsilon, categories=column)
     yield (
         "set selection",

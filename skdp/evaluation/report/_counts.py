@@ -61,7 +61,7 @@ def count_study(
     *,
     epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
     repeats: int = 500,
-    postprocess: Sequence[Postprocess] = ("none", "clip", "simplex", "mle"),
+    postprocess: Sequence[Postprocess] = ("none", "clip", "simplex", "power"),
     random_state: int | None = None,
     advance: Callable[[], Any] = lambda: None,
 ) -> CountStudy:
@@ -77,7 +77,7 @@ def count_study(
         The privacy losses to try.
     repeats : int, default=500
         Releases for each epsilon, at least 1.
-    postprocess : sequence of str, default=("none", "clip", "simplex", "mle")
+    postprocess : sequence of str, default=("none", "clip", "simplex", "power")
         The estimates to compare.
     random_state : int, optional
         None for secure randomness; an int makes the study reproducible.
@@ -153,7 +153,7 @@ def count_study(
             # The share of the cells whose 95 % interval holds the truth.
             covered = (np.abs(unbiased - true) <= reach).mean()
             for name in postprocess:
-                counts = POSTPROCESSORS[name](oracle, sums, n, None)
+                counts = POSTPROCESSORS[name](oracle, sums, n)
                 l1 = count_error(true, counts)
                 l2 = count_error(true, counts, metric="l2")
                 errors.append((epsilon, repeat, name, l1, l2, covered))

@@ -61,7 +61,7 @@ POSTPROCESS_NAMES = {
     "none": "unbiased",
     "clip": "clipped to [0, n]",
     "simplex": "simplex",
-    "mle": "maximum likelihood",
+    "power": "power law",
 }
 """The names of the values of ``postprocess`` in the report."""
 
@@ -89,7 +89,7 @@ def error_figure(
     """Draw the count error by epsilon: means with a band, the closed form, and what other models of trust have."""
     summary = study.summary()
     # Lines that lie on one another are told apart by their dashes.
-    dashes = {"none": "-", "clip": "--", "simplex": "-.", "mle": ":"}
+    dashes = {"none": "-", "clip": "--", "simplex": "-.", "power": ":"}
     with _new_panels() as (axes,):
         groups = summary.groupby("postprocess", sort=False)
         for colour, (name, errors) in zip(COLOURS, groups, strict=False):

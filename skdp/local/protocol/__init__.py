@@ -5,8 +5,6 @@ from skdp.local.protocol._columns import attributes_of as attributes_of
 from skdp.local.protocol._columns import concat_columns as concat_columns
 from skdp.local.protocol._columns import read_report_table as read_report_table
 from skdp.local.protocol._columns import value_labels as value_labels
-from skdp.local.protocol._counts import ReleasedCounts as ReleasedCounts
-from skdp.local.protocol._counts import fold as fold
 from skdp.local.protocol._estimation import check_columns as check_columns
 from skdp.local.protocol._estimation import count_variances as count_variances
 from skdp.local.protocol._estimation import estimate_counts as estimate_counts
@@ -24,6 +22,7 @@ from skdp.local.protocol._oracle_fields import CategoryField as CategoryField
 from skdp.local.protocol._oracle_fields import OracleField as OracleField
 from skdp.local.protocol._oracle_fields import ValueField as ValueField
 from skdp.local.protocol._oracle_fields import check_limits as check_limits
+from skdp.local.protocol._oracle_fields import fold as fold
 from skdp.local.protocol._oracle_fields import guarantee_of_all as guarantee_of_all
 from skdp.local.protocol._oracle_fields import guarantee_of_one as guarantee_of_one
 from skdp.local.protocol._oracle_fields import oracle_loss as oracle_loss
@@ -33,6 +32,7 @@ from skdp.local.protocol._possible import (
 from skdp.local.protocol._possible import check_releases as check_releases
 from skdp.local.protocol._possible import check_together as check_together
 from skdp.local.protocol._possible import refuse_impossible as refuse_impossible
+from skdp.local.protocol._protocol import ReleasedCounts as ReleasedCounts
 from skdp.local.protocol._protocol import ReportProtocol as ReportProtocol
 from skdp.local.protocol._sampling import SampledCounts as SampledCounts
 from skdp.local.protocol._sampling import Sampling as Sampling

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from numbers import Real
 from typing import Any
 
@@ -39,28 +39,41 @@ def value_labels(domain: Domain) -> list[str]:
 
 
 def column_index(
-    pairs: Sequence[tuple[Any, Any]], *, level: str = "category"
+    labels: Mapping[Any, Sequence[Any]], *, level: str = "category"
 ) -> pd.MultiIndex:
     """Index the values of several columns by column and value."""
+    names = list(labels)
+    cell_labels = list(chain.from_iterable(labels.values()))
     # To pandas, True is 1 and False is 0 where they share a level, and all of them read
     # as the first. Truth values are text there.
-    equal_numbers = [
-        label for _, label in pairs if kind_of(label) == "number" and label in (0, 1)
-    ]
-    if equal_numbers:
-        pairs = [
-            (name, str(label) if kind_of(label) == "boolean" else label)
-            for name, label in pairs
-        ]
-    return pd.MultiIndex.from_tuples(pairs, names=["column", level])
+    kinds = list(map(kind_of, cell_labels))
+    for kind, label in zip(kinds, cell_labels, strict=True):
+        if kind == "number" and label in (0, 1):
+            cell_labels = _with_truth_as_text(cell_labels, kinds)
+            break
+    # Column names may be tuples, of which pandas would make levels.
+    columns = np.empty(len(names), dtype=object)
+    columns[:] = names
+    sizes = list(map(len, labels.values()))
+    column_cells = np.repeat(columns, sizes)
+    return pd.MultiIndex.from_arrays(
+        [column_cells, cell_labels], names=["column", level]
+    )
+
+
+def _with_truth_as_text(labels: Sequence[Any], kinds: Sequence[str]) -> list[Any]:
+    """Write truth values as text, and leave the other labels as they are."""
+    pairs = zip(labels, kinds, strict=True)
+    return [str(label) if kind == "boolean" else label for label, kind in pairs]
 
 
 def concat_columns(
     tables: Mapping[Any, pd.DataFrame], *, level: str = "category"
 ) -> pd.DataFrame:
     """Put the estimates of several columns below each other, in one table."""
-    pairs = [(name, label) for name, table in tables.items() for label in table.index]
-    return pd.concat(list(tables.values())).set_axis(column_index(pairs, level=level))
+    labels = {name: list(table.index) for name, table in tables.items()}
+    index = column_index(labels, level=level)
+    return pd.concat(list(tables.values())).set_axis(index)
 
 
 def named_characters(domain: Domain) -> int:
@@ -129,6 +142,15 @@ def read_floats(block: NDArray[Any]) -> NDArray[np.float64]:
 
 def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
     """Take a frame or array of reports apart into columns, which must be called as named; no error shows a value."""
+    # A lazy frame has `collect`, and a Dataset of pyarrow `to_table`.
+    is_lazy = not isinstance(reports, pd.DataFrame) and (
+        hasattr(reports, "collect") or hasattr(reports, "to_table")
+    )
+    if is_lazy:
+        raise TypeError(
+            f"the rows of this {type(reports).__name__} are not in memory: sum them up "
+            "by `skdp.engines.tally`, and estimate from the tally"
+        )
     frame = is_frame(reports)
     if not frame:
         reports = read_array(reports, "reports")

@@ -73,8 +73,9 @@ def _cell_index(domain: Any, names: Sequence[Any]) -> pd.MultiIndex:
     """Index the values of some columns by column and value."""
     # As where all columns are counted: what one value is written as depends on the
     # others.
-    cells = [(name, label) for name in domain.columns for label in domain[name].labels]
-    index = column_index(cells)
+    index = column_index({name: domain[name].labels for name in domain.columns})
+    if tuple(names) == domain.columns:
+        return index
     ends = np.cumsum(domain.sizes)
     places = []
     for name in names:
@@ -142,7 +143,7 @@ def field_counts(
     oracle = field.oracle
     # Of a sampled field, `size` of n records were reported.
     scale = n / size if size else np.nan
-    processed = POSTPROCESSORS[options.postprocess](oracle, sums, size, reports)
+    processed = POSTPROCESSORS[options.postprocess](oracle, sums, size)
     shown_counts = processed * scale
     counts = oracle.estimate(sums, size)
     if tuple(columns) == tuple(field.columns):

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Categories, Interval
-from skdp.local.memo import PermanentDraws, canonical, framed, written_name
+from skdp.local.memo import PermanentDraws, canonical, framed, name_bytes
 from skdp.privacy.shuffle import ReportPair
 from skdp.randomness import ByteSource
 from skdp.tables import ColumnError
@@ -216,7 +216,7 @@ class Field(ABC):
             type(self).__qualname__.encode(),
             repr(sorted(self.parameters().items())).encode(),
         ]
-        parts += [written_name(name, "memoize=True") for name in self.columns]
+        parts += [name_bytes(name, "memoize=True") for name in self.columns]
         parts += declared_bytes(declared.pop("categories", {}))
         for parameter, values in sorted(declared.items()):
             in_order = [values.get(name) for name in self.columns]

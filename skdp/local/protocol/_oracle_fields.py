@@ -22,7 +22,6 @@ from skdp.local.protocol._columns import (
     read_whole_numbers,
     value_labels,
 )
-from skdp.local.protocol._counts import fold
 from skdp.local.protocol._estimation import CountOptions, field_counts
 from skdp.local.protocol._field import (
     Channel,
@@ -41,6 +40,10 @@ from skdp.randomness import uniform_integers
 _MOST_BITS = 6
 """The distinct reports of a few bits are few: an engine counts them in less time than it
 hands over all rows."""
+
+
+_MOST_CELLS = 256
+"""Of the counts of a note, which stands in the metadata of each table of reports."""
 
 
 class OracleField(Field):
@@ -430,3 +433,10 @@ def _undeclared(domain: Domain, codes: Codes) -> list[Any]:
 
 def _no_randomness(*purpose: Any) -> Any:
     raise AssertionError("nothing is drawn here")
+
+
+def fold(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the counts of numbers modulo 256, given those of the numbers from 0 on."""
+    padded = np.zeros(-(-max(counts.size, 1) // _MOST_CELLS) * _MOST_CELLS, np.int64)
+    padded[: counts.size] = counts
+    return padded.reshape(-1, _MOST_CELLS).sum(axis=0)[: counts.size]

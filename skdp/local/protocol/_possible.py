@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
-from skdp.local.protocol._counts import ReleasedCounts
 from skdp.local.protocol._field import Tail
+from skdp.local.protocol._protocol import ReleasedCounts
 from skdp.tables import Releases, joined_releases
 
 RATE = 1e-6

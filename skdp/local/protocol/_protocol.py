@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from fractions import Fraction
 from itertools import chain
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -23,7 +25,6 @@ from skdp.local.protocol._columns import (
     read_sampled,
     spread,
 )
-from skdp.local.protocol._counts import joined_counts
 from skdp.local.protocol._field import (
     Channel,
     Codes,
@@ -32,7 +33,7 @@ from skdp.local.protocol._field import (
     Reports,
     Tail,
 )
-from skdp.local.protocol._oracle_fields import CategoryField, OracleField
+from skdp.local.protocol._oracle_fields import CategoryField, OracleField, fold
 from skdp.local.protocol._sampling import Sampling, drawn_pair, one_of
 from skdp.privacy import PrivacyGuarantee
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
@@ -889,10 +890,101 @@ def _places(
 def _joined(
     n_reports: int, counts: Sequence[NDArray[np.int64] | None]
 ) -> NDArray[np.int64] | None:
-    """Join the counts of all fields; None if one has none."""
+    """Return the number of reports, and then the counts of all fields, folded; None if one has none."""
     field_counts = [field for field in counts if field is not None]
-    return (
-        joined_counts(n_reports, field_counts)
-        if len(field_counts) == len(counts)
-        else None
-    )
+    if len(field_counts) < len(counts):
+        return None
+    joined = fold(np.concatenate([np.zeros(0, np.int64), *field_counts]))
+    return np.concatenate([[n_reports], joined])
+
+
+_MOST_RELEASES = 32
+"""Of a transformer, whose counts are kept one by one: 2**16 sums of a half of them are compared in milliseconds."""
+
+
+@dataclass
+class _Known:
+    """The counts of the last releases, the sum of those before, and how many releases are not ended."""
+
+    releases: list[NDArray[np.int64]] = attribute(default_factory=list)
+    sum_of_earlier: NDArray[np.int64] | None = None
+    n_unknown: int = 0
+
+    def add(self, counts: NDArray[np.int64]) -> None:
+        """Add a release; of many, the first one goes to the sum."""
+        self.releases.append(counts)
+        if len(self.releases) > _MOST_RELEASES:
+            first = self.releases.pop(0)
+            self.sum_of_earlier = (
+                first if self.sum_of_earlier is None else self.sum_of_earlier + first
+            )
+
+
+_known: WeakKeyDictionary[ReleasedCounts, _Known] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+class ReleasedCounts:
+    """What this process knows of the releases of a transformer since `fit`; nothing in a copy or a pickle."""
+
+    # **Privacy.** The counts are of reports, but not on the transformer: it is stored,
+    # shown and sent without them.
+
+    def begin(self) -> None:
+        """Begin a release; as long as it is not ended, what is released is not known."""
+        with _lock:
+            _known.setdefault(self, _Known()).n_unknown += 1
+
+    def end(self, counts: NDArray[np.int64] | None) -> None:
+        """End a release that has these counts; without counts, it stays unknown."""
+        if counts is None:
+            return
+        with _lock:
+            releases = _known[self]
+            releases.n_unknown -= 1
+            releases.add(counts)
+
+    @property
+    def are_known(self) -> bool:
+        """Whether there was a release, and all are known."""
+        with _lock:
+            record = _known.get(self, _Known())
+            return bool(record.releases) and not record.n_unknown
+
+    def explain(self, counts: NDArray[np.int64]) -> bool:
+        """Return whether reports with these counts may be a part of one release, or some whole releases together."""
+        with _lock:
+            record = _known.get(self, _Known())
+            releases, earlier = np.array(record.releases), record.sum_of_earlier
+        if not len(releases):
+            return False
+        if (counts <= releases).all(axis=1).any():
+            return True
+        if earlier is not None:
+            # A part of one of these, or some of them, cannot be told from others.
+            return bool((counts <= earlier + releases.sum(axis=0)).all())
+        return _is_sum_of_some(counts, releases)
+
+    def __reduce__(self) -> tuple[type[ReleasedCounts], tuple[()]]:
+        return ReleasedCounts, ()
+
+
+def _is_sum_of_some(counts: NDArray[np.int64], releases: NDArray[np.int64]) -> bool:
+    """Return whether counts are the sum of some of the rows of a table."""
+    # Each row is digested to a number, a random linear sum modulo 2**64, so that
+    # digests add as rows do. A sum of some of n rows is one of the first half and one
+    # of the others: two lists of 2**(n / 2) sums are compared (Horowitz and Sahni
+    # 1974). Other sums have the same digest by chance, once in 2**(64 - n).
+    keys = np.random.default_rng(0).integers(0, 1 << 64, counts.size, np.uint64)
+    digests = releases.astype(np.uint64) @ keys
+    half = len(digests) // 2
+    missing_sums = counts.astype(np.uint64) @ keys - _sums_of_some(digests[:half])
+    return bool(np.isin(missing_sums, _sums_of_some(digests[half:])).any())
+
+
+def _sums_of_some(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the sums of all subsets of numbers, modulo 2**64."""
+    sums = np.zeros(1, np.uint64)
+    for number in numbers:
+        sums = np.concatenate([sums, sums + number])
+    return sums

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate, combinations, compress
-from operator import itemgetter, mul, sub
+from itertools import accumulate, combinations
+from operator import gt, itemgetter, mul, sub
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import capped_epsilon
-from skdp.oracles.numeric._mechanism import PURE_NOISE, NumericMechanism, check_steps
+from skdp.oracles._base import capped_epsilon, pure_noise
+from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps
 from skdp.randomness import ONE, ByteSource, uniform_integers
 
 Floats = NDArray[np.float64]
@@ -94,22 +94,18 @@ def _balanced(weights: Floats, patterns: NDArray[np.bool_]) -> Floats:
 
 
 class _Program:
-    """The program over symmetric mechanisms: its rows are for the nodes from the middle to the upper end."""
+    """The program over mechanisms in which each outcome is as probable as its mirror image."""
 
     def __init__(self, nodes: Floats, odds: float) -> None:
         self.odds = odds
         # Values are in units of those of Duchi's mechanism.
         self.reach = (odds + 1) / (odds - 1)
         self._nodes = nodes
-        self._first = len(nodes) // 2
-        upper = nodes[self._first :]
-        self._moved = upper > 0
-        self._between = (upper[:-1] + upper[1:]) / 2
-        if self._moved[0]:
-            # There is no node in the middle, where the variance is bounded, too.
-            self._between = np.append(self._between, 0.0)
-        self._equal_to = np.concatenate([np.ones(len(upper)), upper[self._moved]])
-        self._at_most = np.concatenate([upper, self._between]) ** 2 / self.reach**2
+        self._between = (nodes[:-1] + nodes[1:]) / 2
+        # Rows of mirrored nodes, and of mirrored gaps, are the same: one of them is in
+        # the program.
+        self._upper = slice(len(nodes) // 2, None)
+        self._gaps = slice((len(nodes) - 1) // 2, None)
         near = np.linspace(0, 1.7, _VALUES)
         self._values = np.append(near, np.geomspace(1.75, 1e3, _VALUES // 4))
 
@@ -123,23 +119,26 @@ class _Program:
         self, values: Floats, patterns: NDArray[np.bool_]
     ) -> tuple[Floats, float, tuple[Floats, ...]]:
         """Return the best weights of some outcomes, the variance, and the price of each row at all nodes."""
-        weight = 1 + (self.odds - 1) * patterns
-        even = (weight + weight[:, ::-1])[:, self._first :] / 2
-        uneven = (weight - weight[:, ::-1])[:, self._first :] / 2
+        # An outcome and its mirror image, of half of the weight each, have the shape
+        # (n_outcomes, n_nodes).
+        likely = 1 + (self.odds - 1) * patterns
+        even = (likely + likely[:, ::-1]) / 2
+        uneven = (likely - likely[:, ::-1]) / 2
+        estimate = values[:, np.newaxis] * uneven * self.reach
         square = values[:, np.newaxis] ** 2 * even
-        between = (square[:, :-1] + square[:, 1:]) / 2
-        if len(self._between) > between.shape[1]:
-            between = np.hstack([between, square[:, :1]])
-        estimate = values[:, np.newaxis] * uneven[:, self._moved] * self.reach
-        equal = np.hstack([even, estimate])
+        square_between = (square[:, :-1] + square[:, 1:]) / 2
+        upper = self._upper
+        squares = np.hstack([square[:, upper], square_between[:, self._gaps]]).T
+        equal = np.hstack([even[:, upper], estimate[:, upper]]).T
+        nodes = self._nodes[upper]
+        positions = np.append(nodes, self._between[self._gaps])
         # The last unknown is the largest variance, which is to be the least.
-        largest = -np.ones((len(self._at_most), 1))
         solution = linprog(
             np.append(np.zeros(len(values)), 1.0),
-            A_ub=np.hstack([np.hstack([square, between]).T, largest]),
-            b_ub=self._at_most,
-            A_eq=np.hstack([equal.T, np.zeros((len(self._equal_to), 1))]),
-            b_eq=self._equal_to,
+            A_ub=np.hstack([squares, -np.ones((len(squares), 1))]),
+            b_ub=positions**2 / self.reach**2,
+            A_eq=np.hstack([equal, np.zeros((len(equal), 1))]),
+            b_eq=np.append(np.ones(len(nodes)), nodes),
             method="highs-ds",
         )
         if solution.status != 0:
@@ -151,33 +150,28 @@ class _Program:
         return solution.x[:-1], solution.fun, prices
 
     def _prices(self, equal: Floats, at_most: Floats) -> tuple[Floats, ...]:
-        n_upper = len(self._nodes) - self._first
-        moved = np.zeros(n_upper)
-        moved[self._moved] = equal[n_upper:]
-        squares = at_most[:n_upper].copy()
-        between = at_most[n_upper:]
-        squares[:-1] += between[: n_upper - 1] / 2
-        squares[1:] += between[: n_upper - 1] / 2
-        squares[0] += between[n_upper - 1 :].sum()
+        """Return the prices of the squares, the estimates and the total at each node."""
+        n_upper = len(equal) // 2
+        squares, estimates, total = np.zeros((3, len(self._nodes)))
+        squares[self._upper] = at_most[:n_upper]
+        half = np.zeros(len(self._between))
+        half[self._gaps] = at_most[n_upper:] / 2
+        squares += np.append(half, 0) + np.append(0, half)
+        total[self._upper] = equal[:n_upper]
+        estimates[self._upper] = equal[n_upper:] * self.reach
+        # Mirrored nodes share the price of their row.
         return (
-            self._everywhere(squares),
-            self._everywhere(moved * self.reach, -1),
-            self._everywhere(equal[:n_upper]),
+            (squares + squares[::-1]) / 2,
+            (estimates - estimates[::-1]) / 2,
+            (total + total[::-1]) / 2,
         )
-
-    def _everywhere(self, upper: Floats, sign: int = 1) -> Floats:
-        """Share the price of a row between its nodes above and below the middle."""
-        prices = np.zeros(len(self._nodes))
-        prices[self._first :] += upper / 2
-        prices[: len(upper)] += sign * upper[::-1] / 2
-        return prices
 
     def better(
         self, prices: tuple[Floats, ...]
     ) -> tuple[Floats, NDArray[np.bool_], Floats, float]:
         """Return local minima of the reduced cost: values, patterns, costs; and the least cost that was met."""
         squares, moved, _ = prices
-        costs = self._best_costs(prices, self._values)
+        costs = self.costs(prices, self._values, _parts(prices, self._values) < 0)
         padded = np.pad(costs, 1, constant_values=np.inf)
         is_minimum = (costs <= padded[:-2]) & (costs <= padded[2:])
         values = self._values[is_minimum]
@@ -191,19 +185,12 @@ class _Program:
         costs = self.costs(prices, values, patterns)
         return values, patterns, costs, min(least, costs.min())
 
-    def _best_costs(self, prices: tuple[Floats, ...], values: Floats) -> Floats:
-        parts = _parts(prices, values)
-        negative = np.minimum(parts, 0).sum(axis=1)
-        best: Floats = parts.sum(axis=1) + (self.odds - 1) * negative
-        return best
-
     def costs(
         self, prices: tuple[Floats, ...], values: Floats, patterns: NDArray[np.bool_]
     ) -> Floats:
         """Return reduced costs."""
-        parts = _parts(prices, values)
-        likely = (parts * patterns).sum(axis=1)
-        costs: Floats = parts.sum(axis=1) + (self.odds - 1) * likely
+        likely = 1 + (self.odds - 1) * patterns
+        costs: Floats = (_parts(prices, values) * likely).sum(axis=1)
         return costs
 
 
@@ -239,8 +226,9 @@ class Optimal(NumericMechanism):
 
     The largest variance over that of the range -1 to 1, next to that of Laplace noise:
 
+    >>> import numpy as np
     >>> from skdp.oracles import ClampedLaplace
-    >>> positions = range(1025)
+    >>> positions = np.arange(1025)
     >>> [round(float(max(make(1024, 2.0).variances(positions))) / 512**2, 2) for make in (Optimal, ClampedLaplace)]
     [0.87, 1.63]
 
@@ -396,13 +384,13 @@ class Optimal(NumericMechanism):
         shares: NDArray[np.float64] = np.maximum(0, 1 - distance)
         return shares
 
-    def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         shares = np.array(self._shares, float) / ONE
         at_nodes = weights @ self._at_nodes(np.arange(self.steps + 1.0))
         spread: NDArray[np.float64] = at_nodes @ shares
         return spread
 
-    def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         squares = np.interp(positions, self.nodes, self._squares)
         return squares - (positions - self.steps / 2) ** 2
 
@@ -412,6 +400,17 @@ def _nodes(steps: int, most: int) -> NDArray[np.int64]:
     gaps = min(steps, most if steps % 2 == 0 else most - 1)
     lower = np.arange(gaps // 2 + 1) * steps // gaps
     return np.unique(np.concatenate([lower, steps - lower]))
+
+
+def _scaled(plan: Plan, excess: float) -> tuple[Floats, Floats]:
+    """Return the weights and values of a plan for another epsilon, of which e^epsilon - 1 is given."""
+    # The patterns are balanced, so both change by a factor.
+    patterns = plan.patterns.astype(float)
+    both = plan.weights @ (patterns + patterns[:, ::-1]) / 2
+    weights = plan.weights / (plan.weights.sum() + excess * both.mean())
+    estimates = plan.weights * plan.values @ (patterns - patterns[:, ::-1]) / 2
+    gain = estimates[-1] / plan.weights.sum() * (weights.sum() * excess)
+    return weights, plan.values / gain
 
 
 def _rounded(
@@ -424,20 +423,12 @@ def _rounded(
     plan = best_plan(places, min(max(epsilon, least), most))
     excess = float(most_ratio - 1)
     if excess < _SMALLEST:
-        raise ValueError(PURE_NOISE.format(epsilon))
+        raise pure_noise(epsilon)
 
-    # The patterns are balanced, so for another epsilon, weights and values change by a
-    # factor each.
-    patterns = plan.patterns.astype(float)
-    held = plan.weights @ (patterns + patterns[:, ::-1]) / 2
-    weights = plan.weights / (plan.weights.sum() + excess * held.mean())
-    moved = plan.weights * plan.values @ (patterns - patterns[:, ::-1]) / 2
-    gain = moved[-1] / plan.weights.sum() * (weights.sum() * excess)
-
+    weights, estimates = _scaled(plan, excess)
     unit = steps << _VALUE_BITS - 1
-    values = [round(Fraction(value) * unit) for value in (plan.values / gain).tolist()]
-    powers = [1 << node for node in range(len(nodes))]
-    bits = [sum(compress(powers, pattern)) for pattern in plan.patterns]
+    values = [round(Fraction(value) * unit) for value in estimates.tolist()]
+    bits = (plan.patterns @ (1 << np.arange(len(nodes)))).tolist()
     spare = Fraction(1, 1 << 32)
     while spare < 1:
         # Half of the outcomes: the others are their mirror images.
@@ -450,33 +441,29 @@ def _rounded(
         if min(remaining) > 0 and max(remaining) <= most_ratio * min(remaining):
             return outcomes
         spare *= 4
-    raise ValueError(PURE_NOISE.format(epsilon))
-
-
-def _is_triple(outcome: Any) -> bool:
-    if not isinstance(outcome, Sequence) or len(outcome) != 3:
-        return False
-    return all(type(number) is int for number in outcome)
+    raise pure_noise(epsilon)
 
 
 def _checked(outcomes: Any, n_nodes: int) -> tuple[Outcome, ...]:
     """Check outcomes of others."""
     triples = [*outcomes] if isinstance(outcomes, Sequence) else []
-    if not 0 < len(triples) <= _MOST_OUTCOMES or not all(map(_is_triple, triples)):
-        raise TypeError(
-            f"outcomes must be 1 to {_MOST_OUTCOMES:,} triples of whole numbers"
-        )
-    most = (ONE, 1 << 128, (1 << n_nodes) - 1)
-    checked = []
-    for weight, value, nodes in triples:
-        if not (
-            0 <= weight <= most[0] and 0 <= value <= most[1] and 0 <= nodes <= most[2]
-        ):
+    limits = (ONE, 1 << 128, (1 << n_nodes) - 1)
+    checked: list[Outcome] = []
+    for triple in triples[:_MOST_OUTCOMES]:
+        numbers = [*triple] if isinstance(triple, Sequence) else []
+        if [type(number) for number in numbers] != [int, int, int]:
+            break
+        weight, value, nodes = numbers
+        if min(numbers) < 0 or any(map(gt, numbers, limits)):
             raise ValueError(
                 "outcomes must be weights below 1, values that are not too large, and "
                 "nodes of the grid"
             )
         checked.append((weight, value, nodes))
+    if not checked or len(checked) < len(triples):
+        raise TypeError(
+            f"outcomes must be 1 to {_MOST_OUTCOMES:,} triples of whole numbers"
+        )
     return tuple(checked)
 
 

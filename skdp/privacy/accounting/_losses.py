@@ -1,18 +1,21 @@
-"""Elementary privacy losses, what a guarantee knows of a mechanism beyond epsilon and delta, and lists of them."""
+"""Elementary privacy losses, what a guarantee knows of a mechanism, and what they are in rho and in mu."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial, reduce
+from functools import lru_cache, partial
 from math import inf, isqrt
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import erf, erfinv, ndtr, ndtri
 
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._json import Fields
@@ -21,11 +24,11 @@ from skdp.privacy._numbers import at_least_0, check_delta, float_above
 # The largest count of equal losses, and the largest sensitivity.
 _MOST = 1 << 40
 
-# The most different losses of a guarantee and of its record.
-MOST_LOSSES = 1 << 12
+# The most different losses of a guarantee, for the time that the transform of each
+# takes, and for the size of its record.
+MOST_LOSSES = 1 << 9
 
-# The most absolute values of the loss of Laplace noise that are distinguished; others
-# are rounded up.
+# The most links of the loss of Laplace noise that are distinguished.
 _LEVELS = 1 << 11
 
 # Absolute values of a loss, and their probabilities.
@@ -109,12 +112,10 @@ class Loss(ABC):
             numbers[name] = None if None in pair else max(pair)
         return replace(self, **numbers)
 
-    def _similar(self) -> tuple[Any, ...]:
-        """Return a key by which neighbours are similar."""
-        # The kind and which numbers are missing, and then the numbers.
-        numbers = list(self._numbers.values())
-        missing = tuple(number is None for number in numbers)
-        return (self.kind, missing, *numbers[::-1])
+    def _numbers_in_order(self) -> tuple[float, ...]:
+        return tuple(
+            -1.0 if number is None else number for number in self._numbers.values()
+        )
 
     def _radii(self) -> Radii:
         """Return absolute values of the loss and their probabilities."""
@@ -322,22 +323,21 @@ class LaplaceLoss(Loss):  # numpydoc ignore=PR02
         return larger if is_alike else replace(larger, sensitivity=1)
 
     def _radii(self) -> Radii:
-        # Of the loss (s - 2j) epsilon / s at j steps, the absolute value is epsilon at
-        # the ends j = 0 and j = s, with (1 + q**s) / (1 + q) together. From j to s - j,
-        # inner places have (q**j - q**(s - j + 1)) / (1 + q) together.
-        n_steps, rate = self.sensitivity, self.epsilon / self.sensitivity
-        half = n_steps // 2 + 1
-        ends = np.unique(np.linspace(1, half, min(_LEVELS, half)).astype(np.int64))
-        # Places from `first` to before `after`, and their mirror images.
-        first, after = ends[:-1], ends[1:]
-        mirror_images = _between(rate, n_steps - after + 1, n_steps - first + 1)
+        # Of many links, several are one, and the last one is made as long as the others.
+        in_each = -(-self.sensitivity // _LEVELS)
+        n_links = -(-self.sensitivity // in_each)
+        rate = self.epsilon * in_each / self.sensitivity
+        # After j of n links, the loss is (n - 2j) rate. With q = e**-rate, it has the
+        # probability 1 / (1 + q) at j = 0, q**n / (1 + q) at n, and (1 - q) q**j / (1 +
+        # q) between; j and n - j have the same absolute value.
         scale = 1 / (1 + np.exp(-rate))
-        inner = scale * (_between(rate, first, after) + mirror_images)
-        if n_steps % 2 == 0 and first.size:
-            # The last place, in the middle, is its own mirror image.
-            inner[-1] -= scale * _between(rate, n_steps / 2, n_steps / 2 + 1)
-        radii = np.concatenate([[self.epsilon], rate * (n_steps - 2 * first)])
-        return radii, np.concatenate([[scale * (1 + np.exp(-self.epsilon))], inner])
+        places = np.arange(1, n_links // 2 + 1)
+        inner = np.exp(-rate * places) + np.exp(-rate * (n_links - places))
+        if n_links % 2 == 0:
+            inner[-1] /= 2
+        radii = np.concatenate([[rate * n_links], rate * (n_links - 2 * places)])
+        ends = 1 + np.exp(-rate * n_links)
+        return radii, scale * np.concatenate([[ends], -np.expm1(-rate) * inner])
 
 
 def laplace_loss(epsilon: Fraction, sensitivity: int = _MOST) -> LaplaceLoss | PureLoss:
@@ -349,11 +349,6 @@ def laplace_loss(epsilon: Fraction, sensitivity: int = _MOST) -> LaplaceLoss | P
     in_each = -(-sensitivity // _MOST)
     n_links = -(-sensitivity // in_each)
     return LaplaceLoss(round_up(epsilon * n_links * in_each / sensitivity), n_links)
-
-
-def _between(rate: float, first: Any, after: Any) -> Any:
-    """Return ``q**first - q**after`` for ``q = e**-rate``."""
-    return np.exp(-rate * first) * -np.expm1(-rate * (after - first))
 
 
 @dataclass(frozen=True)
@@ -441,40 +436,31 @@ def check_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
 
 def merged(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """Add up the counts of equal losses, and round up similar ones if they are many."""
-    counts: dict[Loss, int] = {}
+    counts: Counter[Loss] = Counter()
     for loss in losses:
-        single = replace(loss, count=1)
-        counts[single] = counts.get(single, 0) + loss.count
+        counts[replace(loss, count=1)] += loss.count
     different = [replace(single, count=count) for single, count in counts.items()]
-    return tuple(coarsened(different, MOST_LOSSES))
-
-
-def coarsened(losses: Sequence[Loss], most: int) -> Sequence[Loss]:
-    """Round up similar losses together, to at most a number of different ones."""
-    if len(losses) <= most:
-        return losses
-    kinds: dict[tuple[Any, ...], list[Loss]] = {}
-    for loss in sorted(losses, key=Loss._similar):
-        kinds.setdefault(loss._similar()[:2], []).append(loss)
-    size = -(-len(losses) // (most - len(kinds)))
-    rounded = []
+    if len(different) <= MOST_LOSSES:
+        return tuple(different)
+    kinds: dict[Any, list[Loss]] = {}
+    for loss in sorted(different, key=Loss._numbers_in_order):
+        missing = tuple(number is None for number in loss._numbers.values())
+        kinds.setdefault((loss.kind, missing), []).append(loss)
+    # Those that are next to each other are similar in the first number, epsilon or mu.
+    size = -(-len(different) // (MOST_LOSSES - len(kinds)))
+    rounded: list[Loss] = []
     for alike in kinds.values():
-        # Of two numbers, such as epsilon and share, both are similar in a part: the
-        # losses are cut by one of them into slabs, and these by the other.
-        for slab in _cut(alike, size * (1 + isqrt(len(alike) // size))):
-            by_first = sorted(slab, key=lambda loss: loss._similar()[-1])
-            rounded += [_rounded_up(part) for part in _cut(by_first, size)]
-    return rounded
-
-
-def _cut(losses: Sequence[Loss], size: int) -> Iterator[Sequence[Loss]]:
-    return (losses[start : start + size] for start in range(0, len(losses), size))
+        starts = range(0, len(alike), size)
+        rounded += [_rounded_up(alike[start : start + size]) for start in starts]
+    return tuple(rounded)
 
 
 def _rounded_up(losses: Sequence[Loss]) -> Loss:
     """Return a loss that, with all their counts, is at least those of one kind."""
-    count = sum(loss.count for loss in losses)
-    return replace(reduce(lambda first, second: first._or(second), losses), count=count)
+    largest = losses[0]
+    for loss in losses[1:]:
+        largest = largest._or(loss)
+    return replace(largest, count=sum(loss.count for loss in losses))
 
 
 def total_epsilon(losses: Iterable[Loss]) -> Fraction | None:
@@ -492,13 +478,91 @@ def doubled(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     return tuple(loss._doubled() for loss in losses)
 
 
-def either(ours: tuple[Loss, ...], theirs: tuple[Loss, ...]) -> tuple[Loss, ...]:
-    """Return losses that dominate both; none if this does not show."""
-    if ours == theirs:
-        return ours
-    if len(ours) != 1 or len(theirs) != 1:
-        return ()
-    first, second = ours[0], theirs[0]
-    if type(first) is not type(second) or first.count != second.count:
-        return ()
-    return (first._or(second),)
+# Of neighbouring orders: the bound is above the truth by at most this factor.
+_RATIO = 1.005
+
+# Some floating point operations with positive numbers.
+_MARGIN = 1 + 2.0**-40
+
+# Far above the floats that underflow.
+_NORMAL = 2.0**-1000
+
+# Between them, no number of `pure_rho` underflows, nor does cosh overflow.
+_ORDINARY = 2.0**-30, 2.0**9
+
+
+@lru_cache(maxsize=256)
+def pure_rho(epsilon: float, share: float = 1.0) -> float:
+    """Return the least rho of a `PureLoss`, rounded up: the largest D / a of Rényi's divergences D of orders a > 1."""
+    if not _ORDINARY[0] < epsilon < _ORDINARY[1]:
+        # Where floats underflow, each of the three operations is off by at most half of
+        # the smallest one.
+        underflow = 2 * math.ulp(0.0) if epsilon else 0.0
+        return epsilon * epsilon / 2 * _MARGIN + underflow
+    # The limit at order 1. If the share is 1, it is the largest (M. Kearns, L. Saul
+    # 1998: see `Rho`).
+    limit = share * epsilon * math.tanh(epsilon / 2)
+    if share == 1 or limit < _NORMAL:
+        return epsilon * math.tanh(epsilon / 2) * _MARGIN
+    # D increases with a. So between two orders, D / a is at most D of the larger one
+    # over the smaller one; and beyond epsilon / limit, at most the limit.
+    n_orders = 2 + math.ceil(math.log(epsilon / limit) / math.log(_RATIO))
+    orders = np.geomspace(1, epsilon / limit, n_orders)
+    above = orders[1:]
+    # With probability `share`, the loss is that of randomised response, of which ``e**((a
+    # - 1) D) = cosh((a - 1/2) epsilon) / cosh(epsilon / 2)``; this is it minus 1.
+    with np.errstate(over="ignore"):
+        sines = np.sinh(above * epsilon / 2) * np.sinh((above - 1) * epsilon / 2)
+        divergences = np.log1p(share * 2 / math.cosh(epsilon / 2) * sines) / (above - 1)
+    # Also where floats overflow.
+    ratios = np.fmin(divergences, epsilon) / orders[:-1]
+    return max(limit, float(ratios.max())) * _MARGIN
+
+
+# Of which the rarer of two values has a probability that is far above the least float.
+_MOST_EPSILON = 500.0
+
+# The least share whose probabilities are normal floats; less counts as this.
+_RAREST = 2.0**-250
+
+
+@lru_cache(maxsize=256)
+def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
+    """Return the least mu of Gaussian DP that a `PureLoss` implies, rounded up; None if epsilon is large."""
+    # With p = e**epsilon / (1 + e**epsilon), the trade-off function of this loss
+    # consists of three lines with corners at (share * (1 - p), 1 - share * p) and its
+    # mirror image. That of Gaussian noise is convex, so it is below if it goes through
+    # these corners. The special functions state an error of some units in the highest
+    # place.
+    if epsilon > _MOST_EPSILON:
+        return None
+    number = round_up(epsilon)
+    if share < 1:
+        share = max(share, _RAREST)
+        likely = share / (1 + math.exp(-number))
+        rare = share / (1 + math.exp(number))
+        # Of probabilities that are nearly 1, the float of the others has the digits.
+        upper = ndtri(likely) if likely < 0.5 else -ndtri(1 - share + rare)
+        mu = upper - ndtri(rare) + 2.0**-43
+    elif number < 1:
+        mu = 2 * math.sqrt(2) * erfinv(math.tanh(number / 2))
+        if number < _NORMAL:
+            # Four operations lose at most half of the smallest float each, and the last
+            # one multiplies what the others lost by less than 3.
+            mu += 8 * math.ulp(0.0)
+    else:
+        mu = -2 * ndtri(1 / (1 + math.exp(number)))
+    return Fraction(float(mu)) * (1 + Fraction(1, 1 << 30))
+
+
+def pure_epsilon(mu_squared: float) -> float:
+    """Return the largest epsilon, but for rounding, of which `pure_mu` is at most a number."""
+    mu = min(math.sqrt(mu_squared), 64.0)  # more than that of the largest epsilon
+    if mu < 1:
+        epsilon = float(2 * math.atanh(erf(mu / 2 / math.sqrt(2))))
+    else:
+        tail = ndtr(-mu / 2)
+        epsilon = min(math.log((1 - tail) / tail), _MOST_EPSILON)
+    while epsilon and (pure_mu(Fraction(epsilon)) or 0) ** 2 > mu_squared:
+        epsilon *= 1 - 2.0**-28
+    return epsilon

@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import erfcx, ndtr
 
-from skdp.exact import round_up
-from skdp.privacy._gaussian import gaussian_epsilon
-from skdp.privacy._search import proven_edge
+from skdp.exact import exp_bounds, log_upper, round_up
+from skdp.privacy._conversions import gaussian_epsilon, log_delta_above, proven_edge
 from skdp.privacy.accounting._losses import (
     GaussianLoss,
     Loss,
-    coarsened,
     gaussian_loss,
+    merged,
 )
 
 # All losses but the Gaussian one are symmetric: given its absolute value, a radius r, a
@@ -56,6 +54,9 @@ from skdp.privacy.accounting._losses import (
 # Points of the grid, and the most of them, for very many releases of a small loss.
 _POINTS, _MOST_POINTS = 1 << 16, 1 << 20
 
+# Of an epsilon, far below what the grid adds.
+_PRECISION = 2.0**-20
+
 # Steps of the grid in a radius of medium size: splitting then increases the variance by
 # 1 part in 4 * 8**2.
 _FINE = 8
@@ -68,18 +69,11 @@ _TRANSFORM = 2.0**-43
 # each.
 _MARGIN = 2.0**-40
 
-# Bound of the relative error of `erfcx` and `ndtr`, whose authors state 2**-49.
-_SPECIAL = 2.0**-43
-
 # Bound of the error of a point of the grid, relative to the sum of all losses.
 _SLACK = Fraction(1, 1 << 40)
 
 # The largest number of releases for which these margins hold.
 _MOST = 1 << 24
-
-# The most different losses; similar ones are rounded up together, for the time that
-# each takes.
-_MOST_KINDS = 1 << 9
 
 # The smallest float above 0.
 _SMALLEST = Fraction(5e-324)
@@ -87,80 +81,59 @@ _SMALLEST = Fraction(5e-324)
 # The largest radius of a release for which these margins hold.
 _LARGEST = 1 << 10
 
+# Of the logarithm of the probability that nothing fails: beyond, it counts as 0.
+_MOST_EXPONENT = 100
+
 # Of the tilted law, about e**-50 is beyond each end of the window.
 _FAR = 50.0
-
-_BITS = 1200
 
 
 def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     """Return a proven epsilon for losses together; None if they exceed delta."""
-    losses = list(losses)
+    losses = merged(losses)
     failure = joint_failure(losses)
     room = (delta - failure) / (1 - failure) if failure < delta else Fraction(0)
-    mu_squared = gaussian_square(losses)
+    pure = []
+    epsilon_sum = mu_squared = Fraction(0)
+    n_losses = 0
+    for loss in losses:
+        if isinstance(loss, GaussianLoss):
+            mu_squared += loss.count * Fraction(loss.mu) ** 2
+        elif loss._pure:
+            pure.append(loss)
+            epsilon_sum += loss.count * loss._pure
+            n_losses += loss.count
     if failure > delta or (mu_squared and room < _SMALLEST):
         return None
     mu = gaussian_loss(mu_squared).mu
-    basic = _sum(losses) + Fraction(gaussian_epsilon(mu, room) if mu else 0)
+    basic = epsilon_sum + Fraction(gaussian_epsilon(mu, room) if mu else 0)
 
-    pure = coarsened([loss for loss in losses if loss._pure], _MOST_KINDS)
-    most = _sum(pure)
     # Less is rounded away when delta is underestimated a little, and not worth it.
     is_possible = room >= Fraction(1, 1 << 900)
-    if pure and is_possible and _within_margins(pure, most, mu):
-        allowed = math.log(room) - 2.0**-40
-        epsilon = _search([Kind.of(loss) for loss in pure], mu, allowed, float(most))
-        if epsilon is not None:
-            error = _SLACK * (most + Fraction(mu))
-            basic = min(basic, Fraction(epsilon) + error)
+    is_mu_within = mu == 0 or 2.0**-30 < mu < 2.0**5
+    is_sum_within = n_losses <= _MOST and epsilon_sum > Fraction(1, 1 << 30)
+    if is_possible and is_mu_within and is_sum_within:
+        kinds = list(map(Kind.of, pure))
+        if max(map(Kind.largest, kinds)) <= _LARGEST:
+            allowed = math.log(room) - 2.0**-40
+            epsilon = _search(kinds, mu, allowed, float(epsilon_sum))
+            if epsilon is not None:
+                error = _SLACK * (epsilon_sum + Fraction(mu))
+                basic = min(basic, Fraction(epsilon) + error)
     return round_up(basic)
-
-
-def _sum(losses: Iterable[Loss]) -> Fraction:
-    """Return the sum of the epsilons of all losses but Gaussian ones."""
-    amounts = (loss.count * (loss._pure or Fraction(0)) for loss in losses)
-    return sum(amounts, Fraction(0))
-
-
-def gaussian_square(losses: Iterable[Loss]) -> Fraction:
-    """Return the square of mu of all Gaussian losses together."""
-    gaussian = (loss for loss in losses if isinstance(loss, GaussianLoss))
-    return sum((loss.count * Fraction(loss.mu) ** 2 for loss in gaussian), Fraction(0))
 
 
 def joint_failure(losses: Iterable[Loss]) -> Fraction:
     """Bound the probability that at least one of independent failures happens."""
-    spared = Fraction(1)
+    failure_sum = exponent = Fraction(0)
     for loss in losses:
-        if loss._failure:
-            spared = _shortened(spared * _power(1 - loss._failure, loss.count))
-    return 1 - spared
-
-
-def _power(base: Fraction, exponent: int) -> Fraction:
-    """Return a lower bound of a power of a number in [0, 1], by at most 2**-1100."""
-    power = Fraction(1)
-    while exponent:
-        if exponent & 1:
-            power = _shortened(power * base)
-        base = _shortened(base * base)
-        exponent >>= 1
-    return power
-
-
-def _shortened(number: Fraction) -> Fraction:
-    if number.denominator.bit_length() <= _BITS:
-        return number
-    return Fraction((number.numerator << _BITS) // number.denominator, 1 << _BITS)
-
-
-def _within_margins(losses: Sequence[Loss], pure: Fraction, mu: float) -> bool:
-    n_losses = sum(loss.count for loss in losses)
-    largest = max(loss._pure or Fraction(0) for loss in losses)
-    is_pure_within = largest <= _LARGEST and pure > Fraction(1, 1 << 30)
-    is_mu_within = mu == 0 or 2.0**-30 < mu < 2.0**5
-    return n_losses <= _MOST and is_pure_within and is_mu_within
+        failure_sum += loss.count * loss._failure
+        exponent += loss.count * Fraction(log_upper(1 / (1 - loss._failure)))
+    if exponent > _MOST_EXPONENT:
+        return Fraction(1)
+    # All are spared with the product of their probabilities, rounded down.
+    spared = 1 / exp_bounds(exponent)[1]
+    return min(failure_sum, 1 - spared)
 
 
 @dataclass(frozen=True)
@@ -181,6 +154,9 @@ class Kind:
         gains = np.log(weights) - np.logaddexp(0, -radii)
         values = np.concatenate([radii, -radii])
         return Kind(count, values, np.concatenate([gains, gains - radii]))
+
+    def largest(self) -> float:
+        return float(self.values.max())
 
     def variation(self) -> float:
         """Return the total variation of one of them."""
@@ -241,16 +217,17 @@ def _search(
     if mu == 0 and variation * (1 + 2.0**-30) <= math.exp(allowed):
         return 0.0
     tilt, guess = _best_tilt(kinds, mu, allowed)
-    total = _Total.of(kinds, mu, tilt, pure)
+    total = _tilted_total(kinds, mu, tilt, pure)
 
     def excess(epsilon: float) -> float:
         return total.log_delta(epsilon) - allowed
 
-    bracket = [0.0, guess * (1 + 2.0**-10), 2 * guess + pure]
-    high = next((epsilon for epsilon in bracket if excess(epsilon) <= 0), None)
-    if not high:
-        return high
-    return proven_edge(excess, 2.0**-34, safe=high, unsafe=0.0)
+    if excess(0.0) <= 0:
+        return 0.0
+    for high in (guess * (1 + 2.0**-10), 2 * guess + pure):
+        if excess(high) <= 0:
+            return proven_edge(excess, _PRECISION, safe=high, unsafe=0.0)
+    return None
 
 
 def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float, float]:
@@ -271,79 +248,86 @@ def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float,
     return math.exp(float(best.x)), max(float(best.fun), 0.0)
 
 
+def _tilted_total(kinds: Sequence[Kind], mu: float, tilt: float, pure: float) -> _Total:
+    """Compute the tilted law of the total of all losses but the Gaussian one."""
+    n_losses = sum(kind.count for kind in kinds)
+    spread = _moment(kinds, tilt, 2)
+    steepness = 2.0 ** np.arange(-4, 9) / math.sqrt(spread + 1e-300)
+
+    # By Chernoff's bound, e**-_FAR is beyond either end; nothing is beyond all losses.
+    below = min(pure, _reach(kinds, tilt, -steepness))
+    above = min(pure, _reach(kinds, tilt, steepness))
+    enough = _FINE * (below + above) / math.sqrt(spread / n_losses)
+    n_points = min(max(_POINTS, 2 ** math.ceil(math.log2(2 * enough))), _MOST_POINTS)
+    # The grid may move each loss by a step.
+    n_beyond = min(n_losses, n_points // 8)
+    step = (below + above) / (n_points - 2 * n_beyond - 4)
+    first = math.floor(-below / step) - n_beyond
+
+    on_grid = []
+    widest = 0
+    transform = np.ones(n_points // 2 + 1, complex)
+    for kind in kinds:
+        places, placed = kind.on_grid(step)
+        law = np.bincount(places % n_points, placed.tilted(tilt), n_points)
+        transform *= _to_power(np.fft.rfft(law), kind.count)
+        widest += kind.count * int(places.max())
+        on_grid.append(placed)
+    masses = np.roll(np.fft.irfft(transform, n_points), -(first % n_points))
+    log_mean = _cumulant(on_grid, tilt)
+
+    # Chernoff's bounds of what is above the window, and below it: the latter under the
+    # tilted law, where the largest weight is at most E[e**(tilt G)] of the Gaussian
+    # loss G.
+    log_tail = log_low = -math.inf
+    if widest >= first + n_points:
+        top = (first + n_points) * step
+        log_tail = _log_chernoff(on_grid, tilt + steepness, top)
+    if -widest < first:
+        log_weight = tilt * (tilt + 1) * mu * mu / 2
+        log_low = _log_chernoff(on_grid, tilt - steepness, first * step)
+        log_low += log_weight + tilt * first * step - log_mean
+    return _Total(
+        mu,
+        tilt,
+        log_mean,
+        losses=(first + np.arange(n_points)) * step,
+        masses=np.maximum(masses, 0),
+        n_operations=n_losses + len(kinds) + 4,
+        log_tail=log_tail,
+        log_low=log_low,
+    )
+
+
+def _reach(kinds: Sequence[Kind], tilt: float, steepness: NDArray[Any]) -> float:
+    """Return the distance beyond which e**-_FAR of the tilted law is left."""
+    log_mean = _cumulant(kinds, tilt)
+    reaches = []
+    for slope in steepness.tolist():
+        gain = _cumulant(kinds, tilt + slope) - log_mean
+        reaches.append((gain + _FAR) / abs(slope))
+    return min(reaches)
+
+
+def _log_chernoff(kinds: Sequence[Kind], tilts: NDArray[Any], loss: float) -> float:
+    """Bound the logarithm of ``E[e**(t L)] e**(-t loss)`` over some t, rounded up."""
+    bounds = [_cumulant(kinds, tilt) - tilt * loss for tilt in tilts.tolist()]
+    return min(bounds) + 1e-6
+
+
 @dataclass(frozen=True)
 class _Total:
-    """The tilted law of the total of all losses but the Gaussian one."""
+    """The tilted law of the total of all losses but the Gaussian one, on a grid."""
 
     mu: float
     tilt: float
     log_mean: float
     losses: NDArray[Any]
     masses: NDArray[Any]
-    error: float
+    n_operations: int
+    """Transforms and products, of which each errs."""
     log_tail: float
     log_low: float
-
-    @staticmethod
-    def of(kinds: Sequence[Kind], mu: float, tilt: float, pure: float) -> _Total:
-        spread = _moment(kinds, tilt, 2)
-        n_losses = sum(kind.count for kind in kinds)
-        scale = 1 / math.sqrt(spread + 1e-300)
-        tilts = [scale * 2.0**power for power in range(-4, 9)]
-
-        # By Chernoff's bound, e**-_FAR is beyond either end.
-        log_mean = _cumulant(kinds, tilt)
-        ends = []
-        for sign in (-1, 1):
-            gains = [_cumulant(kinds, tilt + sign * s) - log_mean for s in tilts]
-            reach = min((gain + _FAR) / s for gain, s in zip(gains, tilts, strict=True))
-            ends.append(sign * reach)
-        points = _POINTS
-        while True:
-            # Where the window holds all losses, each of them may be one step further.
-            is_bounded = pure <= min(-ends[0], ends[1]) and n_losses < points >> 3
-            start, stop = (-pure, pure) if is_bounded else ends
-            n_beyond = n_losses if is_bounded else 0
-            step = (stop - start) / (points - 2 * n_beyond - 4)
-            if points >= _MOST_POINTS or step * _FINE <= math.sqrt(spread / n_losses):
-                break
-            points *= 2
-        first = math.floor(start / step) - n_beyond
-
-        placed = []
-        widest = 0
-        transform = np.ones(points // 2 + 1, complex)
-        for kind in kinds:
-            places, on_grid = kind.on_grid(step)
-            law = np.bincount(places % points, on_grid.tilted(tilt), points)
-            transform *= _to_power(np.fft.rfft(law), kind.count)
-            widest += kind.count * int(places.max())
-            placed.append(on_grid)
-        masses = np.roll(np.fft.irfft(transform, points), -(first % points))
-        log_mean = _cumulant(placed, tilt)
-
-        # Chernoff's bounds of what is above the window, and below it: the latter under
-        # the tilted law, where the largest weight is at most E[e**(tilt G)] of the
-        # Gaussian loss G.
-        log_tail = log_low = -math.inf
-        if widest >= first + points:
-            top = (first + points) * step
-            tails = [_cumulant(placed, tilt + s) - (tilt + s) * top for s in tilts]
-            log_tail = min(tails) + 1e-6
-        if -widest < first:
-            shift = tilt * (tilt + 1) * mu * mu / 2 - log_mean
-            lows = [_cumulant(placed, tilt - s) + s * first * step for s in tilts]
-            log_low = min(lows) + shift + 1e-6
-        return _Total(
-            mu,
-            tilt,
-            log_mean,
-            (first + np.arange(points)) * step,
-            np.maximum(masses, 0),
-            (n_losses + len(placed) + 4) * _TRANSFORM,
-            log_tail,
-            log_low,
-        )
 
     def log_delta(self, epsilon: float) -> float:
         """Return an upper bound of the logarithm of delta, infinite if floats overflow."""
@@ -355,13 +339,14 @@ class _Total:
                 weights = _gaussian_delta(gaps, self.mu, self.tilt)
             else:
                 weights = np.exp(self.tilt * gaps) * -np.expm1(gaps)
-            rounding = self.error * float(np.linalg.norm(weights)) + 1e-250
+            error = self.n_operations * _TRANSFORM
+            rounding = error * float(np.linalg.norm(weights)) + 1e-250
             bulk = float(weights @ self.masses[first:])
             total = bulk + rounding + float(np.exp(self.log_low))
         if not math.isfinite(total):
             return math.inf
         largest = float(np.abs(self.losses[[0, -1]]).max())
-        operations = self.error / _TRANSFORM + self.tilt * (abs(epsilon) + largest)
+        operations = self.n_operations + self.tilt * (abs(epsilon) + largest)
         exponent = self.log_mean - self.tilt * epsilon + operations * _MARGIN
         return float(np.logaddexp(exponent + math.log(total), self.log_tail))
 
@@ -381,18 +366,10 @@ def _gaussian_delta(
     gaps: NDArray[np.float64], mu: float, tilt: float
 ) -> NDArray[np.float64]:
     """Return upper bounds of ``e**(tilt * gap) * delta_mu(gap)``."""
-    near, far = gaps / mu - mu / 2, gaps / mu + mu / 2
-    is_tail = near >= 0
-    # With the density phi and Mills' ratio R, delta is phi(near) * (R(near) - R(far)).
-    root = math.sqrt(0.5)
-    near_ratios = erfcx(near[is_tail] * root) * (1 + _SPECIAL)
-    far_ratios = erfcx(far[is_tail] * root) * (1 - _SPECIAL)
-    density = np.exp(tilt * gaps[is_tail] - near[is_tail] ** 2 / 2) / 2
-    weights = np.empty_like(gaps)
-    weights[is_tail] = density * (near_ratios - far_ratios)
-
-    is_bulk = ~is_tail
-    upper = ndtr(-near[is_bulk]) * (1 + _SPECIAL)
-    lower = np.exp(gaps[is_bulk]) * ndtr(-far[is_bulk]) * (1 - _SPECIAL)
-    weights[is_bulk] = np.exp(tilt * gaps[is_bulk]) * (upper - lower)
+    # Below 0, delta(gap) = 1 - e**gap + e**gap * delta(-gap).
+    log_deltas = log_delta_above(np.abs(gaps) / mu - mu / 2, mu)
+    below = np.minimum(gaps, 0)
+    weights: NDArray[np.float64] = np.exp(tilt * gaps + below + log_deltas)
+    is_below = gaps < 0
+    weights[is_below] -= np.exp(tilt * gaps[is_below]) * np.expm1(gaps[is_below])
     return weights

@@ -8,22 +8,8 @@ delta_i), of which some are rho_i-concentrated or mu_i-Gaussian-DP:
   delta (basic composition).
 - ``rho``: the rhos add up to at most rho, which is then concentrated ([1]_, [2]_).
 - ``mu``: the squares of mu add up to at most mu**2, which is then Gaussian-DP ([3]_).
-- ``epsilon, delta, filter_delta``: (a) the deltas of charges without a rho add up to at
-  most ``delta - filter_delta``, and (b) the epsilons add up to at most epsilon, where a
-  charge of rho and delta > 0 counts as infinite, or (c) the rhos add up to at most the
-  one that is (epsilon, filter_delta)-DP, where a charge without counts as
-  epsilon_i**2 / 2.
-
-Proof of the last. A charge without a rho is post-processing of one that reveals all
-with probability delta_i and is epsilon_i-DP otherwise, given all before it ([4]_). By
-(a) any of them reveals all with probability at most ``delta - filter_delta``. If none
-does, the loss L of all is at most epsilon where (b) holds at the end, and does not
-count in E[(1 - e**(epsilon - L))+]. Where it does not, (c) holds at the end, and always
-did, as sums only grow: these results are also results of the adversary who stops before
-breaking (c), with the same probabilities and losses, and count filter_delta at most, by
-[1]_. Two rules that may both fail would need a delta each, also if each charge is
-admitted by one of them only: the adversary takes the one or the other as earlier
-results suggest.
+Two rules that may both fail would need a delta each, also if each charge is admitted by
+one of them only: the adversary takes the one or the other as earlier results suggest.
 
 .. [1] V. Feldman, T. Zrnic (2021). Individual privacy accounting via a Rényi filter.
    NeurIPS.
@@ -31,8 +17,6 @@ results suggest.
    in differential privacy. ICML.
 .. [3] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian
    differential privacy. arXiv:2210.17520
-.. [4] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential
-   privacy. IEEE Transactions on Information Theory 63(6).
 """
 
 from __future__ import annotations
@@ -40,14 +24,14 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from skdp.exact import round_up
 from skdp.markup import written_text
@@ -59,20 +43,174 @@ from skdp.privacy._guarantee import (
 )
 from skdp.privacy._json import Fields
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy._zcdp import largest_rho, zcdp_epsilon
-from skdp.privacy.accounting import pure_epsilon
-from skdp.privacy.ledger._sums import (
-    EXACT,
-    INFINITE,
-    NOTHING,
-    Sums,
-    as_decimal,
-    half_square,
-    rounded_down,
-    rounded_up,
-    sums_of,
-    total,
+from skdp.privacy.accounting import (
+    GaussianLoss,
+    LaplaceLoss,
+    Loss,
+    PureLoss,
+    StatedLoss,
+    pure_epsilon,
+    pure_mu,
+    pure_rho,
 )
+
+# Floats have digits from 1e308 to 5e-324, so sums of them have some 640, and half the
+# square of a float (with at most 17 digits) has fewer than 700: all are exact.
+EXACT = Context(prec=800)
+
+INFINITE = Decimal("Infinity")
+
+
+def as_decimal(number: Any) -> Decimal:
+    """Return the shortest decimal of a number, rounded up to a float."""
+    return Decimal(repr(round_up(check_epsilon(number, zero=True))))
+
+
+def rounded_down(amount: Decimal) -> float:
+    """Return the largest float whose shortest decimal is at most an amount."""
+    nearest = float(amount)
+    if math.isfinite(nearest) and Decimal(repr(nearest)) > amount:
+        return math.nextafter(nearest, -math.inf)
+    return nearest
+
+
+def rounded_up(amount: Decimal) -> float:
+    """Return the smallest float whose shortest decimal is at least an amount."""
+    # Of 0, the negative would be -0.0.
+    return 0.0 - rounded_down(EXACT.minus(amount))
+
+
+class Sums(NamedTuple):
+    """Sums over charges in one relation; infinite if a charge has no such amount."""
+
+    epsilon: Decimal = Decimal(0)
+    delta: Decimal = Decimal(0)
+    # Of the deltas of charges without a rho.
+    failure: Decimal = Decimal(0)
+    rho: Decimal = Decimal(0)
+    mu_squared: Decimal = Decimal(0)
+
+    def plus(self, sums: Sums) -> Sums:
+        return Sums(*map(EXACT.add, self, sums))
+
+    def times(self, count: int) -> Sums:
+        return Sums(*[EXACT.multiply(amount, count) for amount in self])
+
+    def larger(self, sums: Sums) -> Sums:
+        """Return the larger of each."""
+        return Sums(*map(max, self, sums))
+
+    def minus(self, sums: Sums) -> Sums:
+        """Subtract sums of which none is infinite where this one is not."""
+        return Sums(*map(_difference, self, sums))
+
+    def _content(self) -> dict[str, str]:
+        """Write the sums beside epsilon and delta."""
+        return {name: str(getattr(self, name)) for name in _FURTHER}
+
+    @classmethod
+    def _of(cls, epsilon: Decimal, delta: Decimal, further: Any) -> Sums:
+        """Read what `_content` wrote."""
+        try:
+            amounts = [Decimal(further[name]) for name in _FURTHER]
+            is_valid = len(further) == len(_FURTHER) and min(amounts) >= 0
+        except (ArithmeticError, LookupError, TypeError):
+            is_valid = False
+        if not is_valid:
+            raise ValueError(f"texts of {', '.join(_FURTHER)} of at least 0 are needed")
+        return cls(epsilon, delta, *amounts)
+
+
+_FURTHER = Sums._fields[2:]
+
+NOTHING = Sums()
+
+
+def total(sums: Iterable[Sums]) -> Sums:
+    """Add up sums."""
+    result = NOTHING
+    for amounts in sums:
+        result = result.plus(amounts)
+    return result
+
+
+def _difference(minuend: Decimal, subtrahend: Decimal) -> Decimal:
+    return minuend if minuend == INFINITE else EXACT.subtract(minuend, subtrahend)
+
+
+# Most charges of a ledger have the same guarantees.
+@lru_cache(maxsize=256)
+def sums_of(guarantee: PrivacyGuarantee) -> Sums:
+    """Return what a release with a guarantee adds."""
+    sums = total(map(_loss_sums, guarantee._all_losses()))
+    # Losses are rounded up, and those of many parts may add up to more than what is
+    # stated of all together.
+    if guarantee.rho is not None:
+        sums = sums._replace(rho=min(sums.rho, as_decimal(guarantee.rho)))
+    if guarantee.delta == 0 and guarantee.losses:
+        stated = _loss_sums(StatedLoss(guarantee.epsilon))
+        sums = sums._replace(
+            rho=min(sums.rho, stated.rho),
+            mu_squared=min(sums.mu_squared, stated.mu_squared),
+        )
+    return sums._replace(
+        epsilon=as_decimal(guarantee.epsilon), delta=as_decimal(guarantee.delta)
+    )
+
+
+def _loss_sums(loss: Loss) -> Sums:
+    """Return what all releases of a loss add, beside epsilon and delta."""
+    if isinstance(loss, GaussianLoss):
+        return _gaussian_sums(loss).times(loss.count)
+    if isinstance(loss, StatedLoss):
+        return _stated_sums(loss).times(loss.count)
+    if isinstance(loss, PureLoss | LaplaceLoss):
+        return _pure_sums(loss).times(loss.count)
+    raise TypeError(f"a ledger cannot add up a {type(loss).__name__}")
+
+
+def _gaussian_sums(loss: GaussianLoss) -> Sums:
+    mu = as_decimal(loss.mu)
+    return Sums(rho=half_square(mu), mu_squared=EXACT.multiply(mu, mu))
+
+
+def _stated_sums(loss: StatedLoss) -> Sums:
+    epsilon = as_decimal(loss.epsilon)
+    mu_squared = INFINITE if loss.delta else _mu_squared(loss._pure)
+    if loss.rho is None:
+        # It is epsilon-DP unless it fails, and so has rho = epsilon**2 / 2 (Bun and
+        # Steinke 2016, proposition 1.4).
+        return Sums(
+            failure=as_decimal(loss.delta),
+            rho=half_square(epsilon),
+            mu_squared=mu_squared,
+        )
+    # With a rho, delta is one conversion of it.
+    return Sums(rho=as_decimal(loss.rho), mu_squared=mu_squared)
+
+
+def _pure_sums(loss: PureLoss | LaplaceLoss) -> Sums:
+    share = 1.0
+    if isinstance(loss, PureLoss) and loss._pure:
+        share = loss.share
+    epsilon = as_decimal(loss._pure)
+    # Infinite where floats overflow.
+    rho = Decimal(repr(pure_rho(float(loss._pure), share)))
+    return Sums(
+        rho=min(half_square(epsilon), rho), mu_squared=_mu_squared(loss._pure, share)
+    )
+
+
+def half_square(number: Decimal) -> Decimal:
+    """Return the rho of an epsilon, or of a mu."""
+    return EXACT.divide(EXACT.multiply(number, number), 2)
+
+
+def _mu_squared(epsilon: Fraction, share: float = 1.0) -> Decimal:
+    mu = pure_mu(epsilon, share)
+    if mu is None:
+        return INFINITE
+    return EXACT.multiply(as_decimal(mu), as_decimal(mu))
 
 
 class BudgetExceeded(RuntimeError):
@@ -96,7 +234,6 @@ class Budget:
     epsilon: float | None
     delta: float | None
     relation: Relation | None
-    filter_delta: float = 0.0
     rho: float | None = None
     mu: float | None = None
 
@@ -107,7 +244,6 @@ class Budget:
         epsilon: Any = None,
         delta: Any = None,
         relation: Any = None,
-        filter_delta: Any = None,
         rho: Any = None,
         mu: Any = None,
     ) -> Self:
@@ -118,21 +254,16 @@ class Budget:
         if len(amounts) != 1:
             raise ValueError("a budget is one of epsilon (with delta), rho and mu")
         if epsilon is None and delta:
-            raise ValueError(f"delta {_WITH_EPSILON}")
-        if epsilon is None and filter_delta:
-            raise ValueError(f"filter_delta {_WITH_EPSILON}")
+            raise ValueError(
+                "delta is given together with epsilon; a budget of rho or mu has none"
+            )
         if rho is not None:
             return cls(None, None, relation, rho=_limit(rho, "rho"))
         if mu is not None:
             return cls(None, None, relation, mu=_limit(mu, "mu"))
-        epsilon = _limit(epsilon, "epsilon")
         delta = delta or 0.0
-        filter_delta = filter_delta or 0.0
-        if check_delta(filter_delta, name="filter_delta") > check_delta(delta):
-            raise ValueError(
-                f"filter_delta must be at most delta, got {filter_delta} and {delta}"
-            )
-        return cls(epsilon, float(delta), relation, float(filter_delta))
+        check_delta(delta)
+        return cls(_limit(epsilon, "epsilon"), float(delta), relation)
 
     def __str__(self) -> str:
         return f"{self.amount()}, relation={self.relation!r}"
@@ -145,8 +276,6 @@ class Budget:
         """Return the parameters of a ledger that are given."""
         numbers = self._content()
         del numbers["relation"]
-        if not self.filter_delta:
-            del numbers["filter_delta"]
         return {name: value for name, value in numbers.items() if value is not None}
 
     @cached_property
@@ -160,15 +289,8 @@ class Budget:
             return endless._replace(
                 failure=Decimal(0), mu_squared=EXACT.multiply(mu, mu)
             )
-        epsilon = as_decimal(self.epsilon)
-        delta = as_decimal(self.delta)
-        if not self.filter_delta:
-            return endless._replace(epsilon=epsilon, delta=delta)
-        rho = largest_rho(Fraction(self.epsilon or 0), Fraction(self.filter_delta))
         return endless._replace(
-            failure=EXACT.subtract(delta, as_decimal(self.filter_delta)),
-            pure=epsilon,
-            rho=as_decimal(-round_up(-rho)),
+            epsilon=as_decimal(self.epsilon), delta=as_decimal(self.delta)
         )
 
     def _content(self) -> dict[str, Any]:
@@ -178,15 +300,12 @@ class Budget:
     def _of(cls, fields: Fields) -> Self:
         number = partial(fields.number, check=partial(check_epsilon, zero=True))
         numbers = {}
-        for name in ("epsilon", "delta", "filter_delta", "rho", "mu"):
+        for name in ("epsilon", "delta", "rho", "mu"):
             numbers[name] = fields.optional(name, number)
         relation = fields.optional(
             "relation", partial(fields.one_of, options=RELATIONS)
         )
         return cls.checked(relation=relation, **numbers)
-
-
-_WITH_EPSILON = "is given together with epsilon; a budget of rho or mu has none"
 
 
 def _limit(number: Any, name: str) -> float:
@@ -402,29 +521,12 @@ class Account:
     @property
     def fits(self) -> bool:
         """Whether the budget admits all charges."""
-        exceeded = self.exceeded_names()
-        if self.budget.filter_delta and exceeded in (["pure"], ["rho"]):
-            return True
-        return not exceeded
+        return not self.exceeded_names()
 
     @property
     def spent(self) -> tuple[float, float]:
-        """The epsilon and delta spent; of a budget of rho or mu, their sums."""
-        sums = self.sums
-        filter_delta = self.budget.filter_delta
-        if not filter_delta or sums == NOTHING:
-            return float(sums.epsilon), float(sums.delta)
-        # The filter is paid with the first charge, and deltas of charges with a rho are
-        # part of it. Epsilon is that of the rule by which more is left; of a sum of rho
-        # that the budget admits, it may be more by rounding.
-        delta = EXACT.add(sums.failure, as_decimal(filter_delta))
-        epsilon = min(float(sums.pure), self.budget.epsilon or math.inf)
-        if sums.rho == 0:
-            epsilon = 0.0
-        elif sums.rho.is_finite():
-            by_rho = zcdp_epsilon(Fraction(sums.rho), Fraction(filter_delta))
-            epsilon = min(epsilon, by_rho)
-        return epsilon, float(delta)
+        """The sums of epsilon and delta."""
+        return float(self.sums.epsilon), float(self.sums.delta)
 
     def left(self) -> Sums:
         """Return what is left of each limit."""
@@ -433,15 +535,11 @@ class Account:
     def largest_charge(self) -> tuple[float, float]:
         """Return the largest epsilon and delta of one more charge without a rho."""
         remaining = self.left()
-        if self.budget.epsilon is not None and not self.budget.filter_delta:
-            return rounded_down(remaining.epsilon), rounded_down(remaining.delta)
         if self.budget.mu is not None:
-            epsilon = pure_epsilon(_at_least_0(remaining.mu_squared))
-        elif self.budget.rho is not None:
-            epsilon = _epsilon_of_rho(remaining.rho)
-        else:
-            epsilon = max(_at_least_0(remaining.pure), _epsilon_of_rho(remaining.rho))
-        return epsilon, _at_least_0(remaining.failure)
+            return pure_epsilon(_at_least_0(remaining.mu_squared)), 0.0
+        if self.budget.rho is not None:
+            return _epsilon_of_rho(remaining.rho), 0.0
+        return rounded_down(remaining.epsilon), rounded_down(remaining.delta)
 
 
 def _at_least_0(amount: Decimal) -> float:
@@ -460,7 +558,6 @@ _LABELS = {
     "epsilon": "epsilon",
     "delta": "delta",
     "failure": "delta of its own",
-    "pure": "epsilon",
     "rho": "rho",
     "mu_squared": "mu squared",
 }
@@ -474,28 +571,15 @@ def _shortfall(charge: Charge, account: Account, account_after: Account) -> str:
     sums = account.replace_sums if is_converted else account.sums
     remaining = limits.minus(sums or NOTHING)
 
-    requests = []
-    balances = []
-    for name in _reported_names(charge.sums, account_after.exceeded_names()):
-        requests.append(f"{_LABELS[name]} {_number(getattr(charge.sums, name))}")
-        amount_left = _at_least_0(getattr(remaining, name))
-        balances.append(f"{amount_left} of {float(getattr(limits, name))}")
+    name = account_after.exceeded_names()[0]
+    request = f"{_LABELS[name]} {_number(getattr(charge.sums, name))}"
+    amount_left = _at_least_0(getattr(remaining, name))
+    balance = f"{amount_left} of {float(getattr(limits, name))}"
 
     reason = ""
     if is_converted:
         reason = "with all charges counted for replacing a record, as this one is, "
-    return f"{' or '.join(requests)}; {reason}the ledger has {' or '.join(balances)}"
-
-
-def _reported_names(charge_sums: Sums, exceeded_names: list[str]) -> list[str]:
-    """Return which of the exceeded sums a refusal names."""
-    if exceeded_names != ["pure", "rho"]:
-        return exceeded_names[:1]
-    # Of a filter, either rule would do: those of which a charge states an amount.
-    stated_names = [
-        name for name in exceeded_names if getattr(charge_sums, name).is_finite()
-    ]
-    return stated_names or exceeded_names
+    return f"{request}; {reason}the ledger has {balance}"
 
 
 def _number(amount: Decimal) -> str:

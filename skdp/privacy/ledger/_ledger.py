@@ -1,25 +1,287 @@
-"""A budget to which each release is charged before its noise is drawn."""
+"""A budget to which each release is charged before its noise is drawn, also in blocks of parts of the rows."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from skdp.markup import html_table, html_text, written_row
-from skdp.privacy._composition import compose, read_releases
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation, compose, read_releases
 from skdp.privacy._json import Fields, JsonRecord
-from skdp.privacy.ledger._account import Account, Budget, Charge, Plan, read_amounts
+from skdp.privacy.ledger._account import (
+    NOTHING,
+    Account,
+    Budget,
+    Charge,
+    Plan,
+    Sums,
+    as_decimal,
+    read_amounts,
+    rounded_up,
+)
 from skdp.privacy.ledger._book import FileBook, MemoryBook, RecordBook, closed_book
-from skdp.privacy.ledger._parallel import ParallelRows, open_rows
-from skdp.privacy.ledger._sums import Sums
+
+# Proof. Let x and x' differ in the record at a position i, as "replace" has it. A
+# release from rows without i is the same function of the same values in both, given all
+# earlier results: it has no part in the loss between x and x'. So their loss is that of
+# an adaptive composition of the other releases: those outside of the block, and those
+# from rows with i. These never add up to more than the sums of the ledger, to which a
+# block adds, in each sum, the largest over all positions. So the rule of the ledger,
+# which holds for every adaptive composition whose sums are within the budget
+# (`_account`), holds for x and x'; and i is any position. Which rows are next may follow
+# from earlier results, just as which release is next; but not from private values, which
+# differ between x and x'.
+#
+# With "add_remove", positions say nothing: a record that is added moves others, also
+# into other parts. The rows of a person may be in several parts, where a release for
+# persons loses as much in each.
+
+
+Positions = NDArray[np.intp]
+
+# For the memory that positions take: 16 GB.
+_MOST_ROWS = 1 << 31
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """The sums over the charges that each row is in."""
+
+    # Of each row, the index of its sums. Rows beyond are in group 0.
+    groups: Positions
+    sums: tuple[Sums, ...] = (NOTHING,)
+    # Of each sum, the largest over all rows.
+    largest: Sums = NOTHING
+
+    @classmethod
+    def of_no_charge(cls) -> Self:
+        """Return the sums before the first charge."""
+        return cls(np.zeros(0, np.intp))
+
+    def after(self, positions: Positions, charge_sums: Sums) -> RowSums:
+        """Return the sums after one more charge, for some rows."""
+        if positions.size == 0:
+            return self
+        n_rows = max(self.groups.size, int(positions.max()) + 1)
+        groups = np.zeros(n_rows, np.intp)
+        groups[: self.groups.size] = self.groups
+        # Rows of equal sums are a group, however they came to it: there are few, also
+        # of many folds.
+        indices = {sums: index for index, sums in enumerate(self.sums)}
+        new_groups = np.zeros(len(self.sums), np.intp)
+        largest = self.largest
+        for group in np.unique(groups[positions]).tolist():
+            sums = self.sums[group].plus(charge_sums)
+            new_groups[group] = indices.setdefault(sums, len(indices))
+            largest = largest.larger(sums)
+        groups[positions] = new_groups[groups[positions]]
+        return RowSums(groups, tuple(indices), largest)
+
+    def charge_of(self, charge: Charge, row_sums: RowSums, n_rows: int) -> Charge:
+        """Return a charge of what these largest sums exceed those of `row_sums` by."""
+        excess = self.largest.minus(row_sums.largest)
+        # In the decimals of floats, as all charges.
+        excess = excess._replace(
+            epsilon=as_decimal(rounded_up(excess.epsilon)),
+            delta=as_decimal(rounded_up(excess.delta)),
+        )
+        what = f"{charge.what} of {n_rows:,} rows"
+        return replace(charge, what=what, sums=excess, of_part=True)
+
+
+class ParallelRows:
+    """A block of releases from parts of the rows, of one ledger."""
+
+    def __init__(self, book: MemoryBook | FileBook) -> None:
+        if isinstance(book, RecordBook) or isinstance(book.account(), Plan):
+            raise TypeError(
+                "parallel is of a ledger with a budget of its own, not of a plan or a "
+                "record"
+            )
+        if book.account().lasting_relation == "add_remove":
+            raise ValueError(
+                "parallel needs a ledger for replacing a record: with "
+                "relation='add_remove', one more record moves the positions of others, "
+                "and so their parts. Make it with relation='replace', for which central "
+                "releases count twice"
+            )
+        self._book = book
+        self._sums = RowSums.of_no_charge()
+        self._open_rows: OpenRows | None = None
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._has_ended = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __reduce__(self) -> Any:
+        # Copies would count the same rows by themselves, and charge each time what is
+        # beyond the same sums.
+        raise TypeError(
+            "a block of parallel releases cannot be copied or pickled: its rows are "
+            "counted once"
+        )
+
+    def __exit__(self, *error: object) -> None:
+        self._has_ended = True
+
+    @contextmanager
+    def rows(self, positions: ArrayLike) -> Iterator[None]:
+        """Charge what is released inside for some rows only."""
+        # A generator that yields inside leaves the rows open for its caller: its
+        # charges count for these rows, too.
+        rows = OpenRows(self, _read_positions(positions))
+        self._check_process()
+        with self._lock:
+            self._check_open()
+            # Here, those of any block; of other threads, those of this one.
+            if open_rows(self._book) is not None or self._open_rows is not None:
+                raise RuntimeError(
+                    "other rows are open for this ledger: what is released inside is "
+                    "of one part"
+                )
+            self._open_rows = rows
+        token = _open.set((*_open.get(), rows))
+        try:
+            yield
+        finally:
+            _open.reset(token)
+            self._open_rows = None
+
+    def _check_process(self) -> None:
+        """Refuse in another process, before its copy of the lock, which may be taken."""
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "a block of parallel releases belongs to the process that opened it, "
+                "and nothing was released: open one in each process"
+            )
+
+    def _check_open(self) -> None:
+        if self._has_ended:
+            raise RuntimeError(
+                "this block of parallel releases has ended, and nothing was released"
+            )
+
+    @contextmanager
+    def _turn(self, rows: OpenRows, guarantee: PrivacyGuarantee, what: str) -> Any:
+        """Let no other thread charge for this block, and check that rows are open."""
+        self._check_process()
+        with self._lock:
+            self._check_open()
+            # Of a thread that outlived them.
+            if self._open_rows is not rows:
+                raise RuntimeError(
+                    "the rows of this release are not open any more, and nothing was "
+                    "released"
+                )
+            if guarantee.max_rows_per_person > 1:
+                raise ValueError(
+                    f"{what} is for persons with up to {guarantee.max_rows_per_person} "
+                    "rows, which may be in several parts: charge it outside of "
+                    "parallel(), and nothing was released"
+                )
+            yield
+
+
+@dataclass(frozen=True, eq=False)
+class OpenRows:
+    """The rows of a block for which charges are made now."""
+
+    block: ParallelRows
+    positions: Positions
+
+    def check(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        """Refuse a release that the budget does not cover."""
+        with self.block._turn(self, guarantee, what):
+            account = self.block._book.account()
+            charge, _ = self._charge_of(account, guarantee, what)
+            account.admit(charge)
+
+    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        """Charge a release."""
+        block = self.block
+        with (
+            block._turn(self, guarantee, what),
+            block._book.opened() as account,
+        ):
+            charge, row_sums = self._charge_of(account, guarantee, what)
+            block._book.append(charge)
+            # If an interrupt comes between, the ledger was charged for what is not
+            # counted here: never the other way.
+            block._sums = row_sums
+
+    def _charge_of(
+        self, account: Account, guarantee: PrivacyGuarantee, what: str
+    ) -> tuple[Charge, RowSums]:
+        charge = account.charge_of(what, guarantee, "replace")
+        row_sums = self.block._sums.after(self.positions, charge.sums)
+        n_rows = self.positions.size
+        return row_sums.charge_of(charge, self.block._sums, n_rows), row_sums
+
+    def check_n_rows(self, what: str, n_rows: int | None) -> None:
+        """Refuse a release from another number of rows."""
+        # The number of rows is public where a record is replaced.
+        n_positions = self.positions.size
+        if n_rows is None:
+            raise ValueError(
+                f"{what} does not know its number of rows before the charge, so that it "
+                f"cannot be compared with the {n_positions:,} positions of "
+                "parts.rows(): release it outside of them, for all rows. Nothing was "
+                "released"
+            )
+        if n_rows != n_positions:
+            raise ValueError(
+                f"{what} was given {n_rows:,} rows, but parts.rows() names "
+                f"{n_positions:,} positions: give it exactly the rows at these "
+                "positions. Nothing was released"
+            )
+
+
+def _read_positions(positions: ArrayLike) -> Positions:
+    array = np.asarray(positions)
+    rule = "positions must be whole numbers, or a bool for each row"
+    # NumPy makes 1 of True, which would be the second row.
+    if isinstance(positions, list | tuple) and {bool, int} <= set(map(type, positions)):
+        raise TypeError(f"{rule}, got both")
+    if array.size == 0:
+        array = array.astype(np.intp)
+    if array.ndim != 1 or array.dtype.kind not in "biu":
+        raise TypeError(f"{rule}, got {array.ndim} dimensions of {array.dtype}")
+    if array.dtype.kind == "b":
+        return np.flatnonzero(array)
+    if array.size and not (array.min() >= 0 and array.max() < _MOST_ROWS):
+        raise ValueError(f"positions must be from 0 to {_MOST_ROWS:,}")
+    if np.unique(array).size < array.size:
+        raise ValueError(
+            "positions must be different: a row that is there twice counts twice in "
+            "what is released"
+        )
+    return array.astype(np.intp)
+
+
+# Those of this thread and context. Elsewhere, charges are for all rows.
+_open: ContextVar[tuple[OpenRows, ...]] = ContextVar("skdp_parallel_rows", default=())
+
+
+def open_rows(book: Any) -> OpenRows | None:
+    """Return the rows for which a ledger is charged here, None for all rows."""
+    for rows in _open.get():
+        if rows.block._book is book:
+            return rows
+    return None
 
 
 class Amount(NamedTuple):
@@ -41,9 +303,6 @@ class PrivacyLedger(JsonRecord):
         The budget of privacy loss, finite and > 0. Omit the budget if the file exists (see Notes).
     delta : float, default=0.0
         The budget of failure probability, in [0, 1), with `epsilon`.
-    filter_delta : float, default=0.0
-        The part of `delta`, at most all of it, that pays for a filter: then charges may add up to more than epsilon,
-        while the deltas of those without a rho add up to at most the rest. With 0, all charges add up.
     rho : float, optional
         The budget of zero-concentrated privacy loss, > 0, in place of epsilon and delta.
     mu : float, optional
@@ -56,16 +315,12 @@ class PrivacyLedger(JsonRecord):
     ----------
     epsilon, delta, rho, mu : float or None
         The budget. Attributes are read-only.
-    filter_delta : float
-        The part of delta for the filter.
     relation : {"replace", "add_remove"} or None
         The neighbouring relation, None before the first charge if it was not given.
     path : Path or None
         The file.
     spent : named tuple of float
-        The epsilon and delta spent so far: sums of those charged, but with `filter_delta` what the filter counts, which
-        are `filter_delta` from the first charge on, the deltas that are not covered by it, and the epsilon of the rule
-        by which more is left: never more than the budget. `report` has the charges themselves.
+        The sums of the epsilons and deltas that were charged so far. `balance` has those of a budget of rho or mu.
 
     Raises
     ------
@@ -85,8 +340,6 @@ class PrivacyLedger(JsonRecord):
     - ``rho``: rhos add up ([1]_, [2]_), for `zcdp_epsilon`; one without has epsilon**2 / 2, or less by its losses.
     - ``mu``: the squares of mu add up ([3]_), for `gaussian_delta`; a charge of epsilon alone counts as the least mu
       that this implies. Charges with delta > 0 and without a rho or mu are refused.
-    - ``epsilon, delta, filter_delta``: either the epsilons add up to epsilon, or the rhos to the one that
-      is (epsilon, filter_delta)-DP. The deltas of charges without a rho add up to the rest of delta in both cases.
 
     The smallest bound of several is in general no filter. For releases that are declared together there is a better
     total, from the distribution of the privacy loss: `plan`. Proofs are in decision 10 of the documentation.
@@ -137,14 +390,15 @@ class PrivacyLedger(JsonRecord):
         ...
     skdp.privacy.ledger._account.BudgetExceeded: Mean asks for epsilon 0.1; ...
 
-    A hundred answers of epsilon 0.1, each chosen after the one before, add up to 10; for a delta of 1e-6, a filter
-    admits them within 5:
+    A hundred answers of epsilon 0.1, each chosen after the one before, add up to 10; for a delta of 1e-6, a ledger in
+    rho admits them within 5.3:
 
-    >>> ledger = PrivacyLedger(epsilon=5.3, delta=1e-6, filter_delta=1e-6)
+    >>> from skdp.privacy import Rho
+    >>> ledger = PrivacyLedger(rho=Rho.of(epsilon=5.3, delta=1e-6).rho)
     >>> for _ in range(100):
     ...     ledger.charge(PrivacyGuarantee(0.1), "answer")
-    >>> round(ledger.spent.epsilon, 1), ledger.spent.delta
-    (5.2, 1e-06)
+    >>> ledger.remaining().epsilon < 0.2
+    True
 
     In a file:
 
@@ -163,7 +417,6 @@ class PrivacyLedger(JsonRecord):
         *,
         epsilon: float | None = None,
         delta: float = 0.0,
-        filter_delta: float = 0.0,
         rho: float | None = None,
         mu: float | None = None,
         relation: Relation | None = None,
@@ -171,7 +424,6 @@ class PrivacyLedger(JsonRecord):
         numbers = {
             "epsilon": epsilon,
             "delta": delta,
-            "filter_delta": filter_delta,
             "rho": rho,
             "mu": mu,
             "relation": relation,
@@ -182,8 +434,8 @@ class PrivacyLedger(JsonRecord):
             budget = Budget.checked(**numbers)
         elif any(numbers.values()):
             raise ValueError(
-                "delta, filter_delta and relation are given together with the budget, "
-                "or left out with it"
+                "delta and relation are given together with the budget, or left out "
+                "with it"
             )
         self._book: MemoryBook | FileBook
         if path is not None:
@@ -207,11 +459,6 @@ class PrivacyLedger(JsonRecord):
     def delta(self) -> float | None:  # numpydoc ignore=RT01
         """The budget of failure probability."""
         return self._book.budget.delta
-
-    @property
-    def filter_delta(self) -> float:  # numpydoc ignore=RT01
-        """The part of delta that pays for the filter."""
-        return self._book.budget.filter_delta
 
     @property
     def rho(self) -> float | None:  # numpydoc ignore=RT01
@@ -255,7 +502,7 @@ class PrivacyLedger(JsonRecord):
         -------
         pandas.DataFrame
             Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``: sums, and the root of that of mu**2.
-            What is not limited has a budget of nan, and infinity remains; with `filter_delta`, as in `remaining`.
+            What is not limited has a budget of nan, and infinity remains.
         """
         return _balance(self._book.account())
 
@@ -570,15 +817,8 @@ def _balance(account: Account) -> pd.DataFrame:
     """Return the budget, what was spent of it and what remains, in all forms."""
     budget = account.budget
     limits = [budget.epsilon, budget.delta, budget.rho, budget.mu]
-    spent = _numbers(account.sums)
-    spent[:2] = account.spent
-    remaining = _numbers(account.left())
-    if budget.filter_delta:
-        limits[2] = float(budget.limits.rho)
-        remaining[:2] = account.largest_charge()
-        remaining[2] = max(remaining[2], 0.0)
     table = pd.DataFrame(
-        [limits, spent, remaining],
+        [limits, _numbers(account.sums), _numbers(account.left())],
         ["budget", "spent", "remaining"],
         ["epsilon", "delta", "rho", "mu"],
     )

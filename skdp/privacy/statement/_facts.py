@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, partial, reduce
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import pandas as pd
@@ -35,6 +37,9 @@ NOT_FITTED = "not fitted: no guarantee yet"
 NOT_SEEN = "not seen by fit"
 
 AT_FIT = f"rows at fit; rows given to transform or predict: {AS_IS}"
+
+# Placeholder for a protected target whose name is taken.
+TARGET = "(target)"
 
 # The start of the remark about a target that is in no row of a statement.
 LEARNT_TARGET = "The target, which is no column of X, is learnt from as it is by: "
@@ -226,17 +231,25 @@ class Facts:
     @property
     def seeded(self) -> list[str]:
         """The steps whose random bits come from a seed."""
-        return [step.step for step in self.steps if not step.guarantee.secure]
+        return self._steps_without(attrgetter("guarantee.secure"))
 
     @property
     def foreign(self) -> list[str]:
         """The steps that are not of skdp."""
-        return [step.step for step in self.steps if not step.known]
+        return self._steps_without(attrgetter("known"))
 
     @property
     def planned(self) -> list[str]:
         """The steps that are not fitted yet."""
-        return [step.step for step in self.steps if not step.fitted]
+        return self._steps_without(attrgetter("fitted"))
+
+    @property
+    def uncharged(self) -> list[str]:
+        """The steps that charge no ledger."""
+        return self._steps_without(attrgetter("charged"))
+
+    def _steps_without(self, has: Callable[[StatedStep], bool]) -> list[str]:
+        return [step.step for step in self.steps if not has(step)]
 
     @property
     def secure(self) -> bool:
@@ -265,9 +278,7 @@ def read_facts(fields: Fields) -> dict[str, Any]:
     total = fields.optional("total", guarantee)
     steps = tuple(fields.parts("steps", StatedStep._of))
     ledgers = tuple(fields.parts("ledgers", PrivacyLedger._of))
-    if total is not None:
-        _check_total(total, rows, steps, ledgers, fields.at("total"))
-    return {
+    facts = {
         "rows": rows,
         "total": total,
         "steps": steps,
@@ -275,31 +286,59 @@ def read_facts(fields: Fields) -> dict[str, Any]:
         "ledgers": ledgers,
         "versions": fields.named_texts("versions"),
     }
+    _check_total(facts, fields.at("total"))
+    return facts
 
 
-def _check_total(
-    total: PrivacyGuarantee,
-    rows: pd.DataFrame,
-    steps: Iterable[StatedStep],
-    ledgers: Iterable[PrivacyLedger],
-    place: str,
-) -> None:
+def sum_of(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
+    """Add up guarantees in order."""
+    return reduce(operator.add, guarantees)
+
+
+def total_of_ledger(
+    ledger: PrivacyLedger, steps: Sequence[StatedStep]
+) -> PrivacyGuarantee | None:
+    """Return what all charges of a ledger guarantee together."""
+    if not steps:
+        return None
+    epsilon, delta = ledger.spent
+    # Where earlier results decide about charges, a sum of deltas is no guarantee: the
+    # last charge may be the one that shows most.
+    if delta and ledger.delta is not None:
+        delta = ledger.delta
+    # The sum has each release once; the sums of the ledger count them all (of those
+    # from parts of the rows, what the records that lose most lose).
+    total = sum_of(step.guarantee for step in steps)
+    return replace(total, epsilon=epsilon, delta=delta, rho=None, losses=())
+
+
+def _check_total(facts: dict[str, Any], place: str) -> None:
+    """Check that the total of a record is the sum that its steps and rows allow."""
+    total = facts["total"]
+    rows = facts["rows"]
+    if total is None:
+        return
+    protections = rows["protection"]
+    is_open = protections.map(_is_unprotected) | (protections == NOT_FITTED)
     promised = set(rows["column"][rows["epsilon"].notna()])
-    if not promised.issuperset(total.scope):
+    if not promised.difference(rows["column"][is_open]).issuperset(total.scope):
         raise ValueError(
-            f"{place}.scope has columns for which no row of columns has an epsilon"
+            f"{place}.scope has columns for which no row of columns has an epsilon, or "
+            "that are released without protection"
         )
-    # The total of a filter is its budget; a step by itself may have a larger epsilon.
-    is_of_ledger = set(rows["protection"]) == {AS_CHARGED}
-    for ledger in ledgers:
-        if is_of_ledger and ledger.filter_delta:
-            if (total.epsilon, total.delta) != (ledger.epsilon, ledger.delta):
-                raise ValueError(f"{place} is not the budget of its ledger")
-            return
-    for step in steps:
-        is_counted = not set(total.scope).isdisjoint(step.guarantee.scope)
-        if is_counted and total.epsilon < step.guarantee.epsilon:
-            raise ValueError(f"{place}.epsilon is smaller than that of a step")
+    steps = facts["steps"]
+    if set(protections) == {AS_CHARGED} and len(facts["ledgers"]) == 1:
+        if total != total_of_ledger(facts["ledgers"][0], steps):
+            raise ValueError(f"{place} is not that of its ledger")
+        return
+    scope = {TARGET, *total.scope}
+    guarantees = [
+        step.guarantee.to(total.relation)
+        for step in steps
+        if not scope.isdisjoint(step.guarantee.scope)
+    ]
+    if not guarantees or total != replace(sum_of(guarantees), scope=total.scope):
+        raise ValueError(f"{place} is not the sum of its steps")
 
 
 def _read_row(fields: Fields) -> Row:

@@ -2,44 +2,515 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import reduce
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import shown
 from skdp.privacy.ledger import PrivacyLedger
+from skdp.privacy.shuffle import Shuffled, shuffled_guarantee
 from skdp.privacy.statement._facts import (
     AS_CHARGED,
     AS_IS,
     AT_FIT,
+    LEARNT_TARGET,
     NOT_FITTED,
     NOT_RELEASED,
     NOT_SEEN,
     READ,
+    TARGET,
     Row,
     StatedStep,
     protected_row,
+    sum_of,
     table_of,
+    total_of_ledger,
     unprotected_row,
 )
-from skdp.privacy.statement._flow import EVERYTHING, Flow, names_in, read_names
 from skdp.privacy.statement._known import (
+    EVERYTHING,
+    Flow,
+    columns_read,
+    declared_names,
+    has_own_methods,
+    has_spending_parts,
+    is_a,
     is_estimator,
     is_fitted,
+    is_of_skdp,
     is_pipeline,
+    learns_nothing,
+    learns_target,
+    ledgers_of,
+    library_of,
+    may_read_categories,
+    names_in,
+    parts_of,
+    passes,
+    planned_guarantee,
+    read_names,
+    reporter_of,
+    selects_by_function,
+    side_by_side,
+    takes_weights,
+    was_fitted_before,
 )
-from skdp.privacy.statement._meaning import (
+from skdp.privacy.statement._result import (
     COUNTS_TWICE,
+    PrivacyStatement,
     amounts,
     conversion,
     listed,
 )
-from skdp.privacy.statement._result import PrivacyStatement
-from skdp.privacy.statement._walk import TARGET, UNKNOWN_PLAN, Promise, Walk
+
+# Placeholder for columns that an unfitted column transformer does not name.
+OTHERS = "(other columns)"
+
+WEIGHTS = (
+    "Weights (sample_weight), if fit was given any, are no column of X, and are learnt "
+    "from as they are by: "
+)
+
+AFTER = "Post-processing of protected columns, which costs nothing: "
+
+UNKNOWN_PLAN = (
+    "What all steps together are set to spend is not known before fit, because of: "
+)
+
+# Whether the rows that a step returns are protected: always, never, or only at fit.
+Protects = Literal[True, False, "fit"]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The guarantee of one step, for columns of the statement."""
+
+    stated: StatedStep
+    protects: Protects
+    # The columns of it that are the target.
+    target: tuple[Any, ...] = ()
+    # Whether the step replaces the target by a protected one.
+    has_new_target: bool = False
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        return self.stated.guarantee
+
+    def protection_of(self, name: Any) -> Protects:
+        """Return whether the rows of a column are protected."""
+        if name in self.target and not self.has_new_target:
+            return False
+        return self.protects
+
+
+class Walk:
+    """Collector of what all steps promise and see."""
+
+    def __init__(
+        self, names: Iterable[Any], trusted: Sequence[type], *, is_plan: bool
+    ) -> None:
+        self.columns = list(names)
+        self.promises: list[Promise] = []
+        # Of a column, the steps that release it unprotected, by how they do.
+        self.exposures: dict[Any, dict[str, list[str]]] = {}
+        # The columns that leave the last step as they are.
+        self.leaving: set[Any] = set()
+        # Of a remark, the steps that it is about.
+        self.remarks: dict[str, list[str]] = {}
+        self.notes: list[str] = []
+        self.ledgers: dict[Any, PrivacyLedger] = {}
+        self._trusted = tuple(trusted)
+        self._is_plan = is_plan
+        # What learns the true target may so learn the column of its name.
+        self._targets: set[Any] = set()
+
+    def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
+        """Follow a table through an estimator."""
+        step = type(estimator).__name__
+        if path:
+            step = f"{path}: {step}"
+        # Before `fit`, and without X, the first step of ours names its columns.
+        if flow.is_unknown and is_of_skdp(estimator):
+            flow = self._only(flow, declared_names(estimator))
+        guarantee = self._guarantee_of(estimator, step)
+        if guarantee is not None:
+            # What reads reports learns nothing but those of steps before. A table that
+            # no step has changed is one of reports, as its user says.
+            reads_reports = getattr(estimator, "reads_reports", False)
+            if not reads_reports or flow.raw == flow.origins:
+                return self._private(estimator, guarantee, flow, step)
+            return self._plain(estimator, flow, step)
+        # Only these are followed. What others make of their parts is not known: they fit
+        # them several times, score them on true rows, and may keep the table.
+        if is_pipeline(estimator):
+            for name, part in estimator.steps:
+                flow = self._visit_part(part, flow, path, name)
+            return flow
+        if is_a(estimator, "sklearn.pipeline.FeatureUnion"):
+            flows = []
+            for name, part in estimator.transformer_list:
+                if not _is_dropped(part):
+                    flows.append(self._visit_part(part, flow, path, name))
+            return side_by_side(flows)
+        has_columns = self._is_plan or hasattr(estimator, "transformers_")
+        if has_columns and is_a(estimator, "sklearn.compose.ColumnTransformer"):
+            return self._by_columns(estimator, flow, path, step)
+        return self._plain(estimator, flow, step)
+
+    def _visit_part(self, part: Any, flow: Flow, path: str, name: str) -> Flow:
+        if passes(part):
+            return flow
+        return self.visit(part, flow, f"{path} / {name}" if path else str(name))
+
+    def _only(self, flow: Flow, columns: tuple[Any, ...] | None) -> Flow:
+        """Return the flow of some columns of the statement, of all if not known."""
+        if columns is None:
+            return replace(flow, columns=flow.columns if flow.is_unknown else None)
+        self.add_columns(columns)
+        return flow.only(columns)
+
+    def add_columns(self, names: Iterable[Any]) -> None:
+        """Add columns to the statement."""
+        self.columns += [name for name in names if name not in self.columns]
+
+    def _by_columns(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
+        """Follow a table through a column transformer."""
+        has_fitted = hasattr(estimator, "transformers_")
+        if selects_by_function(estimator):
+            protection = AS_IS if has_fitted else NOT_FITTED
+            self.expose(flow.raw, protection, step)
+        names = names_in(estimator)
+        flows = []
+        remaining = list(flow.names)
+        for name, part, chosen in _transformers(estimator):
+            columns = flow.selected(chosen, names)
+            for column in columns or ():
+                if column in remaining:
+                    remaining.remove(column)
+            if not _is_dropped(part) and columns != ():
+                selected = self._only(flow, columns)
+                flows.append(self._visit_part(part, selected, path, name))
+        # A fitted one lists its remainder among the others.
+        has_remainder = remaining or not flow.names
+        if not has_fitted and has_remainder and not _is_dropped(estimator.remainder):
+            columns = (OTHERS,) if flow.is_unknown else tuple(remaining) or None
+            selected = self._only(flow, columns)
+            part = estimator.remainder
+            flows.append(self._visit_part(part, selected, path, "remainder"))
+        return side_by_side(flows)
+
+    def _guarantee_of(self, estimator: Any, step: str) -> PrivacyGuarantee | None:
+        """Return what is promised, or set to be spent, if that is known."""
+        if self._is_believed(estimator):
+            guarantee: PrivacyGuarantee = estimator.guarantee_
+            return guarantee
+        if not self._is_plan or not is_of_skdp(estimator):
+            return None
+        planned = planned_guarantee(estimator)
+        if planned is None:
+            self._remark(UNKNOWN_PLAN, step)
+            self.notes.append(
+                f"What {step} is set to spend follows from its parameters and the "
+                "columns that fit sees."
+            )
+        return planned
+
+    def _is_believed(self, estimator: Any) -> bool:
+        """Whether an estimator has a guarantee of a class that is known or trusted."""
+        if not isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee):
+            return False
+        if type(estimator) in self._trusted:
+            return not has_own_methods(estimator)
+        # A local transformer releases rows by its protocol, a wrapper by its parts.
+        sources = [estimator]
+        if hasattr(estimator, "protocol_"):
+            protocol = estimator.protocol_
+            sources += [protocol, *getattr(protocol, "fields", ())]
+        if {library_of(source) for source in sources} != {"skdp"}:
+            return False
+        return all(map(self._is_believed, parts_of(estimator)))
+
+    def _plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
+        """Follow a table through an estimator that promises nothing."""
+        if learns_nothing(estimator):
+            return flow.behind(flow.raw)
+        # Behind a step that protects all columns, there is nothing to expose: what is
+        # learnt from its output is post-processing.
+        raw = flow.raw
+        if was_fitted_before(estimator):
+            # On a table that is not known, perhaps on the true rows.
+            raw = flow.origins
+        if has_spending_parts(estimator) and not is_of_skdp(estimator):
+            if self._is_plan:
+                # What they are set to spend counts, also behind reports.
+                raw = flow.origins
+                self._remark(UNKNOWN_PLAN, step)
+            self.notes.append(
+                f"What {step} makes of its parts is not followed: each fit is a "
+                "release, and how much all of them lose is not known here. Only a "
+                "ledger knows."
+            )
+            self._add_ledgers(estimator)
+        # What is partly fitted has released something, and what is not fitted will.
+        is_waiting = is_of_skdp(estimator) and not is_fitted(estimator)
+        self.expose(raw, NOT_FITTED if self._is_plan or is_waiting else AS_IS, step)
+        if learns_target(estimator) and not flow.has_new_target:
+            self._remark(LEARNT_TARGET, step)
+        if takes_weights(estimator):
+            self._remark(WEIGHTS, step)
+        if not raw:
+            self._remark(AFTER, step)
+        if hasattr(estimator, "fit_resample"):
+            return replace(flow, is_curated=flow.is_curated or bool(raw))
+        if not hasattr(estimator, "transform"):
+            # Predictions contain no column.
+            return flow.behind(frozenset())
+        return flow.behind(flow.raw, is_curated=bool(raw))
+
+    def _private(
+        self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
+    ) -> Flow:
+        """Follow a table through an estimator that promises something."""
+        protects = _protects(estimator, guarantee)
+        has_rows = hasattr(estimator, "transform")
+        # The names in its scope, as fitted: those of redrawn rows are others.
+        targets = _target_names(estimator, guarantee, flow)
+        # Those of `fit_transform` alone show as much.
+        if protects and has_rows:
+            of_rows = self._of_released_rows(estimator, guarantee, step)
+            if of_rows is None:
+                return self._plain(estimator, flow, step)
+            guarantee = of_rows
+
+        covered, uncovered = flow.covered_by(guarantee.scope, names_in(estimator))
+        if flow.is_curated and covered & flow.raw:
+            guarantee = self._of_curator(guarantee, step)
+        columns = [name for name in self.columns if name in covered]
+        if covered == {EVERYTHING} and guarantee.scope:
+            columns = list(guarantee.scope)
+        scope = tuple(dict.fromkeys([*columns, *targets.values()]))
+        self.add_columns(scope)
+        self._targets.update(targets, targets.values())
+        self._expose_read(estimator, flow, targets, step)
+
+        stated = self._stated(estimator, replace(guarantee, scope=scope), step)
+        # A resampler that is not fitted yet is going to return a target if it gets one.
+        has_target = bool(targets) or not stated.fitted
+        returns_target = has_target and bool(protects) and not has_rows
+        promise = Promise(stated, protects, tuple(targets.values()), returns_target)
+        self.promises.append(promise)
+        if returns_target:
+            flow = replace(flow, has_new_target=True)
+
+        if has_rows or hasattr(estimator, "fit_resample"):
+            # Statistics alone leave the rows as they are.
+            return flow.behind(uncovered if protects else flow.raw)
+        # An estimator without rows passes predictions on, but has seen the columns that
+        # its promise leaves out.
+        self.expose(uncovered, AS_IS, step)
+        return flow.behind(frozenset())
+
+    def _of_curator(self, guarantee: PrivacyGuarantee, step: str) -> PrivacyGuarantee:
+        """Return the guarantee of a step behind one that learns from true values."""
+        if guarantee.trust == "central":
+            return guarantee
+        self.notes.append(
+            f"{step} comes after a step that learns from true values: somebody has to "
+            "be trusted with them, so this is the central model."
+        )
+        return replace(guarantee, trust="central")
+
+    def _stated(
+        self, estimator: Any, guarantee: PrivacyGuarantee, step: str
+    ) -> StatedStep:
+        return StatedStep(
+            step,
+            guarantee,
+            known=library_of(estimator) == "skdp",
+            charged=self._add_ledgers(estimator),
+            fitted=hasattr(estimator, "guarantee_"),
+            shuffled=self._after_shuffling(estimator, guarantee, step),
+        )
+
+    def _of_released_rows(
+        self, estimator: Any, guarantee: PrivacyGuarantee, step: str
+    ) -> PrivacyGuarantee | None:
+        """Return the promise about released rows, which show how many there are."""
+        # Their number tells whether a record was added: only a promise for replacing one
+        # holds when everything that the step shows is put together.
+        if guarantee.relation == "replace" and not _protected_names(estimator):
+            return guarantee
+        try:
+            converted = guarantee.to("replace")
+        # Twice a large delta promises nothing.
+        except ValueError:
+            self.notes.append(
+                f"{step} shows how many rows there are, and no promise for replacing a "
+                f"record follows from {amounts(guarantee)} for adding or removing one: "
+                "so nothing is promised."
+            )
+            return None
+        names = _protected_names(estimator)
+        if names:
+            self.notes.append(
+                f"{step} leaves other columns of each row as they are. These show who "
+                "is there, so the promise about the columns that it protects is for "
+                f"replacing their values: {conversion(guarantee)}."
+            )
+            return replace(converted, scope=names)
+        self.notes.append(
+            f"{step} returns as many rows as it is given, which shows how many there "
+            "are: so the promise about them is for replacing a record: "
+            f"{conversion(guarantee)}. Its guarantee_ is the promise about what it has "
+            "learnt."
+        )
+        return converted
+
+    def _expose_read(
+        self, estimator: Any, flow: Flow, targets: dict[Any, Any], step: str
+    ) -> None:
+        """Expose the columns whose categories are read from the data."""
+        if not hasattr(estimator, "guarantee_"):
+            if may_read_categories(estimator):
+                self.expose(flow.raw, READ, step)
+            return
+        names = names_in(estimator) or flow.names
+        for name in columns_read(estimator):
+            if name in targets:
+                self.expose([targets[name]], READ, step)
+            else:
+                columns, _ = flow.split(names, [name])
+                self.expose(columns & flow.raw, READ, step)
+
+    def _add_ledgers(self, estimator: Any) -> bool:
+        """Add the ledgers that an estimator charges, and return whether there are some."""
+        ledgers = ledgers_of(estimator)
+        for ledger in ledgers:
+            self.ledgers[ledger.path or id(ledger)] = ledger
+        return bool(ledgers)
+
+    def _after_shuffling(
+        self, estimator: Any, guarantee: PrivacyGuarantee, step: str
+    ) -> PrivacyGuarantee | None:
+        """Return what reports guarantee after shuffling, if that was asked for."""
+        reporter = reporter_of(estimator)
+        if reporter is None:
+            return None
+        request: Shuffled = reporter.epsilon
+        try:
+            shuffled = shuffled_guarantee(
+                reporter, request.n, request.delta, released=request.released
+            )
+        # Such as that of persons with several records.
+        except (TypeError, ValueError):
+            shuffled = None
+        promise = "What its reports guarantee then is not known here."
+        if shuffled is not None:
+            if shuffled.epsilon <= request.epsilon:
+                shuffled = replace(
+                    shuffled, epsilon=request.epsilon, delta=request.delta, losses=()
+                )
+            shuffled = replace(shuffled, scope=guarantee.scope)
+            promise = _promise_of_shuffled(request, shuffled)
+        self.notes.append(
+            f"{step} was asked for epsilon {shown(request.epsilon)}, delta "
+            f"{shown(request.delta)} after shuffling. {promise} Each report by itself "
+            f"has epsilon {shown(guarantee.epsilon)} (local model). That is stated "
+            "here, and charged to a ledger, because reports leave this step "
+            "unshuffled: against those who hold them, no more holds."
+        )
+        return shuffled
+
+    def expose(self, names: Iterable[Any], protection: str, step: str) -> None:
+        """Record that a step releases columns unprotected."""
+        for name in names:
+            steps = self.exposures.setdefault(name, {}).setdefault(protection, [])
+            if step not in steps:
+                steps.append(step)
+
+    def _remark(self, text: str, step: str) -> None:
+        self.remarks.setdefault(text, []).append(step)
+
+    def finish(self) -> None:
+        """Void promises about the target if a step learns the true target."""
+        for step in self.remarks.get(LEARNT_TARGET, ()):
+            self.expose(self._targets, AS_IS, step)
+
+    def shows_records(self) -> bool:
+        """Whether it shows which records there are, or how many."""
+        # Then a guarantee for adding or removing one says less than what is seen.
+        if self.exposures or self.leaving or LEARNT_TARGET in self.remarks:
+            return True
+        relations = [promise.guarantee.relation for promise in self.promises]
+        return "replace" in relations
+
+
+def _promise_of_shuffled(request: Shuffled, shuffled: PrivacyGuarantee) -> str:
+    """Say what reports guarantee after shuffling, and against whom."""
+    released = "their sums are"
+    if request.released == "reports":
+        # In the rows of a table, reports of other steps or other columns tell which of
+        # them are of one person.
+        released = (
+            "these reports in a random order of their own, apart from reports of other "
+            "steps and from other columns of the same rows, are"
+        )
+    return (
+        f"Its reports guarantee {amounts(shuffled)} (shuffle model) against those who "
+        "see nothing of them but what is released, if at least "
+        f"{request.n:,} reports of honest persons are shuffled or summed and only "
+        f"{released} released. Those who shuffle or sum them are trusted not to look "
+        "at single reports."
+    )
+
+
+def _is_dropped(part: Any) -> bool:
+    return isinstance(part, str) and part == "drop"
+
+
+def _transformers(transformer: Any) -> list[tuple[str, Any, Any]]:
+    """Return the names, parts and columns of a column transformer."""
+    transformers = getattr(transformer, "transformers_", transformer.transformers)
+    return list(transformers)
+
+
+def _protected_names(estimator: Any) -> tuple[Any, ...]:
+    """Return the columns that are protected in released rows, if not all are."""
+    protects = getattr(estimator, "protects_rows", None)
+    return tuple(protects) if isinstance(protects, list | tuple) else ()
+
+
+def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
+    """Return whether the rows that an estimator returns are protected."""
+    protects = getattr(estimator, "protects_rows", None)
+    returns_new_rows = hasattr(estimator, "fit_resample")
+    if protects is None and returns_new_rows and not hasattr(estimator, "transform"):
+        protects = "fit"
+    if protects is None:
+        return guarantee.trust != "central"
+    if isinstance(protects, str) and protects == "fit":
+        # Where `fit` is followed by `transform`, the next step gets true rows.
+        is_at_fit = returns_new_rows or hasattr(estimator, "fit_transform")
+        return "fit" if is_at_fit else False
+    return bool(protects)
+
+
+def _target_names(
+    estimator: Any, guarantee: PrivacyGuarantee, flow: Flow
+) -> dict[Any, Any]:
+    """Return the names in a scope that are no columns, and how the statement names these targets."""
+    names = names_in(estimator) or flow.names
+    targets = {}
+    for name in guarantee.scope if names else ():
+        if name not in names:
+            # Not as a column of X.
+            is_taken = name in flow.origins
+            free = TARGET if "target" in flow.origins else "target"
+            targets[name] = free if is_taken else name
+    return targets
+
 
 _SHOWN = "Which records there are, or how many, is shown here"
 
@@ -299,11 +770,7 @@ def _total(walk: Walk) -> PrivacyGuarantee | None:
             f"{_SHOWN}, so the total is for replacing a record: {COUNTS_TWICE}. "
             f"{'; '.join(conversions)}."
         )
-    return replace(_sum(guarantees), scope=tuple(covered))
-
-
-def _sum(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
-    return reduce(operator.add, guarantees)
+    return replace(sum_of(guarantees), scope=tuple(covered))
 
 
 def _remarks(walk: Walk) -> list[str]:
@@ -317,7 +784,7 @@ def _remarks(walk: Walk) -> list[str]:
             "categories that are declared, it may spend nothing."
         )
         if UNKNOWN_PLAN not in walk.remarks:
-            total = _sum(step.guarantee for step in steps)
+            total = sum_of(step.guarantee for step in steps)
             verb = "replacing" if total.relation == "replace" else "adding or removing"
             remarks.append(
                 f"All steps together are set to spend at most {amounts(total)}, for "
@@ -384,7 +851,7 @@ def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         counts[charge.what, charge.stated, charge.of_part] += 1
     rows = []
     steps = []
-    notes = [_OF_A_LEDGER, _about_total(ledger)]
+    notes = [_OF_A_LEDGER, _TOTAL_OF_A_LEDGER]
     for (what, guarantee, of_part), count in counts.items():
         name = what if count == 1 else f"{what}, {count} times"
         if of_part:
@@ -401,38 +868,8 @@ def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         notes.append(_OF_PARTS)
     return PrivacyStatement(
         table_of(rows),
-        _total_of_ledger(ledger, steps),
+        total_of_ledger(ledger, steps),
         tuple(notes),
         tuple(steps),
         (record,),
     )
-
-
-def _about_total(ledger: PrivacyLedger) -> str:
-    if not ledger.filter_delta:
-        return _TOTAL_OF_A_LEDGER
-    epsilon, delta = map(shown, ledger.spent)
-    return (
-        "The total is the budget, which is promised of all charges, however they were "
-        "chosen, and of later ones, too. So far, the filter counts epsilon "
-        f"{epsilon}, delta {delta}: an amount, and no guarantee, as earlier results may "
-        "have decided after which charge that is."
-    )
-
-
-def _total_of_ledger(
-    ledger: PrivacyLedger, steps: Sequence[StatedStep]
-) -> PrivacyGuarantee | None:
-    if not steps:
-        return None
-    epsilon, delta = ledger.spent
-    # Where earlier results decide about charges, what a filter counts so far is no
-    # guarantee, nor is a sum of deltas: the last charge may be the one that shows most.
-    if ledger.filter_delta and ledger.epsilon is not None:
-        epsilon = ledger.epsilon
-    if delta and ledger.delta is not None:
-        delta = ledger.delta
-    # The sum has each release once; the sums of the ledger count them all (of those
-    # from parts of the rows, what the records that lose most lose).
-    total = _sum(step.guarantee for step in steps)
-    return replace(total, epsilon=epsilon, delta=delta, rho=None, losses=())

@@ -1,9 +1,10 @@
-"""A distribution over all columns, given by a table for each clique of a junction tree."""
+"""Junction trees, and distributions given by a table for each of their cliques."""
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,8 +12,119 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from skdp.synthesis.model._elimination import eliminate
 from skdp.synthesis.model._tables import Clique, Table, divide, expand, project
+
+
+class Elimination:
+    """The triangulation of the graph of some marginals."""
+
+    # Columns are eliminated one after the other, always the one whose neighbours have
+    # the fewest cells together ([1]_ section 9.4.3): a column and its neighbours are a
+    # clique, and the neighbours become neighbours of each other. Sets of columns are
+    # the bits of a number.
+    # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
+
+    def __init__(
+        self, sizes: Sequence[int], marginals: Iterable[Iterable[int]] = ()
+    ) -> None:
+        self._sizes = tuple(sizes)
+        self._neighbours = [1 << column for column in range(len(self._sizes))]
+        for marginal in marginals:
+            self._connect(marginal)
+        self._eliminate()
+
+    def _connect(self, marginal: Iterable[int]) -> None:
+        columns = list(marginal)
+        for column in columns:
+            self._neighbours[column] |= _bits(columns)
+
+    def _eliminate(self) -> None:
+        neighbours = list(self._neighbours)
+        self._rank: dict[int, int] = {}
+        self._clique_of: dict[int, int] = {}
+        queue = [(self._cells(bits), column) for column, bits in enumerate(neighbours)]
+        heapq.heapify(queue)
+        current = {column: cells for cells, column in queue}
+        while queue:
+            cells, column = heapq.heappop(queue)
+            if current.get(column) != cells:
+                continue  # its neighbours have changed, and it is in the queue again
+            del current[column]
+            clique = neighbours[column]
+            self._rank[column] = len(self._rank)
+            self._clique_of[column] = clique
+            for other in _columns(clique ^ (1 << column)):
+                neighbours[other] = (neighbours[other] | clique) ^ (1 << column)
+                current[other] = self._cells(neighbours[other])
+                heapq.heappush(queue, (current[other], other))
+        # A clique is within another one exactly if it is what one leaves of its own.
+        left = {clique ^ (1 << column) for column, clique in self._clique_of.items()}
+        self._maximal = [bits for bits in self._clique_of.values() if bits not in left]
+        self._n_cells = [self._cells(bits) for bits in self._maximal]
+
+    @property
+    def cliques(self) -> list[Clique]:
+        """The cliques of the triangulated graph, none of which is within another."""
+        return list(map(_columns, self._maximal))
+
+    @property
+    def n_cells(self) -> tuple[int, int]:
+        """The cells of the largest clique, and of all together."""
+        return max(self._n_cells, default=0), sum(self._n_cells)
+
+    def add(self, marginal: Clique, max_cells: int, max_total: int) -> bool:
+        """Add a marginal, if few enough cells are needed; return whether it is added."""
+        if not self._fits(marginal, max_cells, max_total):
+            return False
+        before = vars(self).copy()
+        self._neighbours = list(self._neighbours)
+        self._connect(marginal)
+        self._eliminate()
+        largest, total = self.n_cells
+        if largest > max_cells or total > max_total:
+            vars(self).update(before)
+            return False
+        return True
+
+    def _fits(self, marginal: Clique, max_cells: int, max_total: int) -> bool:
+        """Return whether cliques stay small if columns are eliminated in this order."""
+        # The clique of the first of its columns takes in the marginal, and what a
+        # column leaves, its next column takes in: up the elimination tree ([1]_), until
+        # nothing is new. Eliminated anew, cliques are mostly smaller.
+        # .. [1] J. W. H. Liu (1990). The role of elimination trees in sparse
+        #    factorization. SIAM Journal on Matrix Analysis and Applications 11(1).
+        total = sum(self._n_cells)
+        addition = _bits(marginal)
+        while addition:
+            column = min(_columns(addition), key=self._rank.__getitem__)
+            clique = self._clique_of[column]
+            wider = clique | addition
+            if wider == clique:
+                break
+            cells = self._cells(wider)
+            total += cells - self._cells(clique)
+            if cells > max_cells or total > max_total:
+                return False
+            addition = wider ^ (1 << column)
+        return True
+
+    def _cells(self, bits: int) -> int:
+        return math.prod([self._sizes[column] for column in _columns(bits)])
+
+
+def _bits(columns: Iterable[int]) -> int:
+    bits = 0
+    for column in columns:
+        bits |= 1 << column
+    return bits
+
+
+def _columns(bits: int) -> Clique:
+    columns = []
+    while bits:
+        columns.append(bits.bit_length() - 1)
+        bits ^= 1 << columns[-1]
+    return tuple(reversed(columns))
 
 
 @dataclass(frozen=True)
@@ -27,17 +139,27 @@ class Link:
 class JunctionTree:
     """Cliques in a tree, such that each column's cliques are connected."""
 
-    # The graph of the marginals is triangulated by eliminating one column after the other, always the one whose
-    # neighbours have the fewest cells together. The cliques that this leaves, joined along their largest overlaps, have
-    # the running intersection property ([1]_ section 10.4): messages between neighbours give every clique's marginal.
+    # The cliques of the triangulated graph, joined along their largest overlaps, have
+    # the running intersection property ([1]_ section 10.4): messages between neighbours
+    # give every clique's marginal. Parents come before their children.
     # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
 
     def __init__(
-        self, sizes: Sequence[int], marginals: Iterable[Iterable[int]]
+        self,
+        sizes: Sequence[int],
+        marginals: Iterable[Iterable[int]],
+        parents: Sequence[int] | None = None,
     ) -> None:
         self.sizes = tuple(sizes)
-        found = eliminate(self.sizes, marginals)
-        self.cliques, self.links = _join(found)
+        cliques = list(map(tuple, marginals))
+        if parents is None:  # otherwise the marginals are the cliques
+            cliques, parents = _join(Elimination(sizes, cliques).cliques)
+        self.cliques = tuple(cliques)
+        links = []
+        for child, parent in enumerate(parents, start=1):
+            separator = sorted(set(cliques[child]) & set(cliques[parent]))
+            links.append(Link(child, parent, tuple(separator)))
+        self.links = tuple(links)
 
     @cached_property
     def cells(self) -> int:
@@ -45,59 +167,61 @@ class JunctionTree:
         return sum(map(self.n_cells, self.cliques))
 
     def n_cells(self, columns: Iterable[int]) -> int:
+        """Count the cells of a table of some columns."""
         return math.prod(self.sizes[column] for column in columns)
+
+    def shape(self, clique: int) -> tuple[int, ...]:
+        """Return the shape of the table of a clique."""
+        return tuple(self.sizes[column] for column in self.cliques[clique])
 
     def holder(self, columns: Iterable[int]) -> int | None:
         """Find the smallest clique that holds some columns."""
-        wanted = set(columns)
+        needed = set(columns)
         holders = [
-            place for place, clique in enumerate(self.cliques) if wanted <= set(clique)
+            index for index, clique in enumerate(self.cliques) if needed <= set(clique)
         ]
         return min(
-            holders, key=lambda place: self.n_cells(self.cliques[place]), default=None
+            holders, key=lambda index: self.n_cells(self.cliques[index]), default=None
         )
 
+    def holder_of(self, columns: Iterable[int]) -> int:
+        """Find the smallest clique that holds a single column, or a marginal of it."""
+        index = self.holder(columns)
+        assert index is not None  # the tree was made for it
+        return index
+
     def path(self, columns: Iterable[int]) -> list[int]:
-        """List the cliques from the root to the first of each of some columns, parents first."""
-        first = {
-            column: place
-            for place, clique in reversed([*enumerate(self.cliques)])
-            for column in clique
-        }
-        found = {0}
-        for place in {first[column] for column in columns}:
-            while place not in found:
-                found.add(place)
-                place = self.links[place - 1].parent
-        return sorted(found)
+        """List cliques from the root to the first of each of some columns."""
+        indices = {0}
+        for column in columns:
+            index = next(
+                index for index, clique in enumerate(self.cliques) if column in clique
+            )
+            while index not in indices:
+                indices.add(index)
+                index = self.links[index - 1].parent
+        return sorted(indices)
 
 
-def _join(cliques: Sequence[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ...]]:
-    """Join cliques along their largest overlaps (Prim's algorithm), and order them from the root."""
+def _join(cliques: Sequence[Clique]) -> tuple[list[Clique], list[int]]:
+    """Join cliques along their largest overlaps; return them and their parents."""
+    # Prim's algorithm, from the clique with the most columns.
     sets = list(map(set, cliques))
-    root = max(range(len(cliques)), key=lambda place: len(sets[place]))
-    order, links = [root], []
-    best = {
-        place: (len(sets[place] & sets[root]), root)
-        for place in range(len(cliques))
-        if place != root
-    }
-    while best:
-        place = max(best, key=lambda place: best[place][0])
-        _, parent = best.pop(place)
-        links.append((place, parent))
-        order.append(place)
-        for other, (overlap, _) in best.items():
-            if len(sets[other] & sets[place]) > overlap:
-                best[other] = len(sets[other] & sets[place]), place
-    rank = {place: position for position, place in enumerate(order)}
-    return (
-        tuple(cliques[place] for place in order),
-        tuple(
-            Link(rank[place], rank[parent], tuple(sorted(sets[place] & sets[parent])))
-            for place, parent in links
-        ),
-    )
+    root = max(range(len(cliques)), key=lambda index: len(sets[index]))
+    order = [root]
+    parents = []
+    overlaps = {}  # the largest overlap with the tree, and with which of its cliques
+    for index in range(len(cliques)):
+        if index != root:
+            overlaps[index] = (len(sets[index] & sets[root]), 0)
+    while overlaps:
+        index = max(overlaps, key=lambda index: overlaps[index][0])
+        parents.append(overlaps.pop(index)[1])
+        order.append(index)
+        for other, (overlap, _) in overlaps.items():
+            if len(sets[other] & sets[index]) > overlap:
+                overlaps[other] = (len(sets[other] & sets[index]), len(order) - 1)
+    return [cliques[index] for index in order], parents
 
 
 MOST_CELLS = 1 << 26
@@ -107,133 +231,93 @@ MOST_CELLS = 1 << 26
 class GraphicalModel:
     """The distribution in proportion to the product of a potential for each clique."""
 
-    # Among all distributions with the same marginals on the cliques it is the one of maximum entropy.
+    # Among all distributions with the same marginals on the cliques it is the one of
+    # maximum entropy.
     # **Privacy.** Plain arithmetic on what was released.
 
-    def __init__(self, tree: JunctionTree, beliefs: Sequence[Table]) -> None:
+    def __init__(self, tree: JunctionTree, beliefs: Iterable[Table]) -> None:
         self.tree = tree
         self.beliefs = tuple(beliefs)
 
     def marginal(self, columns: Iterable[int]) -> Table:
         """Compute the marginal of any columns."""
-        wanted = tuple(columns)
-        place = self.tree.holder(wanted)
-        if place is not None:
-            return project(self.beliefs[place], self.tree.cliques[place], wanted)
-        return project(*self._eliminate(set(wanted)), wanted)
-
-    def pairs_with(self, column: int, others: Collection[int]) -> dict[int, Table]:
-        """Compute the marginals of a column with each of some others."""
-        # From a clique that holds the column, its joint law with each next clique's overlap is passed on.
-        near: list[list[tuple[int, int]]] = [[] for _ in self.tree.cliques]
-        for number, link in enumerate(self.tree.links):
-            near[link.parent].append((link.child, number))
-            near[link.child].append((link.parent, number))
-        place = self.tree.holder((column,))
-        assert place is not None  # every column is in a clique
-        found: dict[int, Table] = {}
-        waiting = [(place, -1, self.beliefs[place], self.tree.cliques[place])]
-        while waiting:
-            place, before, message, shared = waiting.pop()
-            table = self.beliefs[place]
-            clique = columns = self.tree.cliques[place]
-            if column not in clique:
-                columns = (*clique, column)
-                table = expand(table, clique, columns) * expand(
-                    message, shared, columns
-                )
-            for other in set(clique) & set(others) - found.keys() - {column}:
-                found[other] = project(table, columns, (column, other))
-            for neighbour, number in near[place]:
-                if number != before:
-                    separator = self.tree.links[number].separator
-                    shared = separator if column in separator else (*separator, column)
-                    alone = expand(self.separators[number], separator, shared)
-                    waiting.append(
-                        (
-                            neighbour,
-                            number,
-                            divide(project(table, columns, shared), alone),
-                            shared,
-                        )
-                    )
-        return found
-
-    def _eliminate(self, wanted: set[int]) -> tuple[Table, Clique]:
-        """Sum out all other columns, from the leaves to the root."""
+        names = tuple(columns)
+        holder = self.tree.holder(names)
+        if holder is not None:
+            return project(self.beliefs[holder], self.tree.cliques[holder], names)
+        # Variable elimination, from the leaves to the root. A child's message is its
+        # law given the separator: times the parent's marginal it is that of both.
         pending: dict[int, list[tuple[Table, Clique]]] = {}
         for link in reversed(self.tree.links):
-            table, columns = self._absorb(link.child, pending.pop(link.child, []))
-            keep = tuple(
+            table, clique = self._absorb(link.child, pending.pop(link.child, []))
+            onto = tuple(
                 column
-                for column in columns
-                if column in wanted or column in link.separator
+                for column in clique
+                if column in names or column in link.separator
             )
-            message = project(table, columns, keep)
-            # The child given the separator: times the parent's marginal it is the marginal of both.
-            shared = project(
-                self.beliefs[link.child], self.tree.cliques[link.child], link.separator
-            )
-            conditional = divide(message, expand(shared, link.separator, keep))
-            if any(
-                column in wanted and column not in link.separator for column in keep
-            ):
-                pending.setdefault(link.parent, []).append((conditional, keep))
-        return self._absorb(0, pending.pop(0, []))
+            if set(onto) <= set(link.separator):
+                continue
+            shared = expand(self.separators[link.child - 1], link.separator, onto)
+            law = divide(project(table, clique, onto), shared)
+            pending.setdefault(link.parent, []).append((law, onto))
+        return project(*self._absorb(0, pending.pop(0, [])), names)
 
     def _absorb(
-        self, place: int, messages: list[tuple[Table, Clique]]
+        self, index: int, messages: Iterable[tuple[Table, Clique]]
     ) -> tuple[Table, Clique]:
-        """Multiply a clique's marginal by what its children say of columns that it does not have."""
-        table, columns = self.beliefs[place], self.tree.cliques[place]
-        for message, extra in messages:
-            union = tuple(sorted({*columns, *extra}))
+        """Multiply a clique's marginal by messages, also of columns that it lacks."""
+        table = self.beliefs[index]
+        clique = self.tree.cliques[index]
+        for message, columns in messages:
+            union = tuple(sorted({*clique, *columns}))
             cells = self.tree.n_cells(union)
             if cells > MOST_CELLS:
                 raise ValueError(
-                    f"the marginal needs a table of {cells} cells ({8 * cells / 1e9:.3g} GB); at most {MOST_CELLS} are "
-                    "computed. Ask for fewer columns at once, or sample rows and count them"
+                    f"the marginal needs a table of {cells} cells "
+                    f"({8 * cells / 1e9:.3g} GB); at most {MOST_CELLS} are computed. "
+                    "Ask for fewer columns at once, or sample rows and count them"
                 )
-            table, columns = (
-                expand(table, columns, union) * expand(message, extra, union),
-                union,
-            )
-        return table, columns
+            table = expand(table, clique, union) * expand(message, columns, union)
+            clique = union
+        return table, clique
 
     def expectation(self, weights: Mapping[int, ArrayLike]) -> float:
-        """Compute the expectation of a product of weights, one for the value of each of some columns."""
-        # Weights of 0 and 1 make it the probability that every named column has one of its values of weight 1.
-        # Fractions count values in part: a bin that a range covers to a third has weight 1/3.
-        factors: dict[int, list[tuple[Table, Clique]]] = {}
-        for column, given in weights.items():
-            vector = self._check_weights(column, given)
-            # Some clique holds every column; counting the weight in any one of them counts it once.
-            place = next(
-                place
-                for place, clique in enumerate(self.tree.cliques)
+        """Compute the mean of a product of weights of the values of some columns."""
+        # Weights of 0 and 1 make it the probability that every named column has one of
+        # its values of weight 1. A bin that a range covers to a third has weight 1/3.
+        messages: dict[int, list[tuple[Table, Clique]]] = {}
+        for column, column_weights in weights.items():
+            vector = self._check_weights(column, column_weights)
+            # Counting the weight in any one clique that has the column counts it once.
+            index = next(
+                index
+                for index, clique in enumerate(self.tree.cliques)
                 if column in clique
             )
-            factors.setdefault(place, []).append((vector, (column,)))
-        for link, shared in zip(
-            reversed(self.tree.links), reversed(self.separators), strict=True
-        ):
-            if link.child in factors:
-                table, columns = self._absorb(link.child, factors.pop(link.child))
-                message = divide(project(table, columns, link.separator), shared)
-                factors.setdefault(link.parent, []).append((message, link.separator))
-        return float(self._absorb(0, factors.pop(0, []))[0].sum())
+            messages.setdefault(index, []).append((vector, (column,)))
+        for link in reversed(self.tree.links):
+            if link.child in messages:
+                table, clique = self._absorb(link.child, messages.pop(link.child))
+                shared = self.separators[link.child - 1]
+                message = divide(project(table, clique, link.separator), shared)
+                messages.setdefault(link.parent, []).append((message, link.separator))
+        table, _ = self._absorb(0, messages.pop(0, []))
+        return float(table.sum())
 
     def _check_weights(self, column: int, weights: ArrayLike) -> Table:
-        if column not in range(len(self.tree.sizes)):
+        sizes = self.tree.sizes
+        if column not in range(len(sizes)):
             raise ValueError(
-                f"weights names column {column}; the model has columns 0 to {len(self.tree.sizes) - 1}"
+                f"weights names column {column}; the model has columns 0 to "
+                f"{len(sizes) - 1}"
             )
         vector = np.asarray(weights, np.float64)
-        if vector.shape != (self.tree.sizes[column],):
+        if vector.shape != (sizes[column],):
             raise ValueError(
-                f"the weights of column {column} must have shape ({self.tree.sizes[column]},), got {vector.shape}"
+                f"the weights of column {column} must have shape ({sizes[column]},), "
+                f"got {vector.shape}"
             )
-        if not (np.isfinite(vector).all() and (vector >= 0).all()):
+        if not np.isfinite(vector).all() or (vector < 0).any():
             raise ValueError(
                 f"the weights of column {column} must be finite and not negative"
             )
@@ -241,70 +325,52 @@ class GraphicalModel:
 
     def log_probability(self, rows: NDArray[np.integer]) -> Table:
         """Compute the logarithm of the probability of each of some rows."""
-        # **Privacy.** For synthetic rows it is post-processing. For real rows the result is as private as they are.
+        # **Privacy.** For synthetic rows it is post-processing. For real rows the
+        # result is as private as they are.
         rows = check_rows(self.tree, rows, range(len(self.tree.sizes)))
         total = np.zeros(rows.shape[1])
-        for place, clique in enumerate(self.tree.cliques):
-            total += self.log_conditional(place)[
-                tuple(rows[column] for column in clique)
-            ]
+        for index, clique in enumerate(self.tree.cliques):
+            total += self.log_conditional(index)[tuple(rows[list(clique)])]
         return total
 
     def log_law(self, column: int, rows: NDArray[np.integer]) -> Table:
-        """Compute the logarithm of the law of a column given all others, for each of some rows without it."""
+        """Compute the log law of a column given the others, for rows without it."""
         tree = self.tree
-        whole = np.insert(rows, column, 0, axis=0)
-        others = [place for place in range(len(tree.sizes)) if place != column]
-        whole = check_rows(tree, whole, others)
-        total = np.zeros((whole.shape[1], tree.sizes[column]))
-        # The other factors of the probability of a row do not depend on the column.
-        for place, clique in enumerate(tree.cliques):
+        rows = np.insert(rows, column, 0, axis=0)
+        others = set(range(len(tree.sizes))) - {column}
+        rows = check_rows(tree, rows, others)
+        total = np.zeros((rows.shape[1], tree.sizes[column]))
+        # Other factors of the probability of a row do not depend on the column.
+        for index, clique in enumerate(tree.cliques):
             if column in clique:
-                table = np.moveaxis(
-                    self.log_conditional(place), clique.index(column), -1
-                )
-                total += table[
-                    tuple(whole[other] for other in clique if other != column)
-                ]
+                axis = clique.index(column)
+                logs = np.moveaxis(self.log_conditional(index), axis, -1)
+                conditions = [other for other in clique if other != column]
+                total += logs[tuple(rows[conditions])]
+        is_impossible = total.max(axis=1) == -np.inf
         with np.errstate(divide="ignore"):
-            total[total.max(axis=1) == -np.inf] = np.log(
-                self.marginal([column])
-            )  # of rows that cannot occur
+            total[is_impossible] = np.log(self.marginal([column]))
         return total - logsumexp(total, axis=1, keepdims=True)
 
-    def log_conditional(self, place: int) -> Table:
-        """Compute the logarithm of the law of a clique given what it shares with its parent."""
+    def log_conditional(self, index: int) -> Table:
+        """Compute the log law of a clique given what it shares with its parent."""
         # The probability of a row is the product of these over all cliques.
-        table = self.beliefs[place]
-        if place > 0:
-            shared = expand(
-                self.separators[place - 1],
-                self.tree.links[place - 1].separator,
-                self.tree.cliques[place],
-            )
-            table = divide(table, shared)
+        table = self.beliefs[index]
+        if index > 0:
+            separator = self.tree.links[index - 1].separator
+            shared = self.separators[index - 1]
+            table = divide(table, expand(shared, separator, self.tree.cliques[index]))
         with np.errstate(divide="ignore"):
             return np.log(table)
 
     @cached_property
     def separators(self) -> tuple[Table, ...]:
-        """The marginal of what each clique but the root shares with its parent, in the order of the links."""
-        return tuple(
-            project(
-                self.beliefs[link.child], self.tree.cliques[link.child], link.separator
-            )
-            for link in self.tree.links
-        )
-
-    @cached_property
-    def entropy(self) -> float:
-        """The entropy of the distribution, in nats."""
-
-        def of(table: Table) -> float:
-            positive = table[table > 0]
-            return float(-(positive * np.log(positive)).sum())
-
-        return sum(map(of, self.beliefs)) - sum(map(of, self.separators))
+        """The marginal of each link's separator."""
+        tables = []
+        for link in self.tree.links:
+            clique = self.tree.cliques[link.child]
+            tables.append(project(self.beliefs[link.child], clique, link.separator))
+        return tuple(tables)
 
 
 def check_rows(
@@ -314,13 +380,17 @@ def check_rows(
     rows = np.asarray(rows)
     if rows.ndim != 2 or rows.shape[0] != len(tree.sizes):
         raise ValueError(
-            f"rows must have shape (n_columns, n) with {len(tree.sizes)} columns, got {rows.shape}"
+            f"rows must have shape (n_columns, n) with {len(tree.sizes)} columns, got "
+            f"{rows.shape}"
         )
     if not np.issubdtype(rows.dtype, np.integer):
         raise TypeError(f"rows must be integers, got dtype {rows.dtype}")
-    for column in columns if rows.shape[1] else ():
+    if rows.shape[1] == 0:
+        return rows
+    for column in columns:
         if rows[column].min() < 0 or rows[column].max() >= tree.sizes[column]:
             raise ValueError(
-                f"column {column} of rows holds a code outside 0 to {tree.sizes[column] - 1}"
+                f"column {column} of rows holds a code outside 0 to "
+                f"{tree.sizes[column] - 1}"
             )
     return rows

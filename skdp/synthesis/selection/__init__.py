@@ -1,30 +1,26 @@
 """The choice of the marginals that are measured, and of their noise."""
 
-from skdp.synthesis.selection._private_bins import BINS as BINS
-from skdp.synthesis.selection._private_bins import find_bins as find_bins
+from skdp.synthesis.selection._bins import BINS as BINS
+from skdp.synthesis.selection._bins import UNLIKELY as UNLIKELY
+from skdp.synthesis.selection._bins import FoundCells as FoundCells
+from skdp.synthesis.selection._bins import find_bins as find_bins
+from skdp.synthesis.selection._bins import find_cells as find_cells
+from skdp.synthesis.selection._bins import without_bins as without_bins
 from skdp.synthesis.selection._private_table import NoiseBudget as NoiseBudget
 from skdp.synthesis.selection._private_table import PrivateTable as PrivateTable
 from skdp.synthesis.selection._private_table import open_budget as open_budget
 from skdp.synthesis.selection._registry import STRATEGIES as STRATEGIES
 from skdp.synthesis.selection._registry import check_marginals as check_marginals
-from skdp.synthesis.selection._registry import (
-    check_size_of_model as check_size_of_model,
-)
 from skdp.synthesis.selection._registry import check_width as check_width
-from skdp.synthesis.selection._registry import given as given
 from skdp.synthesis.selection._registry import largest_sizes as largest_sizes
-from skdp.synthesis.selection._registry import read_cliques as read_cliques
 from skdp.synthesis.selection._registry import read_plan as read_plan
+from skdp.synthesis.selection._strategy import FittedTable as FittedTable
 from skdp.synthesis.selection._strategy import Plan as Plan
 from skdp.synthesis.selection._strategy import Room as Room
 from skdp.synthesis.selection._strategy import Strategy as Strategy
-from skdp.synthesis.selection._strategy import first_cliques as first_cliques
 from skdp.synthesis.selection._strategy import fit_table as fit_table
-from skdp.synthesis.selection._strategy import forbid as forbid
 from skdp.synthesis.selection._strategy import warn_not_chosen as warn_not_chosen
 from skdp.synthesis.selection._strategy import warn_out_of_reach as warn_out_of_reach
 from skdp.synthesis.selection._strategy import warn_unknown as warn_unknown
-from skdp.synthesis.selection._within_bins import UNLIKELY as UNLIKELY
-from skdp.synthesis.selection._within_bins import find_cells as find_cells
-from skdp.synthesis.selection._within_bins import without_bins as without_bins
+from skdp.synthesis.selection._zeros import read_order as read_order
 from skdp.synthesis.selection._zeros import read_zeros as read_zeros

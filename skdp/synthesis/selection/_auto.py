@@ -1,12 +1,13 @@
-"""Choosing marginals by their gain and their noise: all pairs at once, then what the first model misses."""
+"""Choosing marginals by gain and noise: pairs, then what the first model misses."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,7 @@ from skdp.synthesis.selection._following import (
     MEAN_ABSOLUTE,
     NOISE,
     Cells,
-    deviations,
-    find_explained,
+    chance_scores,
     find_following,
 )
 from skdp.synthesis.selection._private_table import PrivateTable
@@ -37,272 +37,226 @@ from skdp.synthesis.selection._strategy import (
     Strategy,
     fit_measured,
     measure_columns,
-    score_marginals,
 )
 
-# These numbers were chosen on Adult, at epsilons from .03 to 10, for the least error of pairs at which columns are not
-# worse than "independent" leaves them. They are flat: twice or half of one changes the errors by a few per cent. Those
-# of wide tables, of strong pairs and of fine columns were chosen on the tables of benchmarks/synthesis_tables.py.
-_ONE_WAY = Fraction(1, 20)
-_SCORES = Fraction(1, 70), Fraction(1, 7)
-"""Of up to 91 candidates, and of very many; in between in proportion to their number: each has the same noise."""
-_REFINEMENT = Fraction(1, 4)
+# Constants were chosen on Adult and on the generated tables of
+# benchmarks/synthesis_tables.py, at epsilons from .03 to 10, and are rounded: twice or
+# half of one changes the errors by a few per cent.
 
-_COLUMN_WEIGHTS = 0.2, 27.0
-"""What an error of a column's own counts weighs, compared with one of a pair's: every pair of it inherits the error.
+_COLUMNS = Fraction(1, 20)
+"""The share of the budget of the first counts of columns."""
 
-Less than 1 where noise is small: there each pair tells of its columns anyway."""
+_SCORE = Fraction(1, 6400)
+"""The share of each noisy score, as far as all together get 1/70 to 1/7."""
 
-_NARROW, _FURTHER = 14, 0.15
-"""The number of columns for which these weights were chosen, and what each further column adds to them."""
+_LEAST_SCORES, _MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
 
-_STRONG, _DOMINANT = 0.1, 0.4
-"""The share of misplaced records from which a pair comes before cheaper ones: if it links columns, and in any case."""
+_SECOND_ROUND = Fraction(1, 4)
+"""The share of the rest that is kept for what the first model misses."""
 
-_LARGE_ERROR, _SMALL_ERROR = 0.013, 0.003
+_PRECISE = 0.003
+"""The distance of columns below which there is a second round."""
+
 _RARE = 4.0
-_COARSE, _MUCH_FINER = 0.3, 2.0
-"""The noise that a pair can afford, as a share of all records, and how much finer a column is that is cut for it."""
+"""Standard deviations of its noise: values with fewer records are counted together."""
+
+_PAIR_NOISE = 0.3
+"""The noise that a pair can afford, as a share of all records."""
+
+_STRONG = 0.1
+"""The share of misplaced records from which a pair links columns before others."""
 
 _PREDICTIVE = 10
 """What an error of a pair with the target of a prediction weighs."""
 
-_CHANCE, _SAMPLING = 3.0, math.sqrt(1 - 2 / math.pi)
-"""How many standard deviations above those of independent columns scores are more than chance; these by sampling."""
+_CHANCE = 3.0
+"""Standard deviations from chance from which a score shows a dependence."""
 
 _MOST_CANDIDATES = 1000
-_MOST_TRIPLES = 50_000
+_MOST_LISTED = 50_000
 _MOST_IN_FOUR = 64
-"""Cells of four columns that are looked for together, such as a parity of bits."""
+"""Cells of four columns that are scored together, such as a parity of bits."""
 
 
-def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Measure the columns and those marginals that are worth their noise."""
-    # Each column is measured with a twentieth of the budget, and with a seventieth (of wide tables up to a seventh) the
-    # distance of each pair, and of each larger marginal of the workload, from the independence of its columns: what a
-    # model gains by knowing it. Scores are shrunk towards their mean as far as noise explains their differences; in
-    # wide tables, as much of what independent columns would show is taken off; and they are lowered by half a standard
-    # deviation of the rest. Marginals are taken while the gain exceeds the noise added to all that are measured, and
-    # the junction tree stays small enough: first, by their gains and if noise is small, strong pairs that make no
-    # circle, then the strongest of all, then the others in the order of gain to noise. The rest of the budget is split
-    # for the least expected sum of errors ([1]_, [2]_); values too rare, or too fine, for the noise are counted
-    # together. If noise is small compared with the table, a quarter of the rest is kept for a second round, with scores
-    # against the first model; so are the shares of pairs that chance explains, which else leave no room for a parity.
-    # Pairs of which one column follows from the other come first, at the cost of what their noise does to them; the
-    # second round may count their values together again. Pairs with the target of a prediction are scored by
-    # themselves, as there are few of them, and errors of them weigh more.
-    # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
-    #    differentially private synthetic data. PVLDB 15(11).
-    # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
-    #    differential privacy. PVLDB 7(5): noise against approximation error.
-    counts = measure_columns(table, plan, _ONE_WAY, equal=True)
-    error = _relative_error(table, plan, counts)
-    weights = plan.first_candidates()
-    width = _width(_share_of_scores(len(weights)))
-    # No pair is worth its noise where a column alone is more noise than counts, or a pair's score is, which is at most
-    # twice the number of records; the larger the share of scores, the less noise they may have.
-    scored: list[tuple[list[Clique], Fraction]] = []
-    for part in _scored_together(plan, weights):
-        share = _share_of_scores(len(part))
-        if table.budget.score_error(share, len(part)) <= counts[0].sum() * float(
-            _SCORES[0] / share
-        ):
-            scored.append((part, share))
-    if not scored or error > 1:
-        measure_columns(table, plan, table.budget.left, equal=True)
-        return fit_measured(table, plan)
-    refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
-    rest = (table.budget.left - sum((share for _, share in scored), Fraction(0))) * (
-        1 - _REFINEMENT if refine else 1
-    )
-    groups = _rare_groups(table, plan, counts, rest)
-    gains: dict[Clique, float] = {}
-    chances: dict[Clique, float] = {}
-    later: set[Clique] = set()
-    for part, share in scored:
-        scores = score_marginals(table, part, counts, share, groups)
-        expected = deviations(part, counts, table.marginals[0].std_error, groups)
-        noise = table.budget.score_error(share, len(part))
-        gains |= dict(
-            zip(
-                part,
-                _trusted_by_order(scores, expected * width, part, noise).tolist(),
-                strict=True,
-            )
-        )
-        chances |= dict(zip(part, expected.tolist(), strict=True))
-        reach = _CHANCE * math.hypot(noise, _SAMPLING * math.sqrt(counts[0].sum()))
-        later |= {
-            clique
-            for clique, chance in zip(part, scores < expected + reach, strict=True)
-            if chance
-        }
-    cells = Cells(
-        plan.sizes, groups, find_following(table, counts, gains, groups, rest)
-    )
-    explained = find_explained(cells.following, plan, gains, chances)
-    gains |= {
-        pair: math.sqrt(max(0.0, gains[pair] ** 2 - chances[pair] ** 2))
-        for pair in explained
-    }
-    later = (later | explained) - cells.following.keys() if refine else set()
-    gains = _by_workload(gains, weights)
-    rest = table.budget.left * (1 - _REFINEMENT if refine else 1)
-    weight = _column_weight(error, len(plan.sizes))
-    costs = [
-        size * (min(1.0, weight) if column in cells.told else weight)
-        for column, size in enumerate(plan.sizes)
-    ]
-    chosen, refused = _choose(
-        table,
-        plan,
-        gains,
-        cells,
-        rest,
-        costs,
-        [],
-        strong=refine,
-        last=later | explained,
-    )
-    if chosen:
-        _measure(table, plan, chosen, cells, rest, costs, later)
-    else:
-        measure_columns(table, plan, rest, equal=True)
-    fitted = fit_measured(table, plan)
-    if refine:
-        fitted = _refine(
-            table, plan, fitted, [clique for clique in chosen if clique not in later]
-        )
-    return replace(fitted, unknown=_unknown(table, fitted, refused, chances))
+@dataclass(eq=False)
+class _Scored:
+    """What noisy scores say of marginals."""
+
+    gains: dict[Clique, float] = field(default_factory=dict)
+    """Twice the number of records that a model without the marginal misplaces."""
+    chances: dict[Clique, float] = field(default_factory=dict)
+    """The same if its columns were independent."""
+    by_chance: set[Clique] = field(default_factory=set)
+    """What may be independent: it is left for the second round."""
+    scores: dict[Clique, tuple[float, float]] = field(default_factory=dict)
+    """The noisy scores and their errors."""
 
 
-def _refine(
-    table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequence[Clique]
-) -> FittedTable:
-    """Measure what a model misses most: pairs, triples, and four columns of few values."""
-    weights = _second_candidates(plan, fitted, measured)
-    if not weights:  # all that matters is measured: once more
-        _measure(
-            table,
-            plan,
-            measured,
-            Cells(plan.sizes, (None,) * len(plan.sizes)),
-            table.budget.left,
-            [],
-        )
-        return fit_measured(table, plan)
-    share = table.budget.left
-    counts = [
-        fitted.total * fitted.model.marginal((column,))
-        for column in range(len(plan.sizes))
-    ]
-    cells = Cells(plan.sizes, _rare_groups(table, plan, counts, share))
-    guessed = zip(weights, guess_counts(fitted, weights), strict=True)
-    guesses = [group(guess, cells.of(clique)) for clique, guess in guessed]
-    scores = table.score(list(weights), guesses, share / 10, cells.groups)
-    error = table.budget.score_error(share / 10, scores.size)
-    trusted = _trusted(scores, error, np.zeros(scores.size))
-    gains = _by_workload(dict(zip(weights, trusted.tolist(), strict=True)), weights)
-    chosen, _ = _choose(
-        table, plan, gains, cells, table.budget.left, [], measured, strong=True
-    )
-    if not chosen:  # fall back to one-way marginals
-        measure_columns(table, plan, table.budget.left)
-    else:
-        _measure(table, plan, chosen, cells, table.budget.left, [])
-    return fit_measured(
-        table, plan, factors=fitted.factors if len(plan.sizes) > _NARROW else None
-    )
+class Auto(Strategy):
+    """Measures the columns and those marginals that are worth their noise."""
+
+    # AIM in two rounds ([1]_): each scores all candidates at once, chooses those whose
+    # gain exceeds the noise that they add to all others ([2]_), and measures them.
+    # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and
+    #    iterative mechanism for differentially private synthetic data. PVLDB 15(11).
+    # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware
+    #    algorithm for range queries under differential privacy. PVLDB 7(5).
+
+    def candidates(self, plan: Plan) -> Collection[Clique]:
+        return plan.first_candidates()
+
+    def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
+        counts = measure_columns(table, plan, _COLUMNS, equal=True)
+        column_error = _column_error(table, plan, counts)
+        lists = _affordable_scores(table, plan, counts)
+        if not lists or column_error > 1:
+            measure_columns(table, plan, table.budget.left, equal=True)
+            return fit_measured(table, plan)
+
+        is_precise = len(plan.sizes) > 2 and column_error < _PRECISE
+        first_part = 1 - _SECOND_ROUND if is_precise else Fraction(1)
+        score_share = sum((share for _, share in lists), Fraction(0))
+        share = (table.budget.left - score_share) * first_part
+        groups = _rare_groups(table, plan, counts, share)
+        scored = _score_pairs(table, counts, groups, lists)
+        score = partial(_score_dependence, table, counts, (None,) * len(counts))
+        following = find_following(table, counts, scored.gains, groups, share, score)
+        cells = Cells(plan.sizes, groups, following)
+        share = table.budget.left * first_part
+
+        later = scored.by_chance - following.keys() if is_precise else set()
+        gains = _by_workload(scored.gains, plan.first_candidates())
+        costs = _column_costs(plan, cells)
+        choice = _Choice(table, plan, gains, cells, share, costs)
+        choice.link(following, strong=is_precise, later=later)
+        choice.fill(later)
+        if choice.chosen:
+            _measure(table, plan, choice.chosen, cells, share, costs, later)
+        else:
+            measure_columns(table, plan, share, equal=True)
+        fitted = fit_measured(table, plan)
+        if is_precise:
+            measured = [clique for clique in choice.chosen if clique not in later]
+            fitted = _measure_missing(table, plan, fitted, measured)
+        unknown = _unknown_pairs(fitted, choice.refused, scored)
+        return replace(fitted, scores=scored.scores, unknown=unknown)
 
 
-def _second_candidates(
-    plan: Plan, fitted: FittedTable, measured: Sequence[Clique]
-) -> dict[Clique, int]:
-    """List what of the first candidates was not measured, and triples, those first that cost no further cells."""
-    known = set(measured)
-    pairs = {
-        clique: weight
-        for clique, weight in plan.first_candidates().items()
-        if clique not in known
-    }
-    # Of very many triples, those that cost no cells are enough.
-    listable = bool(plan.workload) or math.comb(len(plan.sizes), 3) <= _MOST_TRIPLES
-    triples = plan.candidates(3) if listable else {}
-    fours = (
-        plan.candidates(4)
-        if listable and math.comb(len(plan.sizes), 4) <= _MOST_TRIPLES
-        else {}
-    )
-    small = [clique for clique in fours if plan.n_cells(clique) <= _MOST_IN_FOUR]
-    inside = {
-        triple
-        for clique in fitted.model.tree.cliques
-        for triple in itertools.combinations(clique, 3)
-        if triple in triples or not listable
-    }
-    others = sorted(set(triples) - inside, key=plan.n_cells)
-    listed = list(dict.fromkeys([*pairs, *sorted(inside), *others, *small]))[
-        :_MOST_CANDIDATES
-    ]
-    return {
-        clique: pairs.get(clique) or (triples | fours).get(clique, 1)
-        for clique in listed
-    }
-
-
-def _by_workload(
-    gains: Mapping[Clique, float], weights: Mapping[Clique, int]
-) -> dict[Clique, float]:
-    """Weigh gains by how many marginals of the workload they are for."""
-    largest = max(weights.values(), default=1)
-    return {clique: gain * weights[clique] / largest for clique, gain in gains.items()}
-
-
-def _relative_error(
+def _column_error(
     table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]
 ) -> float:
-    """Estimate the total-variation distance of each column, if all that is left were spent on columns."""
-    noise = (
-        MEAN_ABSOLUTE
-        * table.budget.std_error(table.budget.left / len(plan.sizes))
-        * float(np.mean(plan.sizes))
-    )
+    """Estimate the total-variation distance of columns that got all that is left."""
+    share = table.budget.left / len(plan.sizes)
+    noise = MEAN_ABSOLUTE * table.budget.std_error(share) * float(np.mean(plan.sizes))
     return noise / 2 / max(1.0, float(counts[0].sum()))
 
 
-def _column_weight(error: float, n_columns: int) -> float:
-    """Weigh columns the more, the more noise there would be in them alone; less again where few pairs are measured."""
-    least, most = _COLUMN_WEIGHTS
-    ratio = error / _LARGE_ERROR
-    return max(least, most * min(ratio**4, ratio ** (-1 / 3))) + _FURTHER * max(
-        0, n_columns - _NARROW
-    )
+def _affordable_scores(
+    table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]
+) -> list[tuple[list[Clique], Fraction]]:
+    """List what is scored together, and its share: pairs with the target, and others."""
+    # No pair is worth its noise where its score is more noise than twice the number of
+    # records; the larger the share of scores, the less noise they may have.
+    candidates = plan.first_candidates()
+    with_target = [clique for clique in candidates if plan.target in clique]
+    others = [clique for clique in candidates if plan.target not in clique]
+    lists = []
+    for cliques in (with_target, others):
+        if not cliques:
+            continue
+        share = min(_MOST_SCORES, max(_LEAST_SCORES, _SCORE * len(cliques)))
+        error = table.budget.score_error(share, len(cliques))
+        if error <= counts[0].sum() * float(_LEAST_SCORES / share):
+            lists.append((cliques, share))
+    return lists
 
 
-def _scored_together(plan: Plan, weights: Iterable[Clique]) -> list[list[Clique]]:
-    """Split candidates into those that hold the target, if there is one, and the others."""
-    listed = list(weights)
-    parts = (
-        [clique for clique in listed if (plan.target in clique) is held]
-        for held in (True, False)
-    )
-    return [part for part in parts if part]
+def _score_dependence(
+    table: PrivateTable,
+    counts: Sequence[NDArray[np.float64]],
+    groups: Groups,
+    cliques: Sequence[Clique],
+    share: Fraction,
+) -> NDArray[np.float64]:
+    """Score how far independent columns are off: twice the misplaced records."""
+    total = max(1.0, float(counts[0].sum()))
+    grouped = []
+    for column_counts, members in zip(counts, groups, strict=True):
+        grouped.append(group(column_counts, (members,)))
+
+    def guess(clique: Clique) -> NDArray[np.float64]:
+        product = grouped[clique[0]]
+        for column in clique[1:]:
+            product = np.multiply.outer(product, grouped[column]) / total
+        if product.sum() >= product.size:
+            return product
+        # Of less than a record a cell, rounded such that sums stay.
+        sums = np.floor(np.cumsum(product))
+        return np.diff(sums, prepend=0.0).reshape(product.shape)
+
+    return table.score(cliques, map(guess, cliques), share, groups)
 
 
-def _weight(clique: Clique, plan: Plan) -> int:
-    """Return what an error of a marginal weighs: more if it tells what a column says of the target."""
-    return _PREDICTIVE if len(clique) == 2 and plan.target in clique else 1
+def _score_pairs(
+    table: PrivateTable,
+    counts: Sequence[NDArray[np.float64]],
+    groups: Groups,
+    lists: Iterable[tuple[list[Clique], Fraction]],
+) -> _Scored:
+    """Score all candidates against independent columns."""
+    scored = _Scored()
+    column_noise = table.marginals[0].std_error
+    # The standard deviation of |x| for a standard normal x; scores sum one a record.
+    sampling = math.sqrt((1 - MEAN_ABSOLUTE**2) * counts[0].sum())
+    for cliques, share in lists:
+        noisy = _score_dependence(table, counts, groups, cliques, share)
+        chances = chance_scores(cliques, counts, column_noise, groups)
+        error = table.budget.score_error(share, len(cliques))
+        gains = _trusted_by_order(noisy, chances, cliques, error)
+        limits = chances + _CHANCE * math.hypot(error, sampling)
+        for index, clique in enumerate(cliques):
+            scored.scores[clique] = (float(noisy[index]), error)
+            scored.gains[clique] = float(gains[index])
+            scored.chances[clique] = float(chances[index])
+            if noisy[index] < limits[index]:
+                scored.by_chance.add(clique)
+    return scored
 
 
-def _share_of_scores(n_scores: int) -> Fraction:
-    least, most = _SCORES
-    return min(most, max(least, least * Fraction(n_scores, math.comb(_NARROW, 2))))
+def _trusted_by_order(
+    noisy: NDArray[np.float64],
+    chances: NDArray[np.float64],
+    cliques: Sequence[Clique],
+    error: float,
+) -> NDArray[np.float64]:
+    """Shrink the scores of pairs, of triples, …: further columns make all larger."""
+    orders = np.array([len(clique) for clique in cliques])
+    gains = np.empty_like(noisy)
+    for order in np.unique(orders):
+        is_same = orders == order
+        gains[is_same] = _trusted(noisy[is_same], error, chances[is_same])
+    return gains
 
 
-def _width(share: Fraction) -> float:
-    """Return 0 for tables of few columns, 1 for those of very many, and what is between in between."""
-    least, most = _SCORES
-    return float((share - least) / (most - least))
+def _trusted(
+    noisy: NDArray[np.float64], error: float, chances: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Shrink noisy scores towards their mean, and lower them by half their error."""
+    # Empirical Bayes: of their variance, that of the noise is known. As far as scores
+    # are noise, the score that independent columns would have is no gain.
+    variance = float(noisy.var())
+    signal = max(0.0, 1 - error**2 / variance) if variance > 0 else 0.0
+    mean = noisy.mean()
+    shrunk = mean + (noisy - mean) * signal - (1 - signal) * chances
+    return np.asarray(shrunk - CAUTION * error * math.sqrt(signal))
+
+
+def _by_workload(
+    gains: Mapping[Clique, float], n_uses: Mapping[Clique, int]
+) -> dict[Clique, float]:
+    """Weigh gains by how many marginals of the workload they are for."""
+    largest = max(n_uses.values(), default=1)
+    return {clique: gain * n_uses[clique] / largest for clique, gain in gains.items()}
 
 
 def _rare_groups(
@@ -311,236 +265,265 @@ def _rare_groups(
     counts: Sequence[NDArray[np.float64]],
     share: Fraction,
 ) -> Groups:
-    """Group the values of each column that are rare against the noise of twice as many marginals as columns."""
-    # A column with an order and many more values than a pair can afford is cut into about as many groups as it can.
+    """Group values that are rare against the noise of twice as many marginals."""
+    # A column with an order and more than twice as many values as a pair can afford is
+    # cut into about as many groups as it can.
     noise = table.budget.std_error(share / (2 * len(plan.sizes)))
     total = max(1.0, float(counts[0].sum()))
-    most = max(1.0, math.sqrt(_COARSE * total / (NOISE * noise)))
-    found = []
-    for count, ordered in zip(counts, plan.ordered, strict=True):
-        fine = ordered and count.size > _MUCH_FINER * most
-        found.append(
-            group_rare_values(
-                count,
-                max(_RARE * noise, total / most if fine else 0.0),
-                ordered=ordered,
-            )
-        )
-    return tuple(found)
-
-
-def _trusted(
-    noisy: NDArray[np.float64], error: float, expected: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Shrink noisy scores towards their mean (empirical Bayes: of their variance, that of the noise is known)."""
-    # As far as scores are noise, the score that independent columns would have is no gain.
-    variance = float(noisy.var())
-    kept = max(0.0, 1 - error**2 / variance) if variance > 0 else 0.0
-    shrunk = noisy.mean() + (noisy - noisy.mean()) * kept - (1 - kept) * expected
-    return np.asarray(shrunk - CAUTION * error * math.sqrt(kept))
-
-
-def _trusted_by_order(
-    noisy: NDArray[np.float64],
-    expected: NDArray[np.float64],
-    cliques: Sequence[Clique],
-    error: float,
-) -> NDArray[np.float64]:
-    """Shrink the scores of pairs, of triples, …, each among themselves: further columns make all distances larger."""
-    orders = np.array([len(clique) for clique in cliques])
-    gains = noisy.copy()
-    for order in set(orders.tolist()):
-        same = orders == order
-        gains[same] = _trusted(noisy[same], error, expected[same])
-    return gains
-
-
-def _choose(
-    table: PrivateTable,
-    plan: Plan,
-    gains: Mapping[Clique, float],
-    cells: Cells,
-    share: Fraction,
-    columns: Iterable[float],
-    measured: Sequence[Clique],
-    *,
-    strong: bool,
-    last: Collection[Clique] = (),
-) -> tuple[list[Clique], list[Clique]]:
-    """Take marginals while they gain more than their noise costs all that share the budget; list what has no room."""
-    power = 1 / (1 + float(table.budget.power))
-    unit = table.budget.std_error(share)
-    worth = {clique: gain * _weight(clique, plan) for clique, gain in gains.items()}
-    cost = {
-        clique: (NOISE * _weight(clique, plan) * cells.cost(clique)) ** power
-        for clique in gains
-    }
-    spent = math.fsum((NOISE * other) ** power for other in columns)
-    room = Room(plan, measured)
-    chosen: list[Clique] = []
-    refused: list[Clique] = []
-
-    def take(clique: Clique) -> bool:
-        nonlocal spent
-        more = unit * ((spent + cost[clique]) ** (1 / power) - spent ** (1 / power))
-        if worth[clique] <= more:
-            return False
-        if not room.take(clique):
-            refused.append(clique)
-            return False
-        chosen.append(clique)
-        spent += cost[clique]
-        return True
-
-    total = estimate_total(table.marginals)[0]
-    strongest = [
-        pair
-        for pair in gains
-        if len(pair) == 2 and pair not in last and gains[pair] >= 2 * _STRONG * total
-    ]
-    # With much noise, pairs of fine columns would displace cheaper ones that measure nearly the same dependence.
-    first = list(dict.fromkeys([*cells.following, *(strongest if strong else [])]))
-    left = np.array([worth[pair] - unit * cost[pair] ** (1 / power) for pair in first])
-    _take_spanning_tree(first, left, take)
-    # The strongest pairs are what a reader misses first; many weak ones that are cheap would leave no room for them.
-    for pair in sorted(strongest, key=worth.__getitem__, reverse=True):
-        if gains[pair] >= 2 * _DOMINANT * total and pair not in chosen:
-            take(pair)
-    taken = set(chosen)
-    others = [clique for clique in gains if clique not in taken]
-    for clique in sorted(
-        others,
-        key=lambda clique: (clique not in last, worth[clique] / cost[clique]),
-        reverse=True,
-    ):
-        take(clique)
-    return chosen, list(dict.fromkeys(refused))
-
-
-def _take_spanning_tree(
-    pairs: Sequence[Clique], scores: NDArray[np.float64], take: Callable[[Clique], bool]
-) -> None:
-    """Take pairs of high scores that make no circle (Kruskal's algorithm)."""
-    joined = DisjointSet(column for pair in pairs for column in pair)
-    for place in np.argsort(-scores, kind="stable"):
-        if not joined.connected(*pairs[place]) and take(pairs[place]):
-            joined.merge(*pairs[place])
-
-
-def _unknown(
-    table: PrivateTable,
-    fitted: FittedTable,
-    refused: Iterable[Clique],
-    chances: Mapping[Clique, float],
-) -> tuple[Clique, ...]:
-    """List strong pairs that had no room, and of whose dependence the model does not know by other marginals."""
-
-    def strong(pair: Clique, known: float) -> bool:
-        score, error = table.scores[pair]
-        return score - 2 * error > math.hypot(
-            known + 2 * _STRONG * fitted.total, chances[pair]
-        )
-
-    pairs = [clique for clique in refused if len(clique) == 2 and strong(clique, 0.0)]
-    found = []
-    for pair, counts in zip(pairs, guess_counts(fitted, pairs), strict=True):
-        alone = np.multiply.outer(counts.sum(axis=1), counts.sum(axis=0)) / fitted.total
-        if strong(pair, float(np.abs(counts - alone).sum())):
-            found.append(pair)
-    return tuple(found)
-
-
-def _measure(
-    table: PrivateTable,
-    plan: Plan,
-    cliques: Sequence[Clique],
-    cells: Cells,
-    share: Fraction,
-    columns: Sequence[float],
-    later: Collection[Clique] = (),
-) -> None:
-    """Split a share among the columns, if they have weights, and cliques such that the expected error is least."""
-    # What is for later leaves its part.
-    singles = [(column,) for column in range(len(columns))]
-    costs = [
-        *columns,
-        *(_weight(clique, plan) * cells.cost(clique) for clique in cliques),
-    ]
-    table.prepare([*singles, *cliques])
-    for clique, part in zip(
-        [*singles, *cliques], table.budget.best_shares(costs, share), strict=True
-    ):
-        if clique not in later:
-            table.measure(clique, part, cells.of(clique))
+    n_affordable = max(1.0, math.sqrt(_PAIR_NOISE * total / (NOISE * noise)))
+    groups = []
+    for column_counts, ordered in zip(counts, plan.ordered, strict=True):
+        least = _RARE * noise
+        if ordered and column_counts.size > 2 * n_affordable:
+            least = max(least, total / n_affordable)
+        groups.append(group_rare_values(column_counts, least, ordered=ordered))
+    return tuple(groups)
 
 
 def group_rare_values(
     counts: NDArray[np.float64], least: float, *, ordered: bool
 ) -> NDArray[np.intp] | None:
-    """Group the values of a column such that groups of rare values hold enough records."""
-    common = counts >= least
-    if common.all() or counts.size == 1:
+    """Group the values of a column such that groups of rare values hold enough."""
+    is_common = counts >= least
+    if is_common.all() or counts.size == 1:
         return None
     if not ordered:
-        groups = np.where(common, np.cumsum(common) - 1, common.sum())
-        return groups.astype(np.intp)
+        n_common = np.cumsum(is_common)
+        return np.where(is_common, n_common - 1, n_common[-1]).astype(np.intp)
+    # A rare value joins its left neighbours while they are rare, and the last ones join
+    # the group before.
     groups = np.zeros(counts.size, np.intp)
-    current, held = 0, counts[0]
+    current = 0
+    group_count = counts[0]
     for value in range(1, counts.size):
-        rest = counts[value:].sum()
-        # A rare value joins its left neighbours while they are rare, and the last ones join the group before.
-        if held >= least / 2 and rest >= least / 2 and (held >= least or common[value]):
-            current, held = current + 1, 0.0
+        is_full = group_count >= least or (
+            is_common[value] and group_count * 2 >= least
+        )
+        if is_full and counts[value:].sum() * 2 >= least:
+            current += 1
+            group_count = 0.0
         groups[value] = current
-        held += counts[value]
+        group_count += counts[value]
     return groups
+
+
+def _column_costs(plan: Plan, cells: Cells) -> list[float]:
+    """Return what the noise of columns weighs: all pairs inherit it."""
+    # There are (d - 1) / 2 pairs for each of d columns.
+    weight = (len(plan.sizes) - 1) / 2
+    costs = []
+    for column, size in enumerate(plan.sizes):
+        is_counted = column in cells.counted_by_pairs
+        costs.append(size * (min(1.0, weight) if is_counted else weight))
+    return costs
+
+
+def _weight(clique: Clique, plan: Plan) -> int:
+    """Return what an error weighs: more if it tells what a column says of the target."""
+    return _PREDICTIVE if len(clique) == 2 and plan.target in clique else 1
+
+
+class _Choice:
+    """Marginals that gain more than their noise costs all that share the budget."""
+
+    # With a share split for the least weighted sum of standard deviations, this sum is
+    # in proportion to ``sum(cost ** power) ** (1 / power)``.
+
+    def __init__(
+        self,
+        table: PrivateTable,
+        plan: Plan,
+        gains: Mapping[Clique, float],
+        cells: Cells,
+        share: Fraction,
+        column_costs: Iterable[float] = (),
+        measured: Iterable[Clique] = (),
+    ) -> None:
+        self.chosen: list[Clique] = []
+        self.refused: list[Clique] = []
+        self._power = 1 / (1 + float(table.budget.power))
+        self._noise = table.budget.std_error(share)
+        self._total, _ = estimate_total(table.marginals)
+        self._room = Room(plan, measured)
+        self._scores = gains
+        self._gains: dict[Clique, float] = {}
+        self._costs: dict[Clique, float] = {}
+        for clique, gain in gains.items():
+            weight = _weight(clique, plan)
+            self._gains[clique] = gain * weight
+            self._costs[clique] = (NOISE * weight * cells.cost(clique)) ** self._power
+        self._spent = math.fsum((NOISE * cost) ** self._power for cost in column_costs)
+
+    def _error(self, spent: float) -> float:
+        return self._noise * spent ** (1 / self._power)
+
+    def _take(self, clique: Clique) -> bool:
+        spent = self._spent + self._costs[clique]
+        if self._gains[clique] <= self._error(spent) - self._error(self._spent):
+            return False
+        if not self._room.take(clique):
+            self.refused.append(clique)
+            return False
+        self.chosen.append(clique)
+        self._spent = spent
+        return True
+
+    def link(
+        self, following: Iterable[Clique], *, strong: bool, later: Collection[Clique]
+    ) -> None:
+        """Take a spanning tree of pairs that follow, and of strong ones (Kruskal)."""
+        # Many weak pairs that are cheap would leave no room for strong ones. With much
+        # noise, pairs of fine columns would displace cheaper ones that measure nearly
+        # the same dependence.
+        pairs = dict.fromkeys(following)
+        for clique, gain in self._scores.items():
+            is_strong = len(clique) == 2 and gain >= 2 * _STRONG * self._total
+            if strong and is_strong and clique not in later:
+                pairs[clique] = None
+
+        def profit(pair: Clique) -> float:
+            return self._gains[pair] - self._error(self._costs[pair])
+
+        trees = DisjointSet(column for pair in pairs for column in pair)
+        for pair in sorted(pairs, key=profit, reverse=True):
+            if not trees.connected(*pair) and self._take(pair):
+                trees.merge(*pair)
+
+    def fill(self, later: Collection[Clique] = ()) -> None:
+        """Take the others by their ratio of gain to noise."""
+
+        def rank(clique: Clique) -> tuple[bool, float]:
+            return clique not in later, self._gains[clique] / self._costs[clique]
+
+        others = [clique for clique in self._gains if clique not in set(self.chosen)]
+        for clique in sorted(others, key=rank, reverse=True):
+            self._take(clique)
+
+
+def _measure(
+    table: PrivateTable,
+    plan: Plan,
+    cliques: Iterable[Clique],
+    cells: Cells,
+    share: Fraction,
+    column_costs: Sequence[float] = (),
+    later: Collection[Clique] = (),
+) -> None:
+    """Split a share for the least expected error; what is for later leaves its part."""
+    marginals = plan.columns[: len(column_costs)]
+    costs = list(column_costs)
+    for clique in cliques:
+        marginals.append(clique)
+        costs.append(_weight(clique, plan) * cells.cost(clique))
+    table.prepare(marginals)
+    shares = table.budget.best_shares(costs, share)
+    for clique, part in zip(marginals, shares, strict=True):
+        if clique not in later:
+            table.measure(clique, part, cells.of(clique))
+
+
+def _measure_missing(
+    table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequence[Clique]
+) -> FittedTable:
+    """Measure what a model misses most: pairs, triples, four columns of few values."""
+    n_uses = _second_candidates(plan, fitted, measured)
+    share = table.budget.left
+    if not n_uses:  # all that matters is measured: once more
+        alone = Cells(plan.sizes, (None,) * len(plan.sizes))
+        _measure(table, plan, measured, alone, share)
+        return fit_measured(table, plan)
+    model = fitted.model
+    counts = [fitted.total * model.marginal(column) for column in plan.columns]
+    cells = Cells(plan.sizes, _rare_groups(table, plan, counts, share))
+    cliques = list(n_uses)
+    guesses = []
+    for clique, guess in zip(cliques, guess_counts(fitted, cliques), strict=True):
+        guesses.append(group(guess, cells.of(clique)))
+    scores = table.score(cliques, guesses, share / 10, cells.groups)
+    error = table.budget.score_error(share / 10, len(cliques))
+    trusted = _trusted(scores, error, np.zeros(len(cliques)))
+    gains = _by_workload(dict(zip(cliques, trusted.tolist(), strict=True)), n_uses)
+    share = table.budget.left
+    choice = _Choice(table, plan, gains, cells, share, measured=measured)
+    choice.link((), strong=True, later=())
+    choice.fill()
+    if choice.chosen:
+        _measure(table, plan, choice.chosen, cells, share)
+    else:
+        measure_columns(table, plan, share)
+    return fit_measured(table, plan)
+
+
+def _second_candidates(
+    plan: Plan, fitted: FittedTable, measured: Collection[Clique]
+) -> dict[Clique, int]:
+    """List first candidates that were not measured, triples, and small fours."""
+    candidates = plan.first_candidates()
+    for clique in measured:
+        candidates.pop(clique, None)
+    n_columns = len(plan.sizes)
+    are_listed = bool(plan.workload) or math.comb(n_columns, 3) <= _MOST_LISTED
+    triples = plan.candidates(3) if are_listed else {}
+    # First the triples that cost no further cells; of very many, they are enough.
+    inside = set[Clique]()
+    for clique in fitted.model.tree.cliques:
+        inside.update(itertools.combinations(clique, 3))
+    for triple in sorted(inside):
+        if triple in triples or not are_listed:
+            candidates.setdefault(triple, triples.get(triple, 1))
+    for triple in sorted(triples, key=plan.n_cells):
+        candidates.setdefault(triple, triples[triple])
+    if plan.workload or math.comb(n_columns, 4) <= _MOST_LISTED:
+        for four, n_uses in plan.candidates(4).items():
+            if plan.n_cells(four) <= _MOST_IN_FOUR:
+                candidates.setdefault(four, n_uses)
+    return dict(itertools.islice(candidates.items(), _MOST_CANDIDATES))
 
 
 _ROWS = 1 << 17
 
 
 def guess_counts(
-    fitted: FittedTable, cliques: Collection[Clique]
+    fitted: FittedTable, cliques: Sequence[Clique]
 ) -> list[NDArray[np.float64]]:
     """Return the counts that a model expects."""
-    # What no clique of the model holds is counted in sampled rows, which mostly costs less than computing it.
-    model, sizes = fitted.model, fitted.model.tree.sizes
-    rows: NDArray[np.int32] | None = None
-    found: list[NDArray[np.float64]] = []
-    held = {clique: model.tree.holder(clique) is not None for clique in cliques}
-    partners: dict[int, list[int]] = {}
+    # What no clique of the model holds is counted in sampled rows, which mostly costs
+    # less than computing it.
+    tree = fitted.model.tree
+    spanning = set[int]()
     for clique in cliques:
-        if len(clique) == 2 and not held[clique]:
-            partners.setdefault(clique[0], []).append(clique[1])
-    # Many pairs of a few columns, as those of a wide table, cost less than rows.
-    exact = sum(sizes[column] for column in partners) * model.tree.cells < _ROWS * len(
-        sizes
-    )
-    pairs = (
-        {
-            column: model.pairs_with(column, others)
-            for column, others in partners.items()
-        }
-        if exact
-        else {}
-    )
+        if tree.holder(clique) is None:
+            spanning.update(clique)
+    if spanning:
+        rows = sample(fitted.model, _ROWS, np.random.default_rng(0), spanning)
+    counts = []
     for clique in cliques:
-        if held[clique] or (len(clique) == 2 and exact):
-            shares = (
-                model.marginal(clique) if held[clique] else pairs[clique[0]][clique[1]]
-            )
-            found.append(np.multiply(shares, fitted.total))
-            continue
-        if rows is None:
-            wanted = {
-                column for other in cliques if not held[other] for column in other
-            }
-            rows = sample(model, _ROWS, np.random.default_rng(0), wanted)
-        counts = count_cells(
-            [rows[column] for column in clique], [sizes[column] for column in clique]
-        )
-        found.append(counts.astype(float) * (fitted.total / _ROWS))
-    return found
+        if tree.holder(clique) is not None:
+            shares = fitted.model.marginal(clique)
+        else:
+            codes = [rows[column] for column in clique]
+            sizes = [tree.sizes[column] for column in clique]
+            shares = count_cells(codes, sizes) / _ROWS
+        counts.append(shares * fitted.total)
+    return counts
 
 
-AUTO = Strategy(measure=measure_auto, candidates=Plan.first_candidates, certain=False)
+def _unknown_pairs(
+    fitted: FittedTable, refused: Iterable[Clique], scored: _Scored
+) -> tuple[Clique, ...]:
+    """List strong pairs without room, whose dependence the model does not know."""
+
+    def is_strong(pair: Clique, modelled: float) -> bool:
+        score, error = scored.scores[pair]
+        limit = modelled + 2 * _STRONG * fitted.total
+        return score - 2 * error > math.hypot(limit, scored.chances[pair])
+
+    pairs = [pair for pair in dict.fromkeys(refused) if len(pair) == 2]
+    strong = [pair for pair in pairs if is_strong(pair, 0.0)]
+    unknown = []
+    for pair, counts in zip(strong, guess_counts(fitted, strong), strict=True):
+        sums = [counts.sum(axis=1), counts.sum(axis=0)]
+        independent = reduce(np.multiply.outer, sums) / fitted.total
+        if is_strong(pair, float(np.abs(counts - independent).sum())):
+            unknown.append(pair)
+    return tuple(unknown)

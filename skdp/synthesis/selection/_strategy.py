@@ -1,15 +1,15 @@
-"""What the strategies share: what is public, measuring and scoring, fitting a model, and warnings."""
+"""What the strategies share: what is public, fitting a model, and warnings."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +21,21 @@ from skdp.synthesis.model import (
     Clique,
     Elimination,
     GraphicalModel,
-    Groups,
     JunctionTree,
     Marginal,
     estimate_total,
-    expand,
     fit_model,
-    group,
+    forbid,
     independent_start,
     merge,
 )
+from skdp.synthesis.selection._following import Column, follow
 from skdp.synthesis.selection._private_table import PrivateTable
-from skdp.synthesis.selection._start import Column, follow
 
-_FEW = 3
-_NOT_CHOSEN = "not worth their noise at this epsilon, by the noisy scores, or the model would exceed max_cells"
-MOST_TOGETHER = 4
+Zeros = tuple[tuple[Clique, NDArray[np.bool_]], ...]
+"""Columns, and which of their cells are impossible."""
+
+CLIQUES_OF_A_MODEL = 4
 """Times the most cells of a clique: what all cliques of a model may have."""
 
 
@@ -49,57 +48,53 @@ class Plan:
     max_cells: int
     workload: tuple[Clique, ...] = ()
     max_iter: int = 300
-    zeros: tuple[tuple[Clique, NDArray[np.bool_]], ...] = field(default=(), repr=False)
+    zeros: Zeros = field(default=(), repr=False)
     tol: float = TOLERANCE
     target: int | None = None
     """The column that rows will be used to predict."""
 
+    @property
+    def columns(self) -> list[Clique]:
+        """The marginals of single columns."""
+        return [(column,) for column in range(len(self.sizes))]
+
     def n_cells(self, clique: Iterable[int]) -> int:
+        """Count the cells of a marginal."""
         return math.prod(self.sizes[column] for column in clique)
 
     def candidates(self, order: int) -> dict[Clique, int]:
-        """List the marginals of some order that matter, and how much."""
-        columns = range(len(self.sizes))
-        workload = self.workload or [tuple(columns)]
-        found = Counter(
-            subset
-            for wanted in workload
-            for subset in itertools.combinations(wanted, order)
-        )
+        """List the marginals of an order that matter: in how many of the workload."""
+        n_uses = Counter[Clique]()
+        for marginal in self.workload or [tuple(range(len(self.sizes)))]:
+            n_uses.update(itertools.combinations(marginal, order))
         return {
-            clique: weight
-            for clique, weight in found.items()
+            clique: n
+            for clique, n in n_uses.items()
             if self.n_cells(clique) <= self.max_cells
         }
 
     def first_candidates(self) -> dict[Clique, int]:
         """List the pairs that matter, and the larger marginals of the workload."""
-        larger = [
-            clique
-            for clique in self.workload
-            if len(clique) > 2 and self.n_cells(clique) <= self.max_cells
-        ]
-        wanted = [frozenset(clique) for clique in self.workload]
-        return self.candidates(2) | {
-            clique: sum(map(frozenset(clique).issubset, wanted)) for clique in larger
-        }
+        candidates = self.candidates(2)
+        for clique in self.workload:
+            if len(clique) > 2 and self.n_cells(clique) <= self.max_cells:
+                uses = [set(clique) <= set(marginal) for marginal in self.workload]
+                candidates[clique] = sum(uses)
+        return candidates
 
 
 class Room:
     """The room of a model for further marginals beside those that it has."""
 
     def __init__(self, plan: Plan, cliques: Iterable[Clique] = ()) -> None:
-        self._limits = plan.max_cells, MOST_TOGETHER * plan.max_cells
-        self._graph = Elimination(
-            plan.sizes, [*cliques, *(clique for clique, _ in plan.zeros)]
-        )
+        self._max_cells = plan.max_cells
+        zeros = [clique for clique, _ in plan.zeros]
+        self._graph = Elimination(plan.sizes, [*cliques, *zeros])
 
     def take(self, clique: Clique) -> bool:
         """Add a marginal if the model stays small enough; return whether it does."""
-        fits = self._graph.fits(clique, *self._limits)
-        if fits:
-            self._graph.add(clique)
-        return fits
+        total = CLIQUES_OF_A_MODEL * self._max_cells
+        return self._graph.add(clique, self._max_cells, total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,50 +105,142 @@ class FittedTable:
     total: float
     std_error: float
     losses: list[float]
+    scores: Mapping[Clique, tuple[float, float]] = field(default_factory=dict)
+    """The noisy scores of marginals, twice the misplaced records, and their errors."""
     unknown: tuple[Clique, ...] = ()
     """Strong pairs for which the model has no room."""
-    factors: Mapping[Clique, NDArray[np.float64]] = field(default_factory=dict)
-    """Of the model, to fit it further when more is measured."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Strategy:
+class Strategy(ABC):
     """A way of choosing the marginals that are measured."""
 
-    measure: Callable[[PrivateTable, Plan], FittedTable]
-    """Spend the budget of a table, and fit a model to what was measured."""
+    is_certain = False
+    """Whether the candidates are measured for any data, and no others."""
 
-    candidates: Callable[[Plan], Collection[Clique]]
-    """The marginals that may be measured, and are counted at the start."""
+    beyond = ""
+    """Why other marginals are not measured, if the candidates are certain."""
 
-    certain: bool
-    """Whether these are measured for any data, and no others; or noisy scores decide."""
+    @abstractmethod
+    def candidates(self, plan: Plan) -> Collection[Clique]:
+        """List the marginals that may be measured, and are counted at the start."""
 
-    beyond: str = ""
-    """Why others are not measured, if these are certain."""
+    @abstractmethod
+    def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
+        """Spend the budget of a table, and fit a model to what was measured."""
+
+    def first_cliques(self, plan: Plan) -> list[Clique]:
+        """List what is counted at the start: a large table is read once for it."""
+        return list(dict.fromkeys([*plan.columns, *self.candidates(plan)]))
 
 
-def first_cliques(plan: Plan, strategy: Strategy) -> list[Clique]:
-    """List what is counted at the start, so that a large table is read once for it."""
-    columns = [(column,) for column in range(len(plan.sizes))]
-    return list(dict.fromkeys([*columns, *strategy.candidates(plan)]))
+def fit_table(
+    sizes: Sequence[int],
+    marginals: Iterable[Marginal],
+    *,
+    zeros: Zeros = (),
+    max_iter: int = 300,
+    tol: float = TOLERANCE,
+) -> FittedTable:
+    """Fit a model to all that was measured."""
+    # The descent starts at independent columns: what remains where little is known of
+    # their dependence.
+    merged = merge(marginals)
+    total, std_error = estimate_total(merged)
+    cliques = [marginal.clique for marginal in merged]
+    cliques += [clique for clique, _ in zeros]
+    tree = JunctionTree(sizes, cliques)
+    columns = []
+    for column, size in enumerate(sizes):
+        columns.append(_column(column, size, merged, total))
+    independent = independent_start(tree, [column.shares for column in columns])
+    start, merged = follow(tree, independent, merged, columns, zeros)
+    start = forbid(tree, start, zeros)
+    fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=start)
+    return FittedTable(fit.model, total, std_error, fit.losses)
+
+
+def fit_measured(table: PrivateTable, plan: Plan) -> FittedTable:
+    """Fit a model to all that was measured of a table so far."""
+    return fit_table(
+        plan.sizes,
+        table.marginals,
+        zeros=plan.zeros,
+        max_iter=plan.max_iter,
+        tol=plan.tol,
+    )
+
+
+def column_counts(
+    column: int, size: int, marginals: Iterable[Marginal], total: float
+) -> NDArray[np.float64]:
+    """Estimate the counts of one column: not negative, and adding up to the total."""
+    counts, error = _most_precise(column, marginals)
+    if error == math.inf:
+        return np.full(size, total / size)
+    return project_to_simplex(counts, total)
+
+
+def _column(
+    column: int, size: int, marginals: Iterable[Marginal], total: float
+) -> Column:
+    """Estimate the distribution of a column, positive everywhere."""
+    noisy, error = _most_precise(column, marginals)
+    positive = column_counts(column, size, marginals, total)
+    if error == math.inf:
+        return Column(positive, 1.0, positive / positive.sum())
+    positive = positive + error
+    return Column(noisy, error, positive / positive.sum())
+
+
+def _most_precise(
+    column: int, marginals: Iterable[Marginal]
+) -> tuple[NDArray[np.float64], float]:
+    """Return the counts of a column with the least noise; of infinite noise if none."""
+    best = np.zeros(1)
+    least_error = math.inf
+    for marginal in marginals:
+        if column not in marginal.clique or marginal.groups_of(column) is not None:
+            continue
+        counts, error = marginal.counts_of(column)
+        if error < least_error:
+            best = counts
+            least_error = error
+    return best, least_error
+
+
+def measure_columns(
+    table: PrivateTable, plan: Plan, share: Fraction, *, equal: bool = False
+) -> list[NDArray[np.float64]]:
+    """Measure each column by itself."""
+    weights = [1] * len(plan.sizes) if equal else plan.sizes
+    shares = table.budget.best_shares(weights, share)
+    for clique, part in zip(plan.columns, shares, strict=True):
+        table.measure(clique, part)
+    total, _ = estimate_total(table.marginals)
+    counts = []
+    for column, size in enumerate(plan.sizes):
+        counts.append(column_counts(column, size, table.marginals, total))
+    return counts
+
+
+_N_NAMED = 3
+_NOT_CHOSEN = (
+    "not worth their noise at this epsilon, by the noisy scores, or the model would "
+    "exceed max_cells"
+)
 
 
 def out_of_reach(plan: Plan, strategy: Strategy) -> dict[Clique, str]:
-    """List the marginals of the workload that a strategy cannot measure, each with the reason."""
-    if strategy.certain:
-        certain = strategy.candidates(plan)
-        return {
-            clique: strategy.beyond
-            for clique in plan.workload
-            if not _held(clique, certain)
-        }
-    large = [
-        clique
-        for clique in plan.workload
-        if len(clique) > 1 and plan.n_cells(clique) > plan.max_cells
-    ]
-    return dict.fromkeys(large, f"more than max_cells = {plan.max_cells:,} cells")
+    """List the marginals of the workload that a strategy never measures, and why."""
+    reasons = {}
+    certain = strategy.candidates(plan) if strategy.is_certain else []
+    for clique in plan.workload:
+        if strategy.is_certain:
+            if not _is_held(clique, certain):
+                reasons[clique] = strategy.beyond
+        elif len(clique) > 1 and plan.n_cells(clique) > plan.max_cells:
+            reasons[clique] = f"more than max_cells = {plan.max_cells:,} cells"
+    return reasons
 
 
 def warn_out_of_reach(
@@ -169,50 +256,49 @@ def warn_not_chosen(
     plan: Plan,
     strategy: Strategy,
     names: Sequence[object],
-    measured: Iterable[Clique],
-    known: set[Clique],
+    measured: Collection[Clique],
+    warned: Collection[Clique],
 ) -> None:
     """Warn of further marginals of the workload that were not measured."""
-    held = list(measured)
-    missing = [
-        clique
-        for clique in plan.workload
-        if clique not in known and not _held(clique, held)
-    ]
-    reasons = out_of_reach(plan, strategy)
-    _warn_left_out(
-        plan, names, {clique: reasons.get(clique, _NOT_CHOSEN) for clique in missing}
-    )
+    never = out_of_reach(plan, strategy)
+    reasons = {}
+    for clique in plan.workload:
+        if clique not in warned and not _is_held(clique, measured):
+            reasons[clique] = never.get(clique, _NOT_CHOSEN)
+    _warn_left_out(plan, names, reasons)
 
 
 def warn_unknown(
     plan: Plan, strategy: Strategy, names: Sequence[object], unknown: Sequence[Clique]
 ) -> None:
-    """Warn of strong pairs that the model has no room for, and of pairs that are too large for a score."""
+    """Warn of strong pairs without room, and of pairs that are too large to score."""
     pairs = itertools.combinations(range(len(plan.sizes)), 2)
     large = [pair for pair in pairs if plan.n_cells(pair) > plan.max_cells]
-    if large and not strategy.certain and not plan.workload:
+    limit = f"max_cells = {plan.max_cells:,}"
+    advice = "Set max_cells higher, or declare coarser bins"
+    if large and not strategy.is_certain and not plan.workload:
         warnings.warn(
-            f"pairs of columns with more than max_cells = {plan.max_cells:,} cells are neither scored nor measured: "
-            f"{_shown(large, names)}. Set max_cells higher, or declare coarser bins",
+            f"pairs of columns with more than {limit} cells are neither scored nor "
+            f"measured: {_listed(large, names)}. {advice}",
             UserWarning,
             stacklevel=level_of_the_caller(),
         )
     if unknown:
         warnings.warn(
-            "by their noisy scores, some pairs of columns depend strongly that the model does not know: it would "
-            f"exceed max_cells = {plan.max_cells:,} with {_shown(unknown, names)}. Set max_cells higher, or declare "
-            "coarser bins",
+            "by their noisy scores, some pairs of columns depend strongly that the "
+            f"model does not know: it would exceed {limit} with "
+            f"{_listed(unknown, names)}. {advice}",
             UserWarning,
             stacklevel=level_of_the_caller(),
         )
 
 
-def _shown(cliques: Sequence[Clique], names: Sequence[object]) -> str:
-    shown = ", ".join(
-        repr(tuple(names[column] for column in clique)) for clique in cliques[:_FEW]
-    )
-    return f"{shown} and {len(cliques) - _FEW} more" if len(cliques) > _FEW else shown
+def _listed(cliques: Sequence[Clique], names: Sequence[object]) -> str:
+    labels = np.array([*names, None], object)  # None: names of numbers stay objects
+    tuples = [tuple(labels[list(clique)].tolist()) for clique in cliques[:_N_NAMED]]
+    text = ", ".join(map(repr, tuples))
+    n_more = len(cliques) - _N_NAMED
+    return f"{text} and {n_more} more" if n_more > 0 else text
 
 
 def _warn_left_out(
@@ -223,174 +309,16 @@ def _warn_left_out(
     parts = []
     for reason in dict.fromkeys(reasons.values()):
         cliques = [clique for clique, why in reasons.items() if why == reason]
-        parts.append(f"{reason}: {_shown(cliques, names)}")
+        sentence = f"{reason}: {_listed(cliques, names)}"
+        parts.append(sentence[0].upper() + sentence[1:])
     warnings.warn(
-        f"{len(reasons)} of {len(plan.workload)} marginals of the workload are not measured; the model knows them only "
-        f"by other marginals. {'. '.join(part[0].upper() + part[1:] for part in parts)}",
+        f"{len(reasons)} of {len(plan.workload)} marginals of the workload are not "
+        "measured; the model knows them only by other marginals. "
+        f"{'. '.join(parts)}",
         UserWarning,
         stacklevel=level_of_the_caller(),
     )
 
 
-def _held(clique: Clique, marginals: Collection[Clique]) -> bool:
-    return any({*clique} <= {*marginal} for marginal in marginals)
-
-
-def fit_table(
-    sizes: Sequence[int],
-    marginals: Sequence[Marginal],
-    *,
-    zeros: Sequence[tuple[Clique, NDArray[np.bool_]]] = (),
-    max_iter: int = 300,
-    tol: float = TOLERANCE,
-    factors: Mapping[Clique, NDArray[np.float64]] | None = None,
-) -> FittedTable:
-    """Fit a model to all that was measured."""
-    # The descent starts at independent columns: what remains where little is known of their dependence.
-    merged = merge(marginals)
-    total, std_error = estimate_total(merged)
-    cliques = [marginal.clique for marginal in merged] + [clique for clique, _ in zeros]
-    tree = JunctionTree(sizes, cliques)
-    columns = [
-        _column(column, size, merged, total) for column, size in enumerate(sizes)
-    ]
-    independent = independent_start(tree, [column.shares for column in columns])
-    start, merged = follow(tree, independent, merged, columns, zeros)
-    start = forbid(tree, start, zeros)
-    fit = fit_model(
-        tree, merged, total, max_iter=max_iter, tol=tol, start=start, factors=factors
-    )
-    return FittedTable(fit.model, total, std_error, fit.losses, factors=fit.factors)
-
-
-def forbid(
-    tree: JunctionTree,
-    potentials: Sequence[NDArray[np.float64]],
-    zeros: Sequence[tuple[Clique, NDArray[np.bool_]]],
-) -> list[NDArray[np.float64]]:
-    """Give combinations that cannot occur no probability."""
-    found = list(potentials)
-    for clique, impossible in zeros:
-        place = tree.holder(clique)
-        assert place is not None  # the tree was made for it
-        found[place] = np.where(
-            expand(impossible, clique, tree.cliques[place]), -np.inf, found[place]
-        )
-    return found
-
-
-def fit_measured(
-    table: PrivateTable,
-    plan: Plan,
-    *,
-    factors: Mapping[Clique, NDArray[np.float64]] | None = None,
-) -> FittedTable:
-    """Fit a model to all that was measured of a table so far."""
-    marginals = table.marginals
-    return fit_table(
-        plan.sizes,
-        marginals,
-        zeros=plan.zeros,
-        max_iter=plan.max_iter,
-        tol=plan.tol,
-        factors=factors,
-    )
-
-
-def one_way_counts(
-    column: int, size: int, marginals: Sequence[Marginal], total: float
-) -> NDArray[np.float64]:
-    """Estimate the counts of one column: not negative, and adding up to the total."""
-    found = _most_precise(column, marginals)
-    return (
-        np.full(size, total / size)
-        if found is None
-        else project_to_simplex(found[0], total)
-    )
-
-
-def _column(
-    column: int, size: int, marginals: Sequence[Marginal], total: float
-) -> Column:
-    """Estimate the distribution of a column, positive everywhere."""
-    noisy, error = _most_precise(column, marginals) or (
-        np.full(size, total / size),
-        1.0,
-    )
-    counts = one_way_counts(column, size, marginals, total) + error
-    return Column(noisy, error, counts / counts.sum())
-
-
-def _most_precise(
-    column: int, marginals: Sequence[Marginal]
-) -> tuple[NDArray[np.float64], float] | None:
-    """Return the counts of a column with the least noise, and its standard deviation."""
-    found = []
-    for marginal in marginals:
-        if column not in marginal.clique:
-            continue
-        axes = {other: axis for axis, other in enumerate(marginal.clique)}
-        if marginal.groups is not None and marginal.groups[axes[column]] is not None:
-            continue
-        summed = marginal.counts.sum(
-            axis=tuple(axis for other, axis in axes.items() if other != column)
-        )
-        found.append(
-            (summed, marginal.std_error * (marginal.counts.size / summed.size) ** 0.5)
-        )
-    return min(found, key=lambda pair: pair[1], default=None)
-
-
-def measure_columns(
-    table: PrivateTable, plan: Plan, share: Fraction, *, equal: bool = False
-) -> list[NDArray[np.float64]]:
-    """Measure each column by itself."""
-    weights = [1] * len(plan.sizes) if equal else plan.sizes
-    for column, part in enumerate(table.budget.best_shares(weights, share)):
-        table.measure((column,), part)
-    total, _ = estimate_total(table.marginals)
-    return [
-        one_way_counts(column, size, table.marginals, total)
-        for column, size in enumerate(plan.sizes)
-    ]
-
-
-def score_marginals(
-    table: PrivateTable,
-    cliques: Sequence[Clique],
-    counts: Sequence[NDArray[np.float64]],
-    share: Fraction,
-    groups: Groups | None = None,
-) -> NDArray[np.float64]:
-    """Return twice the number of records misplaced if the columns were independent."""
-    groups = groups or (None,) * len(counts)
-    total = max(1.0, float(counts[0].sum()))
-    rough = [
-        group(count, (members,)) for count, members in zip(counts, groups, strict=True)
-    ]
-    guesses = (
-        _whole(
-            reduce(
-                lambda guess, count: np.multiply.outer(guess, count) / total,
-                (rough[column] for column in clique),
-            )
-        )
-        for clique in cliques
-    )
-    noisy = table.score(cliques, guesses, share, groups)
-    error = table.budget.score_error(share, noisy.size)
-    table.scores |= {
-        clique: (float(score), error)
-        for clique, score in zip(cliques, noisy, strict=True)
-    }
-    return noisy
-
-
-def _whole(guess: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Round a guess of less than a record a cell such that its sums stay, as rounded one by one all would be 0."""
-    sparse = guess.sum() < guess.size
-    return (
-        np.diff(np.floor(np.cumsum(guess)), prepend=0.0).reshape(guess.shape)
-        if sparse
-        else guess
-    )
+def _is_held(clique: Clique, marginals: Iterable[Clique]) -> bool:
+    return any(set(clique) <= set(marginal) for marginal in marginals)

@@ -1,16 +1,17 @@
-"""Combinations of values that cannot occur: reading them, and which of them a model needs."""
+"""What cannot occur: combinations of values, and rules of two columns."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.domain import Domain
-from skdp.synthesis._queries import read_conditions
-from skdp.synthesis._rules import check_chains, read_rule
+from skdp.domain import Categories, Domain, Interval
+from skdp.synthesis._queries import find_columns, read_conditions
 from skdp.synthesis.model import (
     MOST_CELLS,
     Clique,
@@ -19,117 +20,240 @@ from skdp.synthesis.model import (
     JunctionTree,
     calibrate,
     expand,
+    forbid,
+    no_potentials,
 )
-from skdp.synthesis.selection._strategy import forbid
+from skdp.synthesis.selection._strategy import Zeros
+from skdp.synthesis.tables import ends_of
+from skdp.tables import kind_of
 
-Zeros: TypeAlias = tuple[tuple[Clique, NDArray[np.bool_]], ...]
-"""Columns, and which of their cells are impossible."""
+_ORDER, _MISSING = "<=", "missing with"
+_ORDERED = {"number", "date", "datetime"}
 
 
 def read_zeros(zeros: Any, domain: Domain) -> Zeros:
-    """Turn combinations that cannot occur into tables of cells."""
+    """Turn combinations and rules into tables of impossible cells."""
     if zeros is None:
         return ()
+    expected = "structural_zeros must be a list of mappings and rules"
     if isinstance(zeros, Mapping) or not isinstance(zeros, Iterable):
-        raise TypeError(
-            f"structural_zeros must be a list of mappings and rules, got {type(zeros).__name__}"
-        )
-    zeros = list(zeros)
-    for one in zeros:
-        if not isinstance(one, Mapping | tuple):
+        raise TypeError(f"{expected}, got {type(zeros).__name__}")
+    items = list(zeros)
+    for item in items:
+        if not isinstance(item, Mapping | tuple):
             raise TypeError(
-                f"structural_zeros must be a list of mappings and rules, which are tuples, got a list with "
-                f"{type(one).__name__}"
+                f"{expected}, which are tuples, got a list with {type(item).__name__}"
             )
-    found: dict[Clique, NDArray[np.bool_]] = {}
-    for one in zeros:
-        clique, cells = (
-            read_rule(one, domain)
-            if isinstance(one, tuple)
-            else _read_combination(one, domain)
-        )
-        table = found.setdefault(
-            clique, np.zeros([domain.sizes[column] for column in clique], bool)
-        )
-        table[cells] = True
-    check_chains(zeros, domain)
-    return tuple(found.items())
+    tables: dict[Clique, NDArray[np.bool_]] = {}
+    for item in items:
+        read = _read_rule if isinstance(item, tuple) else _read_combination
+        clique, is_impossible = read(item, domain)
+        tables[clique] = tables.get(clique, False) | is_impossible
+    _check_chains(items, domain)
+    return tuple(tables.items())
 
 
 def _read_combination(
     combination: Any, domain: Domain
-) -> tuple[Clique, tuple[NDArray[np.intp], ...]]:
-    """Return the columns of a combination that cannot occur, and the indices of its cells."""
+) -> tuple[Clique, NDArray[np.bool_]]:
+    """Return the columns of a combination that cannot occur, and its cells."""
     weights = read_conditions(domain, combination)
     if not weights:
         raise ValueError(
             "a combination of structural_zeros must name at least one column"
         )
-    for column, weight in weights.items():
-        if ((weight != 0) & (weight != 1)).any():
-            raise ValueError(
-                f"a combination of structural_zeros must name whole bins, and cuts one of column "
-                f"{domain.columns[column]!r}"
-            )
     clique = tuple(sorted(weights))
-    return clique, np.ix_(*(weights[column] == 1 for column in clique))
+    is_impossible = np.ones((), bool)
+    for column in clique:
+        if not np.isin(weights[column], (0, 1)).all():
+            raise ValueError(
+                "a combination of structural_zeros must name whole bins, and cuts one "
+                f"of column {domain.columns[column]!r}"
+            )
+        is_impossible = np.logical_and.outer(is_impossible, weights[column] == 1)
+    return clique, is_impossible
+
+
+def _read_rule(
+    rule: tuple[Any, ...], domain: Domain
+) -> tuple[Clique, NDArray[np.bool_]]:
+    """Return the columns of a rule, and which of their cells it excludes."""
+    if len(rule) != 3 or rule[1] not in (_ORDER, _MISSING):
+        raise ValueError(
+            f"a rule of structural_zeros must be (column, {_ORDER!r}, column) or "
+            f"(column, {_MISSING!r}, column), got {rule!r}"
+        )
+    first, kind, second = rule
+    if first == second:
+        raise ValueError(
+            f"a rule of structural_zeros must have two columns, got {rule!r}"
+        )
+    clique = tuple(find_columns(domain, (first, second)))
+    n_cells = math.prod(domain.sizes[column] for column in clique)
+    if n_cells > MOST_CELLS:
+        raise ValueError(
+            f"the rule {rule!r} of structural_zeros takes a table of {n_cells:,} cells;"
+            f" at most {MOST_CELLS:,} are computed. Declare coarser bins"
+        )
+    is_missing = {}
+    for name in (first, second):
+        labels = domain[name].labels
+        is_missing[name] = np.array([label is None for label in labels])
+    if kind == _ORDER:
+        shape = [domain.sizes[column] for column in clique]
+        is_excluded = np.zeros(shape, bool)
+        present = np.ix_(~is_missing[first], ~is_missing[second])
+        is_excluded[present] = ~_in_order(domain, first, second)
+    else:
+        for name, missing in is_missing.items():
+            if not missing.any():
+                raise ValueError(
+                    f"the rule {rule!r} of structural_zeros: column {name!r} does not "
+                    "declare missing"
+                )
+        is_excluded = np.logical_xor.outer(is_missing[first], is_missing[second])
+    if clique[0] > clique[1]:
+        return clique[::-1], is_excluded.T
+    return clique, is_excluded
+
+
+def read_order(zeros: Any) -> tuple[tuple[Any, Any], ...]:
+    """List the pairs of columns of which the first is never above the second."""
+    # A pair stands behind those whose columns are below it: then bounds move up in one
+    # pass.
+    rules = zeros if isinstance(zeros, Iterable) else ()
+    tuples = [rule for rule in rules if isinstance(rule, tuple)]
+    pairs = [(rule[0], rule[2]) for rule in tuples if rule[1] == _ORDER]
+    below: dict[Any, list[Any]] = {}
+    for first, second in pairs:
+        below.setdefault(second, []).append(first)
+    try:
+        columns = list(TopologicalSorter(below).static_order())
+    except CycleError as error:
+        raise ValueError(
+            f"the rules of structural_zeros go round in a circle: {error.args[1]}"
+        ) from None
+    return tuple(sorted(dict.fromkeys(pairs), key=lambda pair: columns.index(pair[0])))
+
+
+def _check_chains(zeros: Any, domain: Domain) -> None:
+    """Make sure that values can be drawn one by one, if pairs of cells are allowed."""
+    # Numbers between bounds can be put in order if no lower bound is above the upper
+    # bound of a later number. For pairs with a rule, the excluded cells see to it. For
+    # others, it follows if their bins have the same edges.
+    order = read_order(zeros)
+    paths = {pair: _in_order(domain, *pair).astype(np.float32) for pair in order}
+    for middle in dict.fromkeys(name for pair in order for name in pair):
+        firsts = [first for first, second in paths if second == middle]
+        seconds = [second for first, second in paths if first == middle]
+        for first in firsts:
+            for second in seconds:
+                if (first, second) in paths:
+                    continue
+                has_path = paths[first, middle] @ paths[middle, second] > 0
+                if (has_path & ~_in_order(domain, first, second)).any():
+                    raise ValueError(
+                        f"the rules of structural_zeros do not keep {first!r} below "
+                        f"{second!r} where {middle!r} is between them, as its bins "
+                        "have other edges: declare the same edges, or add the rule "
+                        f"({first!r}, {_ORDER!r}, {second!r})"
+                    )
+                paths[first, second] = has_path.astype(np.float32)
+
+
+def _in_order(domain: Domain, first: Any, second: Any) -> NDArray[np.bool_]:
+    """Return in which cells, but missing ones, a value may be at most another one."""
+    first_kind = _kind(first, domain[first])
+    second_kind = _kind(second, domain[second])
+    if first_kind != second_kind:
+        raise ValueError(
+            f"columns {first!r} and {second!r} cannot be compared: {first_kind}s, "
+            f"{second_kind}s"
+        )
+    decimals = set()
+    for name in (first, second):
+        values = domain[name]
+        if isinstance(values, Interval):
+            decimals.add(values.decimals)
+    if len(decimals) > 1:
+        raise ValueError(
+            f"columns {first!r} and {second!r} can be compared if both are whole or "
+            "both real, with the same decimals: set real=True or decimals= of the "
+            "Interval with whole edges"
+        )
+    least, _ = ends_of(domain[first])
+    _, most = ends_of(domain[second])
+    return least[:, np.newaxis] <= most
+
+
+def _kind(name: Any, values: Categories | Interval) -> str:
+    """Return the kind of the values, which have an order."""
+    if isinstance(values, Interval):
+        return kind_of(values.edges[0])
+    kinds = set()
+    for value in values.values:
+        if getattr(value, "tzinfo", None) is not None:
+            kinds.add("time with a zone")
+        elif value is not None:
+            kinds.add(kind_of(value))
+    kinds = kinds or {"missing value"}
+    if not kinds <= _ORDERED:
+        raise ValueError(
+            f"column {name!r} cannot be compared: it must have numbers or dates, not "
+            f"{min(kinds - _ORDERED)}s"
+        )
+    return kinds.pop()
 
 
 def leaves_something(sizes: Sequence[int], zeros: Zeros) -> bool:
     """Return whether some row has none of the combinations that cannot occur."""
     tree = JunctionTree(sizes, [clique for clique, _ in zeros])
-    possible = [
-        np.ones([sizes[column] for column in clique], bool) for clique in tree.cliques
-    ]
-    for clique, impossible in zeros:
-        place = tree.holder(clique)
-        assert place is not None  # the tree was made for it
-        possible[place] &= ~expand(impossible, clique, tree.cliques[place])
+    logs = forbid(tree, no_potentials(tree), zeros)
+    is_possible = [table > -np.inf for table in logs]
     for link in reversed(tree.links):
         child = tree.cliques[link.child]
-        dropped = tuple(
+        axes = [
             axis for axis, column in enumerate(child) if column not in link.separator
-        )
-        message = np.asarray(possible[link.child].any(axis=dropped))
-        possible[link.parent] &= expand(
-            message, link.separator, tree.cliques[link.parent]
-        )
-    return bool(possible[0].any())
+        ]
+        message = np.asarray(is_possible[link.child].any(axis=tuple(axes)))
+        parent = tree.cliques[link.parent]
+        is_possible[link.parent] &= expand(message, link.separator, parent)
+    return bool(is_possible[0].any())
 
 
-def needed_zeros(sizes: Sequence[int], zeros: Zeros, most: int) -> Zeros:
-    """Leave out what follows from the rest, if all together take a clique of too many cells."""
-    # Where a postcode has one city and a city one state, the states of postcodes follow: a chain of two pairs excludes
-    # all that the triangle does, without a table of all three columns.
-    kept = list(zeros)
+def needed_zeros(sizes: Sequence[int], zeros: Zeros, max_cells: int) -> Zeros:
+    """Leave out what follows from the rest, if all take a clique of too many cells."""
+    # Where a postcode has one city and a city one state, the states of postcodes
+    # follow: a chain of two pairs excludes all that the triangle does, without a table
+    # of all three columns.
+    needed = list(zeros)
     for zero in sorted(zeros, key=lambda zero: -zero[1].size):
-        if _cells(sizes, kept) <= most:
+        if _largest_clique(sizes, needed) <= max_cells:
             break
-        others = [other for other in kept if other is not zero]
+        others = [other for other in needed if other is not zero]
         if _follows(sizes, tuple(others), *zero):
-            kept = others
-    return tuple(kept)
+            needed = others
+    return tuple(needed)
 
 
-def _cells(
-    sizes: Sequence[int], zeros: Iterable[tuple[Clique, NDArray[np.bool_]]]
-) -> int:
+def _largest_clique(sizes: Sequence[int], zeros: Iterable[Any]) -> int:
     """Count the cells of the largest clique that zeros take."""
-    return Elimination(sizes, [clique for clique, _ in zeros]).n_cells[0]
+    largest, _ = Elimination(sizes, [clique for clique, _ in zeros]).n_cells
+    return largest
 
 
 def _follows(
     sizes: Sequence[int], zeros: Zeros, clique: Clique, impossible: NDArray[np.bool_]
 ) -> bool:
     """Return whether rows without some combinations never have some others either."""
-    if _cells(sizes, zeros) > MOST_CELLS or not leaves_something(sizes, zeros):
+    is_small = _largest_clique(sizes, zeros) <= MOST_CELLS
+    if not is_small or not leaves_something(sizes, zeros):
         return False
-    tree = JunctionTree(sizes, [one for one, _ in zeros])
-    uniform = [np.zeros([sizes[column] for column in one]) for one in tree.cliques]
+    tree = JunctionTree(sizes, [columns for columns, _ in zeros])
+    logs = forbid(tree, no_potentials(tree), zeros)
+    model = GraphicalModel(tree, calibrate(tree, logs))
     try:
-        share = GraphicalModel(
-            tree, calibrate(tree, forbid(tree, uniform, zeros))
-        ).marginal(clique)
+        shares = model.marginal(clique)
     except ValueError:  # more cells than are computed
         return False
-    return not (share[impossible] > 0).any()
+    return not (shares[impossible] > 0).any()

@@ -11,11 +11,11 @@ from skdp.synthesis.tables._discovery import count_others as count_others
 from skdp.synthesis.tables._discovery import find_values as find_values
 from skdp.synthesis.tables._discovery import undeclared as undeclared
 from skdp.synthesis.tables._discovery import warn_undiscovered as warn_undiscovered
+from skdp.synthesis.tables._draws import Order as Order
 from skdp.synthesis.tables._draws import ends_of as ends_of
 from skdp.synthesis.tables._draws import ends_of_cells as ends_of_cells
 from skdp.synthesis.tables._draws import middles as middles
 from skdp.synthesis.tables._draws import values_of as values_of
-from skdp.synthesis.tables._order import Order as Order
 from skdp.synthesis.tables._records import CodedRecords as CodedRecords
 from skdp.synthesis.tables._records import LargeRecords as LargeRecords
 from skdp.synthesis.tables._records import Policy as Policy

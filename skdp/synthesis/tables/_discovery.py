@@ -19,63 +19,62 @@ from skdp.synthesis.model import GraphicalModel
 from skdp.tables import ColumnError, Table, shielded
 
 UNDISCOVERED = "<not discovered>"
-"""Stands for values of text that are not found; elsewhere, missing does. It is never found itself: a record that has it
-as a value counts as one of them."""
+"""Stands for values of text that are not found; elsewhere, missing does.
+
+It is never found itself: a record that has it as a value counts as one of them."""
 
 _MUCH = 0.1
 """The share of records without a found value from which a warning names the column."""
 
 Counts = dict[Any, tuple[list[Any], NDArray[np.int64]]]
+"""For each column, its values and their numbers of records."""
 
 
 def check_share(discover: Any, delta: Fraction) -> Fraction:
     """Check the share of the budget that is for finding values."""
     if discover is None:
         return Fraction(0)
-    if isinstance(discover, bool | np.bool_) or not isinstance(
-        discover, int | float | np.number | Fraction
-    ):
-        raise TypeError(
-            f"discover must be None or a share between 0 and 1, got {type(discover).__name__}"
-        )
+    expected = "discover must be None or a share between 0 and 1"
+    is_number = isinstance(discover, int | float | np.number | Fraction)
+    if not is_number or isinstance(discover, bool):
+        raise TypeError(f"{expected}, got {type(discover).__name__}")
     if not 0 < discover < 1:
-        raise ValueError(
-            f"discover must be None or a share between 0 and 1, got {discover}"
-        )
+        raise ValueError(f"{expected}, got {discover}")
     if delta == 0:
         raise ValueError(
-            "discover needs delta > 0: a value that one person has may then be published by accident only"
+            "discover needs delta > 0: a value that one person has may then be "
+            "published by accident only"
         )
     return Fraction(float(discover))
 
 
 def undeclared(table: Table, declared: Any) -> list[Any]:
     """List the columns that are not declared."""
+    names: Iterable[Any] = ()
     if isinstance(declared, Domain):
-        known: Iterable[Any] = declared.columns
+        names = declared.columns
     elif isinstance(declared, Mapping):
-        known = declared
-    else:
-        known = () if declared is None else table.names
+        names = declared
+    elif declared is not None:
+        names = table.names
     by_dtype, _ = domains_of_dtypes(table)
-    return [name for name in table.names if name not in {*known, *by_dtype}]
+    return [name for name in table.names if name not in {*names, *by_dtype}]
 
 
 def count_open_columns(
     table: Table, names: Iterable[Any], keep: NDArray[np.bool_]
 ) -> Counts:
     """Count the values that occur in the columns that are not declared."""
-    found: Counts = {}
+    counts: Counts = {}
     for name in names:
+        column = table.columns[table.names.index(name)]
         try:
-            values, numbers = shielded(
-                count_distinct, _rows(table.columns[table.names.index(name)], keep)
-            )
+            values, numbers = shielded(count_distinct, _rows(column, keep))
         except ColumnError as error:
             raise ValueError(f"column {name!r} {error}; declare its domain") from None
-        kept = [place for place, value in enumerate(values) if value != UNDISCOVERED]
-        found[name] = [values[place] for place in kept], numbers[kept]
-    return found
+        places = [place for place, value in enumerate(values) if value != UNDISCOVERED]
+        counts[name] = ([values[place] for place in places], numbers[places])
+    return counts
 
 
 def check_not_named(
@@ -85,17 +84,14 @@ def check_not_named(
     *,
     why: str = "whose values discover= is to find; declare them",
 ) -> None:
-    """Refuse parameters that name values of columns whose values, or bins, are not known yet."""
-    combinations = (
-        zeros if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping) else ()
-    )
-    given = [
-        ("handle_unknown", handle_unknown),
-        *(("structural_zeros", combination) for combination in combinations),
-    ]
+    """Refuse parameters that name values of columns that are not known yet."""
+    named = [("handle_unknown", handle_unknown)]
+    if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping):
+        for combination in zeros:
+            named.append(("structural_zeros", combination))
     for name in names:
-        for parameter, named in given:
-            if isinstance(named, Mapping | tuple) and name in named:
+        for parameter, value in named:
+            if isinstance(value, Mapping | tuple) and name in value:
                 raise ValueError(f"{parameter} names column {name!r}, {why}")
 
 
@@ -107,41 +103,38 @@ def find_values(
     max_rows_per_person: int,
     most: int,
 ) -> tuple[dict[Any, list[Any]], set[Any]]:
-    """Publish the values that enough persons have, and one that stands for all others."""
-    n = len(counts)
-    found: dict[Any, list[Any]] = {}
+    """Publish the values that enough persons have, and one that stands for others."""
+    n_columns = len(counts)
+    values_of_columns: dict[Any, list[Any]] = {}
     mixed: set[Any] = set()
     for name, (values, numbers) in counts.items():
         published = discover_values(
             source,
             values,
             numbers,
-            epsilon=epsilon / n,
-            delta=delta / n,
+            epsilon=epsilon / n_columns,
+            delta=delta / n_columns,
             max_rows_per_person=max_rows_per_person,
             most=most - 1,
         )
-        text = any(isinstance(value, str) for value in published)
-        if not text and None in published:
+        is_text = any(isinstance(value, str) for value in published)
+        if not is_text and None in published:
             published.remove(None)
             mixed.add(name)
-        found[name] = [*published, UNDISCOVERED if text else None]
-    return found, mixed
+        published.append(UNDISCOVERED if is_text else None)
+        values_of_columns[name] = published
+    return values_of_columns, mixed
 
 
 def count_others(
     model: GraphicalModel, domain: Domain, total: float, others: Mapping[Any, Any]
 ) -> dict[Any, float]:
     """Estimate how many records have a value that was not found."""
-    return {
-        name: total
-        * float(
-            model.marginal((domain.columns.index(name),))[
-                domain[name].values.index(other)
-            ]
-        )
-        for name, other in others.items()
-    }
+    counts = {}
+    for name, value in others.items():
+        shares = model.marginal((domain.columns.index(name),))
+        counts[name] = total * float(shares[domain[name].values.index(value)])
+    return counts
 
 
 def warn_undiscovered(
@@ -150,20 +143,22 @@ def warn_undiscovered(
     """Warn of columns of which no value was found, or which lost many."""
     lines = []
     for name, count in counts.items():
-        if len(domain[name]) == 1 and name not in mixed:
+        if name in mixed:
+            continue
+        if len(domain[name]) == 1:
             lines.append(
-                f"column {name!r}: no value is frequent enough, so all are missing in what is drawn"
+                f"column {name!r}: no value is frequent enough, so all are missing in "
+                "what is drawn"
             )
-        elif count > _MUCH * total and name not in mixed:
+        elif count > _MUCH * total:
+            percent = round(100 * count / total)
             lines.append(
-                f"column {name!r}: about {round(100 * count / total)} % of the records have no value found"
+                f"column {name!r}: about {percent} % of the records have no value found"
             )
     if lines:
-        advice = (
-            "; declare what is publicly known, or spend more (epsilon, delta, discover)"
-        )
         warnings.warn(
-            "discover= has left values out. " + "; ".join(lines) + advice,
+            f"discover= has left values out. {'; '.join(lines)}; declare what is "
+            "publicly known, or spend more (epsilon, delta, discover)",
             stacklevel=level_of_the_caller(),
         )
 

@@ -1,8 +1,10 @@
-"""Numbers and dates drawn within bins."""
+"""Numbers and dates drawn within bins, and put in order between columns."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -13,21 +15,20 @@ from skdp.domain import Categories, Interval
 from skdp.synthesis.tables._shapes import Shape
 from skdp.tables import held_dates, kind_of, time_type, to_dates
 
-_LITTLE = 1e-12  # the share of an empty cell, for the mean of a bin without records
+_LITTLE = 1e-12
+"""The share of an empty cell, for the mean of a bin without records."""
 
 
 def bin_ends(
     interval: Interval, like: Any = None
 ) -> tuple[NDArray[Any], NDArray[Any], Any]:
-    """Return the least and the largest of what is drawn in each bin of a column, and the step between values."""
+    """Return the least and largest of what is drawn in each bin, and the step."""
     edges = np.array(interval.edges, interval.dtype)
     if edges.dtype.kind != "f":
         return _date_ends(edges, None if like is None else time_type(like))
-    dtype = (
-        np.dtype(float if interval.real else int)
-        if like is None
-        else _number_type(like)
-    )
+    dtype = np.dtype(float if interval.real else int)
+    if like is not None:
+        dtype = _number_type(like)
     if dtype.kind in "iu":
         return *_whole_numbers(edges, dtype), 1
     if interval.decimals:
@@ -37,22 +38,32 @@ def bin_ends(
 
 
 def ends_of(values: Categories | Interval) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the least and the largest value of each declared cell that is not missing."""
+    """Return the least and the largest value of each declared cell but missing."""
     if isinstance(values, Interval):
-        return bin_ends(values)[:2]
-    found = listed_values(values)
-    found = found[~np.isnan(found)]
-    return found, found
+        first, last, _ = bin_ends(values)
+        return first, last
+    listed = listed_values(values)
+    present = listed[~np.isnan(listed)]
+    return present, present
 
 
 def values_of(values: Categories | Interval, column: Any) -> NDArray[Any]:
-    """Read a column as numbers or dates that can be compared with others; undeclared values of a list are missing."""
+    """Read a column as numbers or dates; undeclared values of a list are missing."""
     if isinstance(values, Interval):
         return values.read(column)
     listed = listed_values(values)
-    return np.append(
-        listed, np.array(["nan" if listed.dtype.kind == "f" else "NaT"], listed.dtype)
-    )[values.encode(column)]
+    missing = np.array(["nan" if listed.dtype.kind == "f" else "NaT"], listed.dtype)
+    return np.append(listed, missing)[values.encode(column)]
+
+
+def listed_values(values: Categories) -> NDArray[Any]:
+    """Return declared numbers or dates, which compare with edges; nan if missing."""
+    present = [value for value in values.values if value is not None]
+    kind = kind_of(present[0])
+    listed = np.array([*values.values, None], object)[:-1]
+    if kind == "number":
+        return listed.astype(float)
+    return to_dates(listed, "datetime64[D]" if kind == "date" else "datetime64[us]")
 
 
 def draw(
@@ -60,168 +71,389 @@ def draw(
     codes: NDArray[np.integer],
     like: Any,
     rng: np.random.Generator,
-    inside: NDArray[np.float64] | None = None,
+    positions: NDArray[np.float64] | None = None,
 ) -> NDArray[np.number | np.datetime64]:
-    """Draw a number or a date in each bin, or take that at a given place: a whole one, if the column has these."""
+    """Draw a number or a date in each bin, or take that at a given position."""
     first, last, step = bin_ends(interval, like)
     bins = np.minimum(codes, first.size - 1)
     if interval.dtype.kind != "f":
         unit = step.astype(np.int64)
-        low, high = (ends.astype(np.int64)[bins] // unit for ends in (first, last))
-        if inside is None:
-            return (rng.integers(low, high, endpoint=True) * unit).astype(first.dtype)
-        return (
-            (low + np.floor(inside * (high - low + 1)).astype(np.int64)) * unit
-        ).astype(first.dtype)
-    dtype, uniform = (
-        _number_type(like),
-        rng.random(codes.size) if inside is None else inside,
-    )
+        low = first.astype(np.int64)[bins] // unit
+        high = last.astype(np.int64)[bins] // unit
+        if positions is None:
+            steps = rng.integers(low, high, endpoint=True)
+        else:
+            steps = low + np.floor(positions * (high - low + 1)).astype(np.int64)
+        return (steps * unit).astype(first.dtype)
+    dtype = _number_type(like)
+    if positions is None:
+        positions = rng.random(codes.size)
     if step:
         n_steps = np.rint((last - first) / step) + 1
-        numbers = first[bins] + np.floor(uniform * n_steps[bins]) * step
+        numbers = first[bins] + np.floor(positions * n_steps[bins]) * step
     else:
-        numbers = first[bins] + uniform * np.diff(np.array(interval.edges, dtype))[bins]
+        widths = np.diff(np.array(interval.edges, dtype))
+        numbers = first[bins] + positions * widths[bins]
     numbers = np.minimum(numbers, last[bins])
     return round_as_declared(numbers, interval).astype(dtype)
 
 
 def round_as_declared(numbers: NDArray[Any], interval: Interval) -> NDArray[Any]:
-    """Return the floats nearest to numbers of as many decimals as declared: sums of steps are off by a last bit."""
+    """Return the floats nearest to numbers of as many decimals as declared."""
+    # Sums of steps are off by a last bit.
     if not interval.decimals or numbers.dtype.kind != "f":
         return numbers
-    return np.rint(numbers * 10.0**interval.decimals) / 10.0**interval.decimals
+    unit = 10.0**interval.decimals
+    return np.rint(numbers * unit) / unit
 
 
 def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArray[Any]:
     """Return the mean of what is drawn in each bin."""
     edges = np.array(interval.edges, interval.dtype)
     if shape is not None:
-        grid, shares = (
-            np.array(shape.grid.edges, interval.dtype),
-            np.diff(shape.below) + _LITTLE,
-        )
-        fine, starts = middles(shape.grid, like), np.searchsorted(grid, edges[:-1])
-        beyond = (fine - edges[0]).astype(float)
-        means = np.add.reduceat(beyond * shares, starts) / np.add.reduceat(
-            shares, starts
-        )
-        return edges[0] + means.astype((fine - edges[0]).dtype)
+        grid = np.array(shape.grid.edges, interval.dtype)
+        shares = np.diff(shape.below) + _LITTLE
+        starts = np.searchsorted(grid, edges[:-1])
+        distances = middles(shape.grid, like) - edges[0]
+        sums = np.add.reduceat(distances.astype(float) * shares, starts)
+        means = sums / np.add.reduceat(shares, starts)
+        return edges[0] + means.astype(distances.dtype)
     if interval.dtype.kind != "f":
         return edges[:-1] + (edges[1:] - edges[:-1]) // 2
     first, last, step = bin_ends(interval, like)
     if not step:
-        first, last = edges[:-1], edges[1:]
+        first = edges[:-1]
+        last = edges[1:]
     return first / 2 + last / 2  # their sum may be beyond the range of floats
 
 
 def ends_of_cells(grid: Interval) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the least and the largest of what is drawn in each fine cell, beyond the start of the grid."""
+    """Return the ends of what is drawn in fine cells, beyond the start of the grid."""
     first, last, _ = bin_ends(grid)
     return (first - first[0]).astype(float), (last - first[0]).astype(float)
 
 
-def listed_values(values: Categories) -> NDArray[Any]:
-    """Return declared numbers or dates as what compares with the edges of an interval, nan or NaT for missing."""
-    kind = kind_of(next(value for value in values.values if value is not None))
-    if kind == "number":
-        return np.array(
-            [np.nan if value is None else value for value in values.values], float
-        )
-    listed = np.array([*values.values, None], object)[:-1]
-    return to_dates(listed, "datetime64[D]" if kind == "date" else "datetime64[us]")
+def _steps_between(
+    first: NDArray[Any], last: NDArray[Any], least: Any, most: Any
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the first and the last step of each bin; the nearest one, if none."""
+    first = np.clip(first, least, most)
+    last = np.clip(last, least, most)
+    last[-1] = most  # the last bin is closed
+    return np.minimum(first, last), last
 
 
 def _whole_numbers(
     edges: NDArray[np.float64], dtype: np.dtype[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the first and last whole number of a bin; the nearest one that the domain and the dtype hold, if none."""
+    """Return the first and last whole number of each bin that a dtype holds."""
     limits = np.iinfo(dtype)
-    least, most = (
-        max(np.ceil(edges[0]), float(limits.min)),
-        min(np.floor(edges[-1]), float(limits.max)),
-    )
+    least = max(np.ceil(edges[0]), float(limits.min))
+    most = min(np.floor(edges[-1]), float(limits.max))
     if most > limits.max:  # rounded up
         most = float(np.nextafter(most, 0.0))
-    first, last = (
-        np.clip(np.ceil(edges[:-1]), least, most),
-        np.clip(np.ceil(edges[1:]) - 1, least, most),
-    )
-    last[-1] = most  # the last bin is closed
-    first[last < first] = last[last < first]
-    return first, last
+    above = np.ceil(edges)
+    return _steps_between(above[:-1], above[1:] - 1, least, most)
 
 
 def _decimal_numbers(
     edges: NDArray[np.float64], decimals: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the first and last number of some decimals in each bin; the nearest one of the domain, if none."""
+    """Return the first and last number of some decimals in each bin."""
     unit = 10.0**decimals
-    # An edge is multiplied with an error of its last bits: the number of steps is corrected by comparison.
+    # An edge is multiplied with an error of its last bits: the number of steps is
+    # corrected by comparison.
     above = np.rint(edges * unit)
     above += above / unit < edges
-    least, most = above[0], above[-1] - (above[-1] / unit > edges[-1])
-    most = max(least, most)
-    first, last = np.clip(above[:-1], least, most), np.clip(above[1:] - 1, least, most)
-    last[-1] = most  # the last bin is closed
-    first[last < first] = last[last < first]
+    least = above[0]
+    most = max(least, above[-1] - (above[-1] / unit > edges[-1]))
+    first, last = _steps_between(above[:-1], above[1:] - 1, least, most)
     return first / unit, last / unit
 
 
 def _date_ends(
-    edges: NDArray[Any], kept: np.dtype[Any] | None
+    edges: NDArray[Any], like: np.dtype[Any] | None
 ) -> tuple[NDArray[Any], NDArray[Any], Any]:
-    """Return the ends of bins of dates: whole days, otherwise whole seconds if the edges are, or microseconds."""
+    """Return the ends of bins of whole days, whole seconds, or microseconds."""
     seconds = edges.astype("datetime64[s]")
-    step = (
-        _coarser(edges.dtype, seconds.dtype)
-        if (seconds == edges).all()
-        else edges.dtype
-    )
-    step = step if kept is None else _coarser(step, kept)
-    first, last = (
-        ends.astype(step).astype(edges.dtype)
-        for ends in _whole_steps(held_dates(edges, kept), step)
-    )
+    step = edges.dtype
+    if (seconds == edges).all():
+        step = _coarser(step, seconds.dtype)
+    if like is not None:
+        step = _coarser(step, like)
+    held = held_dates(edges, like)
+    below = held.astype(step)
+    above = below.astype(np.int64) + (below.astype(held.dtype) < held)
+    most = below[-1].astype(np.int64)
+    first, last = _steps_between(above[:-1], above[1:] - 1, above[0], most)
     unit = np.ones(1, f"timedelta64[{np.datetime_data(step)[0]}]")
-    return (
-        first,
-        last,
-        unit.astype(f"timedelta64[{np.datetime_data(edges.dtype)[0]}]")[0],
-    )
+    unit = unit.astype(f"timedelta64[{np.datetime_data(edges.dtype)[0]}]")
+    dates = [ends.astype(step).astype(edges.dtype) for ends in (first, last)]
+    return dates[0], dates[1], unit[0]
 
 
-def _coarser(one: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any]:
-    return other if np.promote_types(one, other) == one else one
-
-
-def _whole_steps(
-    edges: NDArray[np.datetime64], step: np.dtype[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first and the last whole step in each bin; the nearest one of the domain, if it has none."""
-    below = edges.astype(step)
-    above = below.astype(np.int64) + (below.astype(edges.dtype) < edges)
-    least, most = above[0], below[-1].astype(np.int64)
-    first, last = np.clip(above[:-1], least, most), np.clip(above[1:] - 1, least, most)
-    last[-1] = most  # the last bin is closed
-    return np.minimum(first, last), last
+def _coarser(dtype: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any]:
+    return other if np.promote_types(dtype, other) == dtype else dtype
 
 
 def _number_type(like: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype of the numbers of a column; that of floats, where the column's own says nothing."""
-    dtype = (
-        like.dtype
-        if isinstance(like, np.ndarray | pd.Series)
-        else nw.from_native(like, series_only=True).dtype
-    )
+    """Return the NumPy dtype of the numbers of a column; float if it says nothing."""
+    if not isinstance(like, np.ndarray | pd.Series):
+        dtype = nw.from_native(like, series_only=True).dtype
+        name = str(dtype).lower()  # Int64 is np.int64
+        is_number = dtype.is_numeric() and hasattr(np, name)
+        return np.dtype(name if is_number else "float64")
+    dtype = like.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
-    if isinstance(dtype, nw.dtypes.DType):
-        name = str(dtype).lower()  # Int64 is np.int64
-        return np.dtype(name if dtype.is_numeric() and hasattr(np, name) else "float64")
-    found = getattr(dtype, "numpy_dtype", dtype)
-    return (
-        found
-        if isinstance(found, np.dtype) and found.kind in "iuf"
-        else np.dtype(float)
+    dtype = getattr(dtype, "numpy_dtype", dtype)
+    is_number = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
+    return dtype if is_number else np.dtype(float)
+
+
+_DIGITS = 6
+"""To which a number of steps is known, after the errors of floats."""
+
+_SORTS = 8
+"""How often rows are sorted, after which bins get their values back."""
+
+_SHUFFLES = 10
+"""How often each row offers its values to another row of the same bin."""
+
+Order: TypeAlias = Sequence[tuple[Any, Any]]
+"""Pairs of columns of which the first is not above the second, the lowest first."""
+
+Present: TypeAlias = Mapping[tuple[Any, Any], NDArray[np.bool_]]
+"""For each pair, the rows in which neither value is missing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """The bin of each row."""
+
+    codes: NDArray[np.integer]
+
+    @classmethod
+    def of(cls, codes: NDArray[np.integer]) -> Self:
+        """Make bins of codes."""
+        # NumPy sorts integers of 16 bits by radix: in a tenth of the time.
+        return cls(codes.astype(np.min_scalar_type(int(codes.max(initial=0)))))
+
+    def sort(
+        self, rng: np.random.Generator, values: NDArray[Any] | None = None
+    ) -> NDArray[np.intp]:
+        """Return the rows of each bin in turn, by values, ties in random order."""
+        rows = rng.permutation(self.codes.size)
+        if values is not None:
+            rows = rows[np.argsort(values[rows], kind="stable")]
+        return rows[np.argsort(self.codes[rows], kind="stable")]
+
+    def draw_pairs(
+        self, rng: np.random.Generator
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Draw pairs of rows of the same bin that have no row in common."""
+        rows = self.sort(rng)
+        first = rows[:-1:2]
+        second = rows[1::2]
+        is_same = self.codes[first] == self.codes[second]
+        return first[is_same], second[is_same]
+
+
+@dataclass(eq=False)
+class Spread:
+    """The values of a column, and the bounds between which they may be moved."""
+
+    values: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+    missing: NDArray[np.bool_]
+    """Of these nothing is said."""
+    step: Any = 0
+    bins: Bins | None = None
+    """If where the values are in their bins is known, and is to remain so."""
+
+
+def fixed(values: NDArray[Any]) -> Spread:
+    """Let no value move."""
+    return Spread(values.copy(), values, values, np.isnan(values))
+
+
+def spread(
+    values: Categories | Interval,
+    codes: NDArray[np.integer],
+    like: Any,
+    drawn: Any,
+    *,
+    shaped: bool,
+) -> Spread:
+    """Let values move within their bins; `drawn` will hold what becomes of them."""
+    if not isinstance(values, Interval):
+        return fixed(listed_values(values)[codes])
+    first, last, step = bin_ends(values, like)
+    bins = np.minimum(codes, first.size - 1)
+    return Spread(
+        drawn,
+        first[bins],
+        last[bins],
+        codes >= first.size,
+        step,
+        Bins.of(codes) if shaped else None,
     )
+
+
+def keep_order(
+    columns: Mapping[Any, Spread], order: Order, rng: np.random.Generator
+) -> None:
+    """Make each value at most the one that it has to be below."""
+    if not order:
+        return
+    present = {}
+    for below, above in order:
+        present[below, above] = ~(columns[below].missing | columns[above].missing)
+    movable = {}
+    for name, column in columns.items():
+        if column.bins is not None:
+            movable[name] = column.bins
+    if movable and _out_of_order(columns, order, present).any():
+        # Which of the values of its bin a row has is not known: all permutations of
+        # them have the same chance. The order says more: only those are left in which
+        # rows are in order. One of them is found by sorting, and a random one by
+        # exchanging values at random from there.
+        _sort(columns, movable, order, present, rng)
+        _shuffle(columns, movable, order, present, rng)
+    _mend(columns, order, present, rng)
+
+
+def _out_of_order(
+    columns: Mapping[Any, Spread], order: Order, present: Present
+) -> NDArray[np.bool_]:
+    """Mark the rows in which a value is above one that it has to be below."""
+    is_wrong = np.zeros(1, bool)
+    for below, above in order:
+        is_above = columns[below].values > columns[above].values
+        is_wrong = is_wrong | (present[below, above] & is_above)
+    return is_wrong
+
+
+def _sort(
+    columns: Mapping[Any, Spread],
+    movable: Mapping[Any, Bins],
+    order: Order,
+    present: Present,
+    rng: np.random.Generator,
+) -> None:
+    """Bring rows into order, as far as possible if each bin keeps its values."""
+    # A row that is sorted has values that were not drawn for its bins. Of these only
+    # the ranks within each bin are kept: the row of the lowest rank gets the lowest
+    # value of the bin. That may bring some rows out of order again.
+    values_of_bins = {}
+    for name, bins in movable.items():
+        values = columns[name].values
+        values_of_bins[name] = values[bins.sort(rng, values)]
+    for _ in range(_SORTS):
+        sorted_values = {name: column.values.copy() for name, column in columns.items()}
+        if not _sort_rows(sorted_values, movable, order, present):
+            break
+        for name, bins in movable.items():
+            rows = bins.sort(rng, sorted_values[name])
+            columns[name].values[rows] = values_of_bins[name]
+
+
+def _sort_rows(
+    values: Mapping[Any, NDArray[Any]],
+    movable: Collection[Any],
+    order: Order,
+    present: Present,
+) -> bool:
+    """Exchange values of a row in the wrong order; return whether there were any."""
+    exchanged = False
+    # Each round removes a pair in the wrong order from each row that has one.
+    for _ in range(len(values) ** 2):
+        is_sorted = True
+        for below, above in order:
+            is_above = values[below] > values[above]
+            is_wrong = present[below, above] & is_above
+            if not is_wrong.any():
+                continue
+            is_sorted = False
+            exchanged = True
+            smaller = values[above][is_wrong]
+            larger = values[below][is_wrong]
+            if below in movable:
+                values[below][is_wrong] = smaller
+            if above in movable:
+                values[above][is_wrong] = larger
+        if is_sorted:
+            break
+    return exchanged
+
+
+def _shuffle(
+    columns: Mapping[Any, Spread],
+    movable: Mapping[Any, Bins],
+    order: Order,
+    present: Present,
+    rng: np.random.Generator,
+) -> None:
+    """Exchange values of two random rows of a bin, if both rows are in order then."""
+    for _ in range(_SHUFFLES):
+        for name, bins in movable.items():
+            values = columns[name].values
+            pairs = [pair for pair in order if name in pair]
+            first, second = bins.draw_pairs(rng)
+            _swap(values, first, second)
+            is_wrong = _out_of_order(columns, pairs, present)
+            is_refused = is_wrong[first] | is_wrong[second]
+            _swap(values, first[is_refused], second[is_refused])
+
+
+def _swap(
+    values: NDArray[Any], first: NDArray[np.intp], second: NDArray[np.intp]
+) -> None:
+    values[first], values[second] = values[second], values[first]
+
+
+def _mend(
+    columns: Mapping[Any, Spread],
+    order: Order,
+    present: Present,
+    rng: np.random.Generator,
+) -> None:
+    """Move values within their bounds, in rows that are not in order."""
+    # First the bounds become those that the order leaves: a lower bound is at most that
+    # of what is above, and so are upper bounds. Where they have changed, values are
+    # drawn again. Then two values in the wrong order can be exchanged and are still
+    # between their bounds. In bins of the same edges, this gives all ordered values the
+    # same probability.
+    low = {name: column.low for name, column in columns.items()}
+    high = {name: column.high for name, column in columns.items()}
+    for below, above in order:
+        largest = np.maximum(low[below], low[above])
+        low[above] = np.where(present[below, above], largest, low[above])
+    for below, above in reversed(order):
+        smallest = np.minimum(high[below], high[above])
+        high[below] = np.where(present[below, above], smallest, high[below])
+    is_wrong = _out_of_order(columns, order, present)
+    for name, column in columns.items():
+        is_narrower = (low[name] > column.low) | (high[name] < column.high)
+        moved = is_wrong & is_narrower
+        if moved.any():
+            uniforms = rng.random(np.count_nonzero(moved))
+            column.values[moved] = _between(
+                low[name][moved], high[name][moved], column.step, uniforms
+            )
+    values = {name: column.values for name, column in columns.items()}
+    _sort_rows(values, columns.keys(), order, present)
+
+
+def _between(
+    low: NDArray[Any], high: NDArray[Any], step: Any, uniforms: NDArray[np.float64]
+) -> NDArray[Any]:
+    if low.dtype.kind == "f" and step:  # beside a given value between two steps
+        low = np.ceil(np.round(low / step, _DIGITS)) * step
+        high = np.floor(np.round(high / step, _DIGITS)) * step
+    high = np.maximum(low, high)  # beside a given value that leaves no room
+    if not step:
+        return np.minimum(low + uniforms * (high - low), high)
+    n_steps = np.rint((high - low) / step) + 1
+    return low + np.floor(uniforms * n_steps).astype(np.int64) * step

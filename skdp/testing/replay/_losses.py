@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,8 +20,13 @@ from skdp.privacy import (
 from skdp.privacy.accounting import pure_mu, smallest_epsilon
 from skdp.testing.replay._recording import Draw, differences, scores_of
 
+# The relative error of the floats here.
 ROUNDING = 1e-9
-"""The relative error of the floats here."""
+
+# Composed losses are rounded up, by at most some thousandths of the total.
+_SLACK = 2e-3
+
+_OF_INTEGERS = ("discrete_laplace", "cube_noise")
 
 
 @dataclass(frozen=True)
@@ -33,99 +38,114 @@ class DrawLoss:
     difference: float
     epsilon: Fraction | float
     rho: float
+    # Of rounded Gaussian noise.
     mu_squared: Fraction | float = 0
-    """Of rounded Gaussian noise."""
-    half: bool = False
-    """Whether the loss lies in an interval of this length, as that of the exponential mechanism."""
+    # Whether the loss lies in an interval of length epsilon, as that of the exponential
+    # mechanism.
+    by_range: bool = False
 
 
-def loss_of(one: Draw, other: Draw) -> DrawLoss:
+def loss_of(draw: Draw, other: Draw) -> DrawLoss:
     """Return the loss of a draw, from what its noise was added to in both runs."""
-    size = math.prod(one.shape)
-    if "scores" in one.parameters:
-        changes = [
-            Fraction(int(a)) - int(b)
-            for a, b in zip(scores_of(one), scores_of(other), strict=True)
-        ]
-        spread = max(changes, default=Fraction(0)) - min(changes, default=Fraction(0))
-        by_range = one.sampler == "exponential_mechanism"
-        return _pure(
-            one, len(changes), spread, one.parameters["rate"] * spread, half=by_range
-        )
-    changes_or_none = differences(one, other)
-    if None in changes_or_none:
-        return DrawLoss(one.sampler, size, math.nan, math.inf, math.inf)
-    changes = [abs(change) for change in changes_or_none if change is not None]
-    if "variance" in one.parameters:
-        square = Fraction(sum(change**2 for change in changes))
-        mu_squared = square / one.parameters["variance"]
-        rounded = mu_squared if one.sampler == "rounded_gaussian" else Fraction(0)
-        return DrawLoss(
-            one.sampler,
-            size,
-            math.sqrt(square),
-            math.inf if square else 0,
-            float(mu_squared / 2),
-            mu_squared=rounded,
-        )
-    if one.sampler == "cube_noise":
-        width = one.shape[1]
-        norm = Fraction(
-            sum(
-                max(changes[start : start + width])
-                for start in range(0, len(changes), width)
-            )
-        )
+    if "scores" in draw.parameters:
+        return _loss_of_choice(draw, other)
+    size = math.prod(draw.shape)
+    changes = []
+    for change in differences(draw, other):
+        if change is None:
+            return DrawLoss(draw.sampler, size, math.nan, math.inf, math.inf)
+        changes.append(abs(change))
+    if "variance" in draw.parameters:
+        return _loss_of_gaussian(draw, size, changes)
+    if draw.sampler == "cube_noise":
+        # The norm of a row is that of its largest change.
+        width = draw.shape[1]
+        rows = range(0, len(changes), width)
+        norm = Fraction(sum(max(changes[row : row + width]) for row in rows))
     else:
         norm = Fraction(sum(changes))
-    return _pure(one, size, norm, norm / one.parameters["scale"])
+    return _pure_loss(draw, size, norm, norm / draw.parameters["scale"])
 
 
-def _pure(
+def _loss_of_choice(draw: Draw, other: Draw) -> DrawLoss:
+    """Return the loss of a choice by scores: the range of their changes matters."""
+    changes = [Fraction(0)]
+    for score, other_score in zip(scores_of(draw), scores_of(other), strict=True):
+        changes.append(Fraction(int(score)) - int(other_score))
+    size = len(changes) - 1
+    spread = Fraction(0)
+    if size:
+        spread = max(changes[1:]) - min(changes[1:])
+    by_range = draw.sampler == "exponential_mechanism"
+    epsilon = draw.parameters["rate"] * spread
+    return _pure_loss(draw, size, spread, epsilon, by_range=by_range)
+
+
+def _loss_of_gaussian(draw: Draw, size: int, changes: list[Fraction]) -> DrawLoss:
+    square = Fraction(sum(change**2 for change in changes))
+    mu_squared = square / draw.parameters["variance"]
+    return DrawLoss(
+        sampler=draw.sampler,
+        size=size,
+        difference=math.sqrt(square),
+        epsilon=math.inf if square else 0,
+        rho=float(mu_squared / 2),
+        # The discrete Gaussian has the rho of the Gaussian, but not its mu.
+        mu_squared=mu_squared if draw.sampler == "rounded_gaussian" else Fraction(0),
+    )
+
+
+def _pure_loss(
     draw: Draw,
     size: int,
     difference: Fraction,
     epsilon: Fraction | float,
     *,
-    half: bool = False,
+    by_range: bool = False,
 ) -> DrawLoss:
     loss = float(epsilon)
     rho = loss * math.tanh(loss / 2)
+    if by_range:
+        rho = min(rho, loss**2 / 8)
+    difference_as_float = float(difference)
     return DrawLoss(
-        draw.sampler,
-        size,
-        float(difference),
-        epsilon,
-        min(rho, loss**2 / 8) if half else rho,
-        half=half,
+        draw.sampler, size, difference_as_float, epsilon, rho, by_range=by_range
     )
 
 
 def epsilon_of(losses: Sequence[DrawLoss], delta: Fraction) -> float:
     """Return the least epsilon, at a delta, of the certificates that apply."""
-    found: list[float | None] = [_sum(losses)]
-    if delta and all(loss.mu_squared or math.isfinite(loss.epsilon) for loss in losses):
-        gaussian = Fraction(sum(Fraction(loss.mu_squared) for loss in losses))
-        pure = [loss for loss in losses if not loss.mu_squared and loss.epsilon]
-        listed: list[Loss] = [
-            PureLoss(round_up(Fraction(loss.epsilon))) for loss in pure
-        ]
-        found.append(smallest_epsilon([*listed, gaussian_loss(gaussian)], delta))
-        # An exponential mechanism loses at most what pure privacy of half its range does, in the terms of mu.
-        mus = [
-            pure_mu(Fraction(loss.epsilon) / (2 if loss.half else 1)) for loss in pure
-        ]
-        known = [mu for mu in mus if mu is not None]
-        if len(known) == len(mus):
-            found.append(
-                smallest_epsilon(
-                    [gaussian_loss(gaussian + sum(mu**2 for mu in known))], delta
-                )
-            )
+    certificates = [_sum_of_epsilons(losses)]
+    if not delta:
+        return certificates[0]
     rho = sum(loss.rho for loss in losses)
-    if delta and math.isfinite(rho):
-        found.append(zcdp_epsilon(rho, delta) if rho else 0.0)
-    return min(epsilon for epsilon in found if epsilon is not None)
+    if math.isfinite(rho):
+        certificates.append(zcdp_epsilon(rho, delta) if rho else 0.0)
+    if all(loss.mu_squared or math.isfinite(loss.epsilon) for loss in losses):
+        certificates += _certificates_of_losses(losses, delta)
+    return min(certificates)
+
+
+def _certificates_of_losses(
+    losses: Sequence[DrawLoss], delta: Fraction
+) -> Iterator[float]:
+    """Yield the epsilons of Gaussian and pure losses, with all of them as Gaussian too."""
+    mu_squared = Fraction(sum(Fraction(loss.mu_squared) for loss in losses))
+    pure = [loss for loss in losses if not loss.mu_squared and loss.epsilon]
+    parts: list[Loss] = [PureLoss(round_up(Fraction(loss.epsilon))) for loss in pure]
+    epsilon = smallest_epsilon([*parts, gaussian_loss(mu_squared)], delta)
+    if epsilon is not None:
+        yield epsilon
+    for loss in pure:
+        # An exponential mechanism loses at most what pure privacy of half its range
+        # does, in the terms of mu.
+        mu = pure_mu(Fraction(loss.epsilon) / (2 if loss.by_range else 1))
+        if mu is None:
+            return
+        mu_squared += mu**2
+    epsilon = smallest_epsilon([gaussian_loss(mu_squared)], delta)
+    if epsilon is not None:
+        yield epsilon
 
 
 _DELTAS = tuple(Fraction(1, 10**power) for power in (1, 2, 4, 8, 16))
@@ -143,7 +163,6 @@ def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | No
         stated_epsilon = smallest_epsilon(claim.losses, delta)
         if stated_epsilon is None:
             continue
-        # Both are rounded up, by at most some thousandths of the total.
         drawn_epsilon = smallest_epsilon(drawn, delta) or 0.0
         if drawn_epsilon > stated_epsilon * (1 + _SLACK) + _SLACK * claim.epsilon:
             return (
@@ -151,9 +170,6 @@ def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | No
                 f"the stated losses {stated_epsilon:.6g}"
             )
     return None
-
-
-_SLACK = 2e-3
 
 
 def loss_in_steps(loss: DrawLoss) -> Loss:
@@ -170,10 +186,7 @@ def loss_in_steps(loss: DrawLoss) -> Loss:
     return PureLoss(round_up(epsilon))
 
 
-_OF_INTEGERS = "discrete_laplace", "cube_noise"
-
-
-def _sum(losses: Sequence[DrawLoss]) -> float:
+def _sum_of_epsilons(losses: Sequence[DrawLoss]) -> float:
     if not all(math.isfinite(loss.epsilon) for loss in losses):
         return math.inf
     return float(sum(Fraction(loss.epsilon) for loss in losses))

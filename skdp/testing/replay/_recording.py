@@ -1,8 +1,10 @@
-"""Record the noise of a release and replay it on a neighbouring table: what the noise is added to differs, no more."""
+"""Record the noise of a release and replay it on a neighbouring table.
+
+What the noise is added to differs, and no more.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,29 +16,30 @@ from numpy.typing import NDArray
 
 from skdp.randomness import watched
 
+# Samplers that draw something for each row, such as the chunk that it is in.
 ROWS = ("bernoulli_ratio", "uniform_integers")
-"""Samplers that draw something for each row, such as the chunk that it is in."""
 
 
 @dataclass
 class Draw:
-    """A draw of one run: the sampler, its arguments, its size, and what the noise was added to."""
+    """A draw of one run: the sampler, its arguments, its size, and its sums."""
 
     sampler: str
     parameters: dict[str, Any]
-    drawn: Any
+    value: Any
     shape: tuple[int, ...] = ()
-    added: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
-    """For each number of the noise, the numbers that it was added to and the sums."""
+    # For each number of the noise, the numbers that it was added to and the sums.
+    sums: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
 
 
 class Recording:
     """The draws of one run; given those of another, they have the same results."""
 
-    # The replayed run gets the choices of the recorded one and, where noise is added to a number, the recorded sum. So
-    # whatever follows from released numbers alone is the same in both, later draws among it; what differs are the
-    # numbers that the noise was added to. The log ratio of the probabilities of the recorded sums, under one table and
-    # the other, is the sum over the draws: the composition of an adaptive release.
+    # The replayed run gets the choices of the recorded one and, where noise is added to a
+    # number, the recorded sum. So whatever follows from released numbers alone is the
+    # same in both, later draws among it; what differs are the numbers that the noise was
+    # added to. The log ratio of the probabilities of the recorded sums, under one table
+    # and the other, is the sum over the draws: the composition of an adaptive release.
 
     def __init__(self, earlier: Sequence[Draw] = ()) -> None:
         self.draws: list[Draw] = []
@@ -48,46 +51,48 @@ class Recording:
 
     def _before(self, place: int, sampler: str) -> Draw | None:
         """Return the recorded draw, if the runs are still alike."""
-        found = self._earlier[place] if place < len(self._earlier) else None
-        return found if found is not None and found.sampler == sampler else None
+        if place < len(self._earlier) and self._earlier[place].sampler == sampler:
+            return self._earlier[place]
+        return None
 
-    def _watch(self, sampler: str, drawn: Any, parameters: dict[str, Any]) -> Any:
+    def _watch(self, sampler: str, value: Any, parameters: dict[str, Any]) -> Any:
         place = len(self.draws)
-        before = self._before(place, sampler)
-        shape = np.shape(drawn)
+        recorded = self._before(place, sampler)
+        shape = np.shape(value)
         if sampler in ROWS:
-            drawn = _with_start(drawn, None if before is None else before.drawn)
-            self.draws.append(Draw(sampler, parameters, drawn, shape))
-            return drawn
+            if recorded is not None:
+                value = _with_start(value, recorded.value)
+            self.draws.append(Draw(sampler, parameters, value, shape))
+            return value
         if shape == ():
-            drawn = drawn if before is None else before.drawn
-            self.draws.append(Draw(sampler, parameters, drawn))
-            return drawn
+            if recorded is not None:
+                value = recorded.value
+            self.draws.append(Draw(sampler, parameters, value))
+            return value
         self.draws.append(Draw(sampler, parameters, None, shape))
-        parts = np.empty(drawn.size, object)
-        parts[:] = [
-            _Part(part, self, place, i) for i, part in enumerate(drawn.ravel().tolist())
-        ]
+        parts = np.empty(value.size, object)
+        for index, number in enumerate(value.ravel().tolist()):
+            parts[index] = _Part(number, self, place, index)
         return parts.reshape(shape).view(_Noise)
 
     def result(self, part: _Part, number: Any, total: Any) -> Any:
-        """Note that a part of the noise was added to a number, and return the sum, or the recorded one."""
+        """Note what a part of the noise was added to; return the sum, or the recorded one."""
         draw = self.draws[part.draw]
-        sums = draw.added.setdefault(part.place, [])
-        before = self._before(part.draw, draw.sampler)
-        known = [] if before is None else before.added.get(part.place, [])
-        total = known[len(sums)][1] if len(sums) < len(known) else total
+        sums = draw.sums.setdefault(part.place, [])
+        recorded = self._before(part.draw, draw.sampler)
+        if recorded is not None:
+            recorded_sums = recorded.sums.get(part.place, [])
+            if len(sums) < len(recorded_sums):
+                _, total = recorded_sums[len(sums)]
         sums.append((number, total))
         return total
 
 
-def _with_start(drawn: NDArray[Any], start: NDArray[Any] | None) -> NDArray[Any]:
+def _with_start(values: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
     """Give the rows that both tables have, which are the first, the same draws."""
-    if start is None:
-        return drawn
-    drawn = drawn.copy()
-    drawn[: len(start)] = start[: len(drawn)]
-    return drawn
+    values = values.copy()
+    values[: len(start)] = start[: len(values)]
+    return values
 
 
 class _Part(int):
@@ -104,27 +109,26 @@ class _Part(int):
         part.recording, part.draw, part.place = recording, draw, place
         return part
 
-    def _to(self, number: Any, sign: int, of_number: int = 1) -> Any:
-        """Return a number plus or minus the noise; each of an array, which all get the same noise."""
+    def _added_to(self, number: Any, sign: int = 1) -> Any:
+        """Return a number plus or minus the noise.
+
+        The numbers of an array all get the same noise.
+        """
         if isinstance(number, np.ndarray):
-            sums = np.array(
-                [self._to(one, sign, of_number) for one in number.ravel().tolist()]
-            )
-            return sums.reshape(number.shape)
-        return self.recording.result(
-            self, of_number * number, of_number * number + sign * int(self)
-        )
+            sums = [self._added_to(part, sign) for part in number.ravel().tolist()]
+            return np.array(sums).reshape(number.shape)
+        return self.recording.result(self, number, number + sign * int(self))
 
     def __add__(self, other: Any) -> Any:
-        return self._to(other, 1)
+        return self._added_to(other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self._to(other, 1, -1)
+        return self._added_to(-1 * other)
 
     def __rsub__(self, other: Any) -> Any:
-        return self._to(other, -1)
+        return self._added_to(other, -1)
 
 
 class _Noise(np.ndarray):
@@ -133,12 +137,15 @@ class _Noise(np.ndarray):
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **more: Any
     ) -> Any:
-        adds = ufunc in (np.add, np.subtract) and method == "__call__"
-        plain = [
-            np.asarray(one).astype(object if adds else _dtype(one)) for one in inputs
-        ]
-        result = getattr(ufunc, method)(*plain, **more)
-        result = result.astype(_dtype(result)) if adds else result
+        is_sum = ufunc in (np.add, np.subtract) and method == "__call__"
+        arrays = []
+        for array in inputs:
+            # Sums are those of Python objects, which note what they are added to.
+            dtype = object if is_sum else _dtype(array)
+            arrays.append(np.asarray(array).astype(dtype))
+        result = getattr(ufunc, method)(*arrays, **more)
+        if is_sum:
+            result = result.astype(_dtype(result))
         if out:
             out[0][...] = result
             return out[0]
@@ -150,33 +157,36 @@ def _dtype(numbers: Any) -> Any:
     array = np.asarray(numbers)
     if array.dtype != object:
         return array.dtype
-    if all(
-        isinstance(part, Integral) and -(1 << 63) <= int(part) < 1 << 63
-        for part in array.ravel()
-    ):
-        return np.int64
-    return (
-        float
-        if all(isinstance(part, float | Integral) for part in array.ravel())
-        else object
-    )
+    parts = array.ravel()
+    if all(isinstance(part, Integral) for part in parts):
+        limits = np.iinfo(np.int64)
+        if all(limits.min <= int(part) <= limits.max for part in parts):
+            return np.int64
+    if all(isinstance(part, float | Integral) for part in parts):
+        return float
+    return object
 
 
 def differences(draw: Draw, other: Draw) -> list[Fraction | None]:
-    """Return how much the numbers that noise was added to differ; None for one that is no integer."""
-    found: list[Fraction | None] = []
-    for place in sorted(draw.added.keys() | other.added.keys()):
-        numbers, others = (
-            [exact(one) for one, _ in each.added.get(place, [])]
-            for each in (draw, other)
-        )
-        found.extend(
-            None
-            if one is None or two is None or (one - two).denominator != 1
-            else one - two
-            for one, two in zip(numbers, others, strict=False)
-        )
-    return found
+    """Return how much the numbers that noise was added to differ.
+
+    None stands for a difference that is no integer.
+    """
+    changes: list[Fraction | None] = []
+    for place in sorted(draw.sums.keys() | other.sums.keys()):
+        sums, other_sums = draw.sums.get(place, []), other.sums.get(place, [])
+        for (number, _), (other_number, _) in zip(sums, other_sums, strict=False):
+            changes.append(_integer_difference(exact(number), exact(other_number)))
+    return changes
+
+
+def _integer_difference(
+    number: Fraction | None, other: Fraction | None
+) -> Fraction | None:
+    if number is None or other is None:
+        return None
+    difference = number - other
+    return difference if difference.denominator == 1 else None
 
 
 def exact(number: Any) -> Fraction | None:
@@ -189,18 +199,21 @@ def exact(number: Any) -> Fraction | None:
 
 def reused(draws: Sequence[Draw]) -> list[str]:
     """Name the samplers of which the same noise was added to several numbers."""
-    counts = Counter(
-        draw.sampler
-        for draw in draws
-        if any(len(sums) > 1 for sums in draw.added.values())
-    )
-    return list(counts)
+    names = []
+    for draw in draws:
+        if any(len(sums) > 1 for sums in draw.sums.values()):
+            names.append(draw.sampler)
+    return list(dict.fromkeys(names))
 
 
 def unused(draws: Sequence[Draw]) -> list[str]:
     """Name the samplers of which noise was added to nothing."""
-    noise = (draw for draw in draws if draw.drawn is None and 0 not in draw.shape)
-    return list(dict.fromkeys(draw.sampler for draw in noise if not draw.added))
+    names = []
+    for draw in draws:
+        is_noise = draw.value is None and 0 not in draw.shape
+        if is_noise and not draw.sums:
+            names.append(draw.sampler)
+    return list(dict.fromkeys(names))
 
 
 def scores_of(draw: Draw) -> list[Any]:

@@ -34,7 +34,8 @@ from skdp.testing.replay._recording import (
     unused,
 )
 
-_SHOWN = 3
+# How many parts that differ a finding names.
+_MOST_PATHS = 3
 _MOST_NEIGHBOURS = 20
 
 
@@ -157,72 +158,180 @@ def replay_release(
     >>> found.epsilon, found.findings
     (2.0, ('the draws lose epsilon 2 together, more than the stated 1',))
     """
-    runs = []
-    earlier: Sequence[Draw] = ()
-    tables: tuple[Any, Any] = (X, neighbour)
-    for table in tables:
-        recording = Recording(earlier)
-        runs.append((recording, *_outcome(release, table, recording, random_state)))
-        earlier = recording.draws
-    (first, result, said, failed), (second, other, said_too, failed_too) = runs
-    if failed is not None and failed_too is not None:
-        raise failed
-    stated = _stated(other if failed is not None else result, guarantee)
-    if failed is not None or failed_too is not None:
-        error = type(failed or failed_too).__name__
-        rows = [
-            len(table) for table in (tables if failed is not None else tables[::-1])
-        ]
-        found = f"only one of the tables is an error: {error} with {rows[0]} rows, none with {rows[1]}"
-        return Replay(_table([]), stated, math.inf, (found,))
-    findings = []
-    if guarantee is None and _stated(other, None) != stated:
+    first = _Run.of(release, X, Recording(), random_state)
+    second = _Run.of(release, neighbour, Recording(first.draws), random_state)
+    if first.error is not None and second.error is not None:
+        raise first.error
+    result = second.result if first.result is None else first.result
+    stated = _stated_guarantee(result, guarantee)
+    if first.error is not None or second.error is not None:
+        return _replay_of_one_error(first, second, stated)
+    claim = stated
+    if first.n_rows == second.n_rows and stated.relation == "add_remove":
+        claim = stated.to("replace")
+    pairs, findings = _pair_draws(first.draws, second.draws)
+    losses = [loss_of(draw, other_draw) for draw, other_draw in pairs]
+    epsilon = math.inf
+    if not findings:
+        epsilon = epsilon_of(losses, Fraction(claim.delta))
+        findings += _understatements(losses, epsilon, claim)
+    if guarantee is None and _stated_guarantee(second.result, None) != stated:
         findings.append("the guarantee depends on the rows")
-    claim = (
-        stated.to("replace")
-        if len(tables[0]) == len(tables[1]) and stated.relation == "add_remove"
-        else stated
-    )
-    pairs, unlike = _paired(first.draws, second.draws)
-    losses = [loss_of(*pair) for pair in pairs]
-    drawn = losses or [
-        DrawLoss(one.sampler, math.prod(one.shape), math.nan, math.nan, math.nan)
-        for one in first.draws
-    ]
-    epsilon = math.inf if unlike else epsilon_of(losses, Fraction(claim.delta))
-    rho = sum(loss.rho for loss in losses)
-    findings += unlike
-    if not unlike and not epsilon <= claim.epsilon * (1 + ROUNDING):
+    for sampler in reused(first.draws):
         findings.append(
-            f"the draws lose epsilon {epsilon:.6g} together, more than the stated {claim.epsilon:.6g}"
+            f"{sampler} noise is added to two numbers: their difference is exact"
         )
-    if not unlike and (less := understated(losses, claim)) is not None:
-        findings.append(less)
+    findings += _differences_of_results(first, second)
+    if first.messages != second.messages:
+        findings.append("a warning, a log record or the output depends on the rows")
+    table = _table(losses or [_unknown_loss(draw) for draw in first.draws])
+    return Replay(table, claim, epsilon, tuple(findings))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A release of one table: its draws, its result or error, and what it printed."""
+
+    n_rows: int
+    draws: list[Draw]
+    result: Any
+    error: Exception | None
+    messages: list[str]
+
+    @classmethod
+    def of(
+        cls, release: Any, table: Any, recording: Recording, random_state: int
+    ) -> _Run:
+        result = error = None
+        with heard() as messages:
+            try:
+                result = recording.run(partial(_release, release, table, random_state))
+            except Exception as raised:
+                error = raised
+        return cls(len(table), recording.draws, result, error, messages)
+
+
+def _release(release: Any, table: Any, random_state: int) -> Any:
+    """Fit a clone of an estimator without its ledger, or call a function."""
+    if not hasattr(release, "fit"):
+        return release(table)
+    estimator = clone(release)
+    parameters = {"random_state": random_state, "ledger": None}
+    for name in parameters.keys() & estimator.get_params(deep=False).keys():
+        estimator.set_params(**{name: parameters[name]})
+    return estimator.fit(*rows_and_target(release, table))
+
+
+def _stated_guarantee(
+    result: Any, guarantee: PrivacyGuarantee | None
+) -> PrivacyGuarantee:
+    stated = guarantee
+    for name in ("guarantee_", "guarantee"):
+        stated = stated or getattr(result, name, None)
+    if not isinstance(stated, PrivacyGuarantee):
+        raise ValueError(
+            "give the guarantee that is claimed: the result has no guarantee_"
+        )
+    return stated
+
+
+def _replay_of_one_error(first: _Run, second: _Run, stated: PrivacyGuarantee) -> Replay:
+    failed, passed = (first, second) if second.error is None else (second, first)
+    finding = (
+        f"only one of the tables is an error: {type(failed.error).__name__} with "
+        f"{failed.n_rows} rows, none with {passed.n_rows}"
+    )
+    return Replay(_table([]), stated, math.inf, (finding,))
+
+
+def _pair_draws(
+    draws: Sequence[Draw], other_draws: Sequence[Draw]
+) -> tuple[list[tuple[Draw, Draw]], list[str]]:
+    """Pair the draws of noise of the two runs, and list how the runs differ."""
+    noise = [draw for draw in draws if draw.sampler not in ROWS]
+    other_noise = [draw for draw in other_draws if draw.sampler not in ROWS]
+    if [draw.sampler for draw in noise] != [draw.sampler for draw in other_noise]:
+        return [], ["which samplers are used depends on the rows"]
+    pairs = list(zip(noise, other_noise, strict=True))
+    findings = dict.fromkeys(_differences_of_draws(pairs))
+    return ([] if findings else pairs), list(findings)
+
+
+def _differences_of_draws(pairs: Sequence[tuple[Draw, Draw]]) -> Iterator[str]:
+    for draw, other in pairs:
+        same_scores = len(scores_of(draw)) == len(scores_of(other))
+        if draw.shape != other.shape or not same_scores:
+            yield f"the number of draws of {draw.sampler} depends on the rows"
+            continue
+        for name in ("rate", "variance", "scale"):
+            if draw.parameters.get(name) != other.parameters.get(name):
+                yield f"the scale of {draw.sampler} depends on the rows"
+
+
+def _understatements(
+    losses: Sequence[DrawLoss], epsilon: float, claim: PrivacyGuarantee
+) -> list[str]:
+    """Say how the draws lose more together than is stated."""
+    findings = []
+    if not epsilon <= claim.epsilon * (1 + ROUNDING):
+        findings.append(
+            f"the draws lose epsilon {epsilon:.6g} together, more than the stated "
+            f"{claim.epsilon:.6g}"
+        )
+    finding = understated(losses, claim)
+    if finding is not None:
+        findings.append(finding)
+    rho = sum(loss.rho for loss in losses)
     if claim.rho is not None and rho > claim.rho * (1 + ROUNDING):
         findings.append(
-            f"the draws lose rho {rho:.6g} together, more than the stated {claim.rho:.6g}"
+            f"the draws lose rho {rho:.6g} together, more than the stated "
+            f"{claim.rho:.6g}"
         )
-    findings += [
-        f"{name} noise is added to two numbers: their difference is exact"
-        for name in reused(first.draws)
+    return findings
+
+
+def _differences_of_results(first: _Run, second: _Run) -> list[str]:
+    """Name the parts of the results that differ, though all draws are alike."""
+    parts, other_parts = dict(_parts(first.result)), dict(_parts(second.result))
+    paths = []
+    for path in sorted(parts.keys() | other_parts.keys()):
+        if parts.get(path) != other_parts.get(path):
+            paths.append(path)
+    if not paths:
+        return []
+    findings = [
+        f"{', '.join(paths[:_MOST_PATHS])}: not the same, although all that was drawn is"
     ]
-    shown, shown_too = (dict(_parts(one)) for one in (result, other))
-    differing = sorted(
-        path
-        for path in shown.keys() | shown_too.keys()
-        if shown.get(path) != shown_too.get(path)
-    )
-    if differing:
-        findings.append(
-            f"{', '.join(differing[:_SHOWN])}: not the same, although all that was drawn is"
-        )
-        # Such as that of ``int(noise)``: what it is added to is not seen.
-        findings += [
-            f"{name} noise is not added as it comes" for name in unused(first.draws)
-        ]
-    if said != said_too:
-        findings.append("a warning, a log record or the output depends on the rows")
-    return Replay(_table(drawn), claim, epsilon, tuple(findings))
+    # Such as that of ``int(noise)``: what it is added to is not seen.
+    for sampler in unused(first.draws):
+        findings.append(f"{sampler} noise is not added as it comes")
+    return findings
+
+
+def _parts(result: Any) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a result as texts, but its guarantee, which is compared before."""
+    if hasattr(result, "get_params"):
+        attributes = released_attributes(result)
+    else:
+        attributes = dict(getattr(result, "__dict__", None) or {})
+    if not attributes:
+        return leaves("the result", result, ())
+    attributes.pop("guarantee_", None)
+    attributes.pop("guarantee", None)
+    return leaves("", attributes, ())
+
+
+def _unknown_loss(draw: Draw) -> DrawLoss:
+    return DrawLoss(draw.sampler, math.prod(draw.shape), math.nan, math.nan, math.nan)
+
+
+def _table(losses: Sequence[DrawLoss]) -> pd.DataFrame:
+    rows = []
+    for loss in losses:
+        epsilon, rho = float(loss.epsilon), float(loss.rho)
+        rows.append((loss.sampler, loss.size, loss.difference, epsilon, rho))
+    names = ["sampler", "size", "difference", "epsilon", "rho"]
+    return pd.DataFrame(rows, columns=names)
 
 
 def check_sensitivity(
@@ -277,117 +386,30 @@ def check_sensitivity(
     >>> words = pd.DataFrame({"job": ["clerk", "nurse", "clerk"]})
     >>> check_sensitivity(DPHistogram(domain={"job": ["clerk", "nurse"]}), words)
     """
-    pairs = (
-        _without_a_row(X)
-        if neighbours is None
-        else ((X, neighbour) for neighbour in neighbours)
-    )
+    if neighbours is None:
+        pairs = list(_neighbouring_tables(X))
+    else:
+        pairs = [(X, neighbour) for neighbour in neighbours]
     # Each pair has its own seed: what a release does next may depend on its noise.
-    for turn, (one, other) in enumerate(pairs):
-        found = replay_release(
-            release, one, other, guarantee=guarantee, random_state=random_state + turn
+    for turn, (table, neighbour) in enumerate(pairs):
+        replay = replay_release(
+            release,
+            table,
+            neighbour,
+            guarantee=guarantee,
+            random_state=random_state + turn,
         )
-        require(found.passed, "; ".join(found.findings))
+        require(replay.passed, "; ".join(replay.findings))
 
 
-def _without_a_row(X: Any) -> Iterator[tuple[Any, Any]]:
+def _neighbouring_tables(X: Any) -> Iterator[tuple[Any, Any]]:
     """Yield tables with a row at the end, and without it."""
     if not is_frame(X) and not isinstance(X, np.ndarray | pd.Series):
         raise TypeError(f"X must be a dataframe or an array, got {type(X).__name__}")
-    rows, take = np.arange(len(X)), partial(take_rows, X)
+    rows = np.arange(len(X))
     for row in rows[:_MOST_NEIGHBOURS]:
-        rest = rows[rows != row]
-        yield take(np.append(rest, row)), take(rest)
+        without_row = rows[rows != row]
+        with_row = np.append(without_row, row)
+        yield take_rows(X, with_row), take_rows(X, without_row)
     for row in rows[: min(_MOST_NEIGHBOURS, len(X) - 1)]:
-        yield take(rows[: row + 1]), take(rows[:row])
-
-
-def _outcome(
-    release: Any, table: Any, recording: Recording, random_state: int
-) -> tuple[Any, list[str], Exception | None]:
-    """Release a table; return the result, what was said, and the error."""
-    run: Callable[[], Any]
-    if hasattr(release, "fit"):
-        names = release.get_params(deep=False)
-        given = {
-            name: value
-            for name, value in (("random_state", random_state), ("ledger", None))
-            if name in names
-        }
-        run = lambda: (  # noqa: E731
-            clone(release).set_params(**given).fit(*rows_and_target(release, table))
-        )
-    else:
-        run = lambda: release(table)  # noqa: E731
-    with heard() as said:
-        try:
-            result, failed = recording.run(run), None
-        except Exception as error:
-            result, failed = None, error
-    return result, said, failed
-
-
-def _stated(result: Any, guarantee: PrivacyGuarantee | None) -> PrivacyGuarantee:
-    stated = (
-        guarantee
-        or getattr(result, "guarantee_", None)
-        or getattr(result, "guarantee", None)
-    )
-    if not isinstance(stated, PrivacyGuarantee):
-        raise ValueError(
-            "give the guarantee that is claimed: the result has no guarantee_"
-        )
-    return stated
-
-
-def _parts(result: Any) -> Iterator[tuple[str, str]]:
-    """Yield what a result holds as texts, but its guarantee, which is compared before."""
-    held = (
-        released_attributes(result)
-        if hasattr(result, "get_params")
-        else getattr(result, "__dict__", None)
-    )
-    if not held:
-        return leaves("the result", result, ())
-    return leaves(
-        "",
-        {
-            name: part
-            for name, part in held.items()
-            if name not in ("guarantee_", "guarantee")
-        },
-        (),
-    )
-
-
-def _table(losses: Sequence[DrawLoss]) -> pd.DataFrame:
-    rows = [
-        (loss.sampler, loss.size, loss.difference, float(loss.epsilon), float(loss.rho))
-        for loss in losses
-    ]
-    return pd.DataFrame(
-        rows, columns=["sampler", "size", "difference", "epsilon", "rho"]
-    )
-
-
-def _paired(
-    draws: Sequence[Draw], others: Sequence[Draw]
-) -> tuple[list[tuple[Draw, Draw]], list[str]]:
-    """Pair the draws of noise of the two runs, and list how the runs differ."""
-    ours, theirs = (
-        [draw for draw in each if draw.sampler not in ROWS] for each in (draws, others)
-    )
-    if [draw.sampler for draw in ours] != [draw.sampler for draw in theirs]:
-        return [], ["which samplers are used depends on the rows"]
-    unlike = []
-    for one, other in zip(ours, theirs, strict=True):
-        if one.shape != other.shape or len(scores_of(one)) != len(scores_of(other)):
-            unlike.append(f"the number of draws of {one.sampler} depends on the rows")
-        elif any(
-            one.parameters.get(name) != other.parameters.get(name)
-            for name in ("rate", "variance", "scale")
-        ):
-            unlike.append(f"the scale of {one.sampler} depends on the rows")
-    return [] if unlike else list(zip(ours, theirs, strict=True)), list(
-        dict.fromkeys(unlike)
-    )
+        yield take_rows(X, rows[: row + 1]), take_rows(X, rows[:row])

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from skdp.central.statistics import choice_loss, integer_noise, joint_noise
+from skdp.central.statistics import Noise, choice_loss
 from skdp.privacy import LaplaceLoss, PureLoss, Share, exponential_loss, laplace_loss
 from tests.conftest import each
 
@@ -154,10 +154,10 @@ def test_choices_are_at_most_what_they_state(law):
 
 def test_the_losses_of_noise_are_those_of_its_sensitivity():
     share = Share("epsilon", Fraction(0.3))
-    assert integer_noise(share).loss == PureLoss(0.3)
-    assert integer_noise(share, 5).loss == LaplaceLoss(0.3, 5)
-    assert joint_noise(share, 1 << 29, 4).loss == LaplaceLoss(0.3, 1 << 29)
-    assert integer_noise(replace(share, rows=3), 5).loss == LaplaceLoss(0.3, 15)
+    assert Noise.of(share).loss == PureLoss(0.3)
+    assert Noise.of(share, 5).loss == LaplaceLoss(0.3, 5)
+    assert Noise.joint(share, 1 << 29, 4).loss == LaplaceLoss(0.3, 1 << 29)
+    assert Noise.of(replace(share, rows=3), 5).loss == LaplaceLoss(0.3, 15)
     # The rows of a person move a sum by as many sensitivities: Gaussian noise has mu / 3 for each of three.
     assert Share("mu", Fraction(9, 4), rows=3).of_a_row == Share("mu", Fraction(1, 4))
 

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from skdp.exact import exp_bounds
 from skdp.oracles import HadamardResponse, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
-from skdp.privacy.accounting import _total, least_rho, smallest_epsilon
+from skdp.privacy.accounting import _total, pure_rho, smallest_epsilon
 from tests.conftest import each, often
 
 
@@ -147,13 +147,10 @@ def test_replacing_a_record_is_removing_one_and_adding_one():
     assert PureLoss(1.0, 0.9)._doubled().share == 1
 
 
-LOSSES = [
-    *(PureLoss(epsilon, share) for epsilon in (0.01, 0.5, 3.0, 20.0) for share in (1.0, 0.3, 1e-3, 1e-9)),
-    *(LaplaceLoss(epsilon, steps) for epsilon in (0.1, 4.0) for steps in (2, 7)),
-]
+LOSSES = [PureLoss(epsilon, share) for epsilon in (0.01, 0.5, 3.0, 20.0) for share in (1.0, 0.3, 1e-3, 1e-9)]
 
 
-@pytest.mark.parametrize("loss", often(LOSSES, [LOSSES[4], LOSSES[10], LOSSES[13], LOSSES[19]]), ids=str)
+@pytest.mark.parametrize("loss", often(LOSSES, [LOSSES[0], LOSSES[4], LOSSES[10], LOSSES[15]]), ids=str)
 def test_the_least_rho_is_the_largest_divergence_over_its_order(loss):
     pair = [(float(value), float(mass)) for value, mass in pair_of(loss).items() if mass]
 
@@ -163,7 +160,7 @@ def test_the_least_rho_is_the_largest_divergence_over_its_order(loss):
 
     excesses = np.geomspace(1e-6, 1e7, 6000).tolist()
     truth = max(divergence(1 + excess) / (1 + excess) for excess in excesses)
-    found = least_rho(loss)
+    found = pure_rho(loss.epsilon, loss.share)
     assert truth <= found * (1 + 1e-9) + 1e-13
     assert found <= truth * 1.006 + 1e-12
     assert found <= loss.epsilon**2 / 2 * (1 + 1e-9)

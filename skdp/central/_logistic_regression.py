@@ -1,0 +1,520 @@
+"""Logistic regression whose coefficients are private, by noisy gradient descent on rows of integers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+
+from skdp.base import Bounds, TableLike, check_flag, read_bounds
+from skdp.central._base import Plan
+from skdp.central._linear_model import Floats, LinearModel
+from skdp.central._supervised import Classes, Placing
+from skdp.central.statistics import (
+    UNIT,
+    Batches,
+    Noise,
+    Rows,
+    find_limits,
+    largest_moments,
+    open_rows,
+    refuse_missing,
+    widths,
+)
+from skdp.domain import Domain
+from skdp.oracles import check_size
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
+from skdp.randomness import ByteSource
+
+_CERTAIN = 1 << 15
+"""Of residuals: that of a certain prediction of the wrong class."""
+
+_FINE = 1 << 10
+"""Of logits: places to 1."""
+
+_MOST_LOGIT = 16
+"""Beyond, probabilities hardly change."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How steps add up."""
+
+    momentum: float
+    rate: float
+    """Over the inverse of the largest curvature; below ``2 (1 + momentum)`` no quadratic loss diverges."""
+
+
+_PLAIN = Pace(0.85, 3.0)
+_SCALED = Pace(0.7, 1.5)
+"""Of steps that moments have scaled: they are equally long in all directions, and fewer."""
+
+_RIDGE = 10.0
+"""Added to noisy moments, over the noise's standard deviation and the root of their dimension: its norm is about 2."""
+
+
+class LogisticLoss(Protocol):
+    """What is minimised, a function of the logits of a row and its class."""
+
+    n_outputs: int
+    """The number of logits of a row."""
+    square: int
+    """The square of the largest norm of the residuals of a row."""
+    curvature: float
+    """The largest second derivative; of weighted rows, that expected."""
+
+    def residuals(
+        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """Return the derivative of the loss by each logit, in units of `_CERTAIN`."""
+
+
+# Weighted, no residuals of a row are longer than at equal logits. Its weight is that of all its classes: the gradient
+# that is expected of the true coefficients remains 0. It would not if residuals that are too long were cut.
+
+
+class BinaryLoss:
+    """Logistic loss of two classes."""
+
+    n_outputs, curvature = 1, 0.25
+
+    def __init__(self, *, weighted: bool = False) -> None:
+        logits = (
+            np.arange(-_MOST_LOGIT * _FINE, _MOST_LOGIT * _FINE + 1) + 0.5
+        ) / _FINE
+        probabilities = 1 / (1 + np.exp(-logits))
+        weights = (
+            0.5 / np.maximum(probabilities, 1 - probabilities) if weighted else 1.0
+        )
+        self._residuals = np.rint(
+            _CERTAIN * weights * np.stack([probabilities, probabilities - 1])
+        )
+        self.square = int(np.abs(self._residuals).max()) ** 2
+
+    def residuals(
+        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        return self._residuals[codes[:, np.newaxis], logits + _MOST_LOGIT * _FINE]
+
+
+class SoftmaxLoss:
+    """Logistic loss of several classes, as of `softmax`."""
+
+    curvature = 0.5
+
+    def __init__(self, n_classes: int, *, weighted: bool = False) -> None:
+        self.n_outputs = n_classes
+        self._powers = np.rint(
+            2.0**30 * np.exp(-np.arange(2 * _MOST_LOGIT * _FINE + 1) / _FINE)
+        ).astype(np.int64)
+        # The residuals of the other classes are probabilities, rounded down, which add up to at most that of the class.
+        self._weighted = weighted
+        self.square = (
+            _CERTAIN**2 * (n_classes - 1) // n_classes if weighted else 2 * _CERTAIN**2
+        )
+
+    def residuals(
+        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        powers = self._powers[logits.max(axis=1, keepdims=True) - logits]
+        residuals = powers * _CERTAIN // powers.sum(axis=1, keepdims=True)
+        weights: float | NDArray[np.float64] = 1.0
+        if self._weighted:  # by the residuals of the least probable class
+            least = residuals.min(axis=1, keepdims=True)
+            squares = _CERTAIN * (_CERTAIN - 2 * least) + (residuals**2).sum(
+                axis=1, keepdims=True
+            )
+            weights = np.sqrt(self.square / squares)
+        residuals[np.arange(len(codes)), codes] -= _CERTAIN
+        return np.trunc(residuals * weights)
+
+
+def gradient(
+    rows: Rows, coefficients: NDArray[np.float64], loss: LogisticLoss
+) -> NDArray[np.int64]:
+    """Return the exact sum of the gradients of all rows, which one row changes by at most `largest_change`."""
+    # Logits, too, are sums of integers: otherwise, the place of a row in a block would show in its logit.
+    largest = float(np.linalg.norm(coefficients)) * (math.isqrt(rows.square) + 1) + 1
+    weights = np.rint(coefficients * 2.0 ** (scale := 50 - int(np.frexp(largest)[1])))
+    n_columns = rows.n_columns
+    total = np.zeros(coefficients.shape, np.int64)
+    for block, part in rows.blocks():
+        logits = part @ weights[:n_columns]
+        if rows.constant:
+            logits += rows.constant * weights[-1]
+        logits *= _FINE / UNIT * 2.0**-scale
+        np.floor(logits, out=logits)
+        np.maximum(
+            logits, -_MOST_LOGIT * _FINE, out=logits
+        )  # np.clip takes several times as long on a block
+        np.minimum(logits, _MOST_LOGIT * _FINE, out=logits)
+        residuals = loss.residuals(logits.astype(np.int64), rows.codes[block])
+        total[:n_columns] += (part.T @ residuals).astype(np.int64)
+        if rows.constant:
+            total[-1] += rows.constant * residuals.sum(axis=0).astype(np.int64)
+    return total
+
+
+def largest_change(rows: Rows, loss: LogisticLoss) -> int:
+    """Return the square of the largest norm of what one row adds to `gradient`."""
+    return rows.square * loss.square
+
+
+def plain_step(rows: Rows, loss: LogisticLoss, n_rows: float) -> float:
+    """Return the step for the largest curvature that rows are expected to have."""
+    return _PLAIN.rate / (loss.curvature * rows.reach**2 * n_rows)
+
+
+def scaled_step(
+    rows: Rows,
+    loss: LogisticLoss,
+    moments: NDArray[np.float64],
+    error: float,
+    n_rows: float,
+) -> NDArray[Any]:
+    """Return the matrix of a step that noisy moments scale: the inverse of a bound of the second derivatives."""
+    values, vectors = np.linalg.eigh(moments / UNIT**2)
+    ridge = _RIDGE * math.sqrt(len(values)) * error / UNIT**2
+    step = np.zeros((rows.n_weights, rows.n_weights))
+    step[: len(values), : len(values)] = (
+        vectors / (np.maximum(values, 0) + ridge) @ vectors.T
+    )
+    if rows.constant:
+        step[-1, -1] = 1 / ((rows.constant / UNIT) ** 2 * n_rows + ridge)
+    return _SCALED.rate / loss.curvature * step
+
+
+def descend(
+    rows: Rows,
+    loss: LogisticLoss,
+    noise: NDArray[np.object_],
+    step: float | NDArray[np.float64],
+    momentum: float,
+) -> NDArray[np.float64]:
+    """Minimise the loss by its gradients plus noise, one per step; return the mean of the second half of the steps."""
+    coefficients = velocity = mean = np.zeros(noise.shape[1:])
+    late = range(len(noise) // 2, len(noise))
+    for place, drawn in enumerate(noise):
+        exact = rows.sum(partial(gradient, coefficients=coefficients, loss=loss))
+        total = (exact.astype(object) + drawn).astype(float)
+        velocity = momentum * velocity + np.dot(step, total / (UNIT * _CERTAIN))
+        coefficients = coefficients - velocity
+        if place in late:
+            mean = mean + coefficients / len(late)
+    return mean
+
+
+def _noisy_moments(rows: Rows, noise: Noise, source: ByteSource) -> Floats:
+    """Return noisy sums of the products of all pairs of columns."""
+    pairs = np.triu_indices(rows.n_columns)
+    moments = np.zeros((rows.n_columns, rows.n_columns))
+    noisy = noise.add(source, rows.sum(Rows.moments)[pairs].tolist())
+    moments[pairs] = moments.T[pairs] = noisy
+    return moments
+
+
+_CUT = 0.05
+"""The share of the rows that are shrunk."""
+
+_MOST_ITER = 1 << 20
+_FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 30, 160, 25.0
+"""Steps are mu times the number of rows over 25: later, noise adds more to the logits than a step improves them."""
+
+_SCALED_STEPS, _SCALED_FROM = 20, 8_000.0
+"""From this mu times the number of rows on, scaled steps are worth their moments."""
+
+_MOMENT_PART = Fraction(1, 8)
+"""Of the budget, for the moments that scale the steps."""
+
+_PER_MOMENT = 8.0
+"""From mu times the number of rows over the 3/2nd power of that of columns on, noise does not hide the moments."""
+
+
+class DPLogisticRegression(ClassifierMixin, LinearModel):
+    """Logistic regression by gradient descent with noise: coefficients that are private for the whole record.
+
+    Parameters
+    ----------
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
+        of a budget in rho or mu, which has a delta of its own.
+    delta : float, optional
+        The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
+        of rows.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        outside. A column is measured from the place between its bounds that is nearest to 0 (without an intercept:
+        from 0), and scaled by the end that is farther from there: bounds of (0, 1) leave indicators as they are.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of the budget that finds bounds, if some are private.
+    classes : list, optional
+        The classes that the target may have, from what is publicly known. None reads them from the target, with a
+        `PrivacyLeakWarning`.
+    fit_intercept : bool, default=True
+        Whether the model has a constant.
+    max_iter : int, optional
+        The number of steps, at least 1. None takes 30 to 160, by what remains to be learnt beside the noise; 20 where
+        there is so little noise that second moments scale the steps. Of a large table, each step reads all rows.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The noisy coefficients of the columns in their own units; one row for two classes.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The noisy constants; 0 without `fit_intercept`.
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    domain_ : Domain
+        The target and its classes.
+    n_iter_ : int
+        The number of steps.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds of the columns.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`, for the columns of X and the target.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    sklearn.linear_model.LogisticRegression : Without privacy.
+    DPStandardScaler : Columns of unknown scale.
+    DPMarginalSynthesizer : Synthetic rows, for any model.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is that of Gaussian
+    differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing, and cost
+    nothing: but those for a row of the table are about this row. The number of rows is protected too, and a table
+    without rows is answered. Not covered: an error shows that a value is missing, or that a class is not declared.
+
+    An eighth of mu**2 is spent beforehand: on noisy numbers of rows by their norm, which choose a limit that about a
+    twentieth of the rows exceed, and are shrunk to; on the mean of the rows, which is subtracted; and on the numbers of
+    centred rows by their norm. They also choose the number of steps T and the divisor of the gradients. Without an
+    intercept, nothing is subtracted. Each step then releases the sum of the gradients of all rows, one of
+    which is the row x times its residual, with rounded Gaussian noise. Values of rows, logits and residuals are
+    integers: a row changes the sum by exactly its own, and 1 / T of the rest of mu**2 pays for it ([2]_). Momentum
+    makes up for the small rate; the second half of the steps is averaged ([3]_).
+
+    Residuals of certain and wrong predictions are the longest, and noise is in proportion to them. So rows are weighted
+    by their predictions: of two classes, a row of which the likelier has the probability q counts 1 / (2 q), and its
+    residual is at most 1/2, as at equal probabilities; of K classes, the residuals have a norm of at most
+    sqrt(1 - 1 / K). The weight is that of all classes of a row, so the coefficients remain those of a logistic model,
+    and the probabilities need no correction: they are estimated with half of the noise, and from certain rows with half
+    of the information ([5]_). Where the model does not hold, it is closer at uncertain rows than maximum likelihood.
+
+    If mu times the noisy number of rows is above 8,000, and above 8 times the 3/2nd power of the number of columns, a
+    further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps ([4]_),
+    of which 20 are then enough, and rows are not weighted: a residual is at most 1, and the residuals of more
+    than two classes have a norm of at most the root of 2.
+
+    References
+    ----------
+    .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
+       84(1), corollary 3.3.
+    .. [2] R. Bassily, A. Smith, A. Thakurta (2014). Private empirical risk minimization: efficient algorithms and tight
+       error bounds. FOCS.
+    .. [3] B. T. Polyak, A. B. Juditsky (1992). Acceleration of stochastic approximation by averaging. SIAM Journal on
+       Control and Optimization 30(4).
+    .. [4] A. Ganesh, M. Haghifam, T. Steinke, A. Thakurta (2023). Faster differentially private convex optimization via
+       second-order methods. NeurIPS.
+    .. [5] H. R. Künsch, L. A. Stefanski, R. J. Carroll (1989). Conditionally unbiased bounded-influence estimation in
+       general regression models. Journal of the American Statistical Association 84(406).
+
+    Examples
+    --------
+    >>> from skdp import DPLogisticRegression
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> X = X[["mean radius", "mean texture", "mean concavity"]]
+    >>> bounds = {"mean radius": (0, 30), "mean texture": (0, 40), "mean concavity": (0, 0.5)}
+    >>> model = DPLogisticRegression(epsilon=2.0, bounds=bounds, classes=[0, 1], random_state=0).fit(X, y)
+    >>> round(model.score(X, y), 1)
+    0.9
+    >>> print(model.guarantee_)
+    epsilon = 2, delta = 0.000001, rho = 0.100503, central model, adding or removing one record's values of: mean
+    radius, mean texture, mean concavity, target, NOT SECURE: ...
+    """
+
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    classes_: NDArray[Any]
+    domain_: Domain
+    _usual_delta = 1e-6
+
+    def __init__(
+        self,
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        delta: float | None = None,
+        bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
+        classes: list[Any] | None = None,
+        fit_intercept: bool = True,
+        max_iter: int | None = None,
+        max_rows_per_person: int = 1,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.bounds_share = bounds_share
+        self.classes = classes
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.max_rows_per_person = max_rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _bounded(self, rows: Batches) -> Batches:
+        return rows.features
+
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        check_flag("fit_intercept", self.fit_intercept)
+        if self.max_iter is not None:
+            check_size(self.max_iter, least=1, most=_MOST_ITER, name="max_iter")
+        ends = read_bounds(bounds, rows.names[:-1])
+        classes = Classes.read(rows, self.classes)
+        refuse_missing(rows.features, ends)
+        # A constant makes up for a shift; without it, a column of large numbers would
+        # hide what differs between rows.
+        starts = np.zeros(len(ends))
+        if self.fit_intercept:
+            starts = np.clip(0.0, *ends.T)
+        placed = open_rows(rows, Placing(ends, starts, classes.codes))
+        losses: tuple[Loss, ...] = ()
+        if share.kind == "rho":
+            losses = (Noise("mu", share.mu_squared).loss,)
+        return Plan(
+            (placed, widths(ends, starts), starts, classes, share),
+            mechanism="noisy gradient descent, rounded Gaussian",
+            losses=losses,
+        )
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        rows, scales, starts, classes, share = plan.exact
+        share, centred = share.of_a_row, bool(self.fit_intercept)
+        limits = find_limits(rows, share, _CUT, source, centred=centred)
+        rows = limits.rows.map(partial(Rows.clipped, square=limits.square))
+        constant = math.isqrt(rows.square) // 2 if centred else 0
+        rows = rows.map(partial(Rows.with_constant, constant=constant))
+        mu_squared = limits.rest.mu_squared
+        # What the noise leaves of the rows: mu times their number.
+        strength = math.sqrt(mu_squared) * limits.n_rows
+        n_columns, n_classes = rows.n_columns, len(classes.values)
+        is_scaled = strength > max(_SCALED_FROM, _PER_MOMENT * n_columns**1.5)
+        # Weights halve the noise, but also the information of certain rows, which counts
+        # where there is little noise.
+        loss: LogisticLoss = SoftmaxLoss(n_classes, weighted=not is_scaled)
+        if n_classes == 2:
+            loss = BinaryLoss(weighted=not is_scaled)
+        # Too small a number would make the steps too long.
+        n_rows = max(1.0, limits.n_rows + 2 * limits.error)
+        step: float | Floats
+        if is_scaled:
+            square = largest_moments(limits.square, 2 * UNIT)
+            noise = Noise("mu", share.mu_squared * _MOMENT_PART, square)
+            mu_squared -= noise.amount
+            moments = _noisy_moments(rows, noise, source)
+            error = float(noise.error)
+            step = scaled_step(rows, loss, moments, error, n_rows)
+            momentum, n_steps = _SCALED.momentum, _SCALED_STEPS
+        else:
+            step = plain_step(rows, loss, n_rows)
+            momentum = _PLAIN.momentum
+            n_steps = int(np.clip(strength / _PER_STEP, _FEWEST_STEPS, _MOST_STEPS))
+        n_steps = int(self.max_iter or n_steps)
+        gradients = Noise("mu", mu_squared / n_steps, largest_change(rows, loss))
+        shape = n_steps, rows.n_weights, loss.n_outputs
+        drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
+        weights = descend(rows, loss, drawn, step, momentum)
+        slopes = weights[:n_columns]
+        self.coef_ = (slopes / scales[:, np.newaxis]).T
+        of_middle = (constant * weights[-1] - limits.middle @ slopes) / UNIT
+        self.intercept_ = of_middle - self.coef_ @ starts
+        self.classes_, self.domain_ = classes.values, classes.domain
+        self.n_iter_ = n_steps
+
+    def decision_function(self, X: TableLike) -> NDArray[np.float64]:
+        """Return the logits of rows.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, in the columns of `fit`, without missing values.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Of two classes, the logit of the second one.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns, is not numeric, or holds a missing value.
+        """
+        logits = self._respond(X)
+        return logits[:, 0] if logits.shape[1] == 1 else logits
+
+    def predict_proba(self, X: TableLike) -> NDArray[np.float64]:
+        """Return the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, as of `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`; each row adds up to 1.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            As of `decision_function`.
+        """
+        logits = self.decision_function(X)
+        if logits.ndim == 2:
+            return softmax(logits, axis=1)
+        return np.stack([expit(-logits), expit(logits)], axis=1)
+
+    def predict(self, X: TableLike) -> NDArray[Any]:
+        """Return the likeliest class of rows.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, as of `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Classes.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            As of `decision_function`.
+        """
+        logits = self.decision_function(X)
+        return self.classes_[
+            logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.intp)
+        ]

@@ -1,0 +1,499 @@
+"""Randomise columns of sets of values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import check_choice, read_domain, undeclared_error
+from skdp.domain import Domain, DomainLike
+from skdp.local._oracle_encoder import input_names
+from skdp.local._tally import ReportTally
+from skdp.local._transformer import ReportTransformer
+from skdp.local.protocol import (
+    Channel,
+    Codes,
+    OracleField,
+    Randomness,
+    ReportProtocol,
+    check_limits,
+    estimate_counts,
+    guarantee_of_all,
+    refuse_impossible,
+)
+from skdp.oracles import (
+    SET_ORACLES,
+    SetOracle,
+    SetSelection,
+    SetUnaryEncoding,
+    check_size,
+    choose_set_oracle,
+    pad_sets,
+)
+from skdp.privacy import PrivacyLedger, Shuffled
+from skdp.tables import ColumnError, Table, flatten_lists
+
+# Codes of padded sets, in a block of rows: 32 MB.
+_CELLS = 1 << 22
+
+SetPostprocess = Literal["none", "clip"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SetField(OracleField):
+    """A column of sets, by an oracle for sets."""
+
+    # Codes are an array of bytes: of a row the codes of its values, distinct and
+    # ascending.
+
+    domain: Domain
+    oracle: SetOracle
+    unknown: str = "error"
+
+    def prepare(self, columns: Sequence[Any]) -> Codes:
+        self.oracle.check_size(len(columns[0]))
+        return [read_sets(self.domain, self.columns[0], columns[0], self.unknown)]
+
+    def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+        oracle = self.oracle
+        # Which values of a longer list are reported is drawn from a source of its own.
+        # Blocks bound the memory of the padded sets.
+        choice_source = randomness("kept", *self.columns)
+        source = randomness("report", *self.columns)
+        parts = []
+        for block in blocks_of(codes[0], oracle):
+            values, sizes = joined(block, oracle.k)
+            padded = pad_sets(values, sizes, oracle.k, oracle.max_size, choice_source)
+            parts.append(oracle.report(padded, source))
+        return np.concatenate(parts)
+
+    def summed_parts(
+        self, sums: NDArray[np.int64], size: int
+    ) -> NDArray[np.int64] | None:
+        return None  # a report may have bits of padding, which no sum counts
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        if _entries(self.oracle, most_entries) > most_entries:
+            return None
+        return [self.oracle.channels()]
+
+
+def check_postprocess(postprocess: Any) -> None:
+    """Check how counts are changed."""
+    check_choice("postprocess", postprocess, get_args(SetPostprocess))
+
+
+def blocks_of(
+    codes: NDArray[np.object_], oracle: SetOracle
+) -> list[NDArray[np.object_]]:
+    """Split coded rows into blocks, at least one, whose padded sets fit into the memory."""
+    step = max(1, _CELLS // oracle.max_size)
+    return [codes[start : start + step] for start in range(0, max(len(codes), 1), step)]
+
+
+def _entries(oracle: SetOracle, most: int) -> float:
+    """Return the size of a channel, or infinity if listing its rows would take long."""
+    # Of 12 values, at most 2**12 sets.
+    if oracle.k > 12 or oracle.n_reports > most:
+        return float("inf")
+    return len(oracle.sets()) * oracle.n_reports
+
+
+def read_sets(
+    domain: Domain, name: Any, column: Any, unknown: str
+) -> NDArray[np.object_]:
+    """Read a column of lists: of each row the codes of its values, as bytes."""
+    # They are distinct, and ascend.
+    message = None
+    try:
+        flat, sizes = flatten_lists(column)
+    except ColumnError as error:
+        message = f"column {name!r}: {error}"
+    if message is not None:
+        raise ValueError(message)
+    (codes,) = domain.select([name]).encode([flat])
+    k = len(domain[name])
+    if unknown == "error" and codes.max(initial=0) == k:
+        raise undeclared_error(name, domain[name], what="lists with a value")
+    rows = np.repeat(np.arange(sizes.size), sizes)
+    # A value of a row is one number, ``row * k + code``: sorted, and each once
+    # (`np.unique` takes five times as long).
+    is_known = codes < k
+    pairs = np.sort(rows[is_known] * k + codes[is_known].astype(np.int64))
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+    values = (pairs % k).astype(_dtype(k))
+    packed = values.tobytes()
+    n_bytes = np.bincount(pairs // k, minlength=sizes.size) * values.itemsize
+    ends = np.cumsum(n_bytes)
+    starts = ends - n_bytes
+    sets = np.empty(sizes.size, object)
+    for row, span in enumerate(map(slice, starts.tolist(), ends.tolist())):
+        sets[row] = packed[span]
+    return sets
+
+
+def joined(
+    sets: NDArray[np.object_], k: int
+) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
+    """Return the codes of all sets, one after the other, and the size of each set."""
+    dtype = _dtype(k)
+    sizes = np.fromiter(map(len, sets), np.int64, len(sets)) // dtype.itemsize
+    return np.frombuffer(b"".join(sets.tolist()), dtype), sizes
+
+
+def _dtype(k: int) -> np.dtype[Any]:
+    return np.min_scalar_type(k).newbyteorder("<")
+
+
+SetOracleName: TypeAlias = Literal[
+    "auto",
+    "set_selection",
+    "set_unary_encoding",
+    "randomized_response",
+    "subset_selection",
+    "optimized_unary_encoding",
+    "symmetric_unary_encoding",
+    "local_hashing",
+    "binary_local_hashing",
+]
+
+
+class SetValuedEncoder(ReportTransformer):
+    """Report columns of sets: lists of at most `max_size` values of a declared domain.
+
+    >>> import pandas as pd
+    >>> from skdp import SetValuedEncoder
+    >>> people = pd.DataFrame({"symptoms": [["cough"], ["cough", "fever"], []] * 500})
+    >>> values = {"symptoms": ["cough", "fever", "rash"]}
+    >>> encoder = SetValuedEncoder(2.0, categories=values, max_size=2)
+    >>> counts = encoder.estimate_counts(encoder.fit_transform(people))
+
+    One epsilon protects the whole set, also how many values are in it. The protocol
+    with the least exact error is taken: mostly set selection ([1]_); a unary encoding
+    of the whole set where sets hold a large part of the values and epsilon is large;
+    padding and sampling ([2]_) where reports must be small. The output has a bit
+    ``<column>_<value>`` for each value, or the columns of the frequency oracle. The
+    guide page "Lists of values" has their errors.
+
+    Parameters
+    ----------
+    epsilon : float or Shuffled, default=1.0
+        Privacy loss of one record over all columns together, in equal parts, > 0.
+    categories : mapping, list of array-like, or Domain
+        The values that may be in the lists of each column, at least two: required, and
+        never read from the data. An `Interval` puts numbers into bins.
+    max_size : int or mapping of column name to int, default=5
+        How many values of a list are reported; public. Fewer have less error. Of a
+        longer list, as many are drawn at random, and this record counts less for each
+        value.
+    oracle : str, default="auto"
+        ``"auto"``, ``"set_selection"``, ``"set_unary_encoding"``, or for padding and
+        sampling the oracle of the sampled value, such as ``"local_hashing"``.
+    max_report_bytes : int or None, default=1024
+        With "auto", the most bytes of a report of a column, bits packed; None for no
+        limit.
+    handle_unknown : {"error", "ignore"}, default="error"
+        Whether a value that is not declared is refused, which shows that one occurs, or
+        left out of the set.
+    ledger : PrivacyLedger, optional
+        Charged with `guarantee_` at each call of `transform`, before any draw.
+    random_state : int, optional
+        None is secure. An int is reproducible, and not private: for tests only.
+
+    Attributes
+    ----------
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises for one record.
+    domain_ : Domain
+        The declared values of each column.
+    oracles_ : tuple of SetOracle
+        The protocol of each column, with its exact probabilities.
+    local_epsilon_ : float
+        With `Shuffled`, the epsilon of one record that was found.
+
+    See Also
+    --------
+    FrequencyOracleEncoder : Columns with one value a record.
+
+    Notes
+    -----
+    **Privacy.** Local model: for each record, under replacement of its whole lists in
+    the fitted columns by any others, of whatever length. The order of a list and values
+    that occur twice in it do not matter. `fit` reads column names and nothing else.
+    Each `transform` is a new release. The guide page "What all encoders share" explains
+    what is not covered.
+
+    The cells of a column are lists, tuples, sets or 1-D arrays (pandas, NumPy), or of
+    the List types of polars and pyarrow. Others are refused, a missing one too: write
+    an empty list.
+
+    References
+    ----------
+    .. [1] S. Wang et al. (2018). PrivSet: set-valued data analyses with locale
+       differential privacy. INFOCOM.
+    .. [2] T. Wang, N. Li, S. Jha (2018). Locally differentially private frequent
+       itemset mining. IEEE S&P.
+    """
+
+    domain_: Domain
+    oracles_: tuple[SetOracle, ...]
+    _most_cells: float = 1 << 32
+    """Of the values of a column."""
+    _most_columns: float = inf
+    """Of the reports; finite where the declaration comes from others."""
+    _most_characters: float = inf
+    """Of the names of these columns."""
+
+    def __init__(
+        self,
+        epsilon: float | Shuffled = 1.0,
+        *,
+        categories: DomainLike | None = None,
+        max_size: int | Mapping[Any, int] = 5,
+        oracle: SetOracleName = "auto",
+        max_report_bytes: int | None = 1024,
+        handle_unknown: Literal["error", "ignore"] = "error",
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.categories = categories
+        self.max_size = max_size
+        self.oracle = oracle
+        self.max_report_bytes = max_report_bytes
+        self.handle_unknown = handle_unknown
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _make_protocol(self, table: Table) -> ReportProtocol:
+        if self.max_report_bytes is not None:
+            check_size(self.max_report_bytes, least=1, name="max_report_bytes")
+        check_choice("oracle", self.oracle, ("auto", *SET_ORACLES))
+        check_choice("handle_unknown", self.handle_unknown, ("error", "ignore"))
+        domain = read_lists_domain(table, self.categories)
+        max_sizes = read_sizes(self.max_size, domain)
+        if max(domain.sizes) >= self._most_cells:
+            raise ValueError(f"{max(domain.sizes):,} values are too many")
+        # Columns have equal shares: no size of a column is a reason for another one.
+        share = self._local_epsilon() / len(domain.columns)
+        oracles = []
+        fields = []
+        for name, k, max_size in zip(
+            domain.columns, domain.sizes, max_sizes, strict=True
+        ):
+            oracle = self._make_oracle(k, max_size, share)
+            oracles.append(oracle)
+            fields.append(SetField(domain.select([name]), oracle, self.handle_unknown))
+        check_limits(fields, self)
+        guarantee = guarantee_of_all(
+            oracles,
+            scope=domain.columns,
+            mechanism=" and ".join(dict.fromkeys(map(title_of, oracles))),
+            secure=self.random_state is None,
+        )
+        return ReportProtocol("SetValuedEncoder", tuple(fields), guarantee)
+
+    def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle:
+        if self.oracle != "auto":
+            return SET_ORACLES[self.oracle](k, size, epsilon)
+        return choose_set_oracle(
+            k, size, epsilon, max_report_bytes=self.max_report_bytes
+        )[1]
+
+    def _set_fitted(self, protocol: Any) -> None:
+        self.domain_, self.oracles_ = protocol.domain, protocol.oracles
+
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
+        check_is_fitted(self)
+        input_columns = input_names(self, self.domain_.columns, input_features)
+        return np.array(self.protocol_.names(input_columns), dtype=object)
+
+    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        if not isinstance(self.categories, Mapping | Domain):
+            raise ValueError(
+                "which columns a list of categories is for is not known from a large "
+                "table: declare them by name, as a "
+                "mapping or Domain, or fit the transformer before"
+            )
+        declared: Any = self.categories
+        if isinstance(self.categories, Domain):
+            declared = self.categories.columns
+        return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in declared})
+
+    def estimate_counts(
+        self,
+        reports: Any,
+        *,
+        columns: Sequence[Any] | None = None,
+        postprocess: SetPostprocess = "none",
+        confidence_level: float = 0.95,
+        simultaneous: bool = False,
+    ) -> pd.DataFrame:
+        """Estimate how many records hold each value.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        columns : sequence of column names, optional
+            The columns to count; by default all.
+        postprocess : {"none", "clip"}, default="none"
+            ``"none"``: unbiased, possibly negative. ``"clip"``: clipped to [0, n]; biased.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+        simultaneous : bool, default=False
+            Whether all intervals together shall have the coverage (Bonferroni), not each by itself.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``count, std_error, lower, upper``, indexed by value for one column, and by (column, value) for several. A
+            record with s > `max_size` values counts as ``max_size / s`` for each of them: the counts of such records
+            are too small by the sum of ``1 - max_size / s``, at most their number, and nothing else is biased. The
+            standard error is that of the unbiased estimate (a plug-in of its variance), without the choice of the
+            values that are kept of such records, which adds at most half the root of their number; the interval is a
+            normal approximation.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        return self._estimate(
+            reports,
+            what="count",
+            columns=columns,
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+            simultaneous=simultaneous,
+        )
+
+    def estimate_frequencies(
+        self,
+        reports: Any,
+        *,
+        columns: Sequence[Any] | None = None,
+        postprocess: SetPostprocess = "none",
+        confidence_level: float = 0.95,
+        simultaneous: bool = False,
+    ) -> pd.DataFrame:
+        """Estimate which share of the records holds each value.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        columns, postprocess, confidence_level, simultaneous : optional
+            As for `estimate_counts`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`, whose values these are, divided by
+            the number of reports. The shares of a column add up to the mean number of values that records keep.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        return self._estimate(
+            reports,
+            what="frequency",
+            columns=columns,
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+            simultaneous=simultaneous,
+        )
+
+    def _estimate(self, reports: Any, **options: Any) -> pd.DataFrame:
+        check_is_fitted(self)
+        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
+        check_postprocess(options["postprocess"])
+        estimates = estimate_counts(self.protocol_, tally, **options)
+        refuse_impossible(self.protocol_, tally, options["columns"])
+        return estimates
+
+    def channel(self) -> list[list[list[Fraction]]]:
+        """Return the exact probabilities of the reports.
+
+        Returns
+        -------
+        list
+            A table for each column: a row for each set of at most `max_size` values, the smallest sets first, a column
+            a report, each entry a Fraction. For few values.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if there are more than 2**16 reports.
+        """
+        check_is_fitted(self)
+        return [oracle.channel() for oracle in self.protocol_.oracles]
+
+
+def title_of(oracle: SetOracle) -> str:
+    """Name the mechanism of a guarantee."""
+    titles = {SetSelection: "set selection", SetUnaryEncoding: "unary encoding of sets"}
+    return titles.get(type(oracle), "padding and sampling")
+
+
+def read_lists_domain(table: Table, categories: Any) -> Domain:
+    """Read the declared values of columns of lists: they are never read from the data."""
+    if categories is None or isinstance(categories, str):
+        raise ValueError(
+            "categories must be declared, as a mapping of column to values, from what "
+            "is publicly known: which values "
+            "occur in the lists is private"
+        )
+    domain = read_domain(table, categories)
+    for column, size in zip(domain.columns, domain.sizes, strict=True):
+        if size < 2:
+            raise ValueError(
+                f"column {column!r} declares one value; at least 2 are needed"
+            )
+    return domain
+
+
+def read_sizes(max_size: Any, domain: Domain) -> list[int]:
+    """Read how many values of a list are reported: no more than a column has."""
+    sizes_of = max_size
+    if not isinstance(max_size, Mapping):
+        sizes_of = dict.fromkeys(domain.columns, max_size)
+    if set(sizes_of) != set(domain.columns):
+        raise ValueError(
+            f"max_size must name the columns {list(domain.columns)}, got "
+            f"{list(max_size)}"
+        )
+    sizes = []
+    for name, k in zip(domain.columns, domain.sizes, strict=True):
+        title = "max_size"
+        if isinstance(max_size, Mapping):
+            title = f"max_size of column {name!r}"
+        sizes.append(min(k, check_size(sizes_of[name], least=1, name=title)))
+    return sizes

@@ -1,0 +1,616 @@
+"""One local transformer for a table of columns of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import cache, partial
+from math import inf
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import HandleUnknown, declares_missing, read_domain
+from skdp.domain import Domain, Interval
+from skdp.exact import round_up
+from skdp.local._numeric import NumberField, numeric_mechanism
+from skdp.local._oracle_encoder import Categories, input_names, unknown_codes
+from skdp.local._protocol_file import read_carried
+from skdp.local._table_plan import (
+    Importance,
+    Purpose,
+    Strategy,
+    TablePlan,
+    check_bounds,
+    declared_domain_of,
+    is_overlapping,
+    plan_of,
+    sizes_of,
+)
+from skdp.local._tally import ReportTally, check_tally
+from skdp.local._transformer import ReportTransformer
+from skdp.local.protocol import (
+    CategoryField,
+    ReportProtocol,
+    Sampling,
+    ValueField,
+    check_columns,
+    check_limits,
+    concat_columns,
+    estimate_counts,
+    fields_with,
+    joint_counts,
+    refuse_impossible,
+)
+from skdp.oracles import Postprocess, choose_oracle
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee
+from skdp.tables import Table
+
+# Plans that are tried for a guarantee after shuffling: each after the local epsilon that
+# the last one reaches.
+_ROUNDS = 6
+
+
+class LocalTableEncoder(ReportTransformer):
+    """Report a table of categories and numbers with the least error under one epsilon.
+
+    >>> import pandas as pd
+    >>> from skdp import LocalTableEncoder
+    >>> people = pd.DataFrame({"sex": ["f", "m"] * 500, "age": [20, 70] * 500})
+    >>> values, bounds = {"sex": ["f", "m"]}, {"age": (0, 100)}
+    >>> encoder = LocalTableEncoder(1.0, categories=values, bounds=bounds)
+    >>> reports = encoder.fit_transform(people)
+    >>> counts, means = encoder.estimate_counts(reports), encoder.estimate_mean(reports)
+
+    How the columns of a record share epsilon decides the error more than any oracle.
+    `fit` compares the exact errors of all ways for a stated purpose, from what is
+    declared alone, and takes the best; `plan_` shows them. The guide page "A whole
+    table in the local model" has their formulas.
+
+    Parameters
+    ----------
+    epsilon : float or Shuffled, default=1.0
+        Privacy loss of one record over all columns together, > 0.
+    categories : "auto", mapping or Domain, default="auto"
+        The values of each column that is not in `bounds`, as for
+        `RandomizedResponseEncoder`.
+    bounds : mapping of column name to (low, high), optional
+        The columns of numbers, and their public bounds.
+    purpose : {"margins", "pairs", "means", "model"}, default="margins"
+        What the reports are for: shares of values and means, a column weighing by its
+        values or ("means") all alike; shares of pairs of values, and means, of up to 64
+        columns; or a model, for which each record reports each column, as values.
+    weights : "uniform" or mapping of column name to number, default="uniform"
+        How much the error of each column counts; public. Of a pair, the product counts.
+    strategy : str, default="auto"
+        ``"split"``, ``"joint"``, ``"sample"``, ``"weighted"``, ``"groups"``, and for
+        pairs of 3 to 16 columns of categories ``"overlapping"``; ``"auto"`` takes the
+        best.
+    oracle : {"auto", "randomized_response"}, default="auto"
+        How categories are reported: by the oracle with the least error and a report of
+        at most 1,024 bytes, bits packed, or as values in columns like those of the
+        input.
+    mechanism : str, default="optimal"
+        How numbers are reported, as for `NumericPerturber`.
+    grid_size : int, default=1024
+        As for `NumericPerturber`.
+    handle_unknown : {"error", "uniform"}, default="error"
+        As for `RandomizedResponseEncoder`, of columns of categories.
+    ledger : PrivacyLedger, optional
+        Charged with `guarantee_` at each call of `transform`, before any draw.
+    random_state : int, optional
+        None is secure. An int is reproducible, and not private: for tests only.
+
+    Attributes
+    ----------
+    plan_ : TablePlan
+        The groups of columns, how many of them a record reports, and all errors.
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises for one record.
+    local_epsilon_ : float
+        With `Shuffled`, the epsilon of one record that was found.
+
+    See Also
+    --------
+    recommend_plan : The plan without a table.
+    RandomizedResponseEncoder, FrequencyOracleEncoder, NumericPerturber : The reports.
+
+    Notes
+    -----
+    **Privacy.** Local model: for each record, under replacement of its values in the
+    fitted columns. A record reports `n_reported` groups of columns, with an equal share
+    of epsilon each; these add up. Which groups they are is drawn without looking at a
+    value, so it may be seen. `fit` reads names and dtypes, the data only where
+    ``categories="auto"`` finds no declared dtype, and checks that numbers are finite.
+    Each `transform` is a new release. The guide page "What all encoders share" explains
+    what is not covered.
+
+    If a record reports only some groups, the columns of the others hold missing values
+    or zeros, and the columns ``sampled`` (or ``sampled_0``, …) say which groups of
+    `plan_` it reports.
+
+    References
+    ----------
+    .. [1] H. Arcolezi et al. (2023). Frequency estimation of correlated multi-attribute
+       data under local differential privacy. arXiv:2205.15648
+    """
+
+    plan_: TablePlan
+    # Of what others declare.
+    _most_cells: float = 1 << 32
+    _most_columns: float = inf
+    _most_characters: float = inf
+
+    def __init__(
+        self,
+        epsilon: float | Shuffled = 1.0,
+        *,
+        categories: Categories = "auto",
+        bounds: Mapping[Any, tuple[float, float]] | None = None,
+        purpose: Purpose = "margins",
+        weights: Importance = "uniform",
+        strategy: Strategy = "auto",
+        oracle: Literal["auto", "randomized_response"] = "auto",
+        mechanism: str = "optimal",
+        grid_size: int = 1024,
+        handle_unknown: HandleUnknown = "error",
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.categories = categories
+        self.bounds = bounds
+        self.purpose = purpose
+        self.weights = weights
+        self.strategy = strategy
+        self.oracle = oracle
+        self.mechanism = mechanism
+        self.grid_size = grid_size
+        self.handle_unknown = handle_unknown
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        if isinstance(self.categories, Domain | Mapping) and self.categories != {}:
+            tags.input_tags.allow_nan = declares_missing(
+                declared_domain_of(self.categories)
+            )
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _make_protocol(self, table: Table) -> ReportProtocol:
+        bounds = check_bounds(self.bounds)
+        domain = self._read_domain(table, bounds)
+        sizes = sizes_of(domain)
+
+        @cache  # a search returns to the same epsilon
+        def plan_at(epsilon: Fraction) -> TablePlan:
+            return plan_of(
+                epsilon,
+                sizes,
+                bounds,
+                table.names,
+                purpose=self.purpose,
+                weights=self.weights,
+                strategy=self.strategy,
+                oracle=self.oracle,
+                mechanism=self.mechanism,
+                grid_size=self.grid_size,
+            )
+
+        def protocol_at(plan: TablePlan, epsilon: Fraction) -> ReportProtocol:
+            return self._protocol_of(plan, epsilon, table.names, domain, bounds)
+
+        epsilon = self._local_epsilon()
+        # These mechanisms are programs, which would be solved for each epsilon.
+        is_solved = bool(bounds) and self.mechanism in ("optimal", "distribution")
+        if isinstance(self.epsilon, Shuffled) and not is_solved:
+            epsilon = self._largest_shuffled(
+                self.epsilon, epsilon, plan_at, protocol_at
+            )
+            self.local_epsilon_ = float(epsilon)
+        self._plan = plan_at(epsilon)
+        protocol = protocol_at(self._plan, epsilon)
+        # Once, and not for each epsilon of a search: it reads all rows.
+        columns = dict(zip(table.names, table.columns, strict=True))
+        for field in protocol.fields:
+            if isinstance(field, NumberField):
+                field.prepare([columns[field.name]])  # refuses what is no number
+        return protocol
+
+    def _read_domain(self, table: Table, bounds: Mapping[Any, Any]) -> Domain | None:
+        """Read the values of the columns without bounds; None if there are none."""
+        if absent := [name for name in bounds if name not in table.names]:
+            raise ValueError(
+                f"bounds declares columns that X does not have: {absent}; X has "
+                f"{list(table.names)}"
+            )
+        declared_names = getattr(self.categories, "columns", ())
+        if isinstance(self.categories, Mapping):
+            declared_names = tuple(self.categories)
+        if repeated := [name for name in bounds if name in declared_names]:
+            raise ValueError(
+                f"both categories and bounds declare {repeated}; a column has values "
+                "or numbers, not both"
+            )
+        names = []
+        columns = []
+        for name, column in zip(table.names, table.columns, strict=True):
+            if name not in bounds:
+                names.append(name)
+                columns.append(column)
+        if not names:
+            is_auto = isinstance(self.categories, str) and self.categories == "auto"
+            is_mapping = isinstance(self.categories, Mapping | Domain)
+            if not is_auto and (declared_names or not is_mapping):
+                raise ValueError(
+                    "categories must be 'auto' if bounds declares all columns, as no "
+                    "column is left to have categories"
+                )
+            return None
+        values = Table(tuple(names), tuple(columns), table.native)
+        domain = read_domain(values, self.categories)
+        for name, size in zip(domain.columns, domain.sizes, strict=True):
+            if size < 2:
+                raise ValueError(
+                    f"column {name!r} has one category, so there is nothing to hide "
+                    "or to learn (more than one sample is needed to read categories "
+                    "from the data); drop the column or declare its other categories"
+                )
+        return domain
+
+    def _largest_shuffled(
+        self,
+        target: Shuffled,
+        least: Fraction,
+        plan_at: Callable[[Fraction], TablePlan],
+        protocol_at: Callable[[TablePlan, Fraction], ReportProtocol],
+    ) -> Fraction:
+        """Return about the largest local epsilon whose plan reaches a guarantee."""
+        # At least `least`, which reaches it by any plan.
+        epsilon = least
+        for attempt in range(_ROUNDS):
+            reached = _largest_of(target, partial(protocol_at, plan_at(epsilon)))
+            # The plan is that of another epsilon: a little less leaves room for it.
+            epsilon = Fraction(reached * (1 - attempt * 2.0**-12))
+            protocol = protocol_at(plan_at(epsilon), epsilon)
+            promise = shuffled_guarantee(
+                protocol, target.n, target.delta, released=target.released
+            )
+            if promise.epsilon <= target.epsilon:
+                return max(epsilon, least)
+        return least
+
+    def _protocol_of(
+        self,
+        plan: TablePlan,
+        epsilon: Fraction,
+        names: Sequence[Any],
+        domain: Domain | None,
+        bounds: Mapping[Any, Any],
+    ) -> ReportProtocol:
+        # Each report has the same share, whatever its size: which ones a record makes is
+        # seen, and any of them add up to epsilon at most.
+        share = epsilon / plan.n_reported
+        is_sampled = plan.n_reported < len(plan.groups)
+        fields: list[NumberField | CategoryField] = []
+        for group, kind in zip(plan.groups, plan.kinds, strict=True):
+            if group[0] in bounds:
+                fields.append(self._number_field(group[0], share, bounds))
+                continue
+            assert domain is not None
+            # Of a column in several groups, the reports cannot all have its name.
+            is_value = kind == "randomized_response" and not is_overlapping(plan.groups)
+            fields.append(
+                self._category_field(
+                    domain.select(group), kind, share, is_value, is_sampled
+                )
+            )
+        categories = [field for field in fields if isinstance(field, CategoryField)]
+        check_limits(categories, self)
+        # A record makes `n_reported` reports, in the worst case those that cost most.
+        epsilons = sorted((Fraction(field.epsilon) for field in fields), reverse=True)
+        together = sum(epsilons[: plan.n_reported], Fraction(0))
+        drawn = ", drawn at random" if is_sampled else ""
+        guarantee = PrivacyGuarantee(
+            # The shares add up to epsilon, and none is exceeded.
+            min(round_up(together), round_up(epsilon)),
+            scope=tuple(names),
+            mechanism=f"{plan.n_reported} of {len(fields)} reports of columns{drawn}",
+            secure=self.random_state is None,
+            losses=() if is_sampled else tuple(field.loss for field in fields),
+        )
+        sampling = Sampling(plan.weights, plan.n_reported) if is_sampled else None
+        return ReportProtocol("LocalTableEncoder", tuple(fields), guarantee, sampling)
+
+    def _number_field(
+        self, name: Any, share: Fraction, bounds: Mapping[Any, Any]
+    ) -> NumberField:
+        mechanism = numeric_mechanism(self.mechanism, self.grid_size, share)
+        low, high = bounds[name]
+        return NumberField(name, (float(low), float(high)), mechanism, share)
+
+    def _category_field(
+        self,
+        domain: Domain,
+        kind: str,
+        share: Fraction,
+        is_value: bool,
+        is_sampled: bool,
+    ) -> CategoryField:
+        """Return what columns report together, as values or as an oracle does."""
+        if domain.size >= self._most_cells:
+            raise ValueError(f"{domain.size:,} joint cells are too many")
+        _, oracle = choose_oracle(domain.size, share, among=(kind,))
+        unknown = unknown_codes(self.handle_unknown, domain)
+        if is_value:
+            return ValueField(domain, oracle, unknown, is_sampled=is_sampled)
+        return CategoryField(domain, oracle, unknown)
+
+    def _set_fitted(self, protocol: ReportProtocol) -> None:
+        self.plan_ = self._plan
+        del self._plan
+
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
+        check_is_fitted(self)
+        input_columns = input_names(self, self.protocol_.columns, input_features)
+        return np.array(self.protocol_.names(input_columns), dtype=object)
+
+    @property
+    def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
+        """The declared values and bounds of the columns, before or after `fit`."""
+        bounds = check_bounds(self.bounds)
+        categories: Any = self.categories
+        declared = self.protocol_.declared if hasattr(self, "protocol_") else None
+        if declared is not None:
+            bounds = declared.get("bounds", {})
+            categories = declared.get("categories", {})
+        elif not isinstance(categories, Mapping | Domain):
+            raise ValueError(
+                "the columns of a CSV file are declared by name: categories must be a "
+                "mapping or a Domain"
+            )
+        names = categories.columns if isinstance(categories, Domain) else categories
+        columns = {name: categories[name] for name in names}
+        for name, pair in bounds.items():
+            columns[name] = Interval(*pair, bins=1)
+        return Domain(columns)
+
+    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        domain = self.declared_domain
+        bounds = check_bounds(self.bounds)
+        assert domain is not None
+        columns = {}
+        for name in domain.columns:
+            value = 0.0 if name in bounds else domain[name].values[0]
+            columns[name] = pd.Series([value], dtype=object)
+        return pd.DataFrame(columns)
+
+    def estimate_counts(
+        self,
+        reports: Any,
+        *,
+        postprocess: Postprocess = "none",
+        confidence_level: float = 0.95,
+    ) -> pd.DataFrame:
+        """Estimate how many records truly have each value of each column of categories.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        postprocess : str, default="none"
+            As for the `estimate_counts` of `RandomizedResponseEncoder`.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``count, std_error, lower, upper``, indexed by (column, category); empty if there is no such column.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        return self._margins(
+            reports,
+            what="count",
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+        )
+
+    def estimate_frequencies(
+        self,
+        reports: Any,
+        *,
+        postprocess: Postprocess = "none",
+        confidence_level: float = 0.95,
+    ) -> pd.DataFrame:
+        """Estimate which share of the records truly has each value of each column of categories.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        postprocess, confidence_level : optional
+            As for `estimate_counts`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``frequency, std_error, lower, upper``: those of `estimate_counts`, divided by the number of records.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            As for `estimate_counts`.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        return self._margins(
+            reports,
+            what="frequency",
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+        )
+
+    def _margins(self, reports: Any, **options: Any) -> pd.DataFrame:
+        tally = self._tally_of(reports)
+        protocol = self.protocol_
+        if protocol.domain is None:  # all columns are numbers
+            index = pd.MultiIndex.from_arrays([[], []], names=["column", "category"])
+            names = [options["what"], "std_error", "lower", "upper"]
+            return pd.DataFrame(columns=names, index=index, dtype=float)
+        tables = {}
+        for name in protocol.domain.columns:
+            tables[name] = estimate_counts(protocol, tally, [name], **options)
+        refuse_impossible(protocol, tally)
+        return concat_columns(tables)
+
+    def estimate_joint_counts(
+        self, reports: Any, columns: Sequence[Any], *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
+        """Estimate how many records truly have each combination of values of some columns of categories.
+
+        Parameters
+        ----------
+        reports : what `transform` returns
+            Privatised rows. Of columns that are reported as one group, a ReportTally is enough.
+        columns : sequence of column names
+            Which columns to combine, mostly two.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``count, std_error, lower, upper``, indexed by the values of the columns. Without bias: from the records
+            that report all of the columns. Where these are a sample, the interval holds the counts from which the
+            estimate is not far (Wilson's interval, with the noise added), so it is not symmetric for rare combinations.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports come from another encoder, a column is unknown or of numbers, or no record
+            reports all of the columns.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        check_is_fitted(self)
+        protocol = self.protocol_
+        column_names = () if protocol.domain is None else protocol.domain.columns
+        chosen = check_columns(column_names, columns)
+        # The fields that report all of the columns at once.
+        together = fields_with(protocol, *chosen)
+        is_tally = isinstance(reports, ReportTally)
+        # Counts of one group are sums; those of several groups, or of pairs that are
+        # drawn, need the reports.
+        if (len(chosen) == 1 < len(together)) or (is_tally and together):
+            tally = self._tally_of(reports)
+            counts = estimate_counts(
+                protocol, tally, chosen, confidence_level=confidence_level
+            )
+        elif is_tally:
+            raise ValueError(
+                "columns of several groups are combined from the reports: a tally has "
+                "lost what goes together"
+            )
+        else:
+            n_groups = 1
+            if not together:
+                places = set()
+                for name in chosen:
+                    places.update(fields_with(protocol, name))
+                n_groups = len(places)
+            # As also if a column is in several groups.
+            if protocol.n_sampled is not None and protocol.n_sampled < n_groups:
+                raise ValueError(
+                    f"no record reports the columns {chosen} together: plan_ has "
+                    f"{protocol.n_sampled} report(s) a record"
+                )
+            arrays, tally = read_carried(reports, self)
+            counts = joint_counts(protocol, arrays, chosen, confidence_level)
+        refuse_impossible(protocol, tally, chosen)
+        return counts
+
+    def estimate_mean(
+        self, reports: Any, *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
+        """Estimate the mean of each column of numbers, clipped to their bounds.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``mean, std_error, lower, upper`` for each column of numbers, as of `NumericPerturber`; empty if there is
+            none.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports come from another encoder, or the parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        tally = self._tally_of(reports)
+        protocol = self.protocol_
+        means = {}
+        for field, counts, size in zip(
+            protocol.fields, tally.counts, tally.sizes, strict=True
+        ):
+            if isinstance(field, NumberField):
+                means[field.name] = field.estimate(
+                    counts, size, tally.n_reports, confidence_level=confidence_level
+                )
+        if not means:
+            names = ["mean", "std_error", "lower", "upper"]
+            return pd.DataFrame(
+                columns=names, index=pd.Index([], name="column"), dtype=float
+            )
+        refuse_impossible(protocol, tally, list(means))
+        return pd.concat([means[name] for name in protocol.columns if name in means])
+
+    def _tally_of(self, reports: Any) -> ReportTally:
+        check_is_fitted(self)
+        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
+        check_tally(tally, self.protocol_.meaning)
+        if tally.n_reports == 0:
+            raise ValueError(
+                "Found a tally of 0 sample(s) (rows); at least 1 is required"
+            )
+        return tally
+
+
+def _largest_of(
+    target: Shuffled, protocol_at: Callable[[Fraction], ReportProtocol]
+) -> float:
+    """Return about the largest local epsilon of a plan that reaches a guarantee."""
+    return target.local_epsilon(
+        lambda epsilon: protocol_at(Fraction(epsilon)).shuffle_pairs(target.released)
+    )

@@ -1,5 +1,0 @@
-"""Columns of sets: lists of values of a declared domain."""
-
-from skdp.local.sets._encoder import SetValuedEncoder
-
-__all__ = ["SetValuedEncoder"]

@@ -1,0 +1,536 @@
+"""Oracles whose report is a bit for each value: unary encoding, and subset selection."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.oracles._base import (
+    CELLS,
+    FrequencyOracle,
+    capped_epsilon,
+    channel_of_bits,
+    check_bits,
+    check_share,
+    chernoff_tail,
+    flip_threshold,
+    group_tails,
+    lie_threshold,
+    pure_noise,
+    two_shares,
+)
+from skdp.privacy import ReportPair
+from skdp.randomness import (
+    BLOCK,
+    MOST_ROWS,
+    ONE,
+    ByteSource,
+    RowStreams,
+    bernoulli,
+    bernoulli_ratio,
+    check_size,
+    eight_coins,
+    rows_of,
+    subsets,
+    uniform_integers,
+)
+
+_WORDS, _MANY = (2, 4, 8), 1 << 12
+"""The lengths of records that are machine words, and the number of records from which they are drawn whole."""
+
+
+class UnaryEncoding(FrequencyOracle):
+    """Unary encoding on codes: the one-hot bits of the value, randomised independently.
+
+    >>> round(UnaryEncoding(14, p=0.75, q=0.25).epsilon, 4), round(math.log(9), 4)
+    (2.1972, 2.1972)
+
+    The bit of the true value is reported as 1 with probability p, every other bit with
+    probability q. Two values differ in two bits, so ``e^eps = p (1 - q) / ((1 - p) q)``
+    ([1]_ section 4).
+
+    Parameters
+    ----------
+    k : int
+        The number of values, at least 2.
+    epsilon : float or Fraction, optional
+        The requested privacy loss, finite and > 0; None if p and q are given.
+    variant : {"optimized", "symmetric"}, default="optimized"
+        ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
+        basic form of RAPPOR): q = 1 - p = 1 / (e^(eps/2) + 1).
+    p, q : float or Fraction, optional
+        The two probabilities, 0 < q < p < 1, instead of epsilon.
+
+    Attributes
+    ----------
+    p, q : Fraction
+        The exact probabilities: integers over 2**64, p rounded down and q up, toward
+        more noise.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range, or epsilon and p, q are given together.
+
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the value, for the whole vector of bits.
+    The bit of the true value is drawn once, with probability p, not q first.
+
+    References
+    ----------
+    .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
+       protocols for frequency estimation. USENIX Security.
+    """
+
+    has_bits = True
+    is_encodable = True
+    has_second_round = True
+
+    def __init__(
+        self,
+        k: int,
+        epsilon: float | Fraction | None = None,
+        *,
+        variant: Literal["optimized", "symmetric"] = "optimized",
+        p: float | Fraction | None = None,
+        q: float | Fraction | None = None,
+    ) -> None:
+        self.k = check_size(k)
+        if variant not in ("optimized", "symmetric"):
+            raise ValueError(
+                f"variant must be 'optimized' or 'symmetric', got {variant!r}"
+            )
+        if (p is None) != (q is None) or (epsilon is None) == (p is None):
+            raise ValueError("give either epsilon, or p and q (and epsilon=None)")
+        if epsilon is None:
+            p_heads = math.floor(check_share(p, "p") * ONE)
+            q_heads = math.ceil(check_share(q, "q") * ONE)
+            if not 0 < q_heads < p_heads < ONE:
+                raise ValueError(
+                    "p and q must satisfy 0 < q < p < 1 (by at least 2**-64), "
+                    f"got p={p}, q={q}"
+                )
+            self._heads = [p_heads, q_heads]
+        else:
+            capped = capped_epsilon(epsilon)
+            flip = flip_threshold(capped / 2)
+            self._heads = [ONE - flip, flip]
+            if variant == "optimized":
+                self._heads = [ONE // 2, flip_threshold(capped)]
+            if self._heads[0] == self._heads[1]:
+                raise pure_noise(epsilon)
+        self.p = Fraction(self._heads[0], ONE)
+        self.q = Fraction(self._heads[1], ONE)
+
+    def sampler(self) -> dict[str, Any]:
+        p, q = self._heads
+        return {"kind": "bits", "k": self.k, "p": str(p), "q": str(q)}
+
+    @property
+    def worst_ratio(self) -> Fraction:
+        return self.p * (1 - self.q) / ((1 - self.p) * self.q)
+
+    def shuffle_pair(self) -> ReportPair:
+        # By the bits of the two values. The least likely value is one whose bit is 0,
+        # unless all bits are 1.
+        p = self.p
+        q = self.q
+        # All other bits are 1; a blanket may be smaller.
+        ones = q ** (self.k - 2) if self.k < 64 else Fraction(0)
+        first_only = p * (1 - q)
+        second_only = (1 - p) * q
+        neither = (1 - p) * (1 - q)
+        both = p * q
+        blanket = (1 - p) / (1 - q) * q * q
+        return ReportPair(
+            (
+                (first_only, second_only, second_only),
+                (second_only, first_only, second_only),
+                (neither, neither, neither),
+                (both * (1 - ones), both * (1 - ones), blanket * (1 - ones)),
+                (both * ones, both * ones, both * ones),
+            )
+        )
+
+    @property
+    def variation(self) -> Fraction:
+        return self.p - self.q
+
+    @property
+    def pair_supports(self) -> tuple[float, float]:
+        return float(self.p) * float(self.q), float(self.q) ** 2
+
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
+        self._check_codes(codes)
+        self._check_size(codes.size)
+        if self.k in _WORDS and codes.size >= _MANY:
+            return self._turn(codes, source)
+        p_heads, q_heads = self._heads
+        bits = bernoulli(source, q_heads, codes.size * self.k)
+        places = np.arange(0, bits.size, self.k)
+        places += codes.astype(np.intp, copy=False)
+        bits[places] = bernoulli(source, p_heads, codes.size)
+        return bits.view(np.uint8).reshape(codes.size, self.k)
+
+    def _turn(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
+        """Draw records of the first value, and rotate each so that its first bit is that of the true value."""
+        # The order of the other coins does not matter: they have the same probability.
+        p_heads, q_heads = self._heads
+        n_joined = 8 // self.k
+        n_bytes = -(-codes.size // n_joined)
+        coins = eight_coins((p_heads, *[q_heads] * (self.k - 1)) * n_joined)
+        drawn = coins.draw(source, n_bytes)
+        # The codes of the records of a byte become one number, the first one its lowest
+        # digit to the base k. The digits above are shifted out: there are at most 8
+        # bits.
+        padded = np.zeros(n_bytes * n_joined, np.uint8)
+        padded[: codes.size] = codes
+        groups = padded.view(f"<u{n_joined}")
+        joined = groups
+        for place in range(1, n_joined):
+            joined = joined | groups >> place * (8 - (self.k - 1).bit_length())
+        turns = joined.astype(np.uint16) << 8
+        turns |= drawn
+        bits = _turned(self.k).take(turns, axis=0, mode="wrap")
+        return bits.reshape(-1, self.k)[: codes.size]
+
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        return check_bits(reports, self.k)
+
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        # How many bits are 1 does not depend on the true values: one of each record is
+        # a coin of p, all others of q.
+        total = float(support.sum())
+        p = float(self.p)
+        q = float(self.q)
+        n_others = n * (self.k - 1)
+        ones = chernoff_tail(total, [(n, {1: p}), (n_others, {1: q})])
+        zeros = chernoff_tail(-total, [(n, {-1: p}), (n_others, {-1: q})])
+        tails = super().tails(support, n)
+        tails += group_tails(support, n, self.q, exclusive=False)
+        return [*tails, (ones, 0.0), (zeros, 0.0)]
+
+    def channel(self) -> list[list[Fraction]]:
+        one_hot = np.eye(self.k, dtype=int).tolist()
+        return channel_of_bits(one_hot, self.k, (self.q, self.p))
+
+    def _guess_accuracy(
+        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
+    ) -> float | None:
+        """Guess the most frequent value whose bit is 1, or the most frequent one."""
+        if groups is not None:
+            return None
+        shares = np.sort(prior)[::-1]
+        p = float(self.p)
+        q = float(self.q)
+        # If its own bit is 1, the guess is the most frequent value. Otherwise, it is
+        # decided by the first 1 among the others: the probability of the bits if all of
+        # them lie, times how much likelier they are under either guess.
+        n_others = self.k - 1
+        first_one = (1 - q) ** np.arange(1, self.k) * q
+        guess = np.maximum(shares[1:] * p / q, shares[0] * (1 - p) / (1 - q))
+        by_another = (first_one * guess).sum()
+        by_none = (1 - q) ** n_others * (1 - p) * shares[0]
+        return float(shares[0] * p + by_another + by_none)
+
+
+@lru_cache
+def _turned(k: int) -> NDArray[np.uint8]:
+    """Return the bits of every byte, as records of k bits, rotated by every combination of codes."""
+    records = np.unpackbits(np.arange(256, dtype=np.uint8)).reshape(256, -1, k)
+    n_joined = 8 // k
+    turned = np.empty((k**n_joined, *records.shape), np.uint8)
+    for number, block in enumerate(turned):
+        for place in range(n_joined):
+            code = number // k**place % k
+            block[:, place] = np.roll(records[:, place], code, axis=1)
+    return turned.reshape(-1, 8)
+
+
+_TABLE_BYTES = 1 << 18
+"""The size of the largest table of sets, which stays in the cache."""
+
+
+class SubsetSelection(FrequencyOracle):
+    """Subset selection on codes: report a set of w of the k values.
+
+    >>> oracle = SubsetSelection(14, 1.0)
+    >>> oracle.subset_size, round(oracle.mean_squared_error, 2)
+    (4, 3.11)
+
+    A set is e^eps times likelier if it contains the true value than if it does not: the
+    true value is in the set with probability ``p = w e^eps / (w e^eps + k - w)``, and
+    the rest of the set is uniform ([1]_, [2]_). Equivalently, with probability ``l = (k
+    / w) / (e^eps - 1 + k / w)``, rounded up to an integer over 2**64, the set is
+    uniform among all sets, otherwise among those that contain the true value. No
+    protocol has a smaller worst mean squared error ([2]_).
+
+    Parameters
+    ----------
+    k : int
+        The number of values, at least 2.
+    epsilon : float or Fraction
+        The requested privacy loss, finite and > 0.
+    subset_size : int, optional
+        The size w, from 1 to k - 1; by default the one with the least mean squared
+        error, near k / (e^eps + 1).
+
+    Attributes
+    ----------
+    subset_size : int
+        The size of the reported sets.
+    lie : Fraction
+        The exact probability l.
+    p, q : Fraction
+        The exact probabilities that a set contains the true value, and that it contains
+        another one.
+
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the value. A set is reported as one bit per
+    value: a list of its members in the order in which they were drawn would reveal the
+    true one.
+
+    References
+    ----------
+    .. [1] S. Wang et al. (2016). Mutual information optimally local private discrete
+       distribution estimation. arXiv:1607.08025
+    .. [2] M. Ye, A. Barg (2018). Optimal schemes for discrete distribution estimation
+       under locally differential privacy. IEEE Transactions on Information Theory
+       64(8).
+    """
+
+    has_bits = True
+    is_encodable = True
+
+    def __init__(
+        self, k: int, epsilon: float | Fraction, *, subset_size: int | None = None
+    ) -> None:
+        self.k = check_size(k)
+        capped = capped_epsilon(epsilon)
+        if subset_size is not None:
+            sizes = [
+                check_size(subset_size, least=1, most=self.k - 1, name="subset_size")
+            ]
+        else:
+            # The error is convex in the size, and least at k / (e^eps + 1).
+            best = self.k / (math.exp(min(float(capped), 50)) + 1)
+            below = max(1, math.floor(best))
+            sizes = sorted({below, min(math.ceil(best), self.k - 1)})
+        errors = []
+        for size in sizes:
+            self._set_size(size, capped)
+            errors.append(self.mean_squared_error)
+        self._set_size(sizes[errors.index(min(errors))], capped)
+
+    def _set_size(self, size: int, epsilon: Fraction) -> None:
+        """Set the size of the sets, and the probabilities that follow from it."""
+        self.subset_size = size
+        self._lie = lie_threshold(epsilon, Fraction(self.k, size))
+        self.lie = Fraction(self._lie, ONE)
+        self.p = 1 - self.lie * Fraction(self.k - size, self.k)
+        self.q = (size - self.p) / (self.k - 1)
+
+    def sampler(self) -> dict[str, Any]:
+        size, lie = self.subset_size, str(self._lie)
+        return {"kind": "subset", "k": self.k, "size": size, "lie": lie}
+
+    @property
+    def worst_ratio(self) -> Fraction:
+        return self.p * (self.k - self.subset_size) / ((1 - self.p) * self.subset_size)
+
+    def shuffle_pair(self) -> ReportPair:
+        # The numbers of sets that hold one of the two values, both, and none of them.
+        n_others = self.k - 2
+        size = self.subset_size
+        n_one = math.comb(n_others, size - 1)
+        n_both = math.comb(n_others, size - 2) if size > 1 else 0
+        n_none = math.comb(n_others, size)
+        high, low = self._set_shares()
+        counts = (n_one, n_one, n_both, n_none)
+        return ReportPair.of_support(high, low, counts)
+
+    def _set_shares(self) -> tuple[Fraction, Fraction]:
+        """Return the probabilities of a set that holds the true value, and of another."""
+        high = self.p / math.comb(self.k - 1, self.subset_size - 1)
+        return high, (1 - self.p) / math.comb(self.k - 1, self.subset_size)
+
+    @property
+    def variation(self) -> Fraction:
+        return self.p - self.q
+
+    @property
+    def n_reports(self) -> int:
+        return math.comb(self.k, self.subset_size)
+
+    @property
+    def pair_supports(self) -> tuple[float, float]:
+        if self.k == 2:
+            return 0.0, 0.0
+        p = float(self.p)
+        size = self.subset_size
+        n_others = self.k - 1
+        both = p * (size - 1) * (size - 2) + (1 - p) * size * (size - 1)
+        return p * (size - 1) / n_others, both / (n_others * (n_others - 1))
+
+    def parameters(self) -> dict[str, Any]:
+        return super().parameters() | {"subset_size": self.subset_size}
+
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
+        self._check_codes(codes)
+        self._check_size(codes.size)
+        n_sets = self.n_reports
+        if n_sets * (1 + self.subset_size) * self.k <= _TABLE_BYTES:
+            return self._look_up(codes, source)
+        return self._build(codes, source)
+
+    def _look_up(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
+        """Draw the sets from the table of all sets."""
+        # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a
+        # uniform integer below w N gives, divided by w, one of all the sets, and
+        # divided by k, one of those that contain the true value.
+        n_sets = self.n_reports
+        n_own = n_sets * self.subset_size // self.k
+        table = _table(self.k, self.subset_size)
+        bits = np.empty((codes.size, self.k), np.uint8)
+        step = max(1, CELLS // self.k)
+        for start in range(0, codes.size, step):
+            block = codes[start : start + step]
+            drawn = uniform_integers(source, n_sets * self.subset_size, block.size)
+            drawn = drawn.astype(np.uint32)
+            # In the table, the sets that contain a value come after all sets.
+            index = block.astype(np.uint32) * np.uint32(n_own)
+            index += np.uint32(n_sets)
+            index += drawn // np.uint32(self.k)
+            # where(lies, drawn // w, index), but by arithmetic: a branch on random bits
+            # is several times slower.
+            drawn //= np.uint32(self.subset_size)
+            drawn ^= index
+            drawn *= bernoulli(source, self._lie, block.size)
+            index ^= drawn
+            table.take(index, axis=0, out=bits[start : start + step], mode="clip")
+        return bits
+
+    def _build(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
+        """Draw the sets without a table."""
+        # The true value's bit is a coin, and the rest of the set is uniform among the
+        # sets of the k - 1 other values. It is drawn from 0 .. k - 2, where the last
+        # value, k - 1, replaces the true one.
+        holds_true = bernoulli_ratio(
+            source, self.p.numerator, self.p.denominator, codes.size
+        )
+        packed = subsets(source, self.k - 1, self.subset_size - 1, ~holds_true)
+        bits = np.unpackbits(packed, axis=1, count=self.k)  # the last bits are 0
+        cells = bits.reshape(-1)
+        places = np.arange(0, cells.size, self.k)
+        places += codes.astype(np.intp, copy=False)
+        bits[:, -1] = cells[places]
+        cells[places] = holds_true
+        return bits
+
+    def _draw_keyed(
+        self, codes: NDArray[Any], digests: NDArray[np.uint8]
+    ) -> NDArray[np.uint8]:
+        # Many records at a time, each from its own stream. A coin decides whether the
+        # set is uniform among all, or among those that contain the true value. Each
+        # value has a random word, and the set consists of the values with the smallest
+        # ones: all orders are equally likely. If the set must contain the true value,
+        # this comes before all others.
+        bits = np.empty((len(digests), self.k), np.uint8)
+        step = min(MOST_ROWS, max(1, BLOCK // self.k))
+        for start in range(0, len(digests), step):
+            block = bits[start : start + step]
+            source = RowStreams(digests[start : start + step])
+            drawn = source.bytes((8 + 4 * self.k) * len(block)).reshape(len(block), -1)
+            coins = np.ascontiguousarray(drawn[:, :8]).view(">u8")[:, 0]
+            words = np.ascontiguousarray(drawn[:, 8:]).view(">u4")
+            # A lie is always possible: the threshold is at least 1.
+            is_honest = coins > np.uint64(self._lie - 1)
+            rows = np.arange(len(block))
+            while rows.size:
+                block[rows] = self._smallest(
+                    words, codes[start + rows], is_honest[rows]
+                )
+                # Two words tie at the end of the set: k further ones are taken.
+                rows = rows[np.count_nonzero(block[rows], axis=1) > self.subset_size]
+                words = rows_of(source, rows).bytes(4 * self.k * rows.size)
+                words = words.view(">u4").reshape(rows.size, self.k)
+        return bits
+
+    def _smallest(
+        self, words: NDArray[Any], codes: NDArray[Any], is_honest: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return the values with the smallest words, the true one before all others if it is honest."""
+        words = words.astype(np.uint32)
+        honest = np.flatnonzero(is_honest)
+        words[honest, codes[honest]] = 0
+        last = self.subset_size - 1
+        return words <= np.partition(words, last, axis=1)[:, [last]]
+
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        return check_bits(reports, self.k)
+
+    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
+        is_possible = int(support.sum()) == n * self.subset_size
+        total = (0.0 if is_possible else -math.inf, 0.0)
+        if self.subset_size == 1:
+            return [total, *group_tails(support, n, self.q, exclusive=True)]
+        return [total, *super().tails(support, n)]
+
+    def channel(self) -> list[list[Fraction]]:
+        if self.n_reports > 1 << 16:
+            raise ValueError("the channel has more than 2**16 reports")
+        high, low = self._set_shares()
+        is_member = _all_sets(self.k, self.subset_size).T == 1
+        return two_shares(is_member, high, low)
+
+    def _guess_accuracy(
+        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
+    ) -> float | None:
+        """Guess the most frequent value of the set, or the most frequent one."""
+        if groups is not None:
+            return None
+        shares = np.sort(prior)[::-1]
+        p = float(self.p)
+        n_others = self.k - 1
+        size = self.subset_size
+        accuracy = shares[0] * p
+        # By the rank of the most frequent value of the set.
+        for rank in range(1, self.k - size + 1):
+            n_sets = math.comb(n_others - rank, size - 1)
+            guess = shares[rank] * p * (n_sets / math.comb(n_others, size - 1))
+            top = shares[0] * (1 - p) * (n_sets / math.comb(n_others, size))
+            accuracy += max(guess, top)
+        return float(accuracy)
+
+
+def _all_sets(k: int, size: int) -> NDArray[np.uint8]:
+    """Return the bits of all sets of a size."""
+    members = np.array(list(combinations(range(k), size)), np.intp)
+    sets = np.zeros((len(members), k), np.uint8)
+    np.put_along_axis(sets, members, 1, axis=1)
+    return sets
+
+
+@lru_cache(maxsize=8)
+def _table(k: int, size: int) -> NDArray[np.uint8]:
+    """Return the bits of all sets of a size, and then, value by value, those of the sets that contain it."""
+    sets = _all_sets(k, size)
+    return np.concatenate([sets, *(sets[sets[:, value] == 1] for value in range(k))])
