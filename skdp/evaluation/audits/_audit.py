@@ -26,6 +26,7 @@ from skdp.evaluation._common import check_count
 from skdp.evaluation.audits._releases import (
     Audited,
     count_rows,
+    declared_of,
     declared_values,
     differing_rows,
     hash_cells,
@@ -558,7 +559,7 @@ def _declared(fitted: Any) -> dict[str, Any]:
     domain = getattr(fitted, "domain_", None)
     if domain is None:
         return {}
-    return {"categories": {name: domain[name] for name in domain.columns}}
+    return {"categories": declared_of(domain)}
 
 
 class _Clones:

@@ -141,7 +141,7 @@ def _number_records(bounds: Any) -> list[pd.DataFrame]:
         names = list(bounds)
     else:
         n_columns = 1 if np.ndim(bounds) == 1 else len(bounds)
-        names = [f"x{place}" for place in range(n_columns)]
+        names = _default_names(n_columns)
     low, high = read_bounds(bounds, names).T
     width = high - low
     # A number beyond the bounds must be clipped without a trace.
@@ -169,10 +169,15 @@ def declared_values(encoder: LocalTableEncoder) -> Any:
     return encoder.categories
 
 
+def declared_of(domain: Domain) -> dict[Any, Any]:
+    """Return a domain as a mapping, as the parameter of a transformer."""
+    return {name: domain[name] for name in domain.columns}
+
+
 def _declared(categories: Any) -> dict[Any, Any]:
     """Return what is declared of each column."""
     if isinstance(categories, Domain):
-        return {name: categories[name] for name in categories.columns}
+        return declared_of(categories)
     if isinstance(categories, Mapping):
         return dict(categories)
     if categories is None or isinstance(categories, str):
@@ -180,7 +185,12 @@ def _declared(categories: Any) -> dict[Any, Any]:
             "nothing is declared to make neighbouring tables of: declare the "
             "categories, or give neighbours"
         )
-    return {f"x{place}": values for place, values in enumerate(categories)}
+    return dict(zip(_default_names(len(categories)), categories, strict=True))
+
+
+def _default_names(n_columns: int) -> list[str]:
+    """Name the columns of an array, as scikit-learn does."""
+    return [f"x{place}" for place in range(n_columns)]
 
 
 def _values(attribute: Any) -> list[Any]:
@@ -325,7 +335,7 @@ def _columns(released: Any) -> Outputs:
     elif is_frame(released):
         frame = nw.from_native(released, eager_only=True)
         names = frame.columns
-        arrays = [frame.get_column(name).to_numpy() for name in names]
+        arrays = [column.to_numpy() for column in frame.iter_columns()]
     else:
         table = np.asarray(released)
         if table.ndim == 0:
@@ -548,7 +558,7 @@ def to_floats(values: NDArray[Any]) -> NDArray[np.float64]:
     """Return numbers, with nan for anything else."""
     if values.dtype.kind in "iubf":
         return values.astype(float)
-    return np.array([_to_float(value) for value in values])
+    return np.array(list(map(_to_float, values)))
 
 
 def _to_float(value: Any) -> float:
@@ -626,12 +636,15 @@ class Audited:
         """List groups of tables of seven rows that differ in the first or the last one, also of other libraries."""
         records = [self.tables[place % len(self.tables)] for place in range(7)]
         ends = self.tables[0], self.tables[-1]
-        first = [stack([record, *records[1:]]) for record in ends]
-        last = [stack([*records[:-1], record]) for record in ends]
-        groups = [self._group("7 rows: ", pair) for pair in (first, last)]
+        with_first = [stack([record, *records[1:]]) for record in ends]
+        with_last = [stack([*records[:-1], record]) for record in ends]
+        groups = [
+            self._group("7 rows: ", with_first),
+            self._group("7 rows: ", with_last),
+        ]
         for library in ("polars", "pyarrow"):
             try:
-                tables = [in_library(table, library) for table in first]
+                tables = [in_library(table, library) for table in with_first]
             except Exception:
                 continue  # it is not installed, or does not take such values
             groups.append(self._group(f"{library}: ", tables))
@@ -690,6 +703,10 @@ class Audited:
                     outputs[prefix + name] = column
         return outputs
 
+    def samples(self, n: int) -> list[Outputs]:
+        """Draw a sample of outputs of each table."""
+        return [self.rows(which, n) for which in range(len(self.tables))]
+
     def calls(self, situation: Situation, n: int) -> list[dict[str, Any]]:
         """Draw outputs by releasing a table again and again, with everything that is visible."""
         return [read_call(lambda: self._seen(situation)) for _ in range(n)]
@@ -708,7 +725,7 @@ class Audited:
         # Several reports of a record are one output.
         reports = self._reports(situation.table, fit=situation.fit)
         if self.statistic is not None:
-            reports += [self.statistic(report) for report in reports]
+            reports += list(map(self.statistic, reports))
         return reports[0] if len(reports) == 1 else reports
 
     def batches(

@@ -123,17 +123,17 @@ def _choice_draws(n: int, n_tables: int) -> int:
 
 def by_rows(audited: Audited, n: int, delta: float, level: float) -> Bound | None:
     """Test by rows; None if a table of many rows cannot be released, or is not released row by row."""
-    tables = range(len(audited.tables))
-    n_choice = _choice_draws(n, len(tables))
-    size = (n - 2 * n_choice * len(tables)) // 2
+    n_tables = len(audited.tables)
+    n_choice = _choice_draws(n, n_tables)
+    size = (n - 2 * n_choice * n_tables) // 2
     try:
-        ranking = [audited.rows(table, n_choice) for table in tables]
-        scoring = [audited.rows(table, n_choice) for table in tables]
+        ranking = audited.samples(n_choice)
+        scoring = audited.samples(n_choice)
     except Exception:
         return None  # single calls show which tables are refused
     # Two samples choose the event; the draws that test it are fresh.
     event = choose_event(ranking, scoring, delta=delta)
-    n_drawn = 2 * n_choice * len(tables)
+    n_drawn = 2 * n_choice * n_tables
     reach = _reach(size, delta, level)
     if event is None:
         return Bound(0.0, reach, n_drawn, None)
@@ -245,7 +245,7 @@ def _expected(
     hits: tuple[int, int], trials: int, size: int, delta: float, level: float
 ) -> float:
     """Return the bound that a test of some size can be expected to give."""
-    more, less = ((count + 0.5) / (trials + 1) for count in hits)
+    more, less = (np.array(hits) + 0.5) / (trials + 1)
     if hits == (trials, 0):
         more, less = 1.0, 0.0
     # Half a standard error less, as chance would choose too many events for a test.
@@ -364,7 +364,7 @@ def choose_event(
     # under one table than under another; the second scores the unions of the first
     # outcomes of this order, so that an event which fits the first sample by chance is
     # not chosen. The test of the event needs a third sample.
-    names = list(dict.fromkeys(name for sample in ranking for name in sample))
+    names = list(dict.fromkeys(chain.from_iterable(ranking)))
     events: list[Event] = []
     if few:
         # One standard error less, where there is hardly anything to estimate one from.
@@ -403,11 +403,11 @@ def _unions(
     caution: float,
 ) -> Iterator[Event]:
     """Yield the best union of outcomes of a feature for each pair of tables."""
-    first = [feature.outcomes(sample) for sample in ranking]
+    first = list(map(feature.outcomes, ranking))
     outcomes = _frequent(first)
     if len(outcomes) == 0:
         return
-    second = [feature.outcomes(sample) for sample in scoring]
+    second = list(map(feature.outcomes, scoring))
     ranked = _tabulate(first, outcomes)  # (n_tables, n_outcomes), as the next
     scored = _tabulate(second, outcomes)
     for likelier, unlikelier in permutations(range(len(ranking)), 2):
@@ -440,7 +440,7 @@ def _summed_features(
     if len(coarse) > 2:
         for root in (coarse[0], coarse[-1]):
             # A root of many values would leave too few draws for each.
-            outcomes = [root.outcomes(sample) for sample in ranking]
+            outcomes = list(map(root.outcomes, ranking))
             if len(_frequent(outcomes)) > _BINS:
                 continue
             pairs = [_joined(root, leaf) for leaf in coarse if leaf is not root]
@@ -455,8 +455,8 @@ def _sums(
     delta: float,
 ) -> Iterator[Event]:
     """Yield, for each pair of tables, the best event "the sum of the log ratios is at least t"."""
-    first = [[feature.outcomes(sample) for sample in ranking] for feature in features]
-    second = [[feature.outcomes(sample) for sample in scoring] for feature in features]
+    first = [list(map(feature.outcomes, ranking)) for feature in features]
+    second = [list(map(feature.outcomes, scoring)) for feature in features]
     outcomes = list(map(_frequent, first))
     counts = list(map(_tabulate, first, outcomes))
     for likelier, unlikelier in permutations(range(len(ranking)), 2):

@@ -176,12 +176,13 @@ class PrivacyCurveDisplay(PanelDisplay):
         groups = groups_of(self.curve)
         # As many lines as there are colours can be distinguished in a panel.
         is_crowded = len(groups) > len(COLOURS)
+        parts: list[Any]
         if is_crowded:
-            parts = [(metric, [group]) for metric in metrics for group in groups]
+            parts = list(itertools.product(metrics, [[group] for group in groups]))
             size: dict[str, Any] = {"width": 2.4, "height": 2.0, "across": 6}
             kinds = ", one for each metric and group"
         else:
-            parts = [(metric, groups) for metric in metrics]
+            parts = list(itertools.product(metrics, [groups]))
             size = {"width": 4.0, "height": 3.2, "across": 3}
             kinds = ", one for each metric"
         panels = self._use_panels(

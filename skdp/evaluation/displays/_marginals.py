@@ -358,11 +358,8 @@ class _Scale:
         most: int,
     ) -> _Scale:
         """Choose the labels of a column; the least frequent of too many text values share one."""
-        labels = [_label(value) for value in values]
-        is_number = [
-            not pd.isna(value) and kind_of(value) == "number" for value in values
-        ]
-        ordered = edges is not None or any(is_number)
+        labels = list(map(_label, values))
+        ordered = edges is not None or any(map(_is_number, values))
         if ordered or len(labels) <= most:
             return cls(tuple(labels), np.arange(len(labels)), edges, ordered)
         n_frequent = most - 1
@@ -493,7 +490,12 @@ def _label(value: Any) -> str:
     """Write a value."""
     if pd.isna(value):
         return "missing"
-    return f"{value:g}" if kind_of(value) == "number" else str(value)
+    return f"{value:g}" if _is_number(value) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, and not missing."""
+    return not pd.isna(value) and kind_of(value) == "number"
 
 
 def _short(label: str) -> str:
