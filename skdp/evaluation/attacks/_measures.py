@@ -282,7 +282,8 @@ def value_table(truth: NDArray[np.intp], outcome: Outcome) -> pd.DataFrame:
     precision = proportion(n_hits, n_guessed, _LEVEL)
     recall = proportion(n_hits, n_rows, _LEVEL)
     table["precision"], table["recall"] = precision.value, recall.value
-    # Of the first rows, the share that has the value; lift is a multiple of that of all.
+    # Of the first rows, the share that has the value; lift is a multiple of that of
+    # all.
     n_first = table["lift"] * _TOP * n_rows
     lift = proportion(n_first, _TOP * n, _LEVEL)
     estimates = {"precision": precision, "recall": recall, "lift": lift}
@@ -338,8 +339,8 @@ def _drawn_joint(oracle: FrequencyOracle, prior: Numbers, seed: int | None) -> N
 def area(inside: ArrayLike, outside: ArrayLike) -> tuple[float, float]:
     """Return the area under the ROC curve and its standard error by DeLong."""
     # E. DeLong, D. DeLong, D. Clarke-Pearson (1988). Comparing the areas under two or
-    # more correlated receiver operating characteristic curves: a nonparametric approach.
-    # Biometrics 44(3).
+    # more correlated receiver operating characteristic curves: a nonparametric
+    # approach. Biometrics 44(3).
     below, above = _shares_below(inside, outside)
     variance = below.var(ddof=1) / below.size + above.var(ddof=1) / above.size
     return float(below.mean()), math.sqrt(variance)
@@ -350,8 +351,8 @@ def area_interval(inside: ArrayLike, outside: ArrayLike) -> tuple[float, float]:
     # Of few rows DeLong's variance is too small, and 0 if they are ranked alike: three
     # more are added to each group, of the variance of one that is above all others, or
     # below. In 48 simulations with 5 to 200 rows inside, 500 or 800 outside, and areas
-    # from .5 to .995, .90 to 1 of the intervals held the truth, .96 on average; of value
-    # ± 1.96 standard errors, .43 to .98.
+    # from .5 to .995, .90 to 1 of the intervals held the truth, .96 on average; of
+    # value ± 1.96 standard errors, .43 to .98.
     parts = _shares_below(inside, outside)
     auc = parts[0].mean()
     n_few = min(part.size for part in parts)

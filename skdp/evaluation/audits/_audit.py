@@ -370,7 +370,8 @@ def _of_callable(
         )
     if neighbours is None:
         raise ValueError(
-            "give neighbours: two tables that differ in one record; a callable declares "
+            "give neighbours: two tables that differ in one record; a callable "
+            "declares "
             "no domain"
         )
     if random_state is not None:
@@ -492,7 +493,8 @@ def _of_central(
     if neighbours is None:
         raise TypeError(
             f"{type(estimator).__name__} protects no rows in transform: what it "
-            "promises is about what fit learns. Give neighbours, two tables that differ "
+            "promises is about what fit learns. Give neighbours, two tables that "
+            "differ "
             "in one record, to audit its fitted attributes; or audit one, as in "
             "audit_epsilon(lambda rows: clone(it).fit(rows).mean_, neighbours=..., "
             "epsilon=...)"
@@ -859,7 +861,8 @@ def audit_table(
     advance: Callable[[], Any] = lambda: None,
 ) -> pd.DataFrame:
     """Audit every local transformer of this library, or others."""
-    # The probability of a false alarm in the table is at most the sum of 1 - confidence over its rows.
+    # The probability of a false alarm in the table is at most the sum of 1 - confidence
+    # over its rows.
     check_epsilon(epsilon)
     check_size(k, least=2, most=1 << 16, name="k")
     if transformers is None:

@@ -89,8 +89,8 @@ class Bound:
 
 def clopper_pearson(successes: int, trials: int, level: float) -> tuple[float, float]:
     """Bound a probability from both sides, each bound wrong with probability at most `level`."""
-    # C. Clopper, E. Pearson (1934). The use of confidence or fiducial limits illustrated
-    # in the case of the binomial. Biometrika 26(4).
+    # C. Clopper, E. Pearson (1934). The use of confidence or fiducial limits
+    # illustrated in the case of the binomial. Biometrika 26(4).
     low, high = 0.0, 1.0
     if successes > 0:
         low = float(beta.ppf(level, successes, trials - successes + 1))

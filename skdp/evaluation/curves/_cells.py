@@ -260,8 +260,8 @@ def _seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
 class OneRelease(MetaEstimatorMixin, BaseEstimator):
     """Privatise rows once: for the same rows as in the last call, return the same release."""
 
-    # A model that is asked for labels and then for probabilities would privatise its rows twice: two releases, and
-    # scores of different rows.
+    # A model that is asked for labels and then for probabilities would privatise its
+    # rows twice: two releases, and scores of different rows.
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer

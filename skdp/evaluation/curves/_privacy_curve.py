@@ -436,7 +436,8 @@ def _grouped_folds(
     if cv is None or isinstance(cv, Integral):
         name = repr(cv)
     raise ValueError(
-        "groups must come with cv=, a splitter that uses them, such as GroupKFold(5) or "
+        "groups must come with cv=, a splitter that uses them, such as GroupKFold(5) "
+        "or "
         f"StratifiedGroupKFold(5); got cv={name}, which ignores them"
     )
 
@@ -487,7 +488,8 @@ class ResultsFile:
         if name != study:
             raise ValueError(
                 "path has the scores of another study: of another estimator, baseline, "
-                "scoring, seed or version, or of other rows or splits; name another file"
+                "scoring, seed or version, or of other rows or splits; name another "
+                "file"
             )
 
     def read(self, cell: Cell) -> list[Row] | None:

@@ -134,7 +134,8 @@ def read_scoring(
         takes_weights = not parameters.keys().isdisjoint(_WEIGHTS)
         if weighted and not takes_weights:
             raise ValueError(
-                f"scoring {name!r} takes no weights of rows; score it in a call without "
+                f"scoring {name!r} takes no weights of rows; score it in a call "
+                "without "
                 "sample_weight="
             )
         # As fairlearn's metrics do.
@@ -151,7 +152,8 @@ def read_scoring(
         measures.append(partial(_fairness, fair, labels))
     if not grouped and (fair or by_group):
         raise ValueError(
-            "scoring by group needs sensitive_features=, a column name of X or an array "
+            "scoring by group needs sensitive_features=, a column name of X or an "
+            "array "
             "of its length"
         )
     return tuple(measures)
@@ -261,8 +263,9 @@ _RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_functio
 class Answers:
     """A fitted model with cached predictions for one release of the test rows."""
 
-    # A Pipeline (the best one, of a search) transforms the rows once, and its last step predicts. Scorers receive this
-    # object as the model, and must pass the test rows unchanged: other rows would be another release.
+    # A Pipeline (the best one, of a search) transforms the rows once, and its last step
+    # predicts. Scorers receive this object as the model, and must pass the test rows
+    # unchanged: other rows would be another release.
 
     def __init__(self, model: Any, X: Any) -> None:
         self._test_rows = X
@@ -299,7 +302,8 @@ class Answers:
     def _check(self, X: Any) -> None:
         if X is not self._test_rows:
             raise ValueError(
-                "scoring must use the unchanged test rows; other rows would be another release"
+                "scoring must use the unchanged test rows; other rows would be "
+                "another release"
             )
 
 

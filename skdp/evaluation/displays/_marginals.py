@@ -272,7 +272,8 @@ def _check_marginals(marginals: Any) -> None:
 def _read_columns(columns: Any) -> list[tuple[Any, ...]]:
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise TypeError(
-            f"columns must be a list of column names and pairs of them, got {type(columns).__name__}"
+            "columns must be a list of column names and pairs of them, got "
+            f"{type(columns).__name__}"
         )
     pairs = [names if isinstance(names, tuple) else (names,) for names in columns]
     if not pairs:

@@ -178,7 +178,8 @@ def errors_by_trust(
     is_counts = true.ndim == 1 and true.size > 1 and true.dtype.kind in "iu"
     if not is_counts or true.min() < 0 or true.sum() < 1:
         raise ValueError(
-            "counts must be whole numbers of at least 0, of at least two values and one "
+            "counts must be whole numbers of at least 0, of at least two values and "
+            "one "
             "record"
         )
     _check_epsilons(epsilons)
@@ -211,7 +212,8 @@ def declared_codes(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
             raise ValueError(
-                f"column {name!r} holds a value, or a missing one, that the domain does not declare; bins of numbers "
+                f"column {name!r} holds a value, or a missing one, that the domain "
+                "does not declare; bins of numbers "
                 "(`edges`) must hold them all"
             )
     return codes

@@ -128,7 +128,8 @@ def model_scores(
 
 def model_costs(scores: pd.DataFrame) -> pd.DataFrame:
     """Compare each score with that of the model without noise, with intervals."""
-    # As a curve, whose folds are the splits, and whose baseline has an infinite epsilon.
+    # As a curve, whose folds are the splits, and whose baseline has an infinite
+    # epsilon.
     scores = scores[scores["setting"] != LEFT_OUT]
     epsilons = scores["setting"].replace(NOT_PRIVATE, np.inf).astype(float)
     curve = scores.assign(
@@ -183,8 +184,8 @@ def _left_out(
 
 def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     """Audit one classifier whose groups are known from reports only."""
-    # The classifier does not use the protected columns: its predictions must be independent of the noise of the
-    # reports, or the estimates would be biased.
+    # The classifier does not use the protected columns: its predictions must be
+    # independent of the noise of the reports, or the estimates would be biased.
     n_folds = 5 if study.y.value_counts().min() >= 5 else 2
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
     model = study.model(protected="left out")
@@ -390,8 +391,8 @@ def _train(
     """Score a model that was trained on synthetic rows, and once on real ones."""
     data: dict[str, Any] = {name: study.coded(table) for name, table in tables.items()}
     with warnings.catch_warnings():
-        # At a tiny epsilon all rows may be of one class; the score, an AUC of 0.5, shows
-        # it.
+        # At a tiny epsilon all rows may be of one class; the score, an AUC of 0.5,
+        # shows it.
         warnings.filterwarnings(
             "ignore", "all rows of synthetic are of one class", UserWarning
         )

@@ -62,7 +62,8 @@ from skdp.tables import flatten_index
 
 _CLASSIFIERS = {
     "logistic regression": LOGISTIC,
-    # As accurate as 100 trees of half the learning rate. Early stopping fails where a class has few rows.
+    # As accurate as 100 trees of half the learning rate. Early stopping fails where a
+    # class has few rows.
     "gradient boosting": HistGradientBoostingClassifier(
         learning_rate=0.2, max_iter=40, early_stopping=False, random_state=0
     ),
@@ -457,8 +458,10 @@ _NUMBERS_OF_ADULT: dict[str, Any] = {
     "hours-per-week": Interval(edges=[0, 20, 35, 40, 41, 50, 60, 100]),
 }
 _THRESHOLD_REMARK = (
-    f"The threshold of {AGE_THRESHOLD} years is declared, not read from the data. The median happens to be "
-    f"{AGE_THRESHOLD} too, but a median depends on every record: one changed record can move it, relabel many other "
+    f"The threshold of {AGE_THRESHOLD} years is declared, not read from the data. The "
+    "median happens to be "
+    f"{AGE_THRESHOLD} too, but a median depends on every record: one changed record "
+    "can move it, relabel many other "
     "people, and so reveal its presence."
 )
 

@@ -236,7 +236,8 @@ def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
         )
     if sensitive is not None and sensitive not in columns:
         raise ValueError(
-            f"`sensitive` must be one of the protected columns {columns}, got {sensitive!r}"
+            f"`sensitive` must be one of the protected columns {columns}, got "
+            f"{sensitive!r}"
         )
 
 
@@ -267,7 +268,8 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
     positive = column.isin([find_positive_label(label, target=column)])
     if min(positive.sum(), (~positive).sum()) < _FEWEST:
         raise ValueError(
-            f"`positive_label` must be the value of `target` {column.name!r} in at least {_FEWEST} rows, and another "
+            f"`positive_label` must be the value of `target` {column.name!r} in at "
+            f"least {_FEWEST} rows, and another "
             f"value in as many: there is too little to learn from"
         )
     return positive
@@ -295,7 +297,8 @@ def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]
     if is_privileged.all() or not is_privileged.any():
         number = "none but" if is_privileged.all() else "no"
         raise ValueError(
-            f"`privileged`: column {column.name!r} has {number} such rows, so there are "
+            f"`privileged`: column {column.name!r} has {number} such rows, so there "
+            "are "
             "no two groups"
         )
     return values

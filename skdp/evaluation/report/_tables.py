@@ -301,7 +301,8 @@ def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[st
     plain_gap = plain.get((gap, best), np.nan)
     if np.isfinite([private_gap, plain_gap]).all():
         lines.append(
-            f"Its {gap} is {_decimals(private_gap)}, and {_decimals(plain_gap)} without "
+            f"Its {gap} is {_decimals(private_gap)}, and {_decimals(plain_gap)} "
+            "without "
             "noise."
         )
     return lines
