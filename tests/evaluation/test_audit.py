@@ -195,6 +195,12 @@ def test_the_audit_sees_the_leak(kind):
     assert is_refuted(kind.made(), 100_000)
 
 
+@pytest.mark.long
+def test_two_million_draws_show_what_happens_rarely():
+    """In one of 85 calls: an audit refutes with probability 0.96, and all three fail once in 10,000 runs."""
+    assert is_refuted(leaky.RarelyFails.made(), 2_000_000)
+
+
 def test_what_happens_rarely_is_for_the_checks(monkeypatch):
     """In a tenth of some hundred calls, of a quarter of the rows: missed once in 100,000 runs."""
     monkeypatch.setattr(leaky, "rarely", lambda: os.urandom(1)[0] < 26)

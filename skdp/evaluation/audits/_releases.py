@@ -636,7 +636,7 @@ class Audited:
         """List groups of tables of seven rows that differ in the first or the last one, also of other libraries."""
         records = [self.tables[place % len(self.tables)] for place in range(7)]
         ends = self.tables[0], self.tables[-1]
-        with_first = [stack([record, *records[1:]]) for record in ends]
+        with_first = self._with_first_row(7)
         with_last = [stack([*records[:-1], record]) for record in ends]
         groups = [
             self._group("7 rows: ", with_first),
@@ -649,6 +649,18 @@ class Audited:
                 continue  # it is not installed, or does not take such values
             groups.append(self._group(f"{library}: ", tables))
         return groups
+
+    def _with_first_row(self, n_rows: int) -> list[Any]:
+        """Stack all records in turn, with the first record and with the last one as the first row."""
+        records = [self.tables[place % len(self.tables)] for place in range(n_rows)]
+        ends = self.tables[0], self.tables[-1]
+        return [stack([record, *records[1:]]) for record in ends]
+
+    def group_of_many_rows(self) -> list[Situation]:
+        """Return tables of 24 rows that differ in the first one, for what happens rarely."""
+        if not self._pairs():
+            return []
+        return self._group("24 rows: ", self._with_first_row(24))
 
     def _pairs(self) -> list[tuple[Any, Any]]:
         """Pair tables of two rows that differ in one: the first record in one table, the last in the other."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from skdp.evaluation.audits._releases import (
+    FORM,
     Audited,
     Outputs,
     Situation,
@@ -39,6 +40,11 @@ _ROWS, _CALLS = 1_000_000, 10_000
 # Of few single calls: those of each table that look for events, those that choose
 # between the two best events, and the most that test one.
 _FIRST, _AGAIN, _MOST_CALLS = 7, 25, 4_000
+
+# Calls that look for what happens rarely: one for so many rows, if there are enough to
+# see what happens in one of a hundred. An event that they find is tested by more.
+_ROWS_OF_RARE_CALL, _LEAST_RARE_CALLS = 1_600, 500
+_RARE_SIZES = (8_000, 16_000)
 
 # An outcome that is seen less often in the first sample is ignored: its ratio is noise.
 _LEAST_SEEN = 4
@@ -214,20 +220,46 @@ def _by_few_calls(
     # More calls for a larger claim: an event that never comes under one table bounds
     # its probability by about 15 / size.
     sizes = _test_sizes(claimed, delta, level)
-    n_trials = _AGAIN + n_more
+    # Of each event, the calls that decide whether it is tested, and the sizes of a test.
+    plans = [(candidate, _AGAIN + n_more, sizes) for candidate in candidates[:2]]
+    n_rare = n_rows // _ROWS_OF_RARE_CALL
+    group = audited.group_of_many_rows() if n_rare >= _LEAST_RARE_CALLS else []
+    if group:
+        for candidate in _rare_candidates(audited, group, n_rare, delta):
+            plans.append((candidate, n_rare, [*sizes, *_RARE_SIZES]))
+        n_drawn += 2 * n_rare * len(group)
     best, size, most = None, sizes[0], -1.0
     # An event is tested only if it could refute the claim, with as many calls as that
     # takes. Further calls decide this, of the two best events of the first.
-    for candidate in candidates[:2]:
+    for candidate, n_trials, test_sizes in plans:
         hits = candidate.hits(audited, n_trials)
         n_drawn += 2 * n_trials
-        expected = [_expected(hits, n_trials, n, delta, level) for n in sizes]
+        expected = [_expected(hits, n_trials, n, delta, level) for n in test_sizes]
         is_enough = [bound > claimed for bound in expected]
         if expected[-1] > most:
             most = expected[-1]
             best = candidate if needs_event or any(is_enough) else None
-            size = sizes[is_enough.index(True)] if any(is_enough) else sizes[0]
+            size = test_sizes[is_enough.index(True)] if any(is_enough) else sizes[0]
     return _test(audited, best, size, n_drawn, delta, level)
+
+
+def _rare_candidates(
+    audited: Audited, group: list[Situation], n_calls: int, delta: float
+) -> list[_Candidate]:
+    """Look for an event of one in a hundred calls, in all that is seen and in its form."""
+    ranking = [audited.call_batch(situation, n_calls) for situation in group]
+    scoring = [audited.call_batch(situation, n_calls) for situation in group]
+    # The form by itself, too: of many parts that an error leaves out, one looks as good
+    # by chance.
+    ranking_forms = [{FORM: outputs[FORM]} for outputs in ranking]
+    scoring_forms = [{FORM: outputs[FORM]} for outputs in scoring]
+    candidates = []
+    for first, second in ((ranking, scoring), (ranking_forms, scoring_forms)):
+        event = choose_event(first, second, delta=delta, few=True)
+        if event is not None:
+            pair = group[event.likelier], group[event.unlikelier]
+            candidates.append(_Candidate(event, *pair))
+    return candidates
 
 
 def _test_sizes(claimed: float, delta: float, level: float) -> list[int]:
@@ -248,6 +280,8 @@ def _expected(
     more, less = (np.array(hits) + 0.5) / (trials + 1)
     if hits == (trials, 0):
         more, less = 1.0, 0.0
+    elif hits[1] == 0 and trials >= _LEAST_RARE_CALLS:
+        less = 0.0  # half a hit is a large share of the few of a rare event
     # Half a standard error less, as chance would choose too many events for a test.
     more = max(0.0, more - 0.5 * math.sqrt(more * (1 - more) / trials))
     expected = round(more * size), round(less * size)
