@@ -361,7 +361,7 @@ class DPKBinsDiscretizer(CentralTransformer):
                 placed.append(bins)
             else:
                 for place in range(edges.size - 1):
-                    placed.append((bins == place).astype(np.int8))  # noqa: PERF401
+                    placed.append((bins == place).astype(np.int8))
         return placed
 
     def __sklearn_tags__(self) -> Tags:
