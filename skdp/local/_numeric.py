@@ -40,6 +40,7 @@ from skdp.local.protocol import (
     ReportProtocol,
     Rows,
     Sampling,
+    concat_columns,
     drawn_pair,
     fold,
     refuse_impossible,
@@ -598,7 +599,9 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
                 f"strategy must be 'split' or 'sample', got {self.strategy!r}"
             )
         is_sampled = self.strategy == "sample"
-        is_default = (self.n_sampled, self.weights) == ("auto", "uniform")
+        # Weights may be a Series, whose comparison with a text is no truth value.
+        is_uniform = isinstance(self.weights, str) and self.weights == "uniform"
+        is_default = self.n_sampled == "auto" and is_uniform
         if not is_sampled and not is_default:
             raise ValueError("n_sampled and weights require strategy='sample'")
         if not isinstance(self.n_sampled, str):
@@ -784,12 +787,14 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             interval = Interval(*field.bounds, bins=bins)
             table = estimate_distribution(
                 field.mechanism, field.places, counts, interval, reach
-            ).rename_axis(field.name)
+            )
+            # The name of a column may be a tuple, which `rename_axis` takes for several.
+            table.index.name = field.name
             tables[field.name] = table
         refuse_impossible(self.protocol_, tally)
         if len(tables) == 1:
             return table
-        return pd.concat(tables, names=["column", "bin"])
+        return concat_columns(tables, level="bin")
 
     def _tally_of(self, reports: Any) -> ReportTally:
         check_is_fitted(self)

@@ -1,4 +1,4 @@
-"""A fitted local transformer as JSON: what a client and a server must agree on, and no secret."""
+"""A fitted local transformer as JSON: what client and server agree on, and no secret."""
 
 from __future__ import annotations
 
@@ -27,8 +27,17 @@ from skdp.local.protocol import ReportProtocol, Reports, check_releases
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 from skdp.tables import carried_releases, carried_text
 
-FORMAT, _VERSION = "skdp-protocol", 2
+FORMAT = "skdp-protocol"
+_VERSION = 2
+
 SECRET = ("ledger", "random_state", "secret_key")
+"""Parameters of a transformer that are not written."""
+
+# Parameters of a protocol that say how true values are read, not what a report means.
+_NOT_OF_REPORTS = ("unknown",)
+
+# What a guarantee of a text must agree on with that of its parameters. The texts for
+# people may be those of another version: programs write their own.
 _STATED = (
     "epsilon",
     "delta",
@@ -38,14 +47,21 @@ _STATED = (
     "scope",
     "max_rows_per_person",
 )
-_NOT_OF_REPORTS = ("unknown",)
-"""Parameters of a protocol that say how true values are read, not what a report means."""
 
-# Of what others declare, so that reading it takes at most about three seconds and 200 MB.
+# Of what others declare, so that reading it takes at most about three seconds and 200
+# MB: declared values, sums of filters, numbers of grids, and columns of a record.
 _MOST_VALUES = 1 << 17
-_MOST_SUMS, _MOST_NUMBERS, _MOST_ATTRIBUTES = 1 << 24, 1 << 21, 1 << 10
-_MOST_OF_REPORTS = 1 << 24, 1 << 17, 1 << 23
-"""Joint cells, columns, and characters of their names."""
+_MOST_SUMS = 1 << 24
+_MOST_NUMBERS = 1 << 21
+_MOST_ATTRIBUTES = 1 << 10
+
+# Of the reports: joint cells, columns, and characters of the names of these.
+_MOST_CELLS = 1 << 24
+_MOST_COLUMNS = 1 << 17
+_MOST_CHARACTERS = 1 << 23
+
+_LONGEST_NAME = 50
+"""Of a transformer that an error names, as the text may come from anybody."""
 
 
 def write_protocol(
@@ -57,14 +73,14 @@ def write_protocol(
     seeded: bool,
 ) -> str:
     """Write what a transformer was fitted with as JSON."""
+    packed = {}
+    for parameter, value in {**parameters, **protocol.declared}.items():
+        packed[parameter] = pack(value)
     content = {
         "format": FORMAT,
         "version": _VERSION,
         "transformer": name,
-        "parameters": {
-            key: pack(value)
-            for key, value in {**parameters, **protocol.declared}.items()
-        },
+        "parameters": packed,
         "columns": list(map(pack, protocol.columns)),
         "named": named,
         "permanent": protocol.permanent_key is not None,
@@ -74,55 +90,65 @@ def write_protocol(
     }
     if content["client"] is None:
         content["no_client"] = _no_client(protocol)
-    if (
-        seeded and protocol.guarantee.secure
-    ):  # permanent reports come from a key, and a second round from the seed
+    # Permanent reports come from a key, whose guarantee is secure, and a second round
+    # of noise from the seed.
+    if seeded and protocol.guarantee.secure:
         content["seeded"] = True
     return json.dumps(content, allow_nan=False)
 
 
-_LONGEST_NAME = 50
-"""Of a transformer that an error names, as the text may come from anybody."""
+def comparable(protocol: ReportProtocol) -> Any:
+    """Return the integers on which client and server must agree, as JSON."""
+    return pack(protocol.parameters())
+
+
+def stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
+    """Return what a protocol says of its guarantee."""
+    fields = asdict(guarantee)
+    # They follow from the parameters.
+    del fields["losses"]
+    return fields | {"text": str(guarantee)}
+
+
+def check_protocol_size(parameters: Mapping[str, Any], n_columns: int) -> None:
+    """Check that a protocol is one that is read: both sides have the same limits."""
+    n_grids = n_columns
+    if "categories" in parameters:
+        n_grids = len(parameters.get("bounds") or ())
+    n_numbers = n_grids * parameters.get("grid_size", 1)
+    n_sums = n_columns * parameters.get("n_bits", 1) * parameters.get("n_cohorts", 1)
+    _check_limit("columns", n_columns, _MOST_ATTRIBUTES)
+    _check_limit("numbers of grids (columns * grid_size)", n_numbers, _MOST_NUMBERS)
+    _check_limit("sums (columns * n_bits * n_cohorts)", n_sums, _MOST_SUMS)
+
+
+def _check_limit(name: str, size: int, most: int) -> None:
+    if size > most:
+        raise ValueError(
+            f"a protocol as JSON has at most {most:,} {name}, got {size:,}"
+        )
 
 
 def transformer_from_text(text: str, kind: type[Any]) -> Any:
-    """Make the transformer that `write_protocol` wrote, an instance of a class, fitted."""
+    """Make the fitted transformer that `write_protocol` wrote, of a class."""
     content = parse_protocol(text)
-    name, packed, columns, failure = (
-        content["transformer"],
-        content["parameters"],
-        content["columns"],
-        None,
-    )
-    found = next(
-        (
-            one
-            for one in (kind, *_ours(kind))
-            if one.__name__ == name and not inspect.isabstract(one)
-        ),
-        None,
-    )
-    if found is None:
-        refusal = f"the protocol is that of another transformer than {kind.__name__}"
-        if name.isidentifier() and len(name) < _LONGEST_NAME:
-            refusal += f": use {name}.from_json, or {name}.load for its file"
-        raise ValueError(refusal)
+    name = content["transformer"]
+    transformer_class = _class_of(name, kind)
+    refusal = None
     try:
-        transformer = found(**{key: unpack(value) for key, value in packed.items()})
-        if any(key in packed for key in SECRET):
-            raise ValueError
-        if content.get("permanent") is True:
-            transformer.set_params(
-                secret_key=SecretKey.generate()
-            )  # this side makes no permanent reports
-        same = refitted(transformer, list(map(unpack, columns)), content["protocol"])
-    except Exception:  # of any kind, memory and recursion included: a text from others decides what is tried
-        failure = f"the protocol of {name} cannot be read: a parameter is missing, out of range, or too large"
-    if failure is not None:
-        raise ValueError(failure)
+        transformer, is_same = _refitted_from(content, transformer_class)
+    except Exception:
+        # Of any kind, memory and recursion included: a text from others decides what is
+        # tried. It may quote the text, and so is not the context of an error.
+        refusal = (
+            f"the protocol of {name} cannot be read: a parameter is missing, out of "
+            "range, or too large"
+        )
+    if refusal is not None:
+        raise ValueError(refusal)
     if content.get("named") is False:
         forget_names(transformer)
-    if not same:
+    if not is_same:
         raise ValueError(
             "this version of skdp makes another protocol of the parameters of "
             f"{name}: reports would be misread"
@@ -133,211 +159,162 @@ def transformer_from_text(text: str, kind: type[Any]) -> Any:
             f"from the parameters of {name}"
         )
     if content.get("seeded") is True:
-        transformer = as_seeded_again(transformer)
+        transformer = _as_seeded_again(transformer)
     return transformer if says_secure(text) else as_of_seed(transformer)
 
 
 def parse_protocol(text: str) -> dict[str, Any]:
     """Parse the JSON of a protocol; nothing is made of it."""
     content: Any = parse_json(text, "a protocol")
-    keys = {"transformer": str, "parameters": dict, "columns": list, "permanent": bool}
-    known = isinstance(content, dict) and content.get("format") == FORMAT
-    version = content.get("version") if known else None
-    if type(version) is int and 0 < version < _VERSION:
-        raise ValueError(
-            "an earlier version of skdp wrote this protocol, in a form that is no longer "
-            "read: estimate its reports with the version that made them"
-        )
-    if version != _VERSION or any(
-        not isinstance(content.get(key), kind) for key, kind in keys.items()
-    ):
+    is_protocol = (
+        isinstance(content, dict)
+        and content.get("format") == FORMAT
+        and content.get("version") == _VERSION
+        and isinstance(content.get("transformer"), str)
+        and isinstance(content.get("parameters"), dict)
+        and isinstance(content.get("columns"), list)
+        and isinstance(content.get("permanent"), bool)
+    )
+    if not is_protocol:
         raise ValueError(
             f"the text is no protocol of a local transformer (format {FORMAT!r}, "
             f"version {_VERSION})"
         )
-    return content
+    return dict(content)
 
 
-def refuse_other(theirs: str, own: str) -> None:
-    """Refuse reports that carry another protocol than one's own."""
-    if theirs == own:
-        return
-    one, other = parse_protocol(theirs), parse_protocol(own)
-    if (found := _meaning(one)) is None or found != _meaning(other):
-        raise ValueError(
-            f"reports of two protocols are never added: {_difference(one, other)}"
-        )
+def _class_of(name: str, kind: type[Any]) -> type[Any]:
+    """Return the class of a name: a given one, or one of ours derived from it."""
+    for candidate in (kind, *_our_subclasses(kind)):
+        if candidate.__name__ == name and not inspect.isabstract(candidate):
+            return candidate
+    refusal = f"the protocol is that of another transformer than {kind.__name__}"
+    if name.isidentifier() and len(name) < _LONGEST_NAME:
+        refusal += f": use {name}.from_json, or {name}.load for its file"
+    raise ValueError(refusal)
 
 
-def _meaning(content: dict[str, Any]) -> str | None:
-    """Return what two protocols must have in common for their reports to add."""
-    packed = content.get("protocol")
-    mapping = packed.get("mapping") if isinstance(packed, dict) else None
-    if not isinstance(mapping, list):
-        return None
-    kept = [
-        pair
-        for pair in mapping
-        if not (isinstance(pair, list) and pair and pair[0] in _NOT_OF_REPORTS)
-    ]
-    return json.dumps(kept)  # not the list: 1 and True are equal
-
-
-def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Describe how the protocol of reports differs from one's own."""
-    for key in ("transformer", "columns"):
-        if one[key] != other[key]:
-            return f"these are of {key} {_short(one[key])}, not {_short(other[key])}"
-    there, here = one["parameters"], other["parameters"]
-    for name in here:
-        if name in ("categories", "bounds") and there.get(name) != here[name]:
-            return f"these are of other declared {name}"
-        if there.get(name) != here[name] and name not in (
-            "handle_unknown",
-            "handle_missing",
-        ):
-            return f"these are of {name} {_short(there.get(name))}, not {_short(here[name])}"
-    return "these are of other probabilities"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _fit(transformer: Any, columns: list[Any]) -> None:
-    """Fit within limits."""
-    transformer._most_cells, transformer._most_columns, transformer._most_characters = (
-        _MOST_OF_REPORTS
-    )
-    _check_values(getattr(transformer, "categories", ()))
-    check_protocol_size(transformer.get_params(deep=False), len(columns))
-    if (
-        getattr(transformer, "strategy", None) == "sample"
-        and getattr(transformer, "n_sampled", 1) == "auto"
-    ):
-        raise ValueError  # what was chosen is written, and looking for it takes time
-    with warnings.catch_warnings(
-        action="ignore", category=WeakGuaranteeWarning
-    ):  # which those who reported were told
-        transformer.fit(_declared_row(columns, transformer))
-    del transformer._most_cells, transformer._most_columns, transformer._most_characters
-
-
-def check_protocol_size(parameters: Mapping[str, Any], n_columns: int) -> None:
-    """Check that a protocol is one that is read: both sides have the same limits."""
-    n_grids = (
-        len(parameters.get("bounds") or ()) if "categories" in parameters else n_columns
-    )
-    sizes = {
-        "columns": (n_columns, _MOST_ATTRIBUTES),
-        "numbers of grids (columns * grid_size)": (
-            n_grids * parameters.get("grid_size", 1),
-            _MOST_NUMBERS,
-        ),
-        "sums (columns * n_bits * n_cohorts)": (
-            n_columns * parameters.get("n_bits", 1) * parameters.get("n_cohorts", 1),
-            _MOST_SUMS,
-        ),
-    }
-    for name, (size, most) in sizes.items():
-        if size > most:
-            raise ValueError(
-                f"a protocol as JSON has at most {most:,} {name}, got {size:,}"
-            )
-
-
-def _check_values(declared: Any) -> None:
-    """Check that the declared values are not too many, and were not chosen to take long."""
-    lists = [*(declared.values() if isinstance(declared, Mapping) else declared)]
-    if sum(map(len, lists)) > _MOST_VALUES:
-        raise ValueError
-    for values in lists:
-        check_hashes(() if isinstance(values, Interval) else values)
-
-
-def _states_own_guarantee(content: dict[str, Any], protocol: ReportProtocol) -> bool:
-    """Return whether what a text states for clients and people follows from its parameters."""
-    # The texts for people may be those of another version: programs write their own.
-    found, client = content.get("guarantee"), content.get("client")
-    own = json.loads(json.dumps(stated(protocol.guarantee)))
-    if not isinstance(found, dict) or type(found.get("secure")) is not bool:
-        return False
-    # As texts: in Python, 1 and True are equal.
-    are_stated = all(
-        _sorted_text(found.get(key)) == _sorted_text(own.get(key)) for key in _STATED
-    )
-    return are_stated and _is_client(client, protocol)
-
-
-def _is_client(client: Any, protocol: ReportProtocol) -> bool:
-    """Return whether what a text has for clients is nothing, or what follows from its parameters."""
-    return client is None or _sorted_text(client) == _sorted_text(_client(protocol))
-
-
-def _sorted_text(content: Any) -> str:
-    return json.dumps(content, sort_keys=True)
-
-
-def stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
-    """Return what a protocol says of its guarantee, without the losses, which follow from it."""
-    fields = {
-        name: value for name, value in asdict(guarantee).items() if name != "losses"
-    }
-    return fields | {"text": str(guarantee)}
-
-
-def _ours(kind: type[Any]) -> Iterator[type[Any]]:
-    """Iterate over the classes of this package that are derived from a class."""
-    for one in kind.__subclasses__():
-        if is_ours(one):
-            yield one
-            yield from _ours(one)
+def _our_subclasses(kind: type[Any]) -> Iterator[type[Any]]:
+    for subclass in kind.__subclasses__():
+        if is_ours(subclass):
+            yield subclass
+            yield from _our_subclasses(subclass)
 
 
 def is_ours(kind: type[Any]) -> bool:
     return kind.__module__.startswith("skdp.")
 
 
-def comparable(protocol: ReportProtocol) -> Any:
-    """Return the integers on which client and server must agree, as JSON."""
-    return pack(protocol.parameters())
+def _refitted_from(
+    content: Mapping[str, Any], transformer_class: type[Any]
+) -> tuple[Any, bool]:
+    """Fit what a text declares; return it, and whether its protocol is that stated."""
+    parameters = {}
+    for parameter, packed in content["parameters"].items():
+        if parameter in SECRET:
+            raise ValueError
+        parameters[parameter] = unpack(packed)
+    transformer = transformer_class(**parameters)
+    if content.get("permanent") is True:
+        # This side makes no permanent reports.
+        transformer.set_params(secret_key=SecretKey.generate())
+    columns = list(map(unpack, content["columns"]))
+    is_same = refitted(transformer, columns, content["protocol"])
+    return transformer, is_same
 
 
 def refitted(transformer: Any, columns: list[Any], expected: Any) -> bool:
-    """Fit a transformer to what is declared of columns, within limits; return whether its protocol is as expected."""
-    _fit(transformer, columns)
-    return bool(
-        json.loads(json.dumps(comparable(transformer.protocol_), allow_nan=False))
-        == expected
-    )
+    """Fit to declared columns, within limits; return whether the protocol is as expected."""
+    transformer._most_cells = _MOST_CELLS
+    transformer._most_columns = _MOST_COLUMNS
+    transformer._most_characters = _MOST_CHARACTERS
+    _check_values(getattr(transformer, "categories", ()))
+    check_protocol_size(transformer.get_params(deep=False), len(columns))
+    is_sampled = getattr(transformer, "strategy", None) == "sample"
+    if is_sampled and getattr(transformer, "n_sampled", 1) == "auto":
+        # What was chosen is written, and looking for it takes time.
+        raise ValueError
+    # Those who reported were told of a weak guarantee.
+    with warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning):
+        transformer.fit(_declared_row(columns, transformer))
+    del transformer._most_cells, transformer._most_columns, transformer._most_characters
+    packed = json.dumps(comparable(transformer.protocol_), allow_nan=False)
+    return bool(json.loads(packed) == expected)
+
+
+def _check_values(declared: Any) -> None:
+    """Check that the declared values are not too many, nor chosen to take long."""
+    if isinstance(declared, Mapping):
+        declared = declared.values()
+    lists = list(declared)
+    if sum(map(len, lists)) > _MOST_VALUES:
+        raise ValueError
+    for values in lists:
+        check_hashes(() if isinstance(values, Interval) else values)
+
+
+def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:
+    """Make a row to fit on: its names and kinds of values count."""
+    categories = getattr(transformer, "categories", None)
+    bounds = getattr(transformer, "bounds", None)
+    row = {}
+    for name in columns:
+        value: Any = ""
+        if isinstance(categories, dict) and name in categories:
+            value = Domain({name: categories[name]})[name].values[0]
+        elif isinstance(bounds, dict):
+            value = float(bounds[name][0])
+        row[name] = pd.Series([value], dtype=object)
+    return pd.DataFrame(row)
+
+
+def _states_own_guarantee(content: dict[str, Any], protocol: ReportProtocol) -> bool:
+    """Return whether guarantee and client of a text follow from its parameters."""
+    guarantee = content.get("guarantee")
+    if not isinstance(guarantee, dict) or type(guarantee.get("secure")) is not bool:
+        return False
+    own_guarantee = stated(protocol.guarantee)
+    for name in _STATED:
+        if _sorted_text(guarantee.get(name)) != _sorted_text(own_guarantee[name]):
+            return False
+    client = content.get("client")
+    return client is None or _sorted_text(client) == _sorted_text(_client(protocol))
+
+
+def _sorted_text(content: Any) -> str:
+    """Write JSON to be compared: in Python, 1 and True are equal."""
+    return json.dumps(content, sort_keys=True)
 
 
 def says_secure(text: str | None) -> bool:
-    """Return whether reports with this protocol may have secure random bits: it does not say that they have not."""
-    guarantee = {} if text is None else parse_protocol(text).get("guarantee")
+    """Return whether a protocol does not say that a seed decides the reports."""
+    if text is None:
+        return True
+    guarantee = parse_protocol(text).get("guarantee")
     return not isinstance(guarantee, dict) or guarantee.get("secure") is not False
 
 
 def as_of_seed(transformer: Any) -> Any:
-    """Return a copy of a fitted transformer whose guarantee is that of reports that a seed decides: not secure."""
+    """Return a copy of a fitted transformer whose reports a seed decides: not secure."""
     guarantee = replace(transformer.guarantee_, secure=False)
-    copied, protocol = copy(transformer), copy(transformer.protocol_)
+    protocol = copy(transformer.protocol_)
+    # As the dataclass is frozen, and `replace` would compute its layout again.
     object.__setattr__(protocol, "guarantee", guarantee)
-    copied.protocol_, copied.guarantee_ = protocol, guarantee
-    copied._written = copied._written.of(protocol, seeded=True)
-    return copied
+    seeded = copy(transformer)
+    seeded.protocol_ = protocol
+    seeded.guarantee_ = guarantee
+    seeded._written = seeded._written.of(protocol, seeded=True)
+    return seeded
 
 
-def as_seeded_again(transformer: Any) -> Any:
-    """Return a copy of a fitted transformer with permanent reports, whose second round a seed decides."""
-    copied = copy(transformer)
-    if hasattr(copied, "instantaneous_guarantee_"):
-        copied.instantaneous_guarantee_ = replace(
-            copied.instantaneous_guarantee_, secure=False
-        )
-    copied._written = copied._written.of(copied.protocol_, seeded=True)
-    return copied
+def _as_seeded_again(transformer: Any) -> Any:
+    """Return a copy with permanent reports, whose second round a seed decides."""
+    seeded = copy(transformer)
+    if hasattr(seeded, "instantaneous_guarantee_"):
+        guarantee = replace(seeded.instantaneous_guarantee_, secure=False)
+        seeded.instantaneous_guarantee_ = guarantee
+    seeded._written = seeded._written.of(seeded.protocol_, seeded=True)
+    return seeded
 
 
 def forget_names(transformer: Any) -> None:
@@ -346,46 +323,33 @@ def forget_names(transformer: Any) -> None:
     transformer._written.named = False
 
 
-def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:
-    """Make a row to fit on: its names and kinds of values count."""
-    declared = getattr(transformer, "categories", None)
-    first = {}
-    for name in columns:
-        if isinstance(declared, dict) and name in declared:
-            first[name] = Domain({name: declared[name]})[name].values[0]
-        elif isinstance(bounds := getattr(transformer, "bounds", None), dict):
-            first[name] = float(bounds[name][0])
-        else:
-            first[name] = ""
-    return pd.DataFrame(
-        {name: pd.Series([value], dtype=object) for name, value in first.items()}
-    )
+# What `examples/client/skdp.mjs` needs to make reports.
 
 
 def _client(protocol: ReportProtocol) -> dict[str, Any] | None:
-    """Return what `examples/client/skdp.mjs` needs; None for reports that it cannot make."""
+    """Return what a client in another language needs; None if it can make no reports."""
     if _no_client(protocol) is not None:
         return None
     domain = protocol.domain
     assert domain is not None
+    columns = []
+    for name in domain.columns:
+        values = domain[name]
+        column: dict[str, Any] = {"name": name, "values": list(values.values)}
+        if isinstance(values, Interval):
+            column["edges"] = list(values.edges)
+        columns.append(column)
     return {
         "strategy": protocol.strategy,
-        "columns": [_client_column(name, domain[name]) for name in domain.columns],
+        "columns": columns,
         "samplers": [oracle.sampler() for oracle in protocol.oracles],
         "report_columns": list(map(str, protocol.report_columns)),
         "reports_values": protocol.values is not None,
     }
 
 
-def _client_column(name: str, values: Categories | Interval) -> dict[str, Any]:
-    column: dict[str, Any] = {"name": name, "values": list(values.values)}
-    if isinstance(values, Interval):
-        column["edges"] = list(values.edges)
-    return column
-
-
 def _no_client(protocol: ReportProtocol) -> str | None:
-    """Return why `examples/client/skdp.mjs` cannot make the reports of a protocol; None if it can."""
+    """Return why a client cannot make the reports of a protocol; None if it can."""
     domain = protocol.domain
     if protocol.strategy is None or domain is None:
         return "it makes reports of declared values, by frequency oracles"
@@ -411,25 +375,30 @@ def _no_client(protocol: ReportProtocol) -> str | None:
 
 
 def _not_in_javascript(values: Categories | Interval) -> str | None:
-    """Return why declared values would not be the same in JavaScript; None if they are."""
-    if not isinstance(values, Interval):
-        if all(map(_same_in_javascript, values.values)):
-            return None
-        return "has declared values other than text, True and False, and whole numbers below 2**53"
-    if values.dtype.kind != "f":
-        return "has bins of dates; it takes bins of numbers, such as days since a date"
-    middles = [middle for middle in values.values if middle is not None]
-    if values.encode(np.array(middles, float)).tolist() != list(range(len(middles))):
-        return "has bins without a number between their edges, as floats have it"
+    """Return why values would be others in JavaScript; None if they are the same."""
+    if isinstance(values, Interval):
+        if values.dtype.kind != "f":
+            return (
+                "has bins of dates; it takes bins of numbers, such as days since a date"
+            )
+        # The client finds the bin of a number by the edges, as floats.
+        middles = [middle for middle in values.values if middle is not None]
+        codes = values.encode(np.array(middles, float))
+        if codes.tolist() != list(range(len(middles))):
+            return "has bins without a number between their edges, as floats have it"
+        return None
+    for value in values.values:
+        # Of more bits, two numbers would be one there.
+        is_exact = isinstance(value, int) and abs(value) < 1 << 53
+        if not (value is None or isinstance(value, str) or is_exact):
+            return (
+                "has declared values other than text, True and False, and whole "
+                "numbers below 2**53"
+            )
     return None
 
 
-def _same_in_javascript(value: Any) -> bool:
-    return (
-        value is None
-        or isinstance(value, str)
-        or (isinstance(value, int) and abs(value) < 1 << 53)
-    )
+# What tables of reports carry, so that those of another protocol are refused.
 
 
 def protocol_text(transformer: Any) -> str | None:
@@ -444,43 +413,99 @@ def text_in_memory(transformer: Any) -> str | None:
     return None if written is None else written.text_in_memory
 
 
-def check_carried(text: str | None, transformer: Any) -> None:
-    """Refuse reports of another protocol than a transformer's; what carries none passes."""
-    if text is not None:
-        refuse_other(
-            text, protocol_text(transformer) or _compared_text(text, transformer)
-        )
-
-
 def read_carried(reports: Any, transformer: Any) -> tuple[Reports, Any]:
-    """Read and sum up reports: of another protocol they are refused, of other releases than they say with a warning."""
+    """Read and sum up reports.
+
+    Those of another protocol are refused, of other releases than they say with a warning.
+    """
     protocol = transformer.protocol_
     check_carried(carried_text(reports), transformer)
     arrays: Reports = protocol.read(reports)
     tally = protocol.tally(arrays)
-    noted, released = carried_releases(reports), transformer.released
+    noted = carried_releases(reports)
+    released = transformer.released
     if noted is not None or released.are_known:
         counts = protocol.tallied_counts(tally)
-        check_releases(
-            protocol.report_counts(arrays) if counts is None else counts,
-            noted,
-            released,
-        )
+        if counts is None:
+            counts = protocol.report_counts(arrays)
+        check_releases(counts, noted, released)
     return arrays, tally
 
 
-def _compared_text(text: str, transformer: Any) -> str:
-    """Return a text of a protocol that is not carried, which differs from a given one in what decides reports only."""
-    content, protocol = parse_protocol(text), transformer.protocol_
+def check_carried(text: str | None, transformer: Any) -> None:
+    """Refuse reports of another protocol; what carries none passes."""
+    if text is None:
+        return
+    own_text = protocol_text(transformer)
+    if own_text is None:
+        own_text = _comparable_text(text, transformer)
+    refuse_other(text, own_text)
+
+
+def _comparable_text(text: str, transformer: Any) -> str:
+    """Return a text with what decides reports replaced by that of a transformer."""
+    protocol = transformer.protocol_
     parameters = protocol.parameters()
     # A class of others reports as the one of ours that it is derived from.
-    ours = (kind.__name__ for kind in type(transformer).__mro__ if is_ours(kind))
-    parameters["reports"]["encoder"] = next(ours, None)
+    parameters["reports"]["encoder"] = None
+    for kind in type(transformer).__mro__:
+        if is_ours(kind):
+            parameters["reports"]["encoder"] = kind.__name__
+            break
+    content = parse_protocol(text)
     try:
-        own = {
-            "columns": list(map(pack, protocol.columns)),
-            "protocol": pack(parameters),
-        }
-    except (TypeError, ValueError):  # no text can be of it
-        own = {"protocol": None}
-    return json.dumps(content | own)
+        columns = list(map(pack, protocol.columns))
+        content |= {"columns": columns, "protocol": pack(parameters)}
+    except (TypeError, ValueError):
+        # No text can be of names or values that JSON cannot hold.
+        content["protocol"] = None
+    return json.dumps(content)
+
+
+def refuse_other(text: str, own_text: str) -> None:
+    """Refuse reports that carry another protocol than one's own."""
+    if text == own_text:
+        return
+    content = parse_protocol(text)
+    own_content = parse_protocol(own_text)
+    meaning = _meaning(content)
+    if meaning is None or meaning != _meaning(own_content):
+        difference = _difference(content, own_content)
+        raise ValueError(f"reports of two protocols are never added: {difference}")
+
+
+def _meaning(content: dict[str, Any]) -> str | None:
+    """Return what two protocols must have in common for their reports to add."""
+    packed = content.get("protocol")
+    mapping = packed.get("mapping") if isinstance(packed, dict) else None
+    if not isinstance(mapping, list):
+        return None
+    # `pack` writes a mapping as a list of pairs.
+    pairs = []
+    for pair in mapping:
+        if not (isinstance(pair, list) and pair and pair[0] in _NOT_OF_REPORTS):
+            pairs.append(pair)
+    return json.dumps(pairs)  # not the list: 1 and True are equal
+
+
+def _difference(content: Mapping[str, Any], own_content: Mapping[str, Any]) -> str:
+    """Describe how the protocol of reports differs from one's own."""
+    for key in ("transformer", "columns"):
+        if content[key] != own_content[key]:
+            value = _short(content[key])
+            return f"these are of {key} {value}, not {_short(own_content[key])}"
+    parameters = content["parameters"]
+    for name, own_value in own_content["parameters"].items():
+        value = parameters.get(name)
+        # These say how true values are read, and do not decide what a report means.
+        if value == own_value or name in ("handle_unknown", "handle_missing"):
+            continue
+        if name in ("categories", "bounds"):
+            return f"these are of other declared {name}"
+        return f"these are of {name} {_short(value)}, not {_short(own_value)}"
+    return "these are of other probabilities"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

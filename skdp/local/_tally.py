@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,15 +19,8 @@ _FORMAT = "skdp tally, version 2"
 _MOST_REPORTS = 1 << 56
 """Of a tally, so that the sums of two still fit into 64 bits."""
 
-# What a tally of others may hold, so that reading it takes seconds at most: the numbers
-# in a text, and the rows of a Parquet file.
 _MOST_NUMBERS = 1 << 21
-_MOST_ROWS = 1 << 24
-
-_MISFIT = "the numbers of the tally do not fit each other"
-
-_FACTS = ("encoder", "n_sampled")
-"""Of a protocol, what a notebook shows."""
+"""Of a tally of others, so that reading it takes a second at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,14 +73,15 @@ class ReportTally:
     def __add__(self, other: Self) -> Self:
         if not isinstance(other, ReportTally):
             return NotImplemented
+        # Sums of other probabilities, or of other columns, have no common estimate.
         if self.protocol != other.protocol:
             raise ValueError(
                 "the tallies come from encoders with different parameters or columns "
                 "and cannot be added"
             )
         # Each has at most `_MOST_REPORTS` of them, so that nothing overflows here.
-        pairs = zip(self.sums(), other.sums(), strict=True)
-        total = self.with_sums([sums + other_sums for sums, other_sums in pairs])
+        total_sums = list(map(np.add, self.sums(), other.sums()))
+        total = self.with_sums(total_sums)
         if total.n_reports > _MOST_REPORTS:
             raise ValueError(
                 f"a tally has at most 2**56 reports, got {total.n_reports:,}"
@@ -134,24 +127,15 @@ class ReportTally:
     def _repr_html_(self) -> str:
         facts = [
             ("reports", f"{self.n_reports:,}"),
-            ("sums", ", ".join(f"{part.size:,}" for part in self.counts)),
-            *((name, self.protocol.get(name)) for name in _FACTS),
+            ("sums", ", ".join(f"{sums.size:,}" for sums in self.counts)),
+            ("encoder", self.protocol.get("encoder")),
+            ("n_sampled", self.protocol.get("n_sampled")),
         ]
         note = (
             "Sums over reports, not counts of people: the encoder's estimates remove "
             "the bias."
         )
         return html_facts(type(self).__name__, facts, note)
-
-    def _header(self) -> dict[str, Any]:
-        """Return all but the sums as JSON has it."""
-        fields = list(map(_packed_field, self.protocol["fields"]))
-        return {
-            "format": _FORMAT,
-            "protocol": {**self.protocol, "fields": fields},
-            "sizes": list(self.sizes),
-            "n_reports": self.n_reports,
-        }
 
     def to_json(self) -> str:
         """Write the tally, and what is needed to read it, as JSON.
@@ -166,8 +150,17 @@ class ReportTally:
         TypeError
             If columns are named, or values declared, by what JSON cannot hold.
         """
-        counts = [part.ravel().tolist() for part in self.counts]
-        return json.dumps(self._header() | {"counts": counts}, allow_nan=False)
+        content = {
+            "format": _FORMAT,
+            "protocol": {
+                **self.protocol,
+                "fields": list(map(_packed_field, self.protocol["fields"])),
+            },
+            "sizes": list(self.sizes),
+            "n_reports": self.n_reports,
+            "counts": [sums.ravel().tolist() for sums in self.counts],
+        }
+        return json.dumps(content, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -190,95 +183,37 @@ class ReportTally:
             than 2**24 characters or 2**21 numbers.
         """
         content: Any = parse_json(text, "a tally", _MOST_NUMBERS)
-        _check_format(content)
-        return cls._read(content, content.get("counts"))
-
-    def to_parquet(self, path: str | Path) -> None:
-        """Write the tally as a Parquet file: a row a sum, all else in the metadata.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file. Needs pyarrow.
-
-        Raises
-        ------
-        ImportError
-            If pyarrow is not installed.
-        TypeError
-            As `to_json`.
-        """
-        pyarrow, parquet = _import_pyarrow()
-        parts = [part.ravel() for part in self.counts]
-        field = np.repeat(np.arange(len(parts)), list(map(len, parts)))
-        table = pyarrow.table({"field": field, "count": np.concatenate(parts)})
-        header = json.dumps(self._header(), allow_nan=False)
-        parquet.write_table(table.replace_schema_metadata({"skdp": header}), path)
-
-    @classmethod
-    def from_parquet(cls, path: str | Path) -> Self:
-        """Read a tally of any local transformer.
-
-        Parameters
-        ----------
-        path : str or Path
-            What `to_parquet` wrote.
-
-        Returns
-        -------
-        ReportTally
-            The tally.
-
-        Raises
-        ------
-        ImportError
-            If pyarrow is not installed.
-        ValueError
-            If the file is no tally of this version, does not fit itself, or has more
-            than 2**24 sums.
-        """
-        _, parquet = _import_pyarrow()
-        with parquet.ParquetFile(path) as file:
-            header = (file.schema_arrow.metadata or {}).get(b"skdp", b"{}")
-            text = header.decode(errors="replace")
-            content = parse_json(text, "a tally", _MOST_NUMBERS)
-            _check_format(content)
-            if file.schema_arrow.names != ["field", "count"]:
-                raise ValueError("the tally is incomplete")
-            if file.metadata.num_rows > _MOST_ROWS:
-                raise ValueError(
-                    f"a tally has at most {_MOST_ROWS:,} sums, "
-                    f"got {file.metadata.num_rows:,}"
-                )
-            table = file.read()
-        field, counts = table["field"].to_numpy(), table["count"].to_numpy()
-        ends = np.flatnonzero(np.diff(field)) + 1
-        return cls._read(content, np.split(counts, ends))
-
-    @classmethod
-    def _read(cls, header: dict[str, Any], counts: Any) -> Self:
-        """Make a tally of what was written; everything is checked."""
+        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+            raise ValueError("this is no tally of this kind and version")
         try:
-            protocol = header["protocol"]
-            fields = list(map(_unpacked_field, protocol["fields"]))
-            arrays = [np.asarray(part) for part in counts]
-            n_reports, sizes = header["n_reports"], header["sizes"]
-            n_sampled = protocol["n_sampled"]
-            fit = _are_sizes(sizes, n_reports, n_sampled, len(fields))
-            if not fit or len(arrays) != len(fields):
-                raise ValueError(_MISFIT)
-            triples = zip(fields, arrays, sizes, strict=True)
-            counts_of_fields = tuple(_read_counts(*triple) for triple in triples)
+            return cls._from_content(content)
         except (LookupError, TypeError, AttributeError):
             raise ValueError("the tally is incomplete") from None
-        except ValueError as error:
-            # Other errors of this kind say what numpy or a parser made of the numbers.
-            if str(error) == _MISFIT or type(error) is not ValueError:
-                raise ValueError(_MISFIT) from None
+        except _MisfitError:
+            raise ValueError("the numbers of the tally do not fit each other") from None
+        except ValueError:
+            # It may quote what was in the text.
             raise ValueError("the sums of the tally do not fit its protocol") from None
-        return cls(
-            {**protocol, "fields": fields}, counts_of_fields, tuple(sizes), n_reports
-        )
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Self:
+        """Make a tally of parsed JSON; everything is checked."""
+        protocol = content["protocol"]
+        fields = list(map(_unpacked_field, protocol["fields"]))
+        sizes = content["sizes"]
+        n_reports = content["n_reports"]
+        _check_sizes(sizes, n_reports, protocol["n_sampled"], len(fields))
+        if len(content["counts"]) != len(fields):
+            raise _MisfitError
+        counts = []
+        for field, numbers, size in zip(fields, content["counts"], sizes, strict=True):
+            counts.append(_read_counts(field, np.asarray(numbers), size))
+        meaning = {**protocol, "fields": fields}
+        return cls(meaning, tuple(counts), tuple(sizes), n_reports)
+
+
+class _MisfitError(Exception):
+    """Numbers that no reports have."""
 
 
 def check_tally(tally: Any, protocol: Mapping[str, Any]) -> None:
@@ -289,31 +224,28 @@ def check_tally(tally: Any, protocol: Mapping[str, Any]) -> None:
         )
 
 
-def _check_format(content: Any) -> None:
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise ValueError("this is no tally of this kind and version")
-
-
 def plain_field(field: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a tally says of a field, with its declared values in place of a domain."""
+    """Return what a tally says of a field, with values in place of a domain."""
     plain = dict(field)
     if "domain" in field:
         domain = field["domain"]
-        declared = [domain[name] for name in domain.columns]
-        plain["domain"] = [
-            values if isinstance(values, Interval) else list(values.values)
-            for values in declared
-        ]
+        plain["domain"] = []
+        for name in domain.columns:
+            values = domain[name]
+            # The edges of bins say more than their middles, which are its values.
+            is_binned = isinstance(values, Interval)
+            plain["domain"].append(values if is_binned else list(values.values))
     return plain
 
 
 def _packed_field(field: Mapping[str, Any]) -> dict[str, Any]:
-    """Write what a tally says of a field as JSON: names and values may be of any type."""
-    plain = plain_field(field)
-    packed = {
-        name: pack(plain[name]) for name in ("columns", "domain") if name in plain
-    }
-    return plain | packed
+    """Write what a tally says of a field as JSON."""
+    packed = plain_field(field)
+    # Names and values may be of any type, such as dates, which `pack` writes as text.
+    for name in ("columns", "domain"):
+        if name in packed:
+            packed[name] = pack(packed[name])
+    return packed
 
 
 def _unpacked_field(packed: Mapping[str, Any]) -> dict[str, Any]:
@@ -329,23 +261,27 @@ def _unpacked_field(packed: Mapping[str, Any]) -> dict[str, Any]:
     return field
 
 
-def _are_sizes(sizes: Any, n_reports: Any, n_sampled: Any, n_fields: int) -> bool:
-    """Return whether as many records may report each field."""
+def _check_sizes(sizes: Any, n_reports: Any, n_sampled: Any, n_fields: int) -> None:
+    """Check that as many records may report each field."""
     if not _are_counts([n_reports, *sizes]) or len(sizes) != n_fields:
-        return False
+        raise _MisfitError
     if n_sampled is None:
-        return set(sizes) == {n_reports}
-    # Each record reports `n_sampled` fields, and none twice.
-    return (
-        _are_counts([n_sampled])
-        and 0 < n_sampled <= n_fields
-        and max(sizes) <= n_reports
-        and sum(sizes) == n_sampled * n_reports
-    )
+        fits = set(sizes) == {n_reports}
+    else:
+        # Each record reports `n_sampled` fields, and none twice.
+        fits = (
+            _are_counts([n_sampled])
+            and 0 < n_sampled <= n_fields
+            and max(sizes) <= n_reports
+            and sum(sizes) == n_sampled * n_reports
+        )
+    if not fits:
+        raise _MisfitError
 
 
 def _are_counts(numbers: Sequence[Any]) -> bool:
     """Return whether numbers that were read are whole and not negative."""
+    # Of this very type: in Python, True is an int.
     return all(
         type(number) is int and 0 <= number <= _MOST_REPORTS for number in numbers
     )
@@ -360,9 +296,13 @@ def _read_counts(
         raise ValueError("the sums do not fit the field")
     counts = flat.reshape(shape)
     is_possible = POSSIBLE[field["possible"]]
+    # Numbers of more than 64 bits are objects to numpy.
     if counts.dtype.kind not in "iu" or not is_possible(counts, size):
-        raise ValueError(_MISFIT)
+        raise _MisfitError
     return counts.astype(np.int64)
+
+
+# What n reports can add up to: functions of sums, of the shape of the field, and n.
 
 
 def _may_be_of_any(counts: NDArray[Any], size: int) -> bool:
@@ -370,6 +310,7 @@ def _may_be_of_any(counts: NDArray[Any], size: int) -> bool:
 
 
 def _may_be_of_one(counts: NDArray[Any], size: int) -> bool:
+    # As Python's integers: a sum of those of numpy may overflow to `size`.
     return bool(counts.min(initial=0) >= 0) and sum(counts.ravel().tolist()) == size
 
 
@@ -378,12 +319,9 @@ def _may_be_signed(counts: NDArray[Any], size: int) -> bool:
 
 
 def _may_be_of_cohorts(counts: NDArray[Any], size: int) -> bool:
-    n_records = counts[:, :1]
-    return (
-        bool(counts.min(initial=0) >= 0)
-        and bool((counts <= n_records).all())
-        and sum(n_records.ravel().tolist()) == size
-    )
+    n_records = counts[:, :1]  # (n_cohorts, 1)
+    is_in_range = counts.min(initial=0) >= 0 and (counts <= n_records).all()
+    return bool(is_in_range) and sum(n_records.ravel().tolist()) == size
 
 
 POSSIBLE = {
@@ -392,17 +330,6 @@ POSSIBLE = {
     "signed": _may_be_signed,
     "cohorts": _may_be_of_cohorts,
 }
-"""Which sums a number of reports can have. A report adds 0 or 1 to each sum ("any"), 1 to
-one of them ("one"), or -1 to 1 to each ("signed"); or it adds to a row of the cohort of
-its record, whose first sum counts the records ("cohorts")."""
-
-
-def _import_pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(
-            'pyarrow is needed here: pip install "skdp[duckdb]"'
-        ) from error
-    return pyarrow, parquet
+"""By what a report adds: 0 or 1 to each sum ("any"), 1 to one of them ("one"), or -1 to 1
+to each ("signed"); or 0 or 1 to each sum of the row of its record's cohort, whose first
+one counts the records ("cohorts")."""

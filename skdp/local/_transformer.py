@@ -56,6 +56,7 @@ from skdp.local._protocol_file import (
 )
 from skdp.local.protocol import Channel, ReleasedCounts, ReportProtocol
 from skdp.privacy import (
+    BudgetExceeded,
     PrivacyGuarantee,
     PrivacyLedger,
     Shuffled,
@@ -318,8 +319,11 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         n_rows = len(table.columns[0])
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, n_rows)
-        with search_advice():
+        try:
             self.charge(n_rows=n_rows)
+        except BudgetExceeded:
+            with search_advice():
+                raise
         randomness = self.randomness()
         reports = protocol.randomise(codes, records, randomness)
         counts = protocol.report_counts(reports)

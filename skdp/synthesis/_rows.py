@@ -112,6 +112,7 @@ class ModelRows(ModelAnswers):
         tables = []
         for _ in range(check_size(n_tables, name="n_tables", least=1)):
             model, total = self._fit_again(rng)
+            # Each table has the number of records that its own counts say.
             n_rows = round(total) if n_samples is None else n
             tables.append(self._draw_table(model, n_rows, rng))
         return tables
@@ -236,6 +237,7 @@ class RowTransformer(TransformerMixin, ModelRows):
 
     def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
         zeros = read_zeros(self.structural_zeros, self.domain_)
+        # With as much noise again, the fits differ by as much as the noise decides.
         noisier = []
         for marginal in self.marginals_:
             noise = rng.normal(0, marginal.std_error, marginal.shape)
@@ -247,6 +249,7 @@ class RowTransformer(TransformerMixin, ModelRows):
             max_iter=int(self.max_iter),
             tol=float(self.tol),
         )
+        # Bins that are far from all records stay so.
         far_bins = {}
         for name in self._shapes.columns if self._shapes else ():
             column = self.domain_.columns.index(name)
@@ -323,6 +326,7 @@ class RowTransformer(TransformerMixin, ModelRows):
         """Return the columns of a table, some of them drawn again."""
         codes = list(self._redraw_codes(table, places, rng))
         columns = dict(zip(features, table.columns, strict=True))
+        # Numbers that stay, and that others have to be below or above.
         names = [features[place] for place in places]
         values = {}
         for name in itertools.chain(*read_order(self.structural_zeros)):
@@ -340,15 +344,16 @@ class RowTransformer(TransformerMixin, ModelRows):
         """Draw columns again; the target is not known, and is drawn and dropped."""
         n_features = self.n_features_in_
         n_columns = len(self.domain_.columns)
+        # (n_columns of the model, n_rows); what is drawn or unknown is left at 0.
         rows = np.zeros((n_columns, len(table.columns[0])), np.int64)
         conditions = [place for place in range(n_features) if place not in places]
         if conditions:
-            known = _select(table, conditions)
+            condition_table = _select(table, conditions)
             codes = read_codes(
-                known,
-                self.domain_.select(known.names),
-                of_columns(self.handle_unknown, known.names),
-                of_columns(self._others, known.names),
+                condition_table,
+                self.domain_.select(condition_table.names),
+                of_columns(self.handle_unknown, condition_table.names),
+                of_columns(self._others, condition_table.names),
             )
             for place, column_codes in zip(conditions, codes, strict=True):
                 # What is ignored in `fit` is given the likeliest value here: a row

@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from skdp.evaluation import bayes_accuracy
 from skdp.evaluation.attacks._attacker import Outcome, cells_of, code_column
+from skdp.evaluation.attacks._measures import area, area_interval, best_of_report, rank_measures, value_table
 from skdp.evaluation.attacks._membership_inference import _by_distance, advantage
-from skdp.evaluation.attacks._ranking import area, area_interval, best_of_report, rank_measures, value_table
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
 from tests.conftest import each

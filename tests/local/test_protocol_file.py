@@ -209,11 +209,6 @@ def test_what_is_no_protocol_is_refused(text):
         ReportTransformer.from_json(text)
 
 
-def test_an_earlier_form_is_named():
-    with pytest.raises(ValueError, match="an earlier version of skdp wrote this protocol"):
-        ReportTransformer.from_json('{"format": "skdp-protocol", "version": 1}')
-
-
 @each(
     "part, change, message",
     [

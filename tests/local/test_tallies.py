@@ -11,13 +11,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
-import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 
 from skdp import (
     HadamardResponseEncoder,
     LocalHashingEncoder,
+    NumericPerturber,
     RandomizedResponseEncoder,
     RapporEncoder,
     ReportTally,
@@ -28,7 +28,7 @@ from skdp import (
 from skdp.local import LocalTableEncoder, PosteriorFeatures, ReportTransformer, SecretKey, UnverifiedReportsWarning
 from skdp.local.protocol import whole_weights
 from tests.conftest import each
-from tests.local.test_every_transformer import BOUNDS, PEOPLE, TRANSFORMERS, every_transformer
+from tests.local.test_every_transformer import BOUNDS, TRANSFORMERS, every_transformer
 
 SEX, ROW = {"sex": ["f", "m"]}, pd.DataFrame({"sex": ["f", "m"]})
 
@@ -86,13 +86,11 @@ def test_counts_of_a_tally_are_those_of_its_reports(name):
 
 
 @every_transformer
-def test_they_are_stored_and_read(name, tmp_path):
+def test_they_are_stored_and_read(name):
     fitted, tally = tallied(name)
-    tally.to_parquet(tmp_path / "tally.parquet")
     for again in (
         ReportTally.from_json(tally.to_json()),
         type(tally).from_json(tally.to_json()),
-        ReportTally.from_parquet(tmp_path / "tally.parquet"),
     ):
         assert again == tally
         assert type(again) is type(tally)
@@ -272,25 +270,6 @@ def test_text_of_others_is_read_within_limits():
         ReportTally.from_json("[" + "0," * (1 << 21) + "0]")
 
 
-def test_parquet_of_others_is_read_within_limits(tmp_path, monkeypatch):
-    _, tally = tallied("response")
-    tally.to_parquet(tmp_path / "tally.parquet")
-    table = pq.read_table(tmp_path / "tally.parquet")
-    zeros = pa.table([pa.nulls(1 << 20, field.type).fill_null(0) for field in table.schema], schema=table.schema)
-    with pq.ParquetWriter(tmp_path / "large.parquet", table.schema, compression="zstd") as writer:
-        for _ in range(17):
-            writer.write_table(zeros)
-    with monkeypatch.context() as patched:
-        patched.setattr(pq.ParquetFile, "read", lambda _: pytest.fail("the sums are read"))
-        with pytest.raises(ValueError, match=r"at most 16,777,216 sums"):
-            ReportTally.from_parquet(tmp_path / "large.parquet")
-    PEOPLE.to_parquet(tmp_path / "other.parquet")
-    pq.write_table(table.replace_schema_metadata({"skdp": "[" * 100_000}), tmp_path / "deep.parquet")
-    for other in ("other", "deep"):
-        with pytest.raises(ValueError, match="no tally of this kind"):
-            ReportTally.from_parquet(tmp_path / f"{other}.parquet")
-
-
 VALUES = [f"v{number}" for number in range(8)]
 SKEWED = pd.DataFrame({"x": np.repeat(VALUES, [3_400, 1_800, 900, 700, 500, 400, 200, 100])})
 ONE_VALUE = pd.DataFrame({"x": ["v0"] * 8_000})
@@ -444,6 +423,30 @@ def test_columns_whose_names_are_tuples_are_estimated_by_name():
     assert counts["count"].iloc[:2].sum() == pytest.approx(100)
     from_protocol = encoder.protocol_.estimate(encoder.tally(reports))
     pd.testing.assert_frame_equal(from_protocol, counts)
+
+
+def test_distributions_of_columns_whose_names_are_tuples_are_labelled_by_name():
+    names = [("a", 1), ("b", 2)]
+    numbers = pd.DataFrame([[1.0, 2.0], [3.0, 1.0]] * 50)
+    numbers.columns = pd.Index(names, tupleize_cols=False)
+    bounds = {names[0]: (0, 4), names[1]: (0, 4)}
+    perturber = NumericPerturber(1.0, bounds=bounds, mechanism="distribution", random_state=0)
+    table = perturber.fit(numbers).estimate_distribution(perturber.transform(numbers), n_bins=2)
+    assert list(table.index.get_level_values("column")) == [names[0], names[0], names[1], names[1]]
+    assert table.index.names == ["column", "bin"]
+    first = numbers.iloc[:, :1]
+    perturber = NumericPerturber(1.0, bounds={names[0]: (0, 4)}, mechanism="distribution", random_state=0)
+    table = perturber.fit(first).estimate_distribution(perturber.transform(first), n_bins=2)
+    assert table.index.name == names[0]
+
+
+@pytest.mark.parametrize(("strategy", "message"), [("split", "require strategy='sample'"), ("sample", "got Series$")])
+def test_weights_as_a_series_are_refused_by_name(strategy, message):
+    weights = pd.Series({"a": 1.0, "b": 2.0})
+    bounds = {"a": (0, 1), "b": (0, 1)}
+    perturber = NumericPerturber(1.0, bounds=bounds, strategy=strategy, weights=weights)
+    with pytest.raises(ValueError, match=rf"weights.*{message}"):
+        perturber.fit(pd.DataFrame({"a": [0.5], "b": [0.5]}))
 
 
 def test_an_outside_transformer_without_rows_says_what_to_implement():

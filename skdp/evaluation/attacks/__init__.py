@@ -2,8 +2,8 @@
 
 from skdp.evaluation.attacks._attribute_inference import AttackResult as AttackResult
 from skdp.evaluation.attacks._attribute_inference import attribute_inference
-from skdp.evaluation.attacks._bayes_bound import EXACT as EXACT
-from skdp.evaluation.attacks._bayes_bound import bayes_accuracy, guessing_bound
+from skdp.evaluation.attacks._measures import EXACT as EXACT
+from skdp.evaluation.attacks._measures import bayes_accuracy, guessing_bound
 from skdp.evaluation.attacks._membership_inference import (
     MembershipResult as MembershipResult,
 )

@@ -149,9 +149,12 @@ class Attacker:
     ) -> list[Outcome]:
         """Guess each row from each set of columns; those of the first are also shuffled, each in turn."""
         if self.estimator is None:
+            # The classifier of an own choice gets the columns as they are.
             release = _coded(release).rename(columns=str)
         n_rows, n_values = len(truth), int(truth.max()) + 1
+        # Each row is guessed by the model of the fold that it is not in.
         guesses = np.empty((len(column_sets), n_rows), truth.dtype)
+        # (n_attacks, n_rows, n_values): a value that a fold lacks has the score 0.
         scores = np.zeros((len(column_sets), n_rows, n_values))
         has_scores = True
         n_lost = np.zeros(len(column_sets[0]))
@@ -258,6 +261,7 @@ class Attacker:
         for place in coded:
             cells = cells_of(coded[place])
             shape = cells.max() + 1, n_values
+            # The number of each pair of a cell and a true value.
             pairs = np.ravel_multi_index((cells, truth), shape)
             n_right = 0
             for train, test in folds:

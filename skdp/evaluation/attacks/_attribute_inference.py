@@ -27,8 +27,7 @@ from skdp.evaluation.attacks._attacker import (
     name_of_kind,
     read_columns,
 )
-from skdp.evaluation.attacks._bayes_bound import Protected, guessing_bound
-from skdp.evaluation.attacks._ranking import value_table
+from skdp.evaluation.attacks._measures import Protected, guessing_bound, value_table
 from skdp.evaluation.audits import clopper_pearson
 from skdp.local import ReportTransformer
 from skdp.markup import html_facts, html_table
@@ -269,6 +268,7 @@ def attribute_inference(
     labels = list(range(shares.size))  # without a declaration, nothing else is public
     if encoder is not None:
         declared = Protected(protected, truth, encoder)
+        # A report that is visible counts, also if it is not named.
         outputs = {*reported, *encoder.get_feature_names_out()}
         bound, kind = declared.bound(shares, [n for n in visible if n in outputs])
         report_accuracy, areas = declared.best_guess(random_state)
@@ -282,6 +282,7 @@ def attribute_inference(
     column_sets: list[Any] = [range(len(is_report))]
     if reported:
         column_sets.append(np.flatnonzero(~is_report))
+    # All other columns are known to the attacker, too.
     attacker = Attacker(estimator, cv, random_state, progress=progress)
     outcomes = attacker.run(frame, truth, column_sets)
     is_right = outcomes[0].guesses == truth

@@ -19,7 +19,7 @@ from skdp.base import (
     check_random_state,
 )
 from skdp.evaluation.attacks._attacker import code_column, read_columns
-from skdp.evaluation.attacks._ranking import area
+from skdp.evaluation.attacks._measures import area
 from skdp.evaluation.audits import clopper_pearson
 from skdp.markup import html_facts
 from skdp.privacy import PrivacyGuarantee
@@ -172,6 +172,7 @@ def advantage(
     inside: Numbers, outside: Numbers, *, level: float, seed: int | None
 ) -> tuple[float, float, float]:
     """Choose a threshold on one half of the rows; measure the difference of the rates on the other."""
+    # A threshold that was chosen on the tested rows would look better than it is.
     rng = np.random.default_rng(seed)
     members_chosen, members_tested = np.array_split(rng.permutation(inside), 2)
     others_chosen, others_tested = np.array_split(rng.permutation(outside), 2)
@@ -227,6 +228,7 @@ def _by_distance(
             )
     rows = pd.concat([frame[names] for frame in frames], ignore_index=True)
     coordinates = [_coordinates(column) for _, column in rows.items()]
+    # (n_synthetic + n_members + n_non_members, n_coordinates)
     points = np.column_stack(coordinates)
     n_synthetic, n_members = len(frames[0]), len(frames[1])
     _, distances = pairwise_distances_argmin_min(

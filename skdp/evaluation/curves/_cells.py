@@ -81,6 +81,7 @@ class Study:
             weights = self.weights[cell.test]
         if self.groups is not None:
             groups = take_rows(self.groups, cell.test)
+        # All scorers get one release and one set of predictions.
         targets = as_text(np.asarray(take_rows(self.y, cell.test)))
         answers = Answers(model, rows)
         scores = []
@@ -166,6 +167,7 @@ class Step:
             raise ValueError(
                 f"param_name must be the nested name of an epsilon, got {param_name!r}"
             )
+        # From the whole estimator down to what holds the step.
         prefixes = [prefix for prefix in _prefixes(path) if prefix in params]
         holders = [estimator, *(params[prefix] for prefix in prefixes)]
         fit_only = any(isinstance(holder, OnFitOnly) for holder in holders)
@@ -248,6 +250,7 @@ def _seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
         if parameter != "random_state":
             continue
         prefix = f"{owner}__" if owner else ""
+        # What has neither draws public random bits, such as a forest.
         is_private = f"{prefix}epsilon" in params or f"{prefix}ledger" in params
         if is_private or owner == path:
             seeds.append(name)
@@ -361,6 +364,7 @@ def _name_missing(values: NDArray[Any]) -> NDArray[Any]:
         return values
     names = set(values[~is_missing].tolist())
     label = "missing"
+    # A group of that name stays apart from missing values.
     while label in names:
         label = f"({label})"
     return np.where(is_missing, label, values.astype(object))

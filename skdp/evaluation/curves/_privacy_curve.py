@@ -290,6 +290,7 @@ def _scores(
             baseline.append(place)
         else:
             private.append(place)
+    # A mistake in the data or the scoring shows before anything is charged.
     for places in (baseline, private):
         calls = [delayed(_run)(study, cells[place]) for place in places]
         computed = Parallel(n_jobs=n_jobs, return_as="generator")(calls)
@@ -407,6 +408,8 @@ def _splits(
         return [_grouped_folds(cv, X, y, groups)] * n_repeats
     if cv is not None and not isinstance(cv, Integral):
         return [list(folds.split(X, y))] * n_repeats
+    # In each repeat other splits, but the same in each call, so that epsilons can be
+    # added.
     repeats = []
     for repeat in range(n_repeats):
         kind = type(folds)
@@ -455,6 +458,7 @@ class ResultsFile:
         text = self.path.read_bytes() if self.path.exists() else b""
         # An interruption may have left a part of the last line.
         lines = text[: text.rfind(b"\n") + 1]
+        # An interrupted first line is begun again.
         if not lines and not first_line.startswith(text):
             raise ValueError(_OF_SOMETHING_ELSE)
         if lines:
@@ -467,6 +471,7 @@ class ResultsFile:
     def _read(self, lines: bytes, study: str) -> None:
         """Read the scores, and check that they are of the study."""
         try:
+            # A line of the study, then a line for each cell.
             first, *cells = map(json.loads, lines.splitlines())
             name = first[_KIND]
             for cell in cells:
@@ -507,6 +512,7 @@ def _hash_of_study(study: Study, folds: Any, random_state: int | None) -> str:
     """Hash all that scores depend on, but for what distinguishes the cells, and for the code of functions."""
     versions = [version(package) for package in ("skdp", "scikit-learn", "numpy")]
     models = _without_ledgers(study.estimator), _without_ledgers(study.baseline)
+    # Another version may draw other bits from a seed, or score otherwise.
     settings = versions, models, study.step, study.fit_only, study.scoring, random_state
     data = study.X, study.y, study.groups, study.weights, study.params, folds
     try:

@@ -137,6 +137,7 @@ def read_scoring(
                 f"scoring {name!r} takes no weights of rows; score it in a call without "
                 "sample_weight="
             )
+        # As fairlearn's metrics do.
         takes_groups = "sensitive_features" in parameters
         by_group = by_group or takes_groups
         score = _group_score if takes_groups else _score
@@ -266,6 +267,7 @@ class Answers:
     def __init__(self, model: Any, X: Any) -> None:
         self._test_rows = X
         while True:
+            # A search predicts by its best estimator.
             if hasattr(model, "best_estimator_"):
                 model = model.best_estimator_
             elif isinstance(model, Pipeline):

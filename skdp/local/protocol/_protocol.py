@@ -899,71 +899,71 @@ def _joined(
 
 
 _MOST_RELEASES = 32
-"""Of a transformer, whose counts are kept one by one: 2**16 sums of a half of them are compared in milliseconds."""
+"""Of a transformer, whose counts are kept one by one: the sums of all subsets of half of
+them are 2**16, and are compared in milliseconds."""
 
 
 @dataclass
-class _Known:
-    """The counts of the last releases, the sum of those before, and how many releases are not ended."""
+class _Releases:
+    """The counts of the first releases, and of all together."""
 
-    releases: list[NDArray[np.int64]] = attribute(default_factory=list)
-    sum_of_earlier: NDArray[np.int64] | None = None
-    n_unknown: int = 0
-
-    def add(self, counts: NDArray[np.int64]) -> None:
-        """Add a release; of many, the first one goes to the sum."""
-        self.releases.append(counts)
-        if len(self.releases) > _MOST_RELEASES:
-            first = self.releases.pop(0)
-            self.sum_of_earlier = (
-                first if self.sum_of_earlier is None else self.sum_of_earlier + first
-            )
+    n_open: int = 0
+    n_ended: int = 0
+    counts: list[NDArray[np.int64]] = attribute(default_factory=list)
+    total: NDArray[np.int64] | int = 0
 
 
-_known: WeakKeyDictionary[ReleasedCounts, _Known] = WeakKeyDictionary()
+# **Privacy.** Beside the transformers and not on them: they are stored, shown and
+# compared by their attributes, which tell nothing of the data.
+_releases: WeakKeyDictionary[ReleasedCounts, _Releases] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 class ReleasedCounts:
-    """What this process knows of the releases of a transformer since `fit`; nothing in a copy or a pickle."""
+    """What this process knows of the releases of a transformer since `fit`.
 
-    # **Privacy.** The counts are of reports, but not on the transformer: it is stored,
-    # shown and sent without them.
+    A copy or a pickle of it knows of none.
+    """
 
     def begin(self) -> None:
-        """Begin a release; as long as it is not ended, what is released is not known."""
+        """Begin a release; until it is ended, what is released is not known."""
         with _lock:
-            _known.setdefault(self, _Known()).n_unknown += 1
+            _releases.setdefault(self, _Releases()).n_open += 1
 
     def end(self, counts: NDArray[np.int64] | None) -> None:
         """End a release that has these counts; without counts, it stays unknown."""
         if counts is None:
             return
         with _lock:
-            releases = _known[self]
-            releases.n_unknown -= 1
-            releases.add(counts)
+            releases = _releases[self]
+            releases.n_open -= 1
+            releases.n_ended += 1
+            releases.total = releases.total + counts
+            if releases.n_ended <= _MOST_RELEASES:
+                releases.counts.append(counts)
 
     @property
     def are_known(self) -> bool:
         """Whether there was a release, and all are known."""
         with _lock:
-            record = _known.get(self, _Known())
-            return bool(record.releases) and not record.n_unknown
+            releases = _releases.get(self, _Releases())
+            return releases.n_ended > 0 and releases.n_open == 0
 
     def explain(self, counts: NDArray[np.int64]) -> bool:
-        """Return whether reports with these counts may be a part of one release, or some whole releases together."""
+        """Return whether reports may have these counts.
+
+        They may if they are a part of one release, or some whole releases together.
+        """
         with _lock:
-            record = _known.get(self, _Known())
-            releases, earlier = np.array(record.releases), record.sum_of_earlier
-        if not len(releases):
+            releases = replace(_releases.get(self, _Releases()))
+            table = np.array(releases.counts)  # (n_releases, n_counts)
+        if releases.n_ended > _MOST_RELEASES:
+            # A part of one of them, or some of them, cannot be told from others.
+            return bool((counts <= releases.total).all())
+        if releases.n_ended == 0:
             return False
-        if (counts <= releases).all(axis=1).any():
-            return True
-        if earlier is not None:
-            # A part of one of these, or some of them, cannot be told from others.
-            return bool((counts <= earlier + releases.sum(axis=0)).all())
-        return _is_sum_of_some(counts, releases)
+        is_part = (counts <= table).all(axis=1)
+        return bool(is_part.any()) or _is_sum_of_some(counts, table)
 
     def __reduce__(self) -> tuple[type[ReleasedCounts], tuple[()]]:
         return ReleasedCounts, ()

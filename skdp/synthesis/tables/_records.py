@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, Protocol, get_args
 
@@ -11,24 +13,33 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import target_of, undeclared_error
+from skdp.base import (
+    domains_of_dtypes,
+    level_of_the_caller,
+    target_of,
+    undeclared_error,
+)
 from skdp.central.statistics import (
     CellTally,
+    count_distinct,
     count_large,
     declared_domain,
+    discover_values,
     limit_persons,
     part_of,
 )
 from skdp.central.statistics import find_codes as find_outside
 from skdp.domain import Categories, Domain, Interval
+from skdp.randomness import ByteSource
 from skdp.synthesis.model import (
     Clique,
+    GraphicalModel,
     count_cells,
     count_pairs,
     cover,
     marginal_shapes,
 )
-from skdp.tables import LargeTable, Table
+from skdp.tables import ColumnError, LargeTable, Table, shielded
 
 Codes = NDArray[np.unsignedinteger]
 
@@ -100,11 +111,12 @@ def find_codes(
     others: Mapping[Any, Any] | None = None,
 ) -> tuple[list[Codes], list[Any]]:
     """Code a table, and list the columns with values that have to be declared."""
-    codes, outside = find_outside(table, domain, "error")
+    codes, unlisted = find_outside(table, domain, "error")
+    # Where values were found privately, one stands for all others.
     replacements = _replacements(domain, others)
     replacements |= _replacements(domain, handle_unknown)
     undeclared = []
-    for name in outside:
+    for name in unlisted:
         place = domain.columns.index(name)
         column_codes = codes[place]
         size = domain.sizes[place]
@@ -237,6 +249,7 @@ class CodedRecords:
     def _count(self, clique: Clique) -> NDArray[np.int64]:
         if clique in self._counts:
             return self._counts[clique]
+        # What was scored is mostly measured next: its counts are kept.
         codes = [self._codes[column] for column in clique]
         counts = count_cells(codes, [self._sizes[column] for column in clique])
         self._n_cells += counts.size
@@ -293,6 +306,7 @@ class LargeRecords:
         domain = part_of(self._domain, needed)
         marginals = [tuple(map(needed.index, clique)) for clique in counted]
         is_checked = self._handle_unknown == "error"
+        # Workers return counts alone; what is not declared raises there.
         tally = CellTally(domain, self._coder(domain), marginals, is_checked)
         error = partial(undeclared_in, domain=domain)
         tables = count_large(self._table, tally, error)
@@ -353,3 +367,159 @@ def open_rows(
     if groups is None:
         return table, table.sample
     return limit_persons(table, groups, most, rng)
+
+
+UNDISCOVERED = "<not discovered>"
+"""Stands for values of text that are not found; elsewhere, missing does.
+
+It is never found itself: a record that has it as a value counts as one of them."""
+
+_MUCH = 0.1
+"""The share of records without a found value from which a warning names the column."""
+
+Counts = dict[Any, tuple[list[Any], NDArray[np.int64]]]
+"""For each column, its values and their numbers of records."""
+
+
+def check_share(discover: Any, delta: Fraction) -> Fraction:
+    """Check the share of the budget that is for finding values."""
+    if discover is None:
+        return Fraction(0)
+    expected = "discover must be None or a share between 0 and 1"
+    is_number = isinstance(discover, int | float | np.number | Fraction)
+    if not is_number or isinstance(discover, bool):
+        raise TypeError(f"{expected}, got {type(discover).__name__}")
+    if not 0 < discover < 1:
+        raise ValueError(f"{expected}, got {discover}")
+    if delta == 0:
+        raise ValueError(
+            "discover needs delta > 0: a value that one person has may then be "
+            "published by accident only"
+        )
+    return Fraction(float(discover))
+
+
+def undeclared(table: Table, declared: Any) -> list[Any]:
+    """List the columns that are not declared."""
+    names: Iterable[Any] = ()
+    if isinstance(declared, Domain):
+        names = declared.columns
+    elif isinstance(declared, Mapping):
+        names = declared
+    elif declared is not None:
+        names = table.names
+    # A dtype may say more than the data do, as that of a polars Enum.
+    by_dtype, _ = domains_of_dtypes(table)
+    return [name for name in table.names if name not in {*names, *by_dtype}]
+
+
+def count_open_columns(
+    table: Table, names: Iterable[Any], keep: NDArray[np.bool_]
+) -> Counts:
+    """Count the values that occur in the columns that are not declared."""
+    counts: Counts = {}
+    for name in names:
+        column = table.columns[table.names.index(name)]
+        try:
+            values, numbers = shielded(count_distinct, _rows(column, keep))
+        except ColumnError as error:
+            raise ValueError(f"column {name!r} {error}; declare its domain") from None
+        places = [place for place, value in enumerate(values) if value != UNDISCOVERED]
+        counts[name] = ([values[place] for place in places], numbers[places])
+    return counts
+
+
+def check_not_named(
+    names: Iterable[Any],
+    handle_unknown: Any,
+    zeros: Any,
+    *,
+    why: str = "whose values discover= is to find; declare them",
+) -> None:
+    """Refuse parameters that name values of columns that are not known yet."""
+    named = [("handle_unknown", handle_unknown)]
+    if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping):
+        for combination in zeros:
+            named.append(("structural_zeros", combination))
+    for name in names:
+        for parameter, value in named:
+            if isinstance(value, Mapping | tuple) and name in value:
+                raise ValueError(f"{parameter} names column {name!r}, {why}")
+
+
+def find_values(
+    source: ByteSource,
+    counts: Counts,
+    epsilon: Fraction,
+    delta: Fraction,
+    max_rows_per_person: int,
+    most: int,
+) -> tuple[dict[Any, list[Any]], set[Any]]:
+    """Publish the values that enough persons have, and one that stands for others."""
+    n_columns = len(counts)
+    values_of_columns: dict[Any, list[Any]] = {}
+    mixed: set[Any] = set()
+    for name, (values, numbers) in counts.items():
+        published = discover_values(
+            source,
+            values,
+            numbers,
+            epsilon=epsilon / n_columns,
+            delta=delta / n_columns,
+            max_rows_per_person=max_rows_per_person,
+            most=most - 1,
+        )
+        # Missing stands for what was not found, but in columns of text.
+        is_text = any(isinstance(value, str) for value in published)
+        if not is_text and None in published:
+            published.remove(None)
+            mixed.add(name)
+        published.append(UNDISCOVERED if is_text else None)
+        values_of_columns[name] = published
+    return values_of_columns, mixed
+
+
+def count_others(
+    model: GraphicalModel, domain: Domain, total: float, others: Mapping[Any, Any]
+) -> dict[Any, float]:
+    """Estimate how many records have a value that was not found."""
+    counts = {}
+    for name, value in others.items():
+        shares = model.marginal((domain.columns.index(name),))
+        counts[name] = total * float(shares[domain[name].values.index(value)])
+    return counts
+
+
+def warn_undiscovered(
+    domain: Domain, counts: Mapping[Any, float], total: float, mixed: Collection[Any]
+) -> None:
+    """Warn of columns of which no value was found, or which lost many."""
+    lines = []
+    for name, count in counts.items():
+        if name in mixed:
+            continue
+        if len(domain[name]) == 1:
+            lines.append(
+                f"column {name!r}: no value is frequent enough, so all are missing in "
+                "what is drawn"
+            )
+        elif count > _MUCH * total:
+            percent = round(100 * count / total)
+            lines.append(
+                f"column {name!r}: about {percent} % of the records have no value found"
+            )
+    if lines:
+        warnings.warn(
+            f"discover= has left values out. {'; '.join(lines)}; declare what is "
+            "publicly known, or spend more (epsilon, delta, discover)",
+            stacklevel=level_of_the_caller(),
+        )
+
+
+def _rows(column: Any, keep: NDArray[np.bool_]) -> Any:
+    """Select rows of a column of any library."""
+    if keep.all():
+        return column
+    if isinstance(column, np.ndarray):
+        return column[keep]
+    return nw.from_native(column, series_only=True).filter(keep.tolist()).to_native()
