@@ -254,7 +254,7 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     log_anywhere = math.log(_CHANCE_ANYWHERE / noisy.size)
     log_near = math.log(_CHANCE_NEAR) - math.log(4) * view.doublings
     clear = view.clear_range(np.maximum(log_near, log_anywhere))
-    certain = view.clear_range(np.full(view.counts.size, log_anywhere))
+    certain = view.clear_range(np.array([log_anywhere]))
     if clear is None or certain is None:  # sums of huge numbers are rounded
         return None
     first, end_cell = clear
@@ -304,7 +304,7 @@ class View:
         """Select cells from noisy counts of all; None if no values are clear beside the centre."""
         n = cells.side
         sides = noisy[:n][::-1], noisy[n + 1 :]
-        log_chances = np.full(n, math.log(_CHANCE_ANYWHERE / noisy.size))
+        log_chances = np.array([math.log(_CHANCE_ANYWHERE / noisy.size)])
         below = _clear_windows(sides[0], cells.parts, error, log_chances)
         above = _clear_windows(sides[1], cells.parts, error, log_chances)
         is_empty = below[0].size == 0, above[0].size == 0
@@ -316,7 +316,7 @@ class View:
         top = int(starts.max())
         near = max(top - cells.parts * _INSIDE, 0)
         far = min(top + cells.parts * _OUTSIDE, n)
-        is_at_centre = noisy[n] >= _limit(1, log_chances[:1])[0] * error
+        is_at_centre = noisy[n] >= _limit(1, log_chances)[0] * error
         ends = [cells.end(cell) for cell in range(near, far + 1)]
         lower, upper = sides
         return cls(
@@ -341,7 +341,7 @@ class View:
         return np.maximum(cells - self.reach, 0) / self.cells.parts
 
     def clear_range(self, log_chances: Floats) -> tuple[int, int] | None:
-        """Return the outermost cells with values, where noise passes for values with these chances."""
+        """Return the outermost cells with values, where noise passes for values with these chances, or with one."""
         starts, stops = _clear_windows(
             self.counts, self.cells.parts, self.error, log_chances
         )
@@ -397,9 +397,11 @@ def _clear_windows(
     width = 1
     while width <= min(parts, counts.size):
         in_window = sums[width:] - sums[:-width]
-        # At the farther end of a window.
-        at_ends = log_chances[: in_window.size], log_chances[width - 1 :]
-        limits = _limit(width, np.minimum(*at_ends))
+        of_windows = log_chances
+        if log_chances.size > 1:  # one for each cell: that at the farther end counts
+            near, far = log_chances[: in_window.size], log_chances[width - 1 :]
+            of_windows = np.minimum(near, far)
+        limits = _limit(width, of_windows)
         clear = np.flatnonzero(in_window >= limits * error)
         starts.append(clear)
         stops.append(clear + width - 1)

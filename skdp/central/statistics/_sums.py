@@ -188,9 +188,8 @@ def _sums_of_column(
         part_groups = None if groups is None else groups[block]
         part_counts = None if counts is None else counts[block].astype(object)
         places = to_places(column[block], low, high)
-        is_value = np.ones(places.size, bool)
-        if np.isnan(places.sum()):
-            is_value = ~np.isnan(places)
+        is_value = ~np.isnan(places)
+        if not is_value.all():
             places[~is_value] = 0.0  # adds nothing
         totals[0] += _sum_by_group(is_value, part_groups, n_groups, part_counts)
         totals[1] += _sum_by_group(places, part_groups, n_groups, part_counts)
