@@ -45,6 +45,11 @@ SCORE_SHARE = Fraction(1, 6400)
 _MOST_SCORES = 100
 """The most pairs that are scored again, by all values."""
 
+_HIDDEN = 0.05
+"""The share of records of grouped values that may hide that a column follows.
+
+Without it, errors of "postcodes" at epsilon 1 are 6 % larger."""
+
 SURE = 3.0
 """Standard errors beyond which nothing is chance."""
 
@@ -183,7 +188,7 @@ def _hidden_pairs(
         grouped_share = grouped_shares[pair[0]] + grouped_shares[pair[1]]
         is_worth = full_score > max(NOISE * noise * cost, SURE * score_noise)
         least_gain = (_FOLLOWS - grouped_share) * full_score
-        is_open = grouped_share > 0 and max(0.0, gains[pair]) >= least_gain
+        is_open = grouped_share > _HIDDEN and max(0.0, gains[pair]) >= least_gain
         if is_worth and is_open:
             hidden.append(pair)
     hidden.sort(key=lambda pair: pairs[pair][1] / pairs[pair][0])
