@@ -14,8 +14,7 @@ from skdp.base import ColumnLike, OnSite, TableLike, all_or_nothing, target_colu
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.selection import read_order
-from skdp.synthesis.tables import assemble, decode, public_template
+from skdp.synthesis.tables import assemble, public_template
 from skdp.tables import Table, is_frame
 
 
@@ -165,46 +164,42 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
 def _sampled(
     synthesizer: DPMarginalSynthesizer, n_samples: int | None, y: Any
 ) -> tuple[Any, Any]:
-    """Draw synthetic rows, and write the target in the library of y, which may be another one than that of X."""
+    """Draw synthetic rows, and write the target in the library of y."""
+    # That may be another one than the library of X.
     rows, rng = synthesizer._sample_codes(n_samples)
-    width, domain, template = (
-        synthesizer.n_features_in_,
-        synthesizer.domain_,
-        synthesizer._template,
-    )
-    names = domain.columns[:width]
-    table = Table(names, template.columns[:width], template.native)
-    order = read_order(synthesizer.structural_zeros)
+    domain = synthesizer.domain_
+    template = synthesizer._template
+    features = domain.columns[: synthesizer.n_features_in_]
+    feature_columns = template.columns[: len(features)]
+    table = Table(features, feature_columns, template.native)
     if y is None:
-        return assemble(
-            table, decode(table, domain, rows, rng, order, synthesizer._shapes), names
-        ), None
+        columns = synthesizer._decode(table, domain, rows, rng)
+        return assemble(table, columns, features), None
     column, name = target_column(y)
-    frame = y if is_frame(y) else np.empty((0, 1), object)
-    target_template = public_template(
-        Table((name,), (column,), frame), domain.select([name])
+    native = y if is_frame(y) else np.empty((0, 1), object)
+    target_table = public_template(
+        Table((name,), (column,), native), domain.select([name])
     )
     both = Table(
-        domain.columns, (*table.columns, *target_template.columns), template.native
+        domain.columns, (*feature_columns, *target_table.columns), template.native
     )
-    *columns_made, target = decode(both, domain, rows, rng, order, synthesizer._shapes)
-    return assemble(table, columns_made, names), assemble(
-        target_template, [target], [name]
-    ) if is_frame(y) else _like(target, column, y)
+    *feature_values, target = synthesizer._decode(both, domain, rows, rng)
+    X = assemble(table, feature_values, features)
+    if is_frame(y):
+        return X, assemble(target_table, [target], [name])
+    return X, _like(target, column, y)
 
 
-def _like(columns_made: Any, column: Any, y: Any) -> Any:
+def _like(target: Any, column: Any, y: Any) -> Any:
     """Make a series or array of the kind of y of a column that was decoded."""
     if isinstance(column, np.ndarray):
-        return columns_made.reshape(-1, 1) if np.ndim(y) == 2 else columns_made
+        return target.reshape(-1, 1) if np.ndim(y) == 2 else target
     if isinstance(column, pd.Series):
-        return pd.Series(columns_made, dtype=columns_made.dtype, name=column.name)
-    if type(column).__module__.startswith("pyarrow"):
-        import pyarrow
+        return pd.Series(target, dtype=target.dtype, name=column.name)
+    if not type(column).__module__.startswith("pyarrow"):
+        return target.alias(column.name)
+    import pyarrow
 
-        return (
-            columns_made
-            if isinstance(columns_made, pyarrow.ChunkedArray)
-            else pyarrow.chunked_array([columns_made])
-        )
-    return columns_made.alias(column.name)
+    if isinstance(target, pyarrow.ChunkedArray):
+        return target
+    return pyarrow.chunked_array([target])

@@ -11,11 +11,13 @@ import polars as pl
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, PrivacyLedger
+from skdp.privacy import largest_mu
 from skdp.randomness import SeededSource, watched
 from skdp.synthesis.model import MOST_CELLS
 from skdp.synthesis.selection import STRATEGIES, Plan, largest_sizes
 from skdp.synthesis.tables import find_values
 from tests.conftest import without_weak
+from tests.synthesis.budgets import recorded_draws
 
 JOBS = ["clerk"] * 500 + ["other"] * 300 + [None] * 200 + [f"rare {row}" for row in range(100)]
 TABLE = pd.DataFrame({"job": pd.Series(JOBS, dtype=object), "sex": ["F", "M"] * 550})
@@ -52,6 +54,16 @@ def test_the_label_is_never_found_in_the_data():
         synthesizer = fitted(table, domain=None)
     assert synthesizer.domain_["job"].values == ("clerk", UNDISCOVERED)
     assert synthesizer.undiscovered_["job"] == pytest.approx(500, abs=20)
+
+
+@pytest.mark.parametrize("marginals", ["auto", "independent", "full"])
+def test_counts_get_what_finding_values_leaves(marginals):
+    """All counts and scores together: the mu of 7/10 of epsilon and of delta, from the recorded draws."""
+    with recorded_draws() as draws:
+        fitted(epsilon=1.0, marginals=marginals)
+    spent = sum(draw.loss(1) for draw in draws if draw.purpose != "values")
+    rest = 1 - Fraction(0.3)
+    assert spent == Fraction(largest_mu(rest, Fraction(1e-6) * rest)) ** 2
 
 
 def test_the_number_of_records_of_values_that_were_not_found_is_reported():

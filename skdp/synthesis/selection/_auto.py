@@ -25,6 +25,8 @@ from skdp.synthesis.selection._following import (
     CAUTION,
     MEAN_ABSOLUTE,
     NOISE,
+    SCORE_SHARE,
+    SURE,
     Cells,
     chance_scores,
     find_following,
@@ -46,10 +48,8 @@ from skdp.synthesis.selection._strategy import (
 _COLUMNS = Fraction(1, 20)
 """The share of the budget of the first counts of columns."""
 
-_SCORE = Fraction(1, 6400)
-"""The share of each noisy score, as far as all together get 1/70 to 1/7."""
-
 _LEAST_SCORES, _MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
+"""The shares that all noisy scores get together."""
 
 _SECOND_ROUND = Fraction(1, 4)
 """The share of the rest that is kept for what the first model misses."""
@@ -68,9 +68,6 @@ _STRONG = 0.1
 
 _PREDICTIVE = 10
 """What an error of a pair with the target of a prediction weighs."""
-
-_CHANCE = 3.0
-"""Standard deviations from chance from which a score shows a dependence."""
 
 _MOST_CANDIDATES = 1000
 _MOST_LISTED = 50_000
@@ -164,7 +161,7 @@ def _affordable_scores(
     for cliques in (with_target, others):
         if not cliques:
             continue
-        share = min(_MOST_SCORES, max(_LEAST_SCORES, _SCORE * len(cliques)))
+        share = min(_MOST_SCORES, max(_LEAST_SCORES, SCORE_SHARE * len(cliques)))
         error = table.budget.score_error(share, len(cliques))
         if error <= counts[0].sum() * float(_LEAST_SCORES / share):
             lists.append((cliques, share))
@@ -213,7 +210,7 @@ def _score_pairs(
         chances = chance_scores(cliques, counts, column_noise, groups)
         error = table.budget.score_error(share, len(cliques))
         gains = _trusted_by_order(noisy, chances, cliques, error)
-        limits = chances + _CHANCE * math.hypot(error, sampling)
+        limits = chances + SURE * math.hypot(error, sampling)
         for index, clique in enumerate(cliques):
             scored.scores[clique] = (float(noisy[index]), error)
             scored.gains[clique] = float(gains[index])

@@ -39,14 +39,19 @@ _FOLLOWS = 0.9
 
 Of its score, or of the squares of its counts."""
 
-_SCORE_SHARE, _MOST_SCORES = Fraction(1, 6400), 100
-"""The share of the budget of each score by all values, and their number."""
+SCORE_SHARE = Fraction(1, 6400)
+"""The share of the budget of each score."""
 
-_READABLE = 3.0
-"""The standard deviations of its noise that such a score must be able to reach."""
+_MOST_SCORES = 100
+"""The most pairs that are scored again, by all values."""
 
 _HIDDEN = 0.05
-"""The share of records of grouped values that may hide that a column follows."""
+"""The share of records of grouped values that may hide that a column follows.
+
+Without it, errors of "postcodes" at epsilon 1 are 6 % larger."""
+
+SURE = 3.0
+"""Standard errors beyond which nothing is chance."""
 
 _LEAST = 1e-6
 
@@ -137,7 +142,7 @@ def find_following(
     known_gains = dict(gains)
     hidden = _hidden_pairs(table, counts, gains, groups, share, pairs)
     if hidden:
-        part = _SCORE_SHARE * len(hidden)
+        part = SCORE_SHARE * len(hidden)
         error = table.budget.score_error(part, len(hidden))
         scores = score(hidden, part) - CAUTION * error
         known_gains |= zip(hidden, scores.tolist(), strict=True)
@@ -177,11 +182,11 @@ def _hidden_pairs(
             )
         grouped_shares.append(grouped_share)
     noise = table.budget.std_error(share)
-    score_noise = table.budget.score_error(_SCORE_SHARE * _MOST_SCORES, _MOST_SCORES)
+    score_noise = table.budget.score_error(SCORE_SHARE * _MOST_SCORES, _MOST_SCORES)
     hidden = []
     for pair, (full_score, cost) in pairs.items():
         grouped_share = grouped_shares[pair[0]] + grouped_shares[pair[1]]
-        is_worth = full_score > max(NOISE * noise * cost, _READABLE * score_noise)
+        is_worth = full_score > max(NOISE * noise * cost, SURE * score_noise)
         least_gain = (_FOLLOWS - grouped_share) * full_score
         is_open = grouped_share > _HIDDEN and max(0.0, gains[pair]) >= least_gain
         if is_worth and is_open:
@@ -200,13 +205,6 @@ def _score_if_following(
     full_score = 2 * total * (1 - float(((coarse / total) ** 2).sum()))
     noise_of_value = max(1.0, math.sqrt(2 * math.log(coarse.size)) / NOISE)
     return full_score, fine.size * min(noise_of_value, float(coarse.size))
-
-
-_FITTED = 0.5
-"""The probability from which a count is fitted."""
-
-_SURE = 3.0
-"""Standard errors from which missing squares are exceptions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,9 +313,9 @@ def _read(
     law = np.exp(logs - logs.max(axis=1, keepdims=True))
     law /= law.sum(axis=1, keepdims=True)
     doubt = float(parents.shares @ (1 - law.max(axis=1)))
-    has_exceptions = missing_squares > _SURE * error
+    has_exceptions = missing_squares > SURE * error
     exceptions = 1 - math.sqrt(squares / parents.squares) if has_exceptions else 0.0
-    is_fitted = (law > _FITTED) | has_exceptions
+    is_fitted = (law > 0.5) | has_exceptions
     law = law + (exceptions + _LEAST) * (shares - law)
     inverse = np.argsort(axes)
     return _Follows(

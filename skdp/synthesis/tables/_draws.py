@@ -253,10 +253,10 @@ class Bins:
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Draw pairs of rows of the same bin that have no row in common."""
         rows = self.sort(rng)
-        lowest = rows[:-1:2]
+        first = rows[:-1:2]
         second = rows[1::2]
-        is_same = self.codes[lowest] == self.codes[second]
-        return lowest[is_same], second[is_same]
+        is_same = self.codes[first] == self.codes[second]
+        return first[is_same], second[is_same]
 
 
 @dataclass(eq=False)
@@ -400,17 +400,17 @@ def _shuffle(
         for name, bins in movable.items():
             values = columns[name].values
             pairs = [pair for pair in order if name in pair]
-            lowest, second = bins.draw_pairs(rng)
-            _swap(values, lowest, second)
+            first, second = bins.draw_pairs(rng)
+            _swap(values, first, second)
             is_wrong = _out_of_order(columns, pairs, present)
-            is_refused = is_wrong[lowest] | is_wrong[second]
-            _swap(values, lowest[is_refused], second[is_refused])
+            is_refused = is_wrong[first] | is_wrong[second]
+            _swap(values, first[is_refused], second[is_refused])
 
 
 def _swap(
-    values: NDArray[Any], lowest: NDArray[np.intp], second: NDArray[np.intp]
+    values: NDArray[Any], first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> None:
-    values[lowest], values[second] = values[second], values[lowest]
+    values[first], values[second] = values[second], values[first]
 
 
 def _mend(
