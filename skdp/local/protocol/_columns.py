@@ -1,4 +1,4 @@
-"""How reports are laid out in columns: attributes, names, whole numbers, and the column of what was sampled."""
+"""How reports are laid out in columns: their names, and the numbers that they hold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from skdp.tables import Table, is_frame, kind_of, read_table
 SAMPLED = "sampled"
 """The column that says, under ``strategy="sample"``, which attribute a row reports."""
 
-_DIGITS, _WORDS = re.compile(r"[0-9]{1,20}"), 1 << 64
+# Whole numbers of 64 bits, which have at most 20 digits.
+_DIGITS = re.compile(r"[0-9]{1,20}")
+_WORDS = 1 << 64
 
 
 def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
@@ -31,11 +33,12 @@ def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
 
 def value_labels(domain: Domain) -> list[str]:
     """Label each combination of values of the columns."""
-    cells = product(*(domain[column].labels for column in domain.columns))
-    return [
-        "_".join("missing" if value is None else str(value) for value in cell)
-        for cell in cells
-    ]
+    texts_of_columns = []
+    for name in domain.columns:
+        labels = domain[name].labels
+        texts = ["missing" if label is None else str(label) for label in labels]
+        texts_of_columns.append(texts)
+    return list(map("_".join, product(*texts_of_columns)))
 
 
 def column_index(
@@ -63,8 +66,10 @@ def column_index(
 
 def _with_truth_as_text(labels: Sequence[Any], kinds: Sequence[str]) -> list[Any]:
     """Write truth values as text, and leave the other labels as they are."""
-    pairs = zip(labels, kinds, strict=True)
-    return [str(label) if kind == "boolean" else label for label, kind in pairs]
+    texts = []
+    for label, kind in zip(labels, kinds, strict=True):
+        texts.append(str(label) if kind == "boolean" else label)
+    return texts
 
 
 def concat_columns(
@@ -77,25 +82,24 @@ def concat_columns(
 
 
 def named_characters(domain: Domain) -> int:
-    """Count the characters of the names of a column for each cell: those of the columns, and its label."""
-    pairs = [(name, domain[name].labels) for name in domain.columns]
-    each = sum(
-        len(str(name)) + sum(len(str(label)) for label in labels) / len(labels) + 2
-        for name, labels in pairs
-    )
-    return int(domain.size * each)
+    """Count the characters of the names of all cells: of the columns, and a label."""
+    mean_length = 0.0
+    for name in domain.columns:
+        labels = domain[name].labels
+        label_lengths = list(map(len, map(str, labels)))
+        # Each is followed by a separator.
+        mean_length += len(str(name)) + 1 + sum(label_lengths) / len(labels) + 1
+    return int(domain.size * mean_length)
 
 
 def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
     """Read which attribute each row reports."""
     numbers = np.asarray(column)
-    if numbers.dtype.kind in "iuf":
-        is_field = np.isin(numbers, np.arange(n_attributes))
-    else:
-        is_field = np.array(
-            [_is_whole(value) and int(value) < n_attributes for value in numbers]
-        )
-    if not is_field.all():
+    # JSON has numbers as text, and a column with missing values as floats.
+    if numbers.dtype.kind not in "iuf":
+        is_number = all(map(_is_whole, numbers))
+        numbers = np.array(list(map(int, numbers)) if is_number else [-1])
+    if not np.isin(numbers, np.arange(n_attributes)).all():
         raise ValueError(
             f"column {SAMPLED!r} must hold numbers from 0 to {n_attributes - 1}"
         )
@@ -110,15 +114,16 @@ def spread(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def read_whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:
-    """Read whole numbers that came as floats, or as text, as JSON has those of more than 53 bits."""
+    """Read whole numbers that came as floats or as text."""
+    # As text, JSON has those of more than 53 bits.
     if block.dtype.kind == "f":
         numbers = block.astype(float)
-        if ((numbers >= 0) & (numbers < _WORDS) & (numbers == np.floor(numbers))).all():
+        is_in_range = (numbers >= 0) & (numbers < _WORDS)
+        if (is_in_range & (numbers == np.floor(numbers))).all():
             return numbers.astype(np.uint64)
-    elif all(_is_whole(value) for value in block.flat):
-        return np.array([int(value) for value in block.flat], np.uint64).reshape(
-            block.shape
-        )
+    elif all(map(_is_whole, block.flat)):
+        words = np.array(list(map(int, block.flat)), np.uint64)
+        return words.reshape(block.shape)
     raise ValueError("the reports hold something else than whole numbers")
 
 
@@ -136,12 +141,13 @@ def read_floats(block: NDArray[Any]) -> NDArray[np.float64]:
     try:
         return block.astype(float)
     except Exception:
-        pass  # it may hold a value, and would be the context of an error that is raised here
+        # It may hold a value, and so is not the context of the error.
+        pass
     raise ValueError("the reports hold something else than numbers")
 
 
 def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
-    """Take a frame or array of reports apart into columns, which must be called as named; no error shows a value."""
+    """Take a frame or array of reports apart into columns; no error shows a value."""
     # A lazy frame has `collect`, and a Dataset of pyarrow `to_table`.
     is_lazy = not isinstance(reports, pd.DataFrame) and (
         hasattr(reports, "collect") or hasattr(reports, "to_table")
@@ -157,16 +163,11 @@ def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
         if reports.ndim != 2:
             raise ValueError(f"reports must be a table, got {reports.ndim} dimensions")
     table = read_table(reports)
+    expectation = f"the reports of this encoder have the columns {[*names]}, got"
     if frame and list(table.names) != [*names]:
-        raise ValueError(
-            f"the reports of this encoder have the columns {[*names]}, got "
-            f"{list(table.names)}"
-        )
+        raise ValueError(f"{expectation} {list(table.names)}")
     if len(table.columns) != len(names):
-        raise ValueError(
-            f"the reports of this encoder have the columns {[*names]}, got an array "
-            f"of {len(table.columns)} columns"
-        )
+        raise ValueError(f"{expectation} an array of {len(table.columns)} columns")
     if len(table.columns[0]) == 0:
         raise ValueError(
             "Found a table with 0 sample(s) (rows); at least 1 is required"

@@ -21,6 +21,7 @@ from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
 # import this one.
 
 _CHUNK = 1 << 22
+"""Numbers that are held at once: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,17 @@ class CountOptions:
         check_choice("postprocess", self.postprocess, tuple(POSTPROCESSORS))
         check_confidence_level(self.confidence_level)
 
+    def table(self, estimates: SampledCounts, index: pd.Index) -> pd.DataFrame:
+        """Show counts with their errors."""
+        return estimates.table(
+            self.confidence_level,
+            clipped=self.postprocess != "none",
+            # Intervals that all hold at once share the error (Bonferroni).
+            n_cells=len(index) if self.simultaneous else 1,
+            what=self.what,
+            index=index,
+        )
+
 
 def estimate_counts(
     protocol: Any,
@@ -45,35 +57,27 @@ def estimate_counts(
     reports: Sequence[NDArray[Any]] | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Estimate the count, or the frequency, of each value of each field, or of some columns."""
+    """Estimate the count, or the frequency, of each value of all or some columns."""
     count_options = CountOptions(**options)
     check_tally(tally, protocol.meaning)
     parts = None if reports is None else protocol.parts(reports)
     groups = _groups(protocol, columns)
-    estimates = SampledCounts.joined(
-        [
-            _group_counts(protocol, tally, group, parts, count_options)
-            for group in groups
-        ]
-    )
+    estimates = []
+    for group in groups:
+        estimates.append(_group_counts(protocol, tally, group, parts, count_options))
     if len(groups) == 1:
         index = protocol.domain.select(groups[0]).cells()
     else:
         index = _cell_index(protocol.domain, [name for (name,) in groups])
-    return estimates.table(
-        count_options.confidence_level,
-        clipped=count_options.postprocess != "none",
-        n_cells=len(estimates.counts) if count_options.simultaneous else 1,
-        what=count_options.what,
-        index=index,
-    )
+    return count_options.table(SampledCounts.joined(estimates), index)
 
 
 def _cell_index(domain: Any, names: Sequence[Any]) -> pd.MultiIndex:
     """Index the values of some columns by column and value."""
     # As where all columns are counted: what one value is written as depends on the
     # others.
-    index = column_index({name: domain[name].labels for name in domain.columns})
+    labels = {name: domain[name].labels for name in domain.columns}
+    index = column_index(labels)
     if tuple(names) == domain.columns:
         return index
     ends = np.cumsum(domain.sizes)
@@ -85,7 +89,7 @@ def _cell_index(domain: Any, names: Sequence[Any]) -> pd.MultiIndex:
 
 
 def _groups(protocol: Any, columns: Sequence[Any] | None) -> list[tuple[Any, ...]]:
-    """Return the columns that are counted together: those asked for, if a field has all of them."""
+    """Return the columns that are counted together, by default those of each field."""
     if columns is None:
         return [field.columns for field in protocol.fields]
     chosen = check_columns(protocol.domain.columns, columns)
@@ -96,11 +100,11 @@ def _groups(protocol: Any, columns: Sequence[Any] | None) -> list[tuple[Any, ...
 
 def fields_with(protocol: Any, *columns: Any) -> list[int]:
     """Return the places of the fields that have all of some columns."""
-    return [
-        place
-        for place, field in enumerate(protocol.fields)
-        if {*columns} <= {*field.columns}
-    ]
+    places = []
+    for place, field in enumerate(protocol.fields):
+        if {*columns} <= {*field.columns}:
+            places.append(place)
+    return places
 
 
 def _group_counts(
@@ -110,73 +114,79 @@ def _group_counts(
     parts: Sequence[NDArray[Any]] | None,
     options: CountOptions,
 ) -> SampledCounts:
-    """Estimate the counts of the values of some columns, from all fields that have them."""
+    """Estimate the counts of the values of some columns, from all fields with them."""
     places = fields_with(protocol, *columns)
-    # Of columns in several fields, each record reports one at most.
-    reported = [place for place in places if tally.sizes[place]]
-    places = places if len(places) == 1 else reported or places[:1]
-    estimates, samples = [], []
+    if len(places) > 1:
+        # Of columns in several fields, each record reports one at most; those that no
+        # record reports have no part in it.
+        reported = [place for place in places if tally.sizes[place]]
+        places = reported or places[:1]
+    samples = []
     for place in places:
-        field = protocol.fields[place]
-        sums, size = tally.counts[place], tally.sizes[place]
-        part = None if parts is None else parts[place]
-        estimates.append(
-            field_counts(field, sums, size, tally.n_reports, columns, options, part)
+        sample = FieldSums(
+            protocol.fields[place],
+            tally.counts[place],
+            tally.sizes[place],
+            tally.n_reports,
+            None if parts is None else parts[place],
         )
-        samples.append((field.oracle, size))
-    if len(estimates) == 1:
+        samples.append(sample)
+    estimates = [sample.counts_of(columns, options.postprocess) for sample in samples]
+    if len(samples) == 1:
         return estimates[0]
     weights = _sample_weights(samples, len(estimates[0].counts))
     return SampledCounts.combined(estimates, weights)
 
 
-def field_counts(
-    field: Any,
-    sums: NDArray[np.int64],
-    size: int,
-    n: int,
-    columns: Sequence[Any],
-    options: CountOptions,
-    reports: NDArray[Any] | None = None,
-) -> SampledCounts:
-    """Estimate the counts of the values of some columns of a field."""
-    oracle = field.oracle
-    # Of a sampled field, `size` of n records were reported.
-    scale = n / size if size else np.nan
-    processed = POSTPROCESSORS[options.postprocess](oracle, sums, size)
-    shown_counts = processed * scale
-    counts = oracle.estimate(sums, size)
-    if tuple(columns) == tuple(field.columns):
-        noise = oracle.variance(counts, size) if size else counts
-        return replace(SampledCounts.of(counts, noise, size, n), shown=shown_counts)
-    group = cell_groups(field.domain, columns)
-    counts = np.bincount(group, counts).astype(float)
-    noise = counts
-    if size:
-        noise = _margin_variances(oracle, group, counts, size, reports)
-    shown_counts = np.bincount(group, shown_counts).astype(float)
-    return replace(SampledCounts.of(counts, noise, size, n), shown=shown_counts)
+@dataclass(frozen=True, eq=False)
+class FieldSums:
+    """The sums of a field that `size` of n records reported."""
+
+    field: Any
+    sums: NDArray[np.int64]
+    size: int
+    n_reports: int
+    reports: NDArray[Any] | None = None
+
+    def counts_of(self, columns: Sequence[Any], postprocess: str) -> SampledCounts:
+        """Estimate the counts of the values of some columns of the field."""
+        oracle, size = self.field.oracle, self.size
+        counts = oracle.estimate(self.sums, size)
+        processed = POSTPROCESSORS[postprocess](oracle, self.sums, size)
+        shown_counts = processed * (self.n_reports / size if size else np.nan)
+        noise = counts
+        if tuple(columns) == tuple(self.field.columns):
+            if size:
+                noise = oracle.variance(counts, size)
+        else:
+            group = cell_groups(self.field.domain, columns)
+            counts = np.bincount(group, counts).astype(float)
+            shown_counts = np.bincount(group, shown_counts).astype(float)
+            if size:
+                noise = _margin_variances(oracle, group, counts, size, self.reports)
+        estimates = SampledCounts.of(counts, noise, size, self.n_reports)
+        return replace(estimates, shown=shown_counts)
 
 
 def cell_groups(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
-    """Return, for each combination of values, that of some of the columns which it belongs to."""
+    """Return which combination of values of some columns each cell belongs to."""
     selected = domain.select(columns)
+    # (n_columns, n_cells)
     codes = np.indices(domain.sizes).reshape(len(domain.sizes), -1)
-    places = [domain.columns.index(name) for name in selected.columns]
-    return np.ravel_multi_index([codes[place] for place in places], selected.sizes)
+    places = list(map(domain.columns.index, selected.columns))
+    return np.ravel_multi_index(tuple(codes[places]), selected.sizes)
 
 
-def _sample_weights(
-    samples: Sequence[tuple[FrequencyOracle, int]], n_cells: int
-) -> NDArray[np.float64]:
-    """Weigh samples without a record in common by the variances of their estimates of uniform values."""
+def _sample_weights(samples: Sequence[FieldSums], n_cells: int) -> NDArray[np.float64]:
+    """Weigh samples by the variances of their estimates, for uniform values."""
     # The weights follow from the mechanisms and from who reports what, not from values:
     # so the sum has no bias.
-    errors = [
-        margin_error(oracle, n_cells) + (1 - 1 / n_cells) / n_cells
-        for oracle, _ in samples
-    ]
-    weights = np.array([size for _, size in samples]) / np.array(errors)
+    precisions = []
+    for sample in samples:
+        error_of_sample = (1 - 1 / n_cells) / n_cells
+        error = margin_error(sample.field.oracle, n_cells) + error_of_sample
+        precisions.append(sample.size / error)
+    weights = np.array(precisions)
     return weights / weights.sum()
 
 
@@ -208,34 +218,41 @@ def _margin_variances(
     if np.isnan(variance_of_member) or np.isnan(variance_of_stranger):
         return _sampled_variances(oracle, group, counts, reports)
     members = np.clip(counts, 0, n)
-    return (
-        members * variance_of_member + (n - members) * variance_of_stranger
-    ) / float(oracle.p - oracle.q) ** 2
+    variances = members * variance_of_member + (n - members) * variance_of_stranger
+    return variances / float(oracle.p - oracle.q) ** 2
 
 
 def _support_variances(oracle: FrequencyOracle, g: int) -> tuple[float, float]:
-    """Return the variance of how many of g cells a report supports, for a record of one of them and for another."""
-    p, q, (together, apart) = float(oracle.p), float(oracle.q), oracle.pair_supports
-    variance_of_member = (
-        p
-        + (g - 1) * q
-        + 2 * (g - 1) * together
-        + (g - 1) * (g - 2) * apart
-        - (p + (g - 1) * q) ** 2
-    )
-    return variance_of_member, g * q + g * (g - 1) * apart - (g * q) ** 2
+    """Return the variance of how many of g cells a report supports.
+
+    The first one is for a record of one of the cells, the second one for another.
+    """
+    p, q = float(oracle.p), float(oracle.q)
+    # The probabilities that two cells are supported at once, the true one among them
+    # or not.
+    with_true_cell, without_true_cell = oracle.pair_supports
+    # The variance of a sum S of indicators is E[S] + E[S (S - 1)] - E[S]^2, where S (S -
+    # 1) counts the ordered pairs of supported cells.
+    mean_of_member = p + (g - 1) * q
+    variance_of_member = mean_of_member + 2 * (g - 1) * with_true_cell
+    variance_of_member += (g - 1) * (g - 2) * without_true_cell
+    variance_of_member -= mean_of_member**2
+    mean_of_stranger = g * q
+    pairs_of_stranger = g * (g - 1) * without_true_cell
+    variance_of_stranger = mean_of_stranger + pairs_of_stranger - mean_of_stranger**2
+    return variance_of_member, variance_of_stranger
 
 
 def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
-    """Return the mean over equal groups of values of n times the variance of the frequency of a group."""
+    """Return n times the variance of the frequency of a group of values.
+
+    It is the mean over groups of one size, for records that are spread evenly.
+    """
     variance_of_member, variance_of_stranger = _support_variances(
         oracle, oracle.k // n_groups
     )
-    return (
-        (variance_of_member + (n_groups - 1) * variance_of_stranger)
-        / n_groups
-        / float(oracle.p - oracle.q) ** 2
-    )
+    total = variance_of_member + (n_groups - 1) * variance_of_stranger
+    return total / n_groups / float(oracle.p - oracle.q) ** 2
 
 
 def _sampled_variances(
@@ -244,18 +261,19 @@ def _sampled_variances(
     counts: NDArray[np.float64],
     reports: Any,
 ) -> NDArray[np.float64]:
-    """Estimate the variances from the reports: the sum of the records' squares, less the count, is unbiased."""
+    """Estimate the variances from the reports."""
     if reports is None:
         raise ValueError(
             f"margins of {type(oracle).__name__} need the reports themselves, not "
             "their tally"
         )
-    squares, membership = np.zeros(len(counts)), np.eye(len(counts))[group]
+    squares = np.zeros(len(counts))
+    membership = np.eye(len(counts))[group]  # (n_cells, n_groups)
     step = max(1, _CHUNK // oracle.k)
     for start in range(0, len(reports), step):
-        squares += (
-            (oracle.unbiased(reports[start : start + step]) @ membership) ** 2
-        ).sum(axis=0)
+        vectors = oracle.unbiased(reports[start : start + step]) @ membership
+        squares += (vectors**2).sum(axis=0)
+    # The sum of the records' squares, less the count, is unbiased.
     return np.clip(squares - np.clip(counts, 0, None), 0, None)
 
 
@@ -288,12 +306,15 @@ def joint_counts(
     columns: Sequence[Any],
     confidence_level: float,
 ) -> pd.DataFrame:
-    """Estimate the count of each combination of values of columns that are in several fields."""
+    """Estimate the count of each combination of values of columns of several fields."""
     level = check_confidence_level(confidence_level)
     places = fields_with(protocol, *columns)
     if not places:
-        of_each = [fields_with(protocol, name) for name in columns]
-        places = sorted({place for places_of in of_each for place in places_of})
+        # No field has all of them: those that have some.
+        places = []
+        for place, field in enumerate(protocol.fields):
+            if not {*columns}.isdisjoint(field.columns):
+                places.append(place)
     drawn = protocol.rows(reports)
     rows = drawn[:, places].all(axis=1)
     parts = []
@@ -302,15 +323,15 @@ def joint_counts(
         field = protocol.fields[place]
         field_names = [name for name in field.columns if name in columns]
         report = reports[place] if rows.all() else reports[place][rows]
-        parts.append(
-            _Part(field.oracle, report, cell_groups(field.domain, field_names))
-        )
+        group = cell_groups(field.domain, field_names)
+        parts.append(_Part(field.oracle, report, group))
         order += field_names
     table = _outer_counts(parts, int(rows.sum()), len(rows)).table(level)
     # Cells are in the order of the fields: put them into that of the columns.
     sizes = [len(protocol.domain[name]) for name in order]
-    axes = [order.index(name) for name in columns]
-    table = table.iloc[np.arange(len(table)).reshape(sizes).transpose(axes).ravel()]
+    axes = list(map(order.index, columns))
+    cells = np.arange(len(table)).reshape(sizes).transpose(axes).ravel()
+    table = table.iloc[cells]
     table.index = protocol.domain.select(columns).cells()
     return table
 
@@ -335,7 +356,7 @@ class _Part:
         return vectors @ np.eye(self.n_groups)[self.group]
 
     def moments(self) -> NDArray[np.float64]:
-        """Return the mean square of what a report adds to each group, given the true group."""
+        """Return the mean square of what a report adds, given the true group."""
         if self.n_groups == self.oracle.k:
             return self.oracle.second_moments()
         variance_of_member, variance_of_stranger = _support_variances(

@@ -1,4 +1,4 @@
-"""What one column of a record, or a group of its columns, reports: the part of a protocol that authors write."""
+"""What a column of a record, or a group of them, reports: what authors write."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from skdp.randomness import ByteSource
 from skdp.tables import ColumnError
 
 Codes = list[NDArray[Any]]
-"""What reports depend on, and nothing else: arrays of numbers, or of bytes (as objects)."""
+"""All that reports depend on: arrays of numbers, or of bytes (as objects)."""
 
 Reports = list[NDArray[Any]]
-"""Reports as arrays, a row a record: one for each field, and, where records report some of
-the fields only, a last one of booleans that says which (n_records, n_fields)."""
+"""Reports as arrays, a row a record: one for each field, and, where records report some
+of the fields only, a last one of booleans that says which (n_records, n_fields)."""
 
 Channel = Sequence[Sequence[Fraction]]
 """The exact probability of each report (a column) given each true value (a row)."""
 
 Randomness = Callable[..., ByteSource]
-"""``randomness(purpose, *columns)`` returns the random bits of one purpose in one call."""
+"""``randomness(purpose, *columns)``: the random bits of one purpose in one call."""
 
 Rows = NDArray[np.bool_] | slice
 """Some of the rows."""
 
 Tail = tuple[float, float, str]
-"""The logarithm of the probability of a sum, that of the number of sums it was chosen from,
-and of what it is a sum."""
+"""The logarithm of the probability of a sum, that of the number of sums it was chosen
+from, and the columns of the sum."""
 
 
 def declared_bytes(categories: Mapping[Any, Categories | Interval]) -> list[bytes]:
@@ -44,13 +44,14 @@ def declared_bytes(categories: Mapping[Any, Categories | Interval]) -> list[byte
     for name, attribute in categories.items():
         values: tuple[Any, ...] = attribute.values
         if isinstance(attribute, Interval):
+            # Bins with the same middles may have other edges.
             missing = (None,) if attribute.missing else ()
             values = (*attribute.edges, *missing)
         kind = type(attribute).__name__.encode()
+        value_bytes = []
         try:
-            value_bytes = [
-                b"" if value is None else canonical(value) for value in values
-            ]
+            for value in values:
+                value_bytes.append(b"" if value is None else canonical(value))
             parts += [canonical(name), kind, framed(*value_bytes)]
         except ColumnError:
             raise ValueError(
@@ -198,13 +199,14 @@ class Field(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no permanent reports")
 
     def permanent_parts(self) -> list[bytes]:
-        """Write what permanent reports are a function of, besides key, record and values.
+        """Write what permanent reports depend on besides key, record and values.
 
         Returns
         -------
         list of bytes
-            Reports of fields that differ in it share no random bits: by default the class,
-            `parameters`, the names of the columns and what is `declared` of them.
+            Reports of fields that differ in it share no random bits: by default the
+            class, `parameters`, the names of the columns and what is `declared` of
+            them.
 
         Raises
         ------
@@ -224,7 +226,7 @@ class Field(ABC):
         return parts
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
-        """Add the noise of a second round to permanent reports; by default there is none.
+        """Add the noise of a second round to permanent reports; by default none.
 
         Parameters
         ----------
@@ -426,7 +428,7 @@ class Field(ABC):
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return what decides the meaning of a report, besides the columns and their values.
+        """Return what decides the meaning of a report, besides columns and values.
 
         Returns
         -------
@@ -465,7 +467,7 @@ class Field(ABC):
         return []
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
-        """Return the exact channel of each column that is reported by itself, for audits.
+        """Return the exact channel of each column reported by itself, for audits.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Fields that are reported by an oracle: columns of categories, each by itself or several as one attribute."""
+"""Fields that an oracle reports: columns of categories, each by itself or together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skdp.local.protocol._columns import (
     read_whole_numbers,
     value_labels,
 )
-from skdp.local.protocol._estimation import CountOptions, field_counts
+from skdp.local.protocol._estimation import CountOptions, FieldSums
 from skdp.local.protocol._field import (
     Channel,
     Codes,
@@ -38,9 +38,8 @@ from skdp.privacy.shuffle import ReportPair
 from skdp.randomness import uniform_integers
 
 _MOST_BITS = 6
-"""The distinct reports of a few bits are few: an engine counts them in less time than it
-hands over all rows."""
-
+"""The distinct reports of as few bits are few: an engine counts them in less time than
+it hands over all rows."""
 
 _MOST_CELLS = 256
 """Of the counts of a note, which stands in the metadata of each table of reports."""
@@ -120,9 +119,7 @@ class OracleField(Field):
 
     def tails(self, sums: NDArray[np.int64], size: int) -> list[Tail]:
         names = ", ".join(map(repr, self.columns))
-        return [
-            (tail, choices, names) for tail, choices in self.oracle.tails(sums, size)
-        ]
+        return [(*tail, names) for tail in self.oracle.tails(sums, size)]
 
     def parameters(self) -> dict[str, Any]:
         return self.oracle.parameters()
@@ -134,22 +131,14 @@ class OracleField(Field):
         self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
     ) -> pd.DataFrame:
         count_options = CountOptions(**options)
-        estimates = field_counts(
-            self, sums, size, n_reports, self.columns, count_options
-        )
-        index = self.domain.cells()
-        return estimates.table(
-            count_options.confidence_level,
-            clipped=count_options.postprocess != "none",
-            n_cells=len(index) if count_options.simultaneous else 1,
-            what=count_options.what,
-            index=index,
-        )
+        field_sums = FieldSums(self, sums, size, n_reports)
+        estimates = field_sums.counts_of(self.columns, count_options.postprocess)
+        return count_options.table(estimates, self.domain.cells())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CategoryField(OracleField):
-    """Columns of categories, as one attribute with a value for each combination of theirs."""
+    """Columns of categories, as one attribute with a value for each combination."""
 
     domain: Domain
     oracle: FrequencyOracle
@@ -175,14 +164,14 @@ class CategoryField(OracleField):
     @property
     def n_states(self) -> int:  # type: ignore[override]
         # Undeclared values that become uniform ones are a value of their own.
-        more = int(self.unknown == "uniform")
-        sizes = [size + more for size in self.domain.sizes]
-        return self.first_round.n_states(prod(sizes))
+        n_more = int(self.unknown == "uniform")
+        n_values = prod([size + n_more for size in self.domain.sizes])
+        return self.first_round.n_states(n_values)
 
     @property
     def is_countable(self) -> bool:  # type: ignore[override]
-        few = self.oracle.has_bits and self.oracle.k <= _MOST_BITS
-        return few and self.output == "bits"
+        has_few_bits = self.oracle.has_bits and self.oracle.k <= _MOST_BITS
+        return has_few_bits and self.output == "bits"
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         codes: Codes = self.domain.encode(columns)
@@ -204,23 +193,24 @@ class CategoryField(OracleField):
         if self.unknown == "error":
             return codes
         filled = []
-        sizes = zip(self.columns, self.domain.sizes, codes, strict=True)
-        for name, size, column in sizes:
+        triples = zip(self.columns, self.domain.sizes, codes, strict=True)
+        for name, size, column in triples:
+            # An undeclared value has the code after those of the declared ones.
             if isinstance(self.unknown, dict):
                 drawn: Any = self.unknown[name]
             else:
                 # Drawn for every row, so that the time does not show how many were
                 # unforeseen.
                 drawn = uniform_integers(randomness("unknown", name), size, column.size)
-            declared_codes = column.copy()
-            np.copyto(declared_codes, drawn, where=column == size, casting="unsafe")
-            filled.append(declared_codes)
+            column = column.copy()
+            np.copyto(column, drawn, where=column == size, casting="unsafe")
+            filled.append(column)
         return filled
 
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
         if isinstance(self.unknown, dict):
             codes = self._fill_unknown(codes, _no_randomness)
-        values = np.stack([column.astype(np.int64) for column in codes], axis=1)
+        values = np.stack(codes, axis=1).astype(np.int64)  # (n_rows, n_columns)
         width = 8 * len(codes)
         code_bytes = values.astype(">i8").view(np.uint8).reshape(len(values), width)
         if self.unknown == "uniform":
@@ -302,7 +292,7 @@ class CategoryField(OracleField):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ValueField(CategoryField):
-    """Columns of categories whose reports are values, in columns of the dtypes of the input."""
+    """Columns of categories whose reports are values, of the dtypes of the input."""
 
     is_sampled: bool = False
     """Whether some records do not report it: their values are missing."""
@@ -315,13 +305,11 @@ class ValueField(CategoryField):
         written_domain = self.domain
         if self.is_sampled:
             # Missing, whether or not missing is declared.
-            values_of = {name: self.domain[name].values for name in self.columns}
-            written_domain = Domain(
-                {
-                    name: values if None in values else (*values, None)
-                    for name, values in values_of.items()
-                }
-            )
+            written_values = {}
+            for name in self.columns:
+                values = self.domain[name].values
+                written_values[name] = values if None in values else (*values, None)
+            written_domain = Domain(written_values)
         object.__setattr__(self, "_written_domain", written_domain)
 
     @property
@@ -345,20 +333,15 @@ class ValueField(CategoryField):
         drawn: NDArray[np.bool_] | None,
     ) -> list[Any]:
         codes = [reports] if len(like) == 1 else self.domain.split(reports)
-        if drawn is not None:
-            codes = [
-                self._with_missing(name, column, drawn)
-                for name, column in zip(self.columns, codes, strict=True)
-            ]
         decoders = self._written_domain.decoders(like)
-        return [decode(column) for decode, column in zip(decoders, codes, strict=True)]
-
-    def _with_missing(
-        self, name: Any, codes: NDArray[Any], drawn: NDArray[np.bool_]
-    ) -> NDArray[Any]:
-        values = self._written_domain[name].values
-        dtype = np.min_scalar_type(len(values))
-        return np.where(drawn, codes, values.index(None)).astype(dtype)
+        columns = []
+        for name, column, decode in zip(self.columns, codes, decoders, strict=True):
+            if drawn is not None:
+                values = self._written_domain[name].values
+                column = np.where(drawn, column, values.index(None))
+                column = column.astype(np.min_scalar_type(len(values)))
+            columns.append(decode(column))
+        return columns
 
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
         codes = [column[rows] for column in self.domain.encode(columns)]
@@ -384,7 +367,9 @@ def oracle_loss(oracle: FrequencyOracle | SetOracle) -> PureLoss:
 
 
 def _loss_share(oracle: FrequencyOracle | SetOracle, ratio: Fraction) -> Fraction:
-    """Return the share of `PureLoss`: a bound of the total variation, over the largest one of a ratio."""
+    """Return the share of `PureLoss`."""
+    # A bound of the total variation, over the largest one that the ratio r allows,
+    # (r - 1) / (r + 1).
     if ratio == 1:
         return Fraction(1)
     return min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
@@ -414,13 +399,16 @@ def guarantee_of_one(
 
 
 def check_limits(fields: Sequence[OracleField], transformer: Any) -> None:
-    """Check that the columns of reports are not too many or too long, where they are declared by others."""
-    width = sum(field.oracle.width for field in fields)
+    """Check that columns of reports that others declare are not too many or too long."""
+    width = 0
+    length = 0
+    for oracle_field in fields:
+        width += oracle_field.oracle.width
+        if oracle_field.oracle.has_bits:
+            # A column for each cell.
+            length += named_characters(oracle_field.domain)
     if width > transformer._most_columns:
         raise ValueError(f"reports of {width:,} columns are too many")
-    length = sum(
-        named_characters(field.domain) for field in fields if field.oracle.has_bits
-    )
     if length > transformer._most_characters:
         raise ValueError(f"names of {length:,} characters are too long")
 
@@ -437,6 +425,7 @@ def _no_randomness(*purpose: Any) -> Any:
 
 def fold(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the counts of numbers modulo 256, given those of the numbers from 0 on."""
-    padded = np.zeros(-(-max(counts.size, 1) // _MOST_CELLS) * _MOST_CELLS, np.int64)
+    n_rows = -(-max(counts.size, 1) // _MOST_CELLS)
+    padded = np.zeros(n_rows * _MOST_CELLS, np.int64)
     padded[: counts.size] = counts
     return padded.reshape(-1, _MOST_CELLS).sum(axis=0)[: counts.size]

@@ -1,4 +1,4 @@
-"""Which attributes a record reports, how these are shuffled, and the counts of a sample of records."""
+"""Which attributes a record reports, and the counts of a sample of records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNITS = 1 << 24
 
 @dataclass(frozen=True)
 class Sampling:
-    """A sample of `size` attributes for each record, each included with a probability proportional to its weight."""
+    """A sample of `size` attributes for each record, in proportion to their weights."""
 
     weights: tuple[int, ...]
     size: int
@@ -39,7 +39,8 @@ class Sampling:
         # Systematic sampling: the weights, times `size`, are laid end to end in a
         # random order, and those are taken that hold one of `size` points, a whole sum
         # of weights apart, whose start is uniform. No weight holds two.
-        total, n = sum(self.weights), len(self.weights)
+        n = len(self.weights)
+        total = sum(self.weights)
         start = uniform_integers(source, total, n_rows)
         if self.size == 1:
             # The one that holds the start, in any order.
@@ -47,20 +48,22 @@ class Sampling:
             chosen = start if total == n else np.searchsorted(ends, start, "right")
             return one_of(chosen, n)
         start = start.astype(np.int64)
-        words = np.column_stack(
-            [source.bytes(8 * n_rows).view("<u8") for _ in range(n)]
-        )
+        words = np.empty((n_rows, n), np.uint64)
+        for column in range(n):
+            words[:, column] = source.bytes(8 * n_rows).view("<u8")
         order = np.argsort(words, axis=1, kind="stable")
         ends = np.cumsum(np.array(self.weights)[order] * self.size, axis=1)
-        passed = (ends - start[:, np.newaxis] - 1) // total + 1
-        passed = np.pad(passed, ((0, 0), (1, 0)))
+        # How many points lie before the end of each attribute: (n_rows, n).
+        n_points = (ends - start[:, np.newaxis] - 1) // total + 1
+        holds_point = np.diff(n_points, axis=1, prepend=0) > 0
         drawn = np.empty((n_rows, n), bool, order="F")
-        np.put_along_axis(drawn, order, np.diff(passed, axis=1) > 0, axis=1)
+        np.put_along_axis(drawn, order, holds_point, axis=1)
         return drawn
 
 
 def one_of(chosen: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
-    """Return in which column each row has its number: (n_rows, n), where columns are contiguous."""
+    """Return in which column each row has its number: (n_rows, n)."""
+    # Columns are contiguous, as they are read one by one.
     numbers = np.arange(n, dtype=chosen.dtype)
     drawn: NDArray[np.bool_] = (chosen == numbers[:, np.newaxis]).T
     return drawn
@@ -80,20 +83,20 @@ def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
         raise ValueError(
             f"weights must name the columns {list(names)}, got {list(weights)}"
         )
-    amounts = [
-        check_epsilon(weights[name], name=f"the weight of column {name!r}")
-        for name in names
-    ]
+    amounts = []
+    for name in names:
+        parameter = f"the weight of column {name!r}"
+        amounts.append(check_epsilon(weights[name], name=parameter))
     total = sum(amounts)
-    return tuple(max(1, round(_UNITS * weight / total)) for weight in amounts)
+    return tuple(max(1, round(_UNITS * amount / total)) for amount in amounts)
 
 
 def drawn_pair(
     pairs: Sequence[ReportPair], sampling: Sampling | None, released: Released
 ) -> tuple[ReportPair, ...] | None:
-    """Return the pair of each part of a report that is shuffled by itself, from those of the fields.
+    """Return the pair of each part of a report that is shuffled by itself.
 
-    None if these do not tell it.
+    It follows from the pairs of the fields; None if these do not tell it.
     """
     is_alike = all(pair == pairs[0] for pair in pairs)
     if not is_alike and not all(pair.is_symmetric for pair in pairs):
@@ -126,7 +129,7 @@ class SampledCounts:
     noise: Vector
     """The variance that the mechanism adds."""
     spread: Vector
-    """What the sample adds, as a multiple of ``count * (n - count)``; 0 if all records report."""
+    """What the sample adds, as a multiple of ``count * (n - count)``: 0 if all report."""
     n: float
     shown: Vector
     """The counts after post-processing."""
@@ -146,29 +149,31 @@ class SampledCounts:
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Put the counts of several fields of the same records in a row."""
-        return cls(
-            np.concatenate([part.counts for part in parts]),
-            np.concatenate([part.noise for part in parts]),
-            np.concatenate([part.spread for part in parts]),
-            parts[0].n,
-            np.concatenate([part.shown for part in parts]),
-        )
+        rows = np.concatenate([part._rows() for part in parts], axis=1)
+        counts, noise, spread, shown = rows
+        return cls(counts, noise, spread, parts[0].n, shown)
 
     @classmethod
     def combined(cls, parts: Sequence[Self], weights: Vector) -> Self:
         """Weigh counts of the same cells from samples that have no record in common."""
-        n, squares = parts[0].n, weights**2
+        n = parts[0].n
+        squares = weights**2
+        # (4, n_samples, n_cells)
+        counts, noise, spread, shown = np.stack([part._rows() for part in parts], 1)
         # No record is in two samples, so their estimates are correlated: by as much for
         # any two.
-        spread = squares @ np.array([part.spread for part in parts])
-        spread -= (1 - squares.sum()) / max(n - 1, 1)
+        spread = squares @ spread - (1 - squares.sum()) / max(n - 1, 1)
         return cls(
-            weights @ np.array([part.counts for part in parts]),
-            squares @ np.array([part.noise for part in parts]),
+            weights @ counts,
+            squares @ noise,
             np.clip(spread, 0, None),
             n,
-            weights @ np.array([part.shown for part in parts]),
+            weights @ shown,
         )
+
+    def _rows(self) -> NDArray[np.float64]:
+        """Return what each cell has: (4, n_cells)."""
+        return np.array([self.counts, self.noise, self.spread, self.shown])
 
     @property
     def variances(self) -> Vector:
@@ -178,12 +183,11 @@ class SampledCounts:
     def interval(
         self, confidence_level: float, n_cells: int = 1
     ) -> tuple[Vector, Vector]:
-        """Return the counts within reach of which the estimates lie: as Wilson's interval, without noise."""
+        """Return the ends of an interval of each count, as Wilson's without noise."""
         # What sampling adds follows from the count c that is sought: it solves
         # (estimate - c)^2 = z^2 (noise + spread c (n - c)).
-        z = -NormalDist().inv_cdf(
-            (1 - check_confidence_level(confidence_level)) / 2 / n_cells
-        )
+        error_rate = (1 - check_confidence_level(confidence_level)) / n_cells
+        z = -NormalDist().inv_cdf(error_rate / 2)
         counts = np.nan_to_num(self.counts)
         is_estimated = np.isfinite(self.noise)
         factor = z * z * self.spread
