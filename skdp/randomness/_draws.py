@@ -177,18 +177,18 @@ class RowStreams(ByteSource):
                 f"there must be at most {MOST_ROWS} rows, got {len(seeds)}"
             )
         n_rows = len(seeds)
-        if not isinstance(seeds, np.ndarray):
-            seeds = np.fromiter(map(bytes, seeds), object, len(seeds))
-        self._seeds = seeds
         self._head = head
         self._rows = np.arange(n_rows)
         # What is known of each stream, (n_rows, n_bytes), and how much of it was read.
         self._streams = np.empty((n_rows, 0), np.uint8)
-        if head and n_rows:
-            joined = b"".join(seeds)
-            self._streams = np.frombuffer(joined, np.uint8).reshape(n_rows, -1)[
-                :, :head
-            ]
+        if not isinstance(seeds, np.ndarray):
+            seeds = np.fromiter(map(bytes, seeds), object, n_rows)
+            if head and n_rows:
+                joined = np.frombuffer(b"".join(seeds), np.uint8)
+                self._streams = joined.reshape(n_rows, -1)[:, :head]
+        elif head:
+            self._streams = seeds[:, :head]
+        self._seeds = seeds
         self._n_known = np.full(n_rows, head)
         self._n_read = np.zeros(n_rows, np.intp)
 
