@@ -37,7 +37,12 @@ from skdp.cli._transformers import (
 from skdp.domain import Domain
 from skdp.engines import estimate_file, tally_files
 from skdp.engines.files import said_by, source_at, tally_text, transformer_of, unsaid
-from skdp.local import NumericPerturber, ReportTransformer, check_carried
+from skdp.local import (
+    NumericPerturber,
+    RapporEncoder,
+    ReportTransformer,
+    check_carried,
+)
 from skdp.oracles import POSTPROCESSORS
 from skdp.privacy import PrivacyGuarantee, shuffled_guarantee
 
@@ -124,6 +129,11 @@ def _run_estimate(options: argparse.Namespace) -> Path | int:
         raise ValueError("--shuffled and --delta go together")
     options.data = source_at(options.data, options.delimiter)
     transformer = _transformer(options)
+    if isinstance(transformer, RapporEncoder):
+        raise ValueError(
+            "reports of rappor are decoded by words to look for, in Python: "
+            "RapporEncoder.load(protocol).decode(reports, words)"
+        )
     table = estimate_file(
         options.data,
         transformer,

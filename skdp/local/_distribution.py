@@ -269,15 +269,15 @@ class GroupedReports:
         sizes = np.bincount(self.group_of_place, counts, self.channel.shape[1])
         return Fold(model, sizes / n_reports, n_reports)
 
-    def bound(self, folds: Sequence[Fold], least: Floats) -> tuple[float, float]:
-        """Return an upper bound of a mean over the values, and its standard error."""
-        # The mean of `least`, a number for each knot; the bound is without its error.
+    def bound(self, folds: Sequence[Fold], function: Floats) -> tuple[float, float]:
+        """Return an upper bound of a function's mean over the values, and its std. error."""
+        # The function is given at the knots; the bound is without its error.
         n_reports = sum(fold.n_reports for fold in folds)
         total = 0.0
         total_variance = 0.0
         for fold in folds:
             expected = fold.model @ self.channel
-            weights = best_weights(self.channel, least, expected, n_reports)
+            weights = best_weights(self.channel, function, expected, n_reports)
             # One more report, of the largest weight: what few reports lack, and what a
             # quantile of the normal distribution leaves out where hardly any report has
             # a large weight (as the added records of Agresti and Coull 1998).
@@ -300,11 +300,14 @@ def _variance(weights: Floats, shares: Floats) -> float:
 
 
 def best_weights(
-    channel: Floats, least: Floats, expected: Floats, n_reports: int
+    channel: Floats, function: Floats, expected: Floats, n_reports: int
 ) -> Floats:
-    """Return weights w with ``channel @ w >= least`` and nearly the least upper end."""
-    # The upper end is ``expected @ w + z * std(w) / sqrt(n_reports)``; `expected` is a
-    # distribution of the reports. A primal-dual interior point method with Mehrotra's
+    """Return weights of reports whose mean bounds a function's mean from above."""
+    # The function of the true values is given at the knots, such as 1 in a bin and 0
+    # elsewhere: its mean is the share of the bin. Of all such weights, these have nearly
+    # the lowest upper confidence limit under the `expected` distribution of reports.
+    # That is: ``channel @ w >= function``, and nearly the least ``expected @ w + z *
+    # std(w) / sqrt(n_reports)``. A primal-dual interior point method with Mehrotra's
     # predictor and corrector (J. Nocedal, S. Wright 2006, Numerical optimization,
     # section 16.6). What it leaves of the inequalities is removed at the end, by a
     # constant, as each row of the channel adds up to 1: the weights are valid in any
@@ -313,14 +316,14 @@ def best_weights(
 
     z = Z_95 / np.sqrt(n_reports)
     n_knots, n_groups = channel.shape
-    weights = np.full(n_groups, least.max() + 1.0)
-    slack = channel @ weights - least
+    weights = np.full(n_groups, function.max() + 1.0)
+    slack = channel @ weights - function
     dual = np.full(n_knots, 1 / n_knots)
     for _ in range(_MAX_ROUNDS):
         centred = expected * (weights - expected @ weights)
         deviation = np.sqrt(centred @ weights + _SPREAD**2)
         gradient_left = expected + z / deviation * centred - channel.T @ dual
-        slack_left = channel @ weights - least - slack
+        slack_left = channel @ weights - function - slack
         gap = slack @ dual
         if max(gap, np.abs(gradient_left).sum(), np.abs(slack_left).max()) < _PRECISION:
             break
@@ -346,7 +349,7 @@ def best_weights(
         weights = weights + length * weights_step
         slack = slack + length * slack_step
         dual = dual + length * dual_step
-    return weights + max(0.0, (least - channel @ weights).max())
+    return weights + max(0.0, (function - channel @ weights).max())
 
 
 def _deviation_hessian(expected: Floats, centred: Floats, deviation: float) -> Floats:

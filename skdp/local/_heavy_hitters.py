@@ -290,7 +290,13 @@ def _check_words(values: Sequence[Any]) -> None:
 
 
 def _read_reports(reports: Any, protocol: PrefixProtocol) -> NDArray[np.int64]:
-    table = read_report_table(reports, protocol.columns)
+    try:
+        table = read_report_table(reports, protocol.columns)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"{error}; fit takes reports of the same parameters, which report(words) "
+            "makes of words"
+        ) from None
     rows = np.column_stack([np.asarray(column) for column in table.columns])
     is_valid = False
     if rows.dtype.kind in "iuf":

@@ -217,7 +217,8 @@ class NumberField(Field):
         *,
         confidence_level: float = 0.95,
     ) -> pd.DataFrame:
-        """Estimate the mean."""
+        """Estimate the mean from how often each number was reported."""
+        # Without a report, the interval is unbounded.
         reach = _reach(confidence_level)
         n = int(sums.sum())
         mean = math.nan
@@ -435,25 +436,20 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
         weights = whole_weights(self.weights, table.names)
+        # `Shuffled` asks for the pairs of reports at each epsilon that it tries.
         epsilon = self._local_epsilon(
             lambda local, released: self._pairs(local, released, weights)
         )
         n_reported, mechanism = self._best_size(epsilon, weights)
+        share = epsilon / n_reported
         fields = []
         for name, (low, high) in zip(table.names, bounds, strict=True):
-            share = epsilon / n_reported
-            fields.append(
-                NumberField(name, (float(low), float(high)), mechanism, share)
-            )
-        description = _DESCRIPTIONS["optimal"]
-        if isinstance(self.mechanism, str):
-            description = _DESCRIPTIONS[self.mechanism]
+            ends = float(low), float(high)
+            fields.append(NumberField(name, ends, mechanism, share))
         sampling = None
         if n_reported < len(weights):
             sampling = Sampling(weights, n_reported)
-            description += (
-                f" of {n_reported} of {len(weights)} columns, drawn at random"
-            )
+        description = self._describe(n_reported, len(weights))
         self._mechanism = description
         memo = None
         if self.memoize:
@@ -482,7 +478,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             chosen["mechanism"] = outcomes
         if self.strategy == "sample":
             chosen["n_sampled"] = n_reported
-        read_numbers(table, truth=False)
+        read_numbers(table, truth=False)  # refuses what is no number
         return ReportProtocol(
             "NumericPerturber",
             tuple(fields),
@@ -492,6 +488,15 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             memo=memo,
             chosen=chosen,
         )
+
+    def _describe(self, n_reported: int, n_columns: int) -> str:
+        """Name the mechanism for the guarantee."""
+        description = _DESCRIPTIONS["optimal"]
+        if isinstance(self.mechanism, str):
+            description = _DESCRIPTIONS[self.mechanism]
+        if n_reported < n_columns:
+            description += f" of {n_reported} of {n_columns} columns, drawn at random"
+        return description
 
     def _best_size(
         self, epsilon: Fraction, weights: tuple[int, ...]

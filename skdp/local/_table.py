@@ -523,7 +523,8 @@ class LocalTableEncoder(ReportTransformer):
         is_tally = isinstance(reports, ReportTally)
         # Counts of one group are sums; those of several groups, or of pairs that are
         # drawn, need the reports.
-        if (len(chosen) == 1 < len(together)) or (is_tally and together):
+        in_several_groups = len(chosen) == 1 and len(together) > 1
+        if in_several_groups or (is_tally and together):
             tally = self._tally_of(reports)
             counts = estimate_counts(
                 protocol, tally, chosen, confidence_level=confidence_level
@@ -534,18 +535,8 @@ class LocalTableEncoder(ReportTransformer):
                 "lost what goes together"
             )
         else:
-            n_groups = 1
             if not together:
-                places = set()
-                for name in chosen:
-                    places.update(fields_with(protocol, name))
-                n_groups = len(places)
-            # As also if a column is in several groups.
-            if protocol.n_sampled is not None and protocol.n_sampled < n_groups:
-                raise ValueError(
-                    f"no record reports the columns {chosen} together: plan_ has "
-                    f"{protocol.n_sampled} report(s) a record"
-                )
+                _check_reported_by_one_record(protocol, chosen)
             arrays, tally = read_carried(reports, self)
             counts = joint_counts(protocol, arrays, chosen, confidence_level)
         refuse_impossible(protocol, tally, chosen)
@@ -614,3 +605,15 @@ def _largest_of(
     return target.local_epsilon(
         lambda epsilon: protocol_at(Fraction(epsilon)).shuffle_pairs(target.released)
     )
+
+
+def _check_reported_by_one_record(protocol: ReportProtocol, columns: list[Any]) -> None:
+    """Refuse columns whose groups no record reports all."""
+    groups = set()
+    for name in columns:
+        groups.update(fields_with(protocol, name))
+    if protocol.n_sampled is not None and protocol.n_sampled < len(groups):
+        raise ValueError(
+            f"no record reports the columns {columns} together: plan_ has "
+            f"{protocol.n_sampled} report(s) a record"
+        )

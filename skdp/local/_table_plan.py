@@ -220,8 +220,10 @@ def _errors_of_values(
 
 def _product_margin(first: Margin, second: Margin) -> Margin:
     """Return the error of the pairs of two columns that are reported by themselves."""
-    # The mean square of a cell of a column is its variance plus its share of the
-    # records.
+    # An indicator of a cell is unbiased: its mean is the cell's share, and its mean
+    # square is the variance plus that share, which over all k cells is ``k noise + 1``.
+    # The indicator of a pair is the product of two independent ones, so these multiply,
+    # and the share of all pairs, 1, is taken off again.
     square = (first.cells * first.noise + 1) * (second.cells * second.noise + 1)
     cells = first.cells * second.cells
     return Margin.of_shares(cells, (square - 1) / cells)

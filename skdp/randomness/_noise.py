@@ -195,8 +195,8 @@ class RealCoin:
         more = 16
         while True:
             lower, upper = self._bounds(8 * places + more)
-            # An irrational number is below its upper bound: half, less next to nothing,
-            # needs no further bits.
+            # p is irrational, and so strictly below its upper bound: if that is an
+            # integer, as where p is just below 1/2, no further bits are needed.
             if lower >> more == upper - 1 >> more:
                 return lower >> more
             more *= 2

@@ -128,7 +128,7 @@ def test_estimates_of_columns_of_several_kinds_are_written_as_text(folder):
 def test_reports_of_words_have_estimates_of_their_own(capsys):
     PEOPLE[["sex"]].to_parquet("sexes.parquet")
     privatize_file("sexes.parquet", "words.parquet", RapporEncoder(1.0))
-    assert "counts declared values, got RapporEncoder" in refuse(capsys, "estimate", "words.parquet")
+    assert "decoded by words to look for, in Python: RapporEncoder.load" in refuse(capsys, "estimate", "words.parquet")
 
 
 def test_a_file_that_says_nothing_needs_the_options(capsys):

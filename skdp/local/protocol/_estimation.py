@@ -192,6 +192,8 @@ def _sample_weights(samples: Sequence[FieldSums], n_cells: int) -> NDArray[np.fl
 
 def check_columns(column_names: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
     """Check that columns are distinct ones of those that are known."""
+    if isinstance(columns, str):
+        raise TypeError("columns must be a list of column names, got a str")
     chosen = list(columns)
     absent = [name for name in chosen if name not in column_names]
     if absent or not chosen or len(set(chosen)) < len(chosen):

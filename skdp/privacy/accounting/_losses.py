@@ -237,12 +237,15 @@ class PureLoss(Loss):  # numpydoc ignore=PR02
 
 
 def exponential_loss(epsilon: Fraction) -> PureLoss:
-    """Return a loss of the exponential mechanism whose scores change by epsilon."""
-    # Times its rate, and from each other: the odds of any set of candidates change by a
-    # factor of at most e**epsilon ([1]_). So the total variation is at most the largest
-    # difference of two probabilities with such odds, which is tanh(epsilon / 4), and
-    # the share ``tanh(epsilon / 4) / tanh(epsilon / 2) = (1 + tanh(epsilon / 4)**2) /
-    # 2``.
+    """Return an upper bound of the loss of an exponential mechanism.
+
+    Epsilon is the rate times the range of the changes of scores.
+    """
+    # The odds of any set of candidates change by a factor of at most e**epsilon
+    # ([1]_). So the total variation is at most the largest difference of two
+    # probabilities with such odds, which is tanh(epsilon / 4), and its share of that of
+    # randomised response is ``tanh(epsilon / 4) / tanh(epsilon / 2) = (1 + tanh(epsilon
+    # / 4)**2) / 2``.
     # .. [1] J. Dong, D. Durfee, R. Rogers (2020). Optimal differential privacy
     #    composition for exponential mechanisms. ICML.
     share = (1 + _tanh_of_half(epsilon / 2) ** 2) / 2

@@ -230,16 +230,19 @@ def _search(
     return None
 
 
-def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float, float]:
-    """Return the tilt, which is the order minus 1, of the smallest epsilon by Rényi's divergences, and this."""
-    # With the cumulant K and c > 0, (K(t) + c) / t has one minimum, as K is convex.
+def _best_tilt(
+    kinds: Sequence[Kind], mu: float, log_delta: float
+) -> tuple[float, float]:
+    """Return the tilt of the smallest epsilon by Rényi's divergences, and that epsilon."""
+    # The tilt is the order minus 1. With K, the logarithm of E[e**(t L)], and a constant
+    # c > 0, (K(t) + c) / t has one minimum, as K is convex.
     scale = math.sqrt(_moment(kinds, 0.0, 2) + mu * mu + 1e-300)
 
     def epsilon(log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
         divergence = _cumulant(kinds, tilt) + tilt * (tilt + 1) * mu * mu / 2
         order = tilt * math.log(tilt) - (1 + tilt) * math.log1p(tilt)
-        return (divergence - allowed + order) / tilt
+        return (divergence - log_delta + order) / tilt
 
     bounds = math.log(1e-3 / scale), math.log(1e6 / scale)
     # Any tilt would do, and the best one by far less than this.
@@ -248,30 +251,58 @@ def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float,
     return math.exp(float(best.x)), max(float(best.fun), 0.0)
 
 
-def _tilted_total(kinds: Sequence[Kind], mu: float, tilt: float, pure: float) -> _Total:
+@dataclass(frozen=True)
+class _Window:
+    """The grid of losses whose probabilities are computed: ``step`` times integers."""
+
+    step: float
+    first: int
+    n_points: int
+
+    @classmethod
+    def of(
+        cls,
+        kinds: Sequence[Kind],
+        tilt: float,
+        steepness: NDArray[Any],
+        largest_total: float,
+    ) -> _Window:
+        """Return a window with nearly all of the tilted total, as fine as its losses."""
+        # By Chernoff's bound, e**-_FAR is beyond either end; nothing is beyond the
+        # total of the largest losses.
+        below = min(largest_total, _reach(kinds, tilt, -steepness))
+        above = min(largest_total, _reach(kinds, tilt, steepness))
+        n_losses = sum(kind.count for kind in kinds)
+        std_of_loss = math.sqrt(_moment(kinds, tilt, 2) / n_losses)
+        n_needed = 2 * _FINE * (below + above) / std_of_loss
+        n_points = min(max(_POINTS, 2 ** math.ceil(math.log2(n_needed))), _MOST_POINTS)
+        # The grid may move each loss by a step.
+        n_beyond = min(n_losses, n_points // 8)
+        step = (below + above) / (n_points - 2 * n_beyond - 4)
+        return cls(step, math.floor(-below / step) - n_beyond, n_points)
+
+    @property
+    def end(self) -> int:
+        return self.first + self.n_points
+
+
+def _tilted_total(
+    kinds: Sequence[Kind], mu: float, tilt: float, largest_total: float
+) -> _Total:
     """Compute the tilted law of the total of all losses but the Gaussian one."""
+    # A product of transforms of losses on a grid, as the head of this file says.
     n_losses = sum(kind.count for kind in kinds)
-    spread = _moment(kinds, tilt, 2)
-    steepness = 2.0 ** np.arange(-4, 9) / math.sqrt(spread + 1e-300)
-
-    # By Chernoff's bound, e**-_FAR is beyond either end; nothing is beyond all losses.
-    below = min(pure, _reach(kinds, tilt, -steepness))
-    above = min(pure, _reach(kinds, tilt, steepness))
-    enough = _FINE * (below + above) / math.sqrt(spread / n_losses)
-    n_points = min(max(_POINTS, 2 ** math.ceil(math.log2(2 * enough))), _MOST_POINTS)
-    # The grid may move each loss by a step.
-    n_beyond = min(n_losses, n_points // 8)
-    step = (below + above) / (n_points - 2 * n_beyond - 4)
-    first = math.floor(-below / step) - n_beyond
-
+    steepness = 2.0 ** np.arange(-4, 9) / math.sqrt(_moment(kinds, tilt, 2) + 1e-300)
+    window = _Window.of(kinds, tilt, steepness, largest_total)
+    step, first, n_points = window.step, window.first, window.n_points
     on_grid = []
-    widest = 0
+    last_place = 0  # of the total; losses are symmetric, so the first is its negative
     transform = np.ones(n_points // 2 + 1, complex)
     for kind in kinds:
         places, placed = kind.on_grid(step)
         law = np.bincount(places % n_points, placed.tilted(tilt), n_points)
         transform *= _to_power(np.fft.rfft(law), kind.count)
-        widest += kind.count * int(places.max())
+        last_place += kind.count * int(places.max())
         on_grid.append(placed)
     masses = np.roll(np.fft.irfft(transform, n_points), -(first % n_points))
     log_mean = _cumulant(on_grid, tilt)
@@ -280,10 +311,9 @@ def _tilted_total(kinds: Sequence[Kind], mu: float, tilt: float, pure: float) ->
     # tilted law, where the largest weight is at most E[e**(tilt G)] of the Gaussian
     # loss G.
     log_tail = log_low = -math.inf
-    if widest >= first + n_points:
-        top = (first + n_points) * step
-        log_tail = _log_chernoff(on_grid, tilt + steepness, top)
-    if -widest < first:
+    if last_place >= window.end:
+        log_tail = _log_chernoff(on_grid, tilt + steepness, window.end * step)
+    if -last_place < first:
         log_weight = tilt * (tilt + 1) * mu * mu / 2
         log_low = _log_chernoff(on_grid, tilt - steepness, first * step)
         log_low += log_weight + tilt * first * step - log_mean

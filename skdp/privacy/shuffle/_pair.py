@@ -84,21 +84,26 @@ class Ratios:
 
     @classmethod
     def product(cls, parts: Sequence[tuple[Class, ...]]) -> Ratios | None:
-        """Return classes that reveal at least as much as parts that stay together; None if it takes long."""
+        """Return classes that reveal at least as much as independent reports of a record.
+
+        The reports remain linked to each other. None stands for too much work.
+        """
         # For a convex function of the ratios (a / m, b / m), a point of the plane may
         # be replaced by points around it with the same mean: here by the corners of a
         # cell of a grid, which is the same for all parts. On it, products of ratios are
         # sums of places. So the mean of each ratio stays what it was, but for rounding.
         ratios = list(map(cls.of, parts))
-        least = most = largest = 0.0
+        lowest_log = highest_log = largest = 0.0
         for part in ratios:
-            least += float(part.logs.min())
-            most += float(part.logs.max())
+            lowest_log += float(part.logs.min())
+            highest_log += float(part.logs.max())
             largest = max(largest, float(np.abs(part.logs).max()))
-        if least == most:
+        if lowest_log == highest_log:
+            # Both values are reported alike: any part shows as much as all, nothing.
             return ratios[0]
         # Randomised response has its largest ratio and 1 only: it is on the grid.
-        step = largest / np.ceil(largest / ((most - least) / _CELLS))
+        coarsest = (highest_log - lowest_log) / _CELLS
+        step = largest / np.ceil(largest / coarsest)
         start = 0
         work = 0
         grid = np.ones((1, 1))
@@ -123,7 +128,7 @@ class Ratios:
             np.exp((start + rows) * step),
             np.exp((start + columns) * step),
             grid[rows, columns],
-            _ERROR * (len(parts) + 1) * (1 + max(most, -least)),
+            _ERROR * (len(parts) + 1) * (1 + max(highest_log, -lowest_log)),
         )
 
     @property
@@ -175,7 +180,10 @@ def delta_above(ratios: Ratios, n: int, order: float) -> float:
 def _log_mean_above(
     values: NDArray[np.float64], masses: NDArray[np.float64], n: int, error: float
 ) -> float | None:
-    """Bound the logarithm of E[S+] for a sum S of n values of at most 1, else 0; None if rounding spoils it."""
+    """Bound log E[max(S, 0)] from above, for a sum S; None if rounding spoils it."""
+    # S is the sum of n independent values of at most 1, which have these masses, and are
+    # 0 with what the masses leave of 1; `error` is the relative error of both. A Fourier integral along a line in the complex plane, of S with normal noise, which
+    # only increases the mean: the head of this file.
     tau = _saddle(values, masses, n)
 
     # The standard deviation of the tilted sum decides the noise and the step.
@@ -201,16 +209,17 @@ def _log_mean_above(
     exponents = n * np.log1p(excess) + smoothing
     height = float(exponents[0].real)
     # Where all values are 0, the sum is so, and gets no noise.
-    idle = n * math.log(mass_at_0) - height if mass_at_0 else -math.inf
-    terms = (np.exp(exponents - height) - np.exp(idle + smoothing)) / z**2
+    log_all_zero = n * math.log(mass_at_0) - height if mass_at_0 else -math.inf
+    terms = (np.exp(exponents - height) - np.exp(log_all_zero + smoothing)) / z**2
 
-    # Errors of the values and of the exponents, each as a part of its term.
-    sizes = np.exp((exponents - height).real) / np.abs(z) ** 2
-    moved = n * float(masses @ (np.abs(values) * np.exp(tau * np.maximum(values, 0))))
-    errors = (2.0**-48 + 2 * error) * moved * np.abs(z)
+    # Relative errors of the terms: of the values, which an exponent has times z, and of
+    # the exponents.
+    term_sizes = np.exp((exponents - height).real) / np.abs(z) ** 2
+    slope = n * float(masses @ (np.abs(values) * np.exp(tau * np.maximum(values, 0))))
+    errors = (2.0**-48 + 2 * error) * slope * np.abs(z)
     errors = errors + (n + abs(height) + 64) * 2.0**-48
     total = 2 * float(terms.real.sum()) - float(terms[0].real)
-    total += 4 * float(sizes @ errors)
+    total += 4 * float(term_sizes @ errors)
     if not (errors.max() < 0.1 and math.isfinite(total)):
         return None
     # The other terms, by the law of the noise.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ from skdp.privacy.statement._facts import (
 from skdp.privacy.statement._known import (
     EVERYTHING,
     Flow,
+    Names,
     columns_read,
     declared_names,
     has_own_methods,
@@ -273,44 +274,65 @@ class Walk:
         self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
     ) -> Flow:
         """Follow a table through an estimator that promises something."""
+        # True, False, or "fit": what it releases protects the rows, only statistics of
+        # them, or the rows of `fit_transform` alone.
         protects = _protects(estimator, guarantee)
         has_rows = hasattr(estimator, "transform")
-        # The names in its scope, as fitted: those of redrawn rows are others.
+        # By the scope as it was fitted: a guarantee of released rows has another scope.
         targets = _target_names(estimator, guarantee, flow)
-        # Those of `fit_transform` alone show as much.
+        # Rows show how many records there are, also if `fit_transform` alone returns
+        # them: a guarantee for adding or removing one becomes one for replacing it.
         if protects and has_rows:
             of_rows = self._of_released_rows(estimator, guarantee, step)
             if of_rows is None:
                 return self._plain(estimator, flow, step)
             guarantee = of_rows
-
         covered, uncovered = flow.covered_by(guarantee.scope, names_in(estimator))
         if flow.is_curated and covered & flow.raw:
             guarantee = self._of_curator(guarantee, step)
-        columns = [name for name in self.columns if name in covered]
-        if covered == {EVERYTHING} and guarantee.scope:
-            columns = list(guarantee.scope)
-        scope = tuple(dict.fromkeys([*columns, *targets.values()]))
-        self.add_columns(scope)
+        scope = self._scope_of(guarantee, covered, targets)
         self._targets.update(targets, targets.values())
         self._expose_read(estimator, flow, targets, step)
-
         stated = self._stated(estimator, replace(guarantee, scope=scope), step)
-        # A resampler that is not fitted yet is going to return a target if it gets one.
-        has_target = bool(targets) or not stated.fitted
-        returns_target = has_target and bool(protects) and not has_rows
-        promise = Promise(stated, protects, tuple(targets.values()), returns_target)
-        self.promises.append(promise)
-        if returns_target:
-            flow = replace(flow, has_new_target=True)
-
+        flow = self._add_promise(stated, protects, targets, flow, has_rows=has_rows)
         if has_rows or hasattr(estimator, "fit_resample"):
-            # Statistics alone leave the rows as they are.
+            # What stays raw behind it: statistics alone leave the rows as they are.
             return flow.behind(uncovered if protects else flow.raw)
         # An estimator without rows passes predictions on, but has seen the columns that
         # its promise leaves out.
         self.expose(uncovered, AS_IS, step)
         return flow.behind(frozenset())
+
+    def _scope_of(
+        self,
+        guarantee: PrivacyGuarantee,
+        covered: Names,
+        targets: Mapping[Any, Any],
+    ) -> tuple[Any, ...]:
+        """Return the columns of the statement that a guarantee covers, with targets."""
+        columns = [name for name in self.columns if name in covered]
+        if covered == {EVERYTHING} and guarantee.scope:
+            columns = list(guarantee.scope)
+        scope = tuple(dict.fromkeys([*columns, *targets.values()]))
+        self.add_columns(scope)
+        return scope
+
+    def _add_promise(
+        self,
+        stated: StatedStep,
+        protects: Protects,
+        targets: Mapping[Any, Any],
+        flow: Flow,
+        *,
+        has_rows: bool,
+    ) -> Flow:
+        """Record a promise; a resampler that keeps it returns a target of its own."""
+        # A resampler that is not fitted yet is going to return a target if it gets one.
+        has_target = bool(targets) or not stated.fitted
+        returns_target = has_target and bool(protects) and not has_rows
+        promise = Promise(stated, protects, tuple(targets.values()), returns_target)
+        self.promises.append(promise)
+        return replace(flow, has_new_target=True) if returns_target else flow
 
     def _of_curator(self, guarantee: PrivacyGuarantee, step: str) -> PrivacyGuarantee:
         """Return the guarantee of a step behind one that learns from true values."""
