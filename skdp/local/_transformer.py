@@ -30,6 +30,7 @@ from skdp.base import (
     check_names,
     check_random_state,
     check_same_order,
+    declares_missing,
     is_large,
     level_of_the_caller,
     named_levels,
@@ -71,9 +72,9 @@ from skdp.tables import Releases, Table, carried_text, carries_notes, with_proto
 # Of a channel that is enumerated for a warning: some milliseconds.
 _MOST_ENTRIES = 1 << 16
 
-
 _MOST_CARRIED = 1 << 11
-"""Declared values of reports in memory that say them: a copy goes into each pickle and file."""
+"""Declared values of reports in memory that say them: a copy goes into each pickle and
+file."""
 
 
 class WrittenProtocol:
@@ -173,6 +174,9 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     then draws randomness.
     """
 
+    # Whether true values are categories, which may be text.
+    _takes_categories: bool = False
+
     epsilon: Any = None
     ledger: PrivacyLedger | None = None
     random_state: int | None = None
@@ -192,6 +196,27 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
     def _set_fitted(self, protocol: Any) -> None:
         """Set the fitted attributes besides `protocol_` and `guarantee_`."""
+
+    def __sklearn_tags__(self) -> Any:
+        # scikit-learn asks for them at each call, so that this stands here and not in
+        # each class.
+        tags = super().__sklearn_tags__()
+        if self._takes_categories:
+            tags.input_tags.categorical = True
+            tags.input_tags.string = True
+            tags.input_tags.allow_nan = self._allows_missing()
+            tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _allows_missing(self) -> bool:
+        """Return whether missing is a declared value."""
+        if hasattr(self, "protocol_"):
+            domain = self.protocol_.domain
+            return domain is not None and declares_missing(domain)
+        return self._parameters_declare_missing()
+
+    def _parameters_declare_missing(self) -> bool:
+        return False
 
     @all_or_nothing
     def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
@@ -240,7 +265,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "protocol_")  # a `fit` that failed has set n_features_in_
+        # A `fit` that failed has set n_features_in_.
+        return hasattr(self, "protocol_")
 
     def fit_transform(
         self,
@@ -317,6 +343,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         check_same_order(X, record_id, "record_id")
         warn_of_reports(_notes_of(X), self)
         n_rows = len(table.columns[0])
+        # All that may be refused is refused before the charge, and before any draw.
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, n_rows)
         try:
@@ -514,6 +541,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         target = self.epsilon
         if not isinstance(target, Shuffled):
             return check_epsilon(target)
+        # A key alone makes reports permanent where there is no `memoize`.
         has_key = getattr(self, "secret_key", None) is not None
         if getattr(self, "memoize", has_key):
             raise ValueError(

@@ -73,22 +73,32 @@ def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
     """Read the weights of columns as whole numbers, none of them 0."""
     if isinstance(weights, str) and weights == "uniform":
         return (1,) * len(names)
+    amounts = read_weights("weights", weights, names, "'uniform'")
+    total = sum(amounts)
+    return tuple(max(1, round(_UNITS * amount / total)) for amount in amounts)
+
+
+def read_weights(
+    parameter: str, weights: Any, names: Sequence[Any], alternatives: str
+) -> list[Fraction]:
+    """Read a mapping of each column to a number above 0."""
     if not isinstance(weights, Mapping):
         # Its type, as the text of a series or an array may be long.
         came = repr(weights) if isinstance(weights, str) else type(weights).__name__
         raise ValueError(
-            f"weights must be 'uniform' or a mapping of column to number, got {came}"
+            f"{parameter} must be {alternatives} or a mapping of column to number, got "
+            f"{came}"
         )
     if set(weights) != set(names):
         raise ValueError(
-            f"weights must name the columns {list(names)}, got {list(weights)}"
+            f"{parameter} must name the columns {list(names)}, got {list(weights)}"
         )
+    noun = parameter.removesuffix("s")
     amounts = []
     for name in names:
-        parameter = f"the weight of column {name!r}"
-        amounts.append(check_epsilon(weights[name], name=parameter))
-    total = sum(amounts)
-    return tuple(max(1, round(_UNITS * amount / total)) for amount in amounts)
+        what = f"the {noun} of column {name!r}"
+        amounts.append(check_epsilon(weights[name], name=what))
+    return amounts
 
 
 def drawn_pair(
