@@ -26,7 +26,6 @@ from skdp.local.protocol._oracle_fields import fold as fold
 from skdp.local.protocol._oracle_fields import guarantee_of_all as guarantee_of_all
 from skdp.local.protocol._oracle_fields import guarantee_of_one as guarantee_of_one
 from skdp.local.protocol._oracle_fields import oracle_loss as oracle_loss
-from skdp.local.protocol._possible import ReleasedCounts as ReleasedCounts
 from skdp.local.protocol._possible import (
     UnverifiedReportsWarning as UnverifiedReportsWarning,
 )

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import threading
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,102 +58,11 @@ def refuse_impossible(
         judge(protocol.tails(tally, columns))
 
 
-_MOST_RELEASES = 32
-"""Of a transformer, whose counts are kept one by one: the sums of all subsets of half of
-them are 2**16, and are compared in milliseconds."""
-
-
-@dataclass
-class _Releases:
-    """The counts of the first releases, and of all together."""
-
-    n_open: int = 0
-    n_ended: int = 0
-    counts: list[NDArray[np.int64]] = field(default_factory=list)
-    total: NDArray[np.int64] | int = 0
-
-
-# **Privacy.** Beside the transformers and not on them: they are stored, shown and
-# compared by their attributes, which tell nothing of the data.
-_releases: WeakKeyDictionary[ReleasedCounts, _Releases] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-class ReleasedCounts:
-    """What this process knows of the releases of a transformer since `fit`.
-
-    A copy or a pickle of it knows of none.
-    """
-
-    def begin(self) -> None:
-        """Begin a release; until it is ended, what is released is not known."""
-        with _lock:
-            _releases.setdefault(self, _Releases()).n_open += 1
-
-    def end(self, counts: NDArray[np.int64] | None) -> None:
-        """End a release that has these counts; without counts, it stays unknown."""
-        if counts is None:
-            return
-        with _lock:
-            releases = _releases[self]
-            releases.n_open -= 1
-            releases.n_ended += 1
-            releases.total = releases.total + counts
-            if releases.n_ended <= _MOST_RELEASES:
-                releases.counts.append(counts)
-
-    @property
-    def are_known(self) -> bool:
-        """Whether there was a release, and all are known."""
-        with _lock:
-            releases = _releases.get(self, _Releases())
-            return releases.n_ended > 0 and releases.n_open == 0
-
-    def explain(self, counts: NDArray[np.int64]) -> bool:
-        """Return whether reports may have these counts.
-
-        They may if they are a part of one release, or some whole releases together.
-        """
-        with _lock:
-            releases = replace(_releases.get(self, _Releases()))
-            table = np.array(releases.counts)  # (n_releases, n_counts)
-        if releases.n_ended > _MOST_RELEASES:
-            # A part of one of them, or some of them, cannot be told from others.
-            return bool((counts <= releases.total).all())
-        if releases.n_ended == 0:
-            return False
-        is_part = (counts <= table).all(axis=1)
-        return bool(is_part.any()) or _is_sum_of_some(counts, table)
-
-    def __reduce__(self) -> tuple[type[ReleasedCounts], tuple[()]]:
-        return ReleasedCounts, ()
-
-
-def _is_sum_of_some(counts: NDArray[np.int64], releases: NDArray[np.int64]) -> bool:
-    """Return whether counts are the sum of some of the rows of a table."""
-    # Each row is digested to a number, a random linear sum modulo 2**64, so that
-    # digests add as rows do. A sum of some of n rows is one of the first half and one
-    # of the others: two lists of 2**(n / 2) sums are compared (Horowitz and Sahni
-    # 1974). Other sums have the same digest by chance, once in 2**(64 - n).
-    keys = np.random.default_rng(0).integers(0, 1 << 64, counts.size, np.uint64)
-    digests = releases.astype(np.uint64) @ keys
-    half = len(digests) // 2
-    missing_sums = counts.astype(np.uint64) @ keys - _sums_of_some(digests[:half])
-    return bool(np.isin(missing_sums, _sums_of_some(digests[half:])).any())
-
-
-def _sums_of_some(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the sums of all subsets of numbers, modulo 2**64."""
-    sums = np.zeros(1, np.uint64)
-    for number in numbers:
-        sums = np.concatenate([sums, sums + number])
-    return sums
-
-
 def check_releases(
-    counts: NDArray[np.int64] | None, noted: Releases | None, released: ReleasedCounts
+    counts: NDArray[np.int64] | None, noted: Releases | None, released: Any
 ) -> None:
     """Warn of reports that are neither of their noted releases nor of the own ones."""
+    # `released` are the `ReleasedCounts` of the transformer.
     # Some of the reports, in any order, have at most the counts of all: of a part,
     # nothing else can be said. What the transformer knows of its own releases counts
     # where there is no note, or one of fewer reports.
