@@ -102,7 +102,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     def _make_first_round(
         self, k: int, epsilon: Any, again: Fraction
     ) -> FrequencyOracle:
-        """Make the oracle of permanent reports, given the epsilon of a single report."""
+        """Make the oracle of permanent reports, for an epsilon of single reports."""
         # Some oracles have another best parameter with a second round of noise.
         return self._make_oracle(k, epsilon)
 
@@ -144,9 +144,11 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             table, self.categories, why_declared=_CHANGING if self.memoize else ""
         )
         unknown = unknown_codes(self.handle_unknown, domain)
+        # An attribute is what one oracle reports: a column, or all of them ("joint").
         attributes = attributes_of(domain, self.strategy)
         sizes = self._attribute_sizes(domain, attributes)
         if epsilon is not None:
+            # Before shuffling it may be larger than that of the guarantee.
             epsilon = self._local_epsilon(
                 lambda local, released: self._pairs(local, released, attributes, sizes)
             )
@@ -154,10 +156,13 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         fields = self._fields(domain, attributes, oracles, again, unknown)
         check_limits(fields, self)
         owner = type(self).__name__
+        # The class is part of what permanent reports depend on: two encoders with one
+        # key share no random bits.
         memo = None
         if self.memoize:
             memo = Memo(self.secret_key, owner, fields)
         guarantee = self._promise(oracles, domain, fields if self.memoize else ())
+        # With p and q, the guarantee is what says epsilon.
         if again:
             self._check_round(guarantee)
         sampling = self._sampling(len(fields))
@@ -247,6 +252,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         epsilons = attribute_epsilons(
             Fraction(epsilon), attributes, sizes, self.strategy, self.shares
         )
+        # A search for the local epsilon makes many: one for each size and epsilon.
         oracles = map(cache(self._make_oracle), sizes, epsilons)
         pairs = [oracle.shuffle_pair() for oracle in oracles]
         parts = drawn_pair(pairs, self._sampling(len(attributes)), released)
@@ -301,6 +307,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             "mechanism": mechanism,
             "secure": secure,
         }
+        # Which column a record reports does not depend on its values.
         if self.strategy == "sample":
             return guarantee_of_one(oracles, is_permanent=bool(permanent), **statement)
         return guarantee_of_all(oracles, **statement)
@@ -404,6 +411,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         categories = self.categories
         if isinstance(categories, Mapping):
             categories = Domain(categories)
+        # A row of declared values: `fit` looks at names and dtypes only.
         row: dict[Any, Any] = {}
         if isinstance(categories, Domain):
             for name in categories.columns:
@@ -551,6 +559,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         estimates = estimate_counts(
             protocol, tally, reports=arrays, what=what, **options
         )
+        # After the parameters were checked, as this may warn.
         refuse_impossible(protocol, tally, options["columns"])
         return estimates
 
@@ -619,6 +628,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         """
         check_is_fitted(self)
         protocol = self.protocol_
+        # The product of estimates needs reports that are independent given the record.
         if protocol.strategy != "split":
             raise ValueError(
                 "joint counts are estimated from strategy='split', not "
@@ -688,6 +698,7 @@ def attribute_epsilons(
     if isinstance(shares, str) and shares == "proportional":
         weights = list(map(Fraction, sizes))
     else:
+        # Under "split", an attribute is one column.
         names = [columns[0] for columns in attributes]
         weights = read_weights("shares", shares, names, "'uniform', 'proportional'")
     if epsilon is None:

@@ -1,4 +1,4 @@
-"""A fitted local transformer as JSON: what client and server agree on, and no secret."""
+"""A fitted local transformer as JSON: what both sides agree on, and no secret."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def _refitted_from(
 
 
 def refitted(transformer: Any, columns: list[Any], expected: Any) -> bool:
-    """Fit to declared columns, within limits; return whether the protocol is as expected."""
+    """Fit to declared columns; return whether the protocol is as expected."""
     transformer._most_cells = _MOST_CELLS
     transformer._most_columns = _MOST_COLUMNS
     transformer._most_characters = _MOST_CHARACTERS
@@ -295,7 +295,7 @@ def says_secure(text: str | None) -> bool:
 
 
 def as_of_seed(transformer: Any) -> Any:
-    """Return a copy of a fitted transformer whose reports a seed decides: not secure."""
+    """Return a copy of a transformer whose reports a seed decides: not secure."""
     guarantee = replace(transformer.guarantee_, secure=False)
     protocol = copy(transformer.protocol_)
     # As the dataclass is frozen, and `replace` would compute its layout again.
@@ -327,7 +327,7 @@ def forget_names(transformer: Any) -> None:
 
 
 def _client(protocol: ReportProtocol) -> dict[str, Any] | None:
-    """Return what a client in another language needs; None if it can make no reports."""
+    """Return what a client in another language needs; None if there is none."""
     if _no_client(protocol) is not None:
         return None
     domain = protocol.domain
@@ -416,7 +416,7 @@ def text_in_memory(transformer: Any) -> str | None:
 def read_carried(reports: Any, transformer: Any) -> tuple[Reports, Any]:
     """Read and sum up reports.
 
-    Those of another protocol are refused, of other releases than they say with a warning.
+    Those of another protocol are refused; of other releases than they say, it warns.
     """
     protocol = transformer.protocol_
     check_carried(carried_text(reports), transformer)

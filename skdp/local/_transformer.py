@@ -148,8 +148,8 @@ class WrittenProtocol:
 
 
 _MOST_RELEASES = 32
-"""Of a transformer, whose counts are kept one by one: the sums of all subsets of half of
-them are 2**16, and are compared in milliseconds."""
+"""Of a transformer, whose counts are kept one by one: the sums of all subsets of half
+of them are 2**16, and are compared in milliseconds."""
 
 
 @dataclass
@@ -342,7 +342,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         check_random_state(self.random_state)
         protocol = self._make_protocol(read_input(self, X, reset=True))
         refuse_protected_levels(X, protocol.columns)
-        # The target goes on with the reports in a Pipeline.
+        # The target goes on with the reports in a Pipeline, and its row index with it.
         refuse_protected_levels(y, protocol.columns, what="y")
         # As they were at `fit`: parameters that are set later must not change what
         # `guarantee_` says.
@@ -450,6 +450,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         reports = protocol.randomise(codes, records, randomness)
         counts = protocol.report_counts(reports)
         released = as_asked(self, protocol.write(reports, table))
+        # What was released is recognised when it is read, also without a note.
         self.released.begin()
         self.released.end(counts)
         text = self._written.text_in_memory if carries_notes(released) else None
@@ -545,6 +546,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             return
         title = type(self).__name__
         if run is not None:
+            # A run that is resumed repeats its draws: it is one release.
             suffix = f", run {run}"
             title += suffix
             if ledger.report()["what"].str.endswith(suffix).any():
@@ -565,6 +567,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         ledger = self.charged_ledger
         name = type(self).__name__
         if ledger is not None:
+            # Nothing is charged: another process may spend it before `charge`.
             check_n_rows(ledger, name, None)
             ledger.check(self.guarantee_, name)
 
@@ -585,6 +588,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         if self.epsilon is None or isinstance(self.epsilon, Shuffled):
             return None
+        # A statement never says less than is spent.
         epsilon = round_up(check_epsilon(self.epsilon))
         return PrivacyGuarantee(epsilon, secure=self.random_state is None)
 
@@ -602,6 +606,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             Secure, or with an integer ``random_state`` a stream of its own for each
             call since `fit`.
         """
+        # Each call has a stream of its own: equal noise in two would cancel.
         number = self._calls.advance() if call is None else call
         return CallRandomness(self._seed, type(self).__name__, number)
 
@@ -796,6 +801,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         except UnicodeDecodeError:
             text = ""
         if FORMAT not in text:
+            # Such as what `skdp.save` wrote: its reader is named.
             description = what_it_is(path)
             if description:
                 raise ValueError(
@@ -849,6 +855,7 @@ def _consequence(protocol: ReportProtocol) -> str:
 
 def _best_guess(channel: Channel) -> Fraction:
     """Return how often the likeliest value is true, if all are equally frequent."""
+    # Of each report, the value that makes it most probable is guessed.
     likeliest = [max(shares) for shares in zip(*channel, strict=True)]
     return sum(likeliest, Fraction(0)) / len(channel)
 
@@ -897,6 +904,7 @@ def warn_of_reports(
 
 def _report_columns(text: str, transformer: ReportTransformer) -> Sequence[Any]:
     """Return the report columns of a protocol; none of what cannot be read."""
+    # Mostly its own reports; to read those of another takes a fit.
     if text == protocol_text(transformer):
         return transformer.protocol_.report_columns
     try:

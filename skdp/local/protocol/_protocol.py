@@ -228,7 +228,7 @@ class ReportProtocol:
             return []
         if self.sampling.size == 1:
             return [SAMPLED]
-        return [f"{SAMPLED}_{place}" for place in range(self.sampling.size)]
+        return [f"{SAMPLED}_{number}" for number in range(self.sampling.size)]
 
     def names(self, inputs: Sequence[str]) -> list[Any]:
         """Name the report columns after the columns of the input.
@@ -274,6 +274,7 @@ class ReportProtocol:
         """
         codes: Codes = []
         for field in self.fields:
+            # An outside author may return one array for several columns.
             arrays = field.prepare(self._of_field(field, table.columns))
             if len(arrays) != len(field.columns):
                 raise ValueError(
@@ -379,10 +380,12 @@ class ReportProtocol:
             rows = None if drawn is None else drawn[:, place]
             blocks += field.write(reports[place], like, rows)
         released = self._laid_out(blocks, drawn, table)
+        # Fields that a record does not report are nan to numpy: missing in a frame.
         return released if drawn is None else missing_for_nan(released)
 
     def _laid_out(self, blocks: list[Any], drawn: Any, table: Table) -> Any:
         """Put the columns of the fields into order, and add those of the sample."""
+        # Of one array of many columns, the order is that of the field.
         names = list(chain.from_iterable(self._names))
         order = self.report_columns[: len(names)]
         if names != order:
@@ -452,6 +455,7 @@ class ReportProtocol:
             If these are not reports of this protocol.
         """
         table = self.report_table(reports)
+        # By name, as an array has them in this order, and a frame by these names.
         columns = dict(zip(self.report_columns, table.columns, strict=True))
         field_columns = [_selected(columns, names) for names in self._names]
         drawn = None
@@ -571,6 +575,7 @@ class ReportProtocol:
             meaning["shape"] = list(field.shape)
             meaning["possible"] = field.possible
             fields.append(meaning)
+        # They decide how estimates of samples are combined.
         weights = None if self.sampling is None else list(self.sampling.weights)
         return {
             "encoder": self.encoder,
@@ -909,7 +914,8 @@ def _places(
 def _joined(
     n_reports: int, counts: Sequence[NDArray[np.int64] | None]
 ) -> NDArray[np.int64] | None:
-    """Return the number of reports, and the counts of all fields; None if one has none."""
+    """Return the number of reports, then the counts of all fields."""
+    # None if a field has none.
     joined = np.zeros(0, np.int64)
     for field_counts in counts:
         if field_counts is None:

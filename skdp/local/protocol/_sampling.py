@@ -74,6 +74,7 @@ def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
     if isinstance(weights, str) and weights == "uniform":
         return (1,) * len(names)
     amounts = read_weights("weights", weights, names, "'uniform'")
+    # Whole numbers, as a draw is exact.
     total = sum(amounts)
     return tuple(max(1, round(_UNITS * amount / total)) for amount in amounts)
 
@@ -139,7 +140,7 @@ class SampledCounts:
     noise: Vector
     """The variance that the mechanism adds."""
     spread: Vector
-    """What the sample adds, as a multiple of ``count * (n - count)``: 0 if all report."""
+    """What the sample adds, as a multiple of ``count * (n - count)``."""
     n: float
     shown: Vector
     """The counts after post-processing."""
@@ -159,7 +160,7 @@ class SampledCounts:
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Put the counts of several fields of the same records in a row."""
-        rows = np.concatenate([part._rows() for part in parts], axis=1)
+        rows = np.concatenate(list(map(cls._rows, parts)), axis=1)
         counts, noise, spread, shown = rows
         return cls(counts, noise, spread, parts[0].n, shown)
 
@@ -169,7 +170,7 @@ class SampledCounts:
         n = parts[0].n
         squares = weights**2
         # (4, n_samples, n_cells)
-        counts, noise, spread, shown = np.stack([part._rows() for part in parts], 1)
+        counts, noise, spread, shown = np.stack(list(map(cls._rows, parts)), 1)
         # No record is in two samples, so their estimates are correlated: by as much for
         # any two.
         spread = squares @ spread - (1 - squares.sum()) / max(n - 1, 1)
