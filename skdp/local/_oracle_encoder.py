@@ -263,12 +263,12 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     ) -> tuple[ReportPair, ...]:
         check_is_fitted(self)
         protocol = self.protocol_
-        return self._pairs(
-            epsilon,
-            released,
-            [field.columns for field in protocol.fields],
-            [oracle.k for oracle in protocol.oracles],
-        )
+        attributes = []
+        sizes = []
+        for field in cast(tuple[CategoryField, ...], protocol.fields):
+            attributes.append(field.columns)
+            sizes.append(field.oracle.k)
+        return self._pairs(epsilon, released, attributes, sizes)
 
     def _check_round(self, guarantee: PrivacyGuarantee) -> None:
         """Check that a single report has less epsilon than all of a value together."""
@@ -295,7 +295,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             # The random bits come from the key.
             secure = True
             most = max(field.n_states for field in permanent)
-            # What a permanent report is of: a value, or the bucket of one.
+            # What a permanent report is of: a value, or the bucket of one. In the order
+            # of the columns, each once.
             states = " or ".join(dict.fromkeys(oracle.state for oracle in oracles))
             unit = "the columns together" if self.strategy == "joint" else "a column"
             mechanism += (
@@ -667,9 +668,11 @@ def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
     # An array of objects, which numpy would not make of a date or a tuple.
     value = np.empty(1, object)
     value[0] = handle_unknown
-    codes = {name: int(domain[name].encode(value)[0]) for name in domain.columns}
-    for name, code in codes.items():
-        if code == len(domain[name]):
+    codes = {}
+    for name in domain.columns:
+        codes[name] = int(domain[name].encode(value)[0])
+        # The code after those of the declared values is that of all others.
+        if codes[name] == len(domain[name]):
             raise ValueError(
                 "handle_unknown must be 'error', 'uniform' or a value that every "
                 f"column declares; column {name!r} does not declare "

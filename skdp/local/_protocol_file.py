@@ -88,6 +88,7 @@ def write_protocol(
         "guarantee": stated(protocol.guarantee),
         "client": _client(protocol),
     }
+    # In words, for those who would write a client.
     if content["client"] is None:
         content["no_client"] = _no_client(protocol)
     # Permanent reports come from a key, whose guarantee is secure, and a second round
@@ -132,6 +133,7 @@ def _check_limit(name: str, size: int, most: int) -> None:
 def transformer_from_text(text: str, kind: type[Any]) -> Any:
     """Make the fitted transformer that `write_protocol` wrote, of a class."""
     content = parse_protocol(text)
+    # A name is looked up among classes: nothing is imported or called by it.
     name = content["transformer"]
     transformer_class = _class_of(name, kind)
     refusal = None
@@ -225,6 +227,7 @@ def _refitted_from(
 
 def refitted(transformer: Any, columns: list[Any], expected: Any) -> bool:
     """Fit to declared columns; return whether the protocol is as expected."""
+    # Checked by `fit` before anything of that size is made.
     transformer._most_cells = _MOST_CELLS
     transformer._most_columns = _MOST_COLUMNS
     transformer._most_characters = _MOST_CHARACTERS

@@ -324,6 +324,7 @@ def joint_counts(
     order: list[Any] = []
     for place in places:
         field = protocol.fields[place]
+        # The cells of a group are summed over its other columns.
         field_names = [name for name in field.columns if name in columns]
         report = reports[place] if rows.all() else reports[place][rows]
         group = cell_groups(field.domain, field_names)

@@ -426,8 +426,12 @@ def check_limits(fields: Sequence[OracleField], transformer: Any) -> None:
 
 def _undeclared(domain: Domain, codes: Codes) -> list[Any]:
     """List the columns with codes of values that are not declared."""
-    triples = zip(domain.columns, domain.sizes, codes, strict=True)
-    return [name for name, size, column in triples if column.max(initial=0) == size]
+    names = []
+    for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
+        # Such values have the code after those of the declared ones.
+        if column.max(initial=0) == size:
+            names.append(name)
+    return names
 
 
 def _no_randomness(*purpose: Any) -> Any:

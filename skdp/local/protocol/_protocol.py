@@ -248,7 +248,9 @@ class ReportProtocol:
         ValueError
             If two would have the same name.
         """
-        names = [field.names(self._of_field(field, inputs)) for field in self.fields]
+        names = []
+        for field in self.fields:
+            names.append(field.names(self._of_field(field, inputs)))
         return self._layout(names, inputs)
 
     def prepare(self, table: Table) -> Codes:
@@ -613,8 +615,10 @@ class ReportProtocol:
         ReportTally
             Zeros.
         """
-        sums = tuple(np.zeros(field.shape, np.int64) for field in self.fields)
-        return ReportTally(self.meaning, sums, (0,) * len(sums), 0)
+        sums = []
+        for field in self.fields:
+            sums.append(np.zeros(field.shape, np.int64))
+        return ReportTally(self.meaning, tuple(sums), (0,) * len(sums), 0)
 
     def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
         """Sum up the distinct rows of some report columns.
