@@ -27,6 +27,7 @@ from skdp.local._shuffle import join_reports, shuffle_reports
 from skdp.local._table import LocalTableEncoder
 from skdp.local._table_plan import recommend_plan
 from skdp.local._tally import ReportTally
+from skdp.local._transformer import ReleasedCounts as ReleasedCounts
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
 from skdp.local._wrappers import OnFitOnly, PosteriorFeatures
@@ -37,7 +38,6 @@ from skdp.local.protocol import Codes as Codes
 from skdp.local.protocol import Field, ReportProtocol, UnverifiedReportsWarning
 from skdp.local.protocol import OracleField as OracleField
 from skdp.local.protocol import Randomness as Randomness
-from skdp.local.protocol import ReleasedCounts as ReleasedCounts
 from skdp.local.protocol import Reports as Reports
 from skdp.local.protocol import check_releases as check_releases
 from skdp.local.protocol import check_together as check_together

@@ -1,4 +1,4 @@
-"""The encoders: what each of them reports, its parameters, and the oracle that they make."""
+"""The encoders: what each of them reports, its parameters, and its oracle."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from skdp.privacy import PrivacyLedger, Shuffled
 
 
 class RandomizedResponseEncoder(OracleEncoder):
-    """Randomise each value, so that one record reveals little and counts can be estimated.
+    """Randomise each value: a record reveals little, and counts can be estimated.
 
     >>> import pandas as pd
     >>> from skdp import RandomizedResponseEncoder
@@ -124,12 +124,11 @@ class RandomizedResponseEncoder(OracleEncoder):
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
     ) -> NDArray[np.object_]:
+        # Reports are values, in columns of the names of the input.
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
-        return (
-            np.append(names, SAMPLED).astype(object)
-            if self.protocol_.sampling is not None
-            else names
-        )
+        if self.protocol_.sampling is None:
+            return names
+        return np.append(names, SAMPLED).astype(object)
 
 
 class UnaryEncodingTransformer(OracleEncoder):
@@ -231,7 +230,8 @@ class UnaryEncodingTransformer(OracleEncoder):
     def _make_oracle(self, k: int, epsilon: Any) -> UnaryEncoding:
         if self.epsilon is not None and (self.p is not None or self.q is not None):
             raise ValueError(
-                "p and q decide epsilon: give either epsilon, or p and q with epsilon=None"
+                "p and q decide epsilon: give either epsilon, or p and q with "
+                "epsilon=None"
             )
         return UnaryEncoding(k, epsilon, variant=self.variant, p=self.p, q=self.q)
 
@@ -286,7 +286,8 @@ class SubsetSelectionEncoder(OracleEncoder):
     References
     ----------
     .. [1] M. Ye, A. Barg (2018). Optimal schemes for discrete distribution estimation
-       under locally differential privacy. IEEE Transactions on Information Theory 64(8).
+       under locally differential privacy. IEEE Transactions on Information Theory
+       64(8).
     """
 
     _mechanism = "subset selection"
@@ -499,11 +500,10 @@ class LocalHashingEncoder(OracleEncoder):
         return LocalHashing(k, epsilon, n_buckets=self.n_buckets)
 
     def _make_first_round(self, k: int, epsilon: Any, again: Fraction) -> LocalHashing:
-        return (
-            hashing_for_two_rounds(k, epsilon, again)
-            if self.n_buckets is None
-            else self._make_oracle(k, epsilon)
-        )
+        if self.n_buckets is not None:
+            return self._make_oracle(k, epsilon)
+        # The best number of buckets for the error of both rounds.
+        return hashing_for_two_rounds(k, epsilon, again)
 
 
 class FrequencyOracleEncoder(OracleEncoder):
@@ -513,8 +513,8 @@ class FrequencyOracleEncoder(OracleEncoder):
     >>> from skdp import FrequencyOracleEncoder
     >>> domain = {"sex": ["F", "M"], "zip": range(100_000)}
     >>> people = {"sex": ["F", "M"], "zip": [10_001, 94_105]}
-    >>> encoder = FrequencyOracleEncoder(2.0, categories=domain).fit(pd.DataFrame(people))
-    >>> encoder.oracle_
+    >>> encoder = FrequencyOracleEncoder(2.0, categories=domain)
+    >>> encoder.fit(pd.DataFrame(people)).oracle_
     ['randomized_response', 'local_hashing']
 
     Which oracle is best depends on epsilon and on the number of values only: the exact
@@ -637,11 +637,13 @@ class FrequencyOracleEncoder(OracleEncoder):
         return names
 
     def _choose(self, k: int, epsilon: Any, again: Fraction | None) -> FrequencyOracle:
+        # An oracle that is named is taken at any size.
         limit = self.max_report_bytes if self.oracle == "auto" else None
         name, oracle = choose_oracle(
             k, epsilon, again=again, max_report_bytes=limit, among=self._candidates()
         )
-        vars(self).get("_chosen", {})[oracle] = name  # only `fit` needs it
+        # Only `fit` needs the names, and sets the attribute.
+        vars(self).get("_chosen", {})[oracle] = name
         return oracle
 
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
@@ -656,13 +658,14 @@ class FrequencyOracleEncoder(OracleEncoder):
         super()._set_fitted(protocol)
         fields: Any = protocol.fields
         self.oracle_ = [self._chosen[field.first_round] for field in fields]
-        del self._chosen  # oracles are equal only if they are the same object
+        # Oracles are equal only if they are the same object: copies are not found.
+        del self._chosen
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]
 
 
 def _those_of(names: list[str], ability: str, need: str) -> list[str]:
-    able = names_with(ability)
-    left = [name for name in names if name in able]
-    if not left:
-        raise ValueError(f"{need}, one of {able}, got {names[0]!r}")
-    return left
+    able_names = names_with(ability)
+    candidates = [name for name in names if name in able_names]
+    if not candidates:
+        raise ValueError(f"{need}, one of {able_names}, got {names[0]!r}")
+    return candidates

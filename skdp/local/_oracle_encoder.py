@@ -1,4 +1,4 @@
-"""What all encoders with frequency oracles share: their parameters, and how these make a protocol."""
+"""What all encoders with frequency oracles share: parameters that make a protocol."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ from skdp.local.protocol import (
     guarantee_of_all,
     guarantee_of_one,
     joint_counts,
+    read_weights,
     refuse_impossible,
 )
 from skdp.oracles import FrequencyOracle, Postprocess, two_rounds
@@ -61,17 +62,17 @@ Categories: TypeAlias = (
 Output: TypeAlias = Literal["bits", "unbiased"]
 """The form of the reports of an oracle that reports bits."""
 
-STRATEGIES, OUTPUTS = get_args(ReportStrategy), get_args(Output)
+STRATEGIES = get_args(ReportStrategy)
+OUTPUTS = get_args(Output)
 
 _CHANGING = (
     "memoize=True draws the permanent reports of all records again, at their full "
-    "cost, when the categories change, as "
-    "those of the data do"
+    "cost, when the categories change, as those of the data do"
 )
 
 
 class OracleEncoder(MemoisedReports, ReportTransformer):
-    """Base of the encoders that report the columns of a record with frequency oracles."""
+    """Base of the encoders that report columns with frequency oracles."""
 
     # A subclass names the mechanism and makes the oracle of an attribute.
 
@@ -80,6 +81,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     categories: Any
     handle_unknown: Any
     output: Any = "bits"
+
+    _takes_categories = True
 
     domain_: Domain
     oracles_: tuple[FrequencyOracle, ...]
@@ -99,40 +102,27 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     def _make_first_round(
         self, k: int, epsilon: Any, again: Fraction
     ) -> FrequencyOracle:
-        """Make the oracle of permanent reports, whose second round shall bound a single report by another epsilon."""
+        """Make the oracle of permanent reports, for an epsilon of single reports."""
+        # Some oracles have another best parameter with a second round of noise.
         return self._make_oracle(k, epsilon)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = self._declares_missing()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
-    def _declares_missing(self) -> bool:
-        if hasattr(self, "domain_"):
-            return declares_missing(self.domain_)
-        if isinstance(self.categories, Domain):
-            return declares_missing(self.categories)
-        lists = (
-            self.categories.values()
-            if isinstance(self.categories, Mapping)
-            else self.categories
-        )
+    def _parameters_declare_missing(self) -> bool:
+        categories = self.categories
+        if isinstance(categories, Domain):
+            return declares_missing(categories)
+        if isinstance(categories, Mapping):
+            categories = list(categories.values())
         # Not checked before `fit`: what is no list of lists declares nothing.
-        nested = (
-            lists if isinstance(lists, Iterable) and not isinstance(lists, str) else ()
-        )
-        return any(
-            is_missing(value)
-            for values in nested
-            if isinstance(values, list | tuple | np.ndarray)
-            for value in values
-        )
+        if isinstance(categories, str) or not isinstance(categories, Iterable):
+            return False
+        for values in categories:
+            is_list = isinstance(values, list | tuple | np.ndarray)
+            if is_list and any(map(is_missing, values)):
+                return True
+        return False
 
     def _check_parameters(self) -> Fraction | None:
-        """Check the parameters before a table is read, and return epsilon unless p and q decide it."""
+        """Check the parameters before a table is read, and return epsilon."""
         check_choice("output", self.output, OUTPUTS)
         check_choice("strategy", self.strategy, STRATEGIES)
         self._check_memo()
@@ -153,38 +143,49 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         domain = read_domain(
             table, self.categories, why_declared=_CHANGING if self.memoize else ""
         )
+        unknown = unknown_codes(self.handle_unknown, domain)
+        # An attribute is what one oracle reports: a column, or all of them ("joint").
+        attributes = attributes_of(domain, self.strategy)
+        sizes = self._attribute_sizes(domain, attributes)
+        if epsilon is not None:
+            # Before shuffling it may be larger than that of the guarantee.
+            epsilon = self._local_epsilon(
+                lambda local, released: self._pairs(local, released, attributes, sizes)
+            )
+        oracles, again = self._make_oracles(epsilon, attributes, sizes)
+        fields = self._fields(domain, attributes, oracles, again, unknown)
+        check_limits(fields, self)
+        owner = type(self).__name__
+        # The class is part of what permanent reports depend on: two encoders with one
+        # key share no random bits.
+        memo = None
+        if self.memoize:
+            memo = Memo(self.secret_key, owner, fields)
+        guarantee = self._promise(oracles, domain, fields if self.memoize else ())
+        # With p and q, the guarantee is what says epsilon.
+        if again:
+            self._check_round(guarantee)
+        sampling = self._sampling(len(fields))
+        return ReportProtocol(owner, fields, guarantee, sampling, memo=memo)
+
+    def _attribute_sizes(
+        self, domain: Domain, attributes: Sequence[tuple[Any, ...]]
+    ) -> list[int]:
+        """Return the number of values of each attribute, neither 1 nor too many."""
         for name, size in zip(domain.columns, domain.sizes, strict=True):
             if size < 2:
                 raise ValueError(
                     f"column {name!r} has one category, so there is nothing to hide "
-                    "or to learn (more than one sample "
-                    "is needed to read categories from the data); drop the column or "
-                    "declare its other categories"
+                    "or to learn (more than one sample is needed to read categories "
+                    "from the data); drop the column or declare its other categories"
                 )
-        unknown = unknown_codes(self.handle_unknown, domain)
-        attributes = attributes_of(domain, self.strategy)
         sizes = [domain.select(columns).size for columns in attributes]
         if max(sizes) >= self._most_cells:
             raise ValueError(
                 f"{max(sizes):,} joint cells are too many; use strategy='split', or "
                 "fewer columns"
             )
-        if epsilon is not None:
-            epsilon = self._local_epsilon(
-                lambda local, released: self._pairs(local, released, attributes, sizes)
-            )
-        oracles, again = self._make_oracles(epsilon, attributes, sizes)
-        secret_key = self.secret_key if self.memoize else None
-        fields = self._fields(domain, attributes, oracles, again, unknown)
-        check_limits(fields, self)
-        memo, owner = None, type(self).__name__
-        if secret_key is not None:
-            memo = Memo(secret_key, owner, fields)
-        guarantee = self._promise(oracles, domain, fields if self.memoize else ())
-        if again:
-            self._check_round(guarantee)
-        sampling = self._sampling(len(fields))
-        return ReportProtocol(owner, fields, guarantee, sampling, memo=memo)
+        return sizes
 
     def _sampling(self, n_fields: int) -> Sampling | None:
         return Sampling((1,) * n_fields, 1) if self.strategy == "sample" else None
@@ -197,16 +198,18 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         again: Sequence[Any],
         unknown: Any,
     ) -> tuple[CategoryField, ...]:
-        """Return what each attribute reports, with a second round for these epsilons."""
+        """Return what each attribute reports, with a second round by these epsilons."""
         settings: dict[str, Any] = {"unknown": unknown, "output": self.output}
         kind = CategoryField
         if self._reports_values:
             kind = ValueField
             settings["is_sampled"] = self.strategy == "sample"
+        # Attributes of one size share an oracle, as it takes time to make one.
         second_round = cache(two_rounds)
         fields = []
         for place, columns in enumerate(attributes):
-            oracle, values = oracles[place], domain.select(columns)
+            oracle = oracles[place]
+            values = domain.select(columns)
             if again:
                 rounds = second_round(oracle, again[place])
                 field = kind(values, rounds, permanent=oracle, **settings)
@@ -221,15 +224,20 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         attributes: Sequence[tuple[Any, ...]],
         sizes: Sequence[int],
     ) -> tuple[tuple[FrequencyOracle, ...], list[Any]]:
-        """Make the oracle of each attribute; with a second round, also return the epsilon of a single report of it."""
+        """Make the oracle of each attribute.
+
+        With a second round of noise, also return the epsilons of single reports.
+        """
         epsilons = attribute_epsilons(
             epsilon, attributes, sizes, self.strategy, self.shares
         )
         if self.instantaneous_epsilon is None:
             return tuple(map(cache(self._make_oracle), sizes, epsilons)), []
-        wanted = check_epsilon(self.instantaneous_epsilon, name="instantaneous_epsilon")
+        report_epsilon = check_epsilon(
+            self.instantaneous_epsilon, name="instantaneous_epsilon"
+        )
         again: list[Any] = attribute_epsilons(
-            wanted, attributes, sizes, self.strategy, self.shares
+            report_epsilon, attributes, sizes, self.strategy, self.shares
         )
         return tuple(map(cache(self._make_first_round), sizes, epsilons, again)), again
 
@@ -244,6 +252,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         epsilons = attribute_epsilons(
             Fraction(epsilon), attributes, sizes, self.strategy, self.shares
         )
+        # A search for the local epsilon makes many: one for each size and epsilon.
         oracles = map(cache(self._make_oracle), sizes, epsilons)
         pairs = [oracle.shuffle_pair() for oracle in oracles]
         parts = drawn_pair(pairs, self._sampling(len(attributes)), released)
@@ -254,20 +263,20 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     ) -> tuple[ReportPair, ...]:
         check_is_fitted(self)
         protocol = self.protocol_
-        return self._pairs(
-            epsilon,
-            released,
-            [field.columns for field in protocol.fields],
-            [oracle.k for oracle in protocol.oracles],
-        )
+        attributes = []
+        sizes = []
+        for field in cast(tuple[CategoryField, ...], protocol.fields):
+            attributes.append(field.columns)
+            sizes.append(field.oracle.k)
+        return self._pairs(epsilon, released, attributes, sizes)
 
     def _check_round(self, guarantee: PrivacyGuarantee) -> None:
         """Check that a single report has less epsilon than all of a value together."""
-        whole = guarantee.epsilon if self.epsilon is None else self.epsilon
-        if check_epsilon(self.instantaneous_epsilon) >= whole:
+        epsilon = guarantee.epsilon if self.epsilon is None else self.epsilon
+        if check_epsilon(self.instantaneous_epsilon) >= epsilon:
             raise ValueError(
                 "instantaneous_epsilon must be smaller than epsilon, got "
-                f"{self.instantaneous_epsilon} and {whole}"
+                f"{self.instantaneous_epsilon} and {epsilon}"
             )
 
     def _promise(
@@ -276,32 +285,44 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         domain: Domain,
         permanent: Sequence[CategoryField],
     ) -> PrivacyGuarantee:
-        """State what a report of these oracles promises, or all permanent reports of fields for an unchanged value."""
-        mechanism, secure = self._mechanism, self.random_state is None
+        """State what a report of these oracles promises.
+
+        Given permanent fields, state what all reports of an unchanged value promise.
+        """
+        mechanism = self._mechanism
+        secure = self.random_state is None
         if permanent:
+            # The random bits come from the key.
+            secure = True
             most = max(field.n_states for field in permanent)
-            value = " or ".join(dict.fromkeys(oracle.state for oracle in oracles))
+            # What a permanent report is of: a value, or the bucket of one. In the order
+            # of the columns, each once.
+            states = " or ".join(dict.fromkeys(oracle.state for oracle in oracles))
             unit = "the columns together" if self.strategy == "joint" else "a column"
-            mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {most} of them"
-            secure = True  # the random bits come from the key
+            mechanism += (
+                f", memoised: epsilon per distinct {states} of {unit}, at most {most} "
+                "of them"
+            )
         statement: dict[str, Any] = {
             "scope": domain.columns,
             "mechanism": mechanism,
             "secure": secure,
         }
+        # Which column a record reports does not depend on its values.
         if self.strategy == "sample":
             return guarantee_of_one(oracles, is_permanent=bool(permanent), **statement)
         return guarantee_of_all(oracles, **statement)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         assert protocol.domain is not None
-        self.domain_, self.oracles_ = protocol.domain, protocol.oracles
-        self.categories_ = [
-            np.array(self.domain_[name].labels, dtype=object)
-            for name in self.domain_.columns
-        ]
+        self.domain_ = protocol.domain
+        self.oracles_ = protocol.oracles
+        self.categories_ = []
+        for name in self.domain_.columns:
+            self.categories_.append(np.array(self.domain_[name].labels, dtype=object))
         fields = cast(tuple[CategoryField, ...], protocol.fields)
-        # What an earlier fit has set is replaced in its place, so that nothing tells of it.
+        # What an earlier fit has set is replaced in its place, so that nothing tells of
+        # it.
         if protocol.memo is not None:
             self.permanent_oracles_ = tuple(field.first_round for field in fields)
         else:
@@ -314,18 +335,20 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             self.__dict__.pop("instantaneous_guarantee_", None)
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """Show `categories_` in scikit-learn's HTML as in `domain_`: without values that were read from the data."""
-        shown: Any = super()._get_fitted_attr_html(doc_link)
-        if "categories_" in shown:
-            shown["categories_"]["value"] = [
-                self.domain_[name] for name in self.domain_.columns
-            ]
-        return shown
+        """Show `categories_` in scikit-learn's HTML as in `domain_`."""
+        # Without values that were read from the data.
+        attributes: Any = super()._get_fitted_attr_html(doc_link)
+        if "categories_" in attributes:
+            domain = self.domain_
+            values = list(map(domain.__getitem__, domain.columns))
+            attributes["categories_"]["value"] = values
+        return attributes
 
     def encode(self, X: TableLike) -> Any:
         """Encode a table as `transform` does, without noise. Not private.
 
-        For rows that need no protection, such as those of a model's own users: `OnFitOnly` uses it.
+        For rows that need no protection, such as those of a model's own users:
+        `OnFitOnly` uses it.
 
         Parameters
         ----------
@@ -335,13 +358,14 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         Returns
         -------
         same kind as X
-            What `transform` would give at an unlimited epsilon. Undeclared values are treated as by `transform`.
+            What `transform` would give at an unlimited epsilon. Undeclared values are
+            treated as by `transform`.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns or undeclared values, or if the encoding draws random bits by nature
-            (hashing, Hadamard response, sampling).
+            Before `fit`, or if X has other columns or undeclared values, or if the
+            encoding draws random bits by nature (hashing, Hadamard response, sampling).
 
         Notes
         -----
@@ -357,8 +381,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the encoding draws random bits by nature: hashing, Hadamard response, one sampled
-            column.
+            Before `fit`, or if the encoding draws random bits by nature: hashing,
+            Hadamard response, one sampled column.
         """
         check_is_fitted(self)
         self.protocol_.check_encodable()
@@ -367,8 +391,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         self, input_features: ArrayLike | None = None
     ) -> NDArray[np.object_]:
         check_is_fitted(self)
-        given = input_names(self, self.domain_.columns, input_features)
-        return np.array(self.protocol_.names(given), dtype=object)
+        inputs = input_names(self, self.domain_.columns, input_features)
+        return np.array(self.protocol_.names(inputs), dtype=object)
 
     @property
     def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
@@ -385,44 +409,39 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         )
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        given = (
-            Domain(self.categories)
-            if isinstance(self.categories, Mapping)
-            else self.categories
-        )
-        if isinstance(given, Domain):
-            return pd.DataFrame(
-                {
-                    name: pd.Series([given[name].values[0]], dtype=object)
-                    for name in given.columns
-                }
-            )
-        if not isinstance(given, str):
+        categories = self.categories
+        if isinstance(categories, Mapping):
+            categories = Domain(categories)
+        # A row of declared values: `fit` looks at names and dtypes only.
+        row: dict[Any, Any] = {}
+        if isinstance(categories, Domain):
+            for name in categories.columns:
+                row[name] = pd.Series([categories[name].values[0]], dtype=object)
+            return pd.DataFrame(row)
+        if not isinstance(categories, str):
             raise ValueError(
                 "which columns a list of categories is for is not known from a large "
-                "table: declare them by name, as a "
-                "mapping or Domain, or fit the transformer before"
+                "table: declare them by name, as a mapping or Domain, or fit the "
+                "transformer before"
             )
-        declared, observed = domains_of_dtypes(sample)
-        if not self.memoize:  # whose reports are at their full cost again when the data change the categories
-            declared |= observed
-        undeclared = [name for name in names if not declared.get(name)]
+        levels, observed_levels = domains_of_dtypes(sample)
+        # Permanent reports are at their full cost again when the data change the
+        # categories.
+        if not self.memoize:
+            levels |= observed_levels
+        undeclared = [name for name in names if not levels.get(name)]
         if undeclared:
             raise ValueError(
                 f"the values of the columns {undeclared} are not declared, and are "
-                "not read from a large table, as "
-                "which of them occur is private; declare them with categories=, or by "
-                "an Enum"
+                "not read from a large table, as which of them occur is private; "
+                "declare them with categories=, or by an Enum"
             )
-        if read := [name for name in names if name in observed]:
-            warn_of_observed(read, "categories")
-        levels = {name: declared[name] for name in names}
-        return pd.DataFrame(
-            {
-                name: pd.Categorical([own[0]], own, ordered=True)
-                for name, own in levels.items()
-            }
-        )
+        observed = [name for name in names if name in observed_levels]
+        if observed:
+            warn_of_observed(observed, "categories")
+        for name in names:
+            row[name] = pd.Categorical([levels[name][0]], levels[name], ordered=True)
+        return pd.DataFrame(row)
 
     def estimate_counts(
         self,
@@ -533,14 +552,15 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
 
     def _estimate(self, reports: Any, what: str, **options: Any) -> pd.DataFrame:
         check_is_fitted(self)
-        protocol, arrays = self.protocol_, None
-        if isinstance(reports, ReportTally):
-            tally = reports
-        else:
+        protocol = self.protocol_
+        arrays = None
+        tally = reports
+        if not isinstance(reports, ReportTally):
             arrays, tally = read_carried(reports, self)
         estimates = estimate_counts(
             protocol, tally, reports=arrays, what=what, **options
         )
+        # After the parameters were checked, as this may warn.
         refuse_impossible(protocol, tally, options["columns"])
         return estimates
 
@@ -609,15 +629,17 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         """
         check_is_fitted(self)
         protocol = self.protocol_
+        # The product of estimates needs reports that are independent given the record.
         if protocol.strategy != "split":
             raise ValueError(
-                f"joint counts are estimated from strategy='split', not {protocol.strategy!r}"
+                "joint counts are estimated from strategy='split', not "
+                f"{protocol.strategy!r}"
             )
         arrays, tally = read_carried(reports, self)
-        asked = list(protocol.columns)
+        joint_columns = list(protocol.columns)
         if columns is not None:
-            asked = check_columns(asked, columns)
-        estimates = joint_counts(protocol, arrays, asked, confidence_level)
+            joint_columns = check_columns(joint_columns, columns)
+        estimates = joint_counts(protocol, arrays, joint_columns, confidence_level)
         refuse_impossible(protocol, tally, columns)
         return estimates
 
@@ -635,7 +657,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
 
 
 def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
-    """Return "error", "uniform", or for each column the code that stands in for an undeclared value."""
+    """Return "error", "uniform", or the code for undeclared values by column."""
     if isinstance(handle_unknown, str) and handle_unknown in ("error", "uniform"):
         return handle_unknown
     if not np.isscalar(handle_unknown) and not is_missing(handle_unknown):
@@ -643,15 +665,18 @@ def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
             "handle_unknown must be a single value, got "
             f"{type(handle_unknown).__name__}"
         )
+    # An array of objects, which numpy would not make of a date or a tuple.
     value = np.empty(1, object)
     value[0] = handle_unknown
-    codes = {name: int(domain[name].encode(value)[0]) for name in domain.columns}
-    for name, code in codes.items():
-        if code == len(domain[name]):
+    codes = {}
+    for name in domain.columns:
+        codes[name] = int(domain[name].encode(value)[0])
+        # The code after those of the declared values is that of all others.
+        if codes[name] == len(domain[name]):
             raise ValueError(
                 "handle_unknown must be 'error', 'uniform' or a value that every "
-                "column declares; column "
-                f"{name!r} does not declare {handle_unknown!r}"
+                f"column declares; column {name!r} does not declare "
+                f"{handle_unknown!r}"
             )
     return codes
 
@@ -664,54 +689,43 @@ def attribute_epsilons(
     shares: Any,
 ) -> list[Fraction | None]:
     """Divide epsilon among the attributes of a record."""
-    uniform = isinstance(shares, str) and shares == "uniform"
-    if strategy != "split" and not uniform:
+    if isinstance(shares, str) and shares == "uniform":
+        if epsilon is not None and strategy == "split":
+            epsilon /= len(attributes)
+        return [epsilon] * len(attributes)
+    if strategy != "split":
         raise ValueError(
             f"shares divide epsilon under strategy='split'; with {strategy!r} leave "
             "them 'uniform'"
         )
-    weights = _weights([columns[0] for columns in attributes], sizes, shares)
-    if epsilon is None and not uniform:
+    if isinstance(shares, str) and shares == "proportional":
+        weights = list(map(Fraction, sizes))
+    else:
+        # Under "split", an attribute is one column.
+        names = [columns[0] for columns in attributes]
+        weights = read_weights("shares", shares, names, "'uniform', 'proportional'")
+    if epsilon is None:
         raise ValueError(
             "p and q decide epsilon for each column: leave the shares 'uniform'"
         )
-    if epsilon is None or strategy != "split":
-        return [epsilon] * len(attributes)
     total = sum(weights)
     return [epsilon * weight / total for weight in weights]
-
-
-def _weights(names: list[Any], sizes: Sequence[int], shares: Any) -> list[Fraction]:
-    if isinstance(shares, str) and shares == "uniform":
-        return [Fraction(1)] * len(names)
-    if isinstance(shares, str) and shares == "proportional":
-        return [Fraction(size) for size in sizes]
-    if not isinstance(shares, Mapping):
-        raise ValueError(
-            "shares must be 'uniform', 'proportional' or a mapping of column to "
-            f"number, got {shares!r}"
-        )
-    if set(shares) != set(names):
-        raise ValueError(f"shares must name the columns {names}, got {list(shares)}")
-    return [
-        check_epsilon(shares[name], name=f"the share of column {name!r}")
-        for name in names
-    ]
 
 
 def input_names(
     estimator: Any, columns: Sequence[Any], input_features: Any
 ) -> list[str]:
-    """Return the names of the columns of the input: those given, or else those of `fit`."""
-    own = getattr(estimator, "feature_names_in_", None)
+    """Return the names of the columns of the input, by default those of `fit`."""
+    fitted_names = getattr(estimator, "feature_names_in_", None)
     if input_features is None:
-        return list(map(str, columns if own is None else own))
-    given = [str(name) for name in input_features]
-    if own is not None and given != list(own):
+        return list(map(str, columns if fitted_names is None else fitted_names))
+    names = list(map(str, input_features))
+    # The messages are those of scikit-learn.
+    if fitted_names is not None and names != list(fitted_names):
         raise ValueError("input_features is not equal to feature_names_in_")
-    if len(given) != estimator.n_features_in_:
+    if len(names) != estimator.n_features_in_:
         raise ValueError(
             f"input_features should have length equal to {estimator.n_features_in_}, "
-            f"got {len(given)}"
+            f"got {len(names)}"
         )
-    return given
+    return names

@@ -1,4 +1,4 @@
-"""A fitted local transformer as JSON: what client and server agree on, and no secret."""
+"""A fitted local transformer as JSON: what both sides agree on, and no secret."""
 
 from __future__ import annotations
 
@@ -88,6 +88,7 @@ def write_protocol(
         "guarantee": stated(protocol.guarantee),
         "client": _client(protocol),
     }
+    # In words, for those who would write a client.
     if content["client"] is None:
         content["no_client"] = _no_client(protocol)
     # Permanent reports come from a key, whose guarantee is secure, and a second round
@@ -132,6 +133,7 @@ def _check_limit(name: str, size: int, most: int) -> None:
 def transformer_from_text(text: str, kind: type[Any]) -> Any:
     """Make the fitted transformer that `write_protocol` wrote, of a class."""
     content = parse_protocol(text)
+    # A name is looked up among classes: nothing is imported or called by it.
     name = content["transformer"]
     transformer_class = _class_of(name, kind)
     refusal = None
@@ -224,7 +226,8 @@ def _refitted_from(
 
 
 def refitted(transformer: Any, columns: list[Any], expected: Any) -> bool:
-    """Fit to declared columns, within limits; return whether the protocol is as expected."""
+    """Fit to declared columns; return whether the protocol is as expected."""
+    # Checked by `fit` before anything of that size is made.
     transformer._most_cells = _MOST_CELLS
     transformer._most_columns = _MOST_COLUMNS
     transformer._most_characters = _MOST_CHARACTERS
@@ -295,7 +298,7 @@ def says_secure(text: str | None) -> bool:
 
 
 def as_of_seed(transformer: Any) -> Any:
-    """Return a copy of a fitted transformer whose reports a seed decides: not secure."""
+    """Return a copy of a transformer whose reports a seed decides: not secure."""
     guarantee = replace(transformer.guarantee_, secure=False)
     protocol = copy(transformer.protocol_)
     # As the dataclass is frozen, and `replace` would compute its layout again.
@@ -327,7 +330,7 @@ def forget_names(transformer: Any) -> None:
 
 
 def _client(protocol: ReportProtocol) -> dict[str, Any] | None:
-    """Return what a client in another language needs; None if it can make no reports."""
+    """Return what a client in another language needs; None if there is none."""
     if _no_client(protocol) is not None:
         return None
     domain = protocol.domain
@@ -416,7 +419,7 @@ def text_in_memory(transformer: Any) -> str | None:
 def read_carried(reports: Any, transformer: Any) -> tuple[Reports, Any]:
     """Read and sum up reports.
 
-    Those of another protocol are refused, of other releases than they say with a warning.
+    Those of another protocol are refused; of other releases than they say, it warns.
     """
     protocol = transformer.protocol_
     check_carried(carried_text(reports), transformer)

@@ -330,6 +330,6 @@ POSSIBLE = {
     "signed": _may_be_signed,
     "cohorts": _may_be_of_cohorts,
 }
-"""By what a report adds: 0 or 1 to each sum ("any"), 1 to one of them ("one"), or -1 to 1
-to each ("signed"); or 0 or 1 to each sum of the row of its record's cohort, whose first
-one counts the records ("cohorts")."""
+"""By what a report adds: 0 or 1 to each sum ("any"), 1 to one of them ("one"), or -1 to
+1 to each ("signed"); or 0 or 1 to each sum of the row of its record's cohort, whose
+first one counts the records ("cohorts")."""

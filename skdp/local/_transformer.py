@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -30,6 +33,7 @@ from skdp.base import (
     check_names,
     check_random_state,
     check_same_order,
+    declares_missing,
     is_large,
     level_of_the_caller,
     named_levels,
@@ -54,7 +58,7 @@ from skdp.local._protocol_file import (
     transformer_from_text,
     write_protocol,
 )
-from skdp.local.protocol import Channel, ReleasedCounts, ReportProtocol
+from skdp.local.protocol import Channel, ReportProtocol
 from skdp.privacy import (
     BudgetExceeded,
     PrivacyGuarantee,
@@ -71,9 +75,9 @@ from skdp.tables import Releases, Table, carried_text, carries_notes, with_proto
 # Of a channel that is enumerated for a warning: some milliseconds.
 _MOST_ENTRIES = 1 << 16
 
-
 _MOST_CARRIED = 1 << 11
-"""Declared values of reports in memory that say them: a copy goes into each pickle and file."""
+"""Declared values of reports in memory that say them: a copy goes into each pickle and
+file."""
 
 
 class WrittenProtocol:
@@ -143,6 +147,98 @@ class WrittenProtocol:
         return None if is_large else self.carried_text
 
 
+_MOST_RELEASES = 32
+"""Of a transformer, whose counts are kept one by one: the sums of all subsets of half
+of them are 2**16, and are compared in milliseconds."""
+
+
+@dataclass
+class _Releases:
+    """The counts of the first releases, and of all together."""
+
+    n_open: int = 0
+    n_ended: int = 0
+    counts: list[NDArray[np.int64]] = field(default_factory=list)
+    total: NDArray[np.int64] | int = 0
+
+
+# **Privacy.** Beside the transformers and not on them: they are stored, shown and
+# compared by their attributes, which tell nothing of the data.
+_releases: WeakKeyDictionary[ReleasedCounts, _Releases] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+class ReleasedCounts:
+    """What this process knows of the releases of a transformer since `fit`.
+
+    A copy or a pickle of it knows of none.
+    """
+
+    def begin(self) -> None:
+        """Begin a release; until it is ended, what is released is not known."""
+        with _lock:
+            _releases.setdefault(self, _Releases()).n_open += 1
+
+    def end(self, counts: NDArray[np.int64] | None) -> None:
+        """End a release that has these counts; without counts, it stays unknown."""
+        if counts is None:
+            return
+        with _lock:
+            releases = _releases[self]
+            releases.n_open -= 1
+            releases.n_ended += 1
+            releases.total = releases.total + counts
+            if releases.n_ended <= _MOST_RELEASES:
+                releases.counts.append(counts)
+
+    @property
+    def are_known(self) -> bool:
+        """Whether there was a release, and all are known."""
+        with _lock:
+            releases = _releases.get(self, _Releases())
+            return releases.n_ended > 0 and releases.n_open == 0
+
+    def explain(self, counts: NDArray[np.int64]) -> bool:
+        """Return whether reports may have these counts.
+
+        They may if they are a part of one release, or some whole releases together.
+        """
+        with _lock:
+            releases = replace(_releases.get(self, _Releases()))
+            table = np.array(releases.counts)  # (n_releases, n_counts)
+        if releases.n_ended > _MOST_RELEASES:
+            # A part of one of them, or some of them, cannot be told from others.
+            return bool((counts <= releases.total).all())
+        if releases.n_ended == 0:
+            return False
+        is_part = (counts <= table).all(axis=1)
+        return bool(is_part.any()) or _is_sum_of_some(counts, table)
+
+    def __reduce__(self) -> tuple[type[ReleasedCounts], tuple[()]]:
+        return ReleasedCounts, ()
+
+
+def _is_sum_of_some(counts: NDArray[np.int64], releases: NDArray[np.int64]) -> bool:
+    """Return whether counts are the sum of some of the rows of a table."""
+    # Each row is digested to a number, a random linear sum modulo 2**64, so that
+    # digests add as rows do. A sum of some of n rows is one of the first half and one
+    # of the others: two lists of 2**(n / 2) sums are compared (Horowitz and Sahni
+    # 1974). Other sums have the same digest by chance, once in 2**(64 - n).
+    keys = np.random.default_rng(0).integers(0, 1 << 64, counts.size, np.uint64)
+    digests = releases.astype(np.uint64) @ keys
+    half = len(digests) // 2
+    missing_sums = counts.astype(np.uint64) @ keys - _sums_of_some(digests[:half])
+    return bool(np.isin(missing_sums, _sums_of_some(digests[half:])).any())
+
+
+def _sums_of_some(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the sums of all subsets of numbers, modulo 2**64."""
+    sums = np.zeros(1, np.uint64)
+    for number in numbers:
+        sums = np.concatenate([sums, sums + number])
+    return sums
+
+
 class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     """Base of the transformers that report each row by itself.
 
@@ -173,6 +269,9 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     then draws randomness.
     """
 
+    # Whether true values are categories, which may be text.
+    _takes_categories: bool = False
+
     epsilon: Any = None
     ledger: PrivacyLedger | None = None
     random_state: int | None = None
@@ -192,6 +291,27 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
     def _set_fitted(self, protocol: Any) -> None:
         """Set the fitted attributes besides `protocol_` and `guarantee_`."""
+
+    def __sklearn_tags__(self) -> Any:
+        # scikit-learn asks for them at each call, so that this stands here and not in
+        # each class.
+        tags = super().__sklearn_tags__()
+        if self._takes_categories:
+            tags.input_tags.categorical = True
+            tags.input_tags.string = True
+            tags.input_tags.allow_nan = self._allows_missing()
+            tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _allows_missing(self) -> bool:
+        """Return whether missing is a declared value."""
+        if hasattr(self, "protocol_"):
+            domain = self.protocol_.domain
+            return domain is not None and declares_missing(domain)
+        return self._parameters_declare_missing()
+
+    def _parameters_declare_missing(self) -> bool:
+        return False
 
     @all_or_nothing
     def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
@@ -222,7 +342,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         check_random_state(self.random_state)
         protocol = self._make_protocol(read_input(self, X, reset=True))
         refuse_protected_levels(X, protocol.columns)
-        # The target goes on with the reports in a Pipeline.
+        # The target goes on with the reports in a Pipeline, and its row index with it.
         refuse_protected_levels(y, protocol.columns, what="y")
         # As they were at `fit`: parameters that are set later must not change what
         # `guarantee_` says.
@@ -240,7 +360,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "protocol_")  # a `fit` that failed has set n_features_in_
+        # A `fit` that failed has set n_features_in_.
+        return hasattr(self, "protocol_")
 
     def fit_transform(
         self,
@@ -317,6 +438,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         check_same_order(X, record_id, "record_id")
         warn_of_reports(_notes_of(X), self)
         n_rows = len(table.columns[0])
+        # All that may be refused is refused before the charge, and before any draw.
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, n_rows)
         try:
@@ -328,6 +450,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         reports = protocol.randomise(codes, records, randomness)
         counts = protocol.report_counts(reports)
         released = as_asked(self, protocol.write(reports, table))
+        # What was released is recognised when it is read, also without a note.
         self.released.begin()
         self.released.end(counts)
         text = self._written.text_in_memory if carries_notes(released) else None
@@ -423,6 +546,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             return
         title = type(self).__name__
         if run is not None:
+            # A run that is resumed repeats its draws: it is one release.
             suffix = f", run {run}"
             title += suffix
             if ledger.report()["what"].str.endswith(suffix).any():
@@ -443,6 +567,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         ledger = self.charged_ledger
         name = type(self).__name__
         if ledger is not None:
+            # Nothing is charged: another process may spend it before `charge`.
             check_n_rows(ledger, name, None)
             ledger.check(self.guarantee_, name)
 
@@ -463,6 +588,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         if self.epsilon is None or isinstance(self.epsilon, Shuffled):
             return None
+        # A statement never says less than is spent.
         epsilon = round_up(check_epsilon(self.epsilon))
         return PrivacyGuarantee(epsilon, secure=self.random_state is None)
 
@@ -480,6 +606,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             Secure, or with an integer ``random_state`` a stream of its own for each
             call since `fit`.
         """
+        # Each call has a stream of its own: equal noise in two would cancel.
         number = self._calls.advance() if call is None else call
         return CallRandomness(self._seed, type(self).__name__, number)
 
@@ -514,6 +641,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         target = self.epsilon
         if not isinstance(target, Shuffled):
             return check_epsilon(target)
+        # A key alone makes reports permanent where there is no `memoize`.
         has_key = getattr(self, "secret_key", None) is not None
         if getattr(self, "memoize", has_key):
             raise ValueError(
@@ -673,6 +801,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         except UnicodeDecodeError:
             text = ""
         if FORMAT not in text:
+            # Such as what `skdp.save` wrote: its reader is named.
             description = what_it_is(path)
             if description:
                 raise ValueError(
@@ -726,6 +855,7 @@ def _consequence(protocol: ReportProtocol) -> str:
 
 def _best_guess(channel: Channel) -> Fraction:
     """Return how often the likeliest value is true, if all are equally frequent."""
+    # Of each report, the value that makes it most probable is guessed.
     likeliest = [max(shares) for shares in zip(*channel, strict=True)]
     return sum(likeliest, Fraction(0)) / len(channel)
 
@@ -774,6 +904,7 @@ def warn_of_reports(
 
 def _report_columns(text: str, transformer: ReportTransformer) -> Sequence[Any]:
     """Return the report columns of a protocol; none of what cannot be read."""
+    # Mostly its own reports; to read those of another takes a fit.
     if text == protocol_text(transformer):
         return transformer.protocol_.report_columns
     try:

@@ -9,8 +9,11 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.utils import get_tags
 
 from skdp import (
+    BudgetExceeded,
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     Interval,
@@ -394,3 +397,27 @@ def test_truth_values_beside_0_or_1_are_text(kind, others, truths):
     assert index.names == ["column", "category"]
     expected = [*(("a", value) for value in others), *(("b", truth) for truth in truths)]
     assert list(map(repr, index)) == list(map(repr, expected))
+
+
+def test_a_refused_transform_says_what_a_search_needs():
+    people = pd.DataFrame({"sex": ["f", "m"]})
+    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}, ledger=PrivacyLedger(epsilon=0.5))
+    encoder.fit(people)
+    with pytest.raises(BudgetExceeded, match="n fits like this one need n times as much"):
+        encoder.transform(people)
+    with pytest.raises(BudgetExceeded) as refusal:
+        encoder.charge()
+    assert "n fits like this one" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("values", [["f", "m"], ["f", None]])
+def test_missing_values_are_allowed_if_they_are_declared(values):
+    people = pd.DataFrame({"sex": ["f", "f"]})
+    encoder = RandomizedResponseEncoder(1.0, categories={"sex": values})
+    by_position = RandomizedResponseEncoder(1.0, categories=[values])
+    fitted = [clone(transformer).fit(people) for transformer in (encoder, by_position)]
+    for transformer in (encoder, by_position, *fitted):
+        tags = get_tags(transformer)
+        assert tags.input_tags.allow_nan == (None in values)
+        assert tags.input_tags.categorical
+        assert tags.input_tags.string

@@ -1,4 +1,4 @@
-"""Permanent reports: keyed functions of record, column and value, repeated without a store."""
+"""Permanent reports: keyed functions of record, column and value."""
 
 from __future__ import annotations
 
@@ -156,9 +156,9 @@ def digest_blocks(key: bytes, purpose: Purpose, *parts: NDArray[np.uint8]) -> Di
     """
     # CBC-MAC is a pseudorandom function of messages none of which begins with another
     # one ([1]_): these have one length for each purpose, or begin with their length. Of
-    # q messages, an attacker tells it from a random function with a probability of about
-    # q**2 / 2**128, beside that to break AES. It takes a fiftieth of the time of a hash
-    # for each.
+    # q messages, an attacker tells it from a random function with a probability of
+    # about q**2 / 2**128, beside that to break AES. It takes a fiftieth of the time of
+    # a hash for each.
     # .. [1] E. Petrank, C. Rackoff (2000). CBC MAC for real-time data sources. Journal
     #    of Cryptology 13.
     purpose_bytes = []

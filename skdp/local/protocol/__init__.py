@@ -1,4 +1,4 @@
-"""What client and server agree on: how a row becomes a report, and how reports become estimates."""
+"""What client and server agree on: rows to reports, and reports to estimates."""
 
 from skdp.local.protocol._columns import SAMPLED as SAMPLED
 from skdp.local.protocol._columns import attributes_of as attributes_of
@@ -32,9 +32,9 @@ from skdp.local.protocol._possible import (
 from skdp.local.protocol._possible import check_releases as check_releases
 from skdp.local.protocol._possible import check_together as check_together
 from skdp.local.protocol._possible import refuse_impossible as refuse_impossible
-from skdp.local.protocol._protocol import ReleasedCounts as ReleasedCounts
 from skdp.local.protocol._protocol import ReportProtocol as ReportProtocol
 from skdp.local.protocol._sampling import SampledCounts as SampledCounts
 from skdp.local.protocol._sampling import Sampling as Sampling
 from skdp.local.protocol._sampling import drawn_pair as drawn_pair
+from skdp.local.protocol._sampling import read_weights as read_weights
 from skdp.local.protocol._sampling import whole_weights as whole_weights

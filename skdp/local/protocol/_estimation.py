@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def estimate_counts(
     if len(groups) == 1:
         index = protocol.domain.select(groups[0]).cells()
     else:
-        index = _cell_index(protocol.domain, [name for (name,) in groups])
+        index = _cell_index(protocol.domain, list(chain.from_iterable(groups)))
     return count_options.table(SampledCounts.joined(estimates), index)
 
 
@@ -233,8 +234,8 @@ def _support_variances(oracle: FrequencyOracle, g: int) -> tuple[float, float]:
     # The probabilities that two cells are supported at once, the true one among them
     # or not.
     with_true_cell, without_true_cell = oracle.pair_supports
-    # The variance of a sum S of indicators is E[S] + E[S (S - 1)] - E[S]^2, where S (S -
-    # 1) counts the ordered pairs of supported cells.
+    # The variance of a sum S of indicators is E[S] + E[S (S - 1)] - E[S]^2, where
+    # S (S - 1) counts the ordered pairs of supported cells.
     mean_of_member = p + (g - 1) * q
     variance_of_member = mean_of_member + 2 * (g - 1) * with_true_cell
     variance_of_member += (g - 1) * (g - 2) * without_true_cell
@@ -282,17 +283,18 @@ def _sampled_variances(
 def count_variances(protocol: Any, counts: ArrayLike) -> NDArray[np.float64]:
     """Return the variances of the unbiased counts for given true counts."""
     oracles = [field.oracle for field in protocol.fields]
-    sizes = [oracle.k for oracle in oracles]
+    ends = np.cumsum([oracle.k for oracle in oracles])
     cells = np.asarray(counts, float)
-    if cells.shape != (sum(sizes),):
-        raise ValueError(f"counts must have shape ({sum(sizes)},), got {cells.shape}")
-    parts = np.split(cells, np.cumsum(sizes)[:-1])
-    totals = [part.sum() for part in parts]
+    if cells.shape != (ends[-1],):
+        raise ValueError(f"counts must have shape ({ends[-1]},), got {cells.shape}")
+    parts = np.split(cells, ends[:-1])
+    totals = list(map(np.sum, parts))
     if (cells < 0).any() or not np.allclose(totals, totals[0]):
         raise ValueError(
             "counts must be at least 0 and add up to the same number in each column"
         )
     n = totals[0]
+    # Under "sample", a record reports one field, each as often as the others.
     size = n if protocol.sampling is None else n / len(oracles)
     estimates = []
     for oracle, part in zip(oracles, parts, strict=True):
@@ -317,12 +319,14 @@ def joint_counts(
         for place, field in enumerate(protocol.fields):
             if not {*columns}.isdisjoint(field.columns):
                 places.append(place)
-    drawn = protocol.rows(reports)
+    # Of sampled fields, the records that report all of them.
+    drawn = protocol.rows(reports)  # (n_records, n_fields)
     rows = drawn[:, places].all(axis=1)
     parts = []
     order: list[Any] = []
     for place in places:
         field = protocol.fields[place]
+        # The cells of a group are summed over its other columns.
         field_names = [name for name in field.columns if name in columns]
         report = reports[place] if rows.all() else reports[place][rows]
         group = cell_groups(field.domain, field_names)
@@ -373,10 +377,15 @@ class _Part:
 
 def _outer_counts(parts: Sequence[_Part], size: int, n: int) -> SampledCounts:
     """Sum up the outer products of the unbiased vectors of each record."""
-    shape = [part.n_groups for part in parts]
+    shape = []
+    largest_row = 1
+    for part in parts:
+        shape.append(part.n_groups)
+        largest_row = max(largest_row, part.oracle.k)
+    # All cells but those of the last part: a matrix product adds up the records.
     n_left = int(np.prod(shape[:-1]))
     total = np.zeros((n_left, shape[-1]))
-    step = max(1, _CHUNK // max(n_left, *(part.oracle.k for part in parts)))
+    step = max(1, _CHUNK // max(n_left, largest_row))
     for start in range(0, size, step):
         vectors = [part.vectors(slice(start, start + step)) for part in parts]
         products = reduce(_row_products, vectors[:-1], np.ones((len(vectors[0]), 1)))
@@ -384,6 +393,8 @@ def _outer_counts(parts: Sequence[_Part], size: int, n: int) -> SampledCounts:
     # The nearest counts that records can have: where noise prevails, those that are not
     # negative add up to many more.
     plug_in = project_to_simplex(total.ravel(), size).reshape(shape)
+    # The second moments of a record are products of those of its fields: the matrices
+    # are applied along one axis after the other.
     squares = plug_in
     for axis, part in enumerate(parts):
         product = np.tensordot(part.moments(), squares, axes=(1, axis))

@@ -214,6 +214,7 @@ class Field(ABC):
             If a name or a declared value has no bytes of its own.
         """
         declared = dict(self.declared())
+        # All that may differ between two fields, so that no author has to think of it.
         parts = [
             type(self).__qualname__.encode(),
             repr(sorted(self.parameters().items())).encode(),
@@ -390,6 +391,7 @@ class Field(ABC):
         if self.possible == "one":
             return sums.ravel()
         if self.possible == "any":
+            # The reports without a value, too: reports that hold fewer are others.
             return np.concatenate([sums.ravel(), size - sums.ravel()])
         return None
 

@@ -92,7 +92,7 @@ class OracleField(Field):
         return [reports if reports.ndim == 2 else reports.reshape(-1, 1)]
 
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
-        block = np.column_stack([np.asarray(column) for column in columns])[rows]
+        block = np.column_stack(list(map(np.asarray, columns)))[rows]
         return self._read_block(block)
 
     def _read_block(self, block: NDArray[Any]) -> NDArray[Any]:
@@ -125,7 +125,10 @@ class OracleField(Field):
         return self.oracle.parameters()
 
     def declared(self) -> Mapping[str, Mapping[Any, Any]]:
-        return {"categories": {name: self.domain[name] for name in self.columns}}
+        return {"categories": self._declared_values()}
+
+    def _declared_values(self) -> dict[Any, Any]:
+        return {name: self.domain[name] for name in self.columns}
 
     def estimate(
         self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
@@ -175,6 +178,8 @@ class CategoryField(OracleField):
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         codes: Codes = self.domain.encode(columns)
+        # This error shows that an undeclared value occurs: it is raised before any
+        # charge, and the user asked for it.
         if self.unknown == "error":
             for name in _undeclared(self.domain, codes):
                 raise undeclared_error(name, self.domain[name], advice=UNIFORM)
@@ -210,6 +215,7 @@ class CategoryField(OracleField):
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
         if isinstance(self.unknown, dict):
             codes = self._fill_unknown(codes, _no_randomness)
+        # The random bits depend on the values themselves, not on what replaces them.
         values = np.stack(codes, axis=1).astype(np.int64)  # (n_rows, n_columns)
         width = 8 * len(codes)
         code_bytes = values.astype(">i8").view(np.uint8).reshape(len(values), width)
@@ -232,8 +238,8 @@ class CategoryField(OracleField):
 
     def permanent_parts(self) -> list[bytes]:
         parameters = repr(sorted(self.first_round.parameters().items())).encode()
-        declared = {name: self.domain[name] for name in self.columns}
-        return [parameters, *declared_bytes(declared)]
+        # A second round of noise does not change what it is added to.
+        return [parameters, *declared_bytes(self._declared_values())]
 
     def write(
         self,
@@ -241,6 +247,7 @@ class CategoryField(OracleField):
         like: Sequence[Any],
         drawn: NDArray[np.bool_] | None,
     ) -> list[Any]:
+        # Bits without noise come as floats already.
         if self.output == "unbiased" and reports.dtype == np.uint8:
             reports = self.oracle.unbiased(reports)
             if drawn is not None:
@@ -250,6 +257,7 @@ class CategoryField(OracleField):
     def _read_block(self, block: NDArray[Any]) -> NDArray[Any]:
         if self.output != "unbiased":
             return super()._read_block(block)
+        # Back to the bits: floats may have been stored with fewer digits.
         numbers = read_floats(block)
         bits = (numbers > 0).view(np.uint8)
         if not np.allclose(self.oracle.unbiased(bits), numbers):
@@ -322,7 +330,7 @@ class ValueField(CategoryField):
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         codes = super().prepare(columns)
-        # Refuses a dtype that cannot hold the values.
+        # Refuses a dtype that cannot hold the values, before the charge.
         self._written_domain.decoders(columns)
         return codes
 
@@ -379,7 +387,10 @@ def guarantee_of_all(
     oracles: Sequence[FrequencyOracle | SetOracle], **statement: Any
 ) -> PrivacyGuarantee:
     """State what one report of each oracle promises."""
-    ratio = prod([oracle.worst_ratio for oracle in oracles], start=Fraction(1))
+    # The reports are independent given the values: their ratios multiply.
+    ratio = Fraction(1)
+    for oracle in oracles:
+        ratio *= oracle.worst_ratio
     losses = tuple(map(oracle_loss, oracles))
     return PrivacyGuarantee(log_upper(ratio), losses=losses, **statement)
 
@@ -399,7 +410,7 @@ def guarantee_of_one(
 
 
 def check_limits(fields: Sequence[OracleField], transformer: Any) -> None:
-    """Check that columns of reports that others declare are not too many or too long."""
+    """Check that columns that others declare are not too many or too long."""
     width = 0
     length = 0
     for oracle_field in fields:
@@ -415,8 +426,12 @@ def check_limits(fields: Sequence[OracleField], transformer: Any) -> None:
 
 def _undeclared(domain: Domain, codes: Codes) -> list[Any]:
     """List the columns with codes of values that are not declared."""
-    triples = zip(domain.columns, domain.sizes, codes, strict=True)
-    return [name for name, size, column in triples if column.max(initial=0) == size]
+    names = []
+    for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
+        # Such values have the code after those of the declared ones.
+        if column.max(initial=0) == size:
+            names.append(name)
+    return names
 
 
 def _no_randomness(*purpose: Any) -> Any:

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
 from skdp.local.protocol._field import Tail
-from skdp.local.protocol._protocol import ReleasedCounts
 from skdp.tables import Releases, joined_releases
 
 RATE = 1e-6
-"""How often at most, of all tallies of honest reports, one is called unlikely: about five
-standard errors."""
+"""How often at most a tally of honest reports is called unlikely: about five standard
+errors."""
 
 _CAUSES = (
     "Reports of another protocol or of another epsilon may be among them, values may "
@@ -60,9 +59,10 @@ def refuse_impossible(
 
 
 def check_releases(
-    counts: NDArray[np.int64] | None, noted: Releases | None, released: ReleasedCounts
+    counts: NDArray[np.int64] | None, noted: Releases | None, released: Any
 ) -> None:
     """Warn of reports that are neither of their noted releases nor of the own ones."""
+    # `released` are the `ReleasedCounts` of the transformer.
     # Some of the reports, in any order, have at most the counts of all: of a part,
     # nothing else can be said. What the transformer knows of its own releases counts
     # where there is no note, or one of fewer reports.
@@ -148,13 +148,13 @@ def _warn_unverified(reason: str) -> None:
 
 
 def judge(tails: Sequence[Tail]) -> None:
-    """Refuse reports with sums that are all but impossible, and warn of unlikely ones."""
+    """Refuse reports with all but impossible sums, and warn of unlikely ones."""
     # The chance that one of J tails, each the least of c ones, is below ``rate / (J
     # c)`` is at most the rate, for any true values.
     threshold = math.log(RATE / max(1, len(tails)))
-    # If rows were drawn again with replacement (a bootstrap), or all of them come twice,
-    # the variance doubles, and with it every logarithm: what is refused even then is
-    # below the square of that.
+    # If rows were drawn again with replacement (a bootstrap), or all of them come
+    # twice, the variance doubles, and every logarithm is half of it: what is refused is
+    # unlikely even then.
     refused_columns = _most_unlikely(tails, threshold, scale=0.5)
     if refused_columns is not None:
         raise ValueError(

@@ -1,15 +1,13 @@
-"""What client and server agree on: how a row becomes a report, and how reports become estimates."""
+"""What client and server agree on: rows to reports, and reports to estimates."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from fractions import Fraction
 from itertools import chain
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -79,10 +77,12 @@ class ReportProtocol:
     >>> import pandas as pd
     >>> from skdp import RandomizedResponseEncoder
     >>> people = pd.DataFrame({"sex": ["f", "m", "m"]})
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people)
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
+    >>> encoder = encoder.fit(people)
     >>> print(encoder.protocol_.guarantee)
     epsilon = 1, local model, replacing one record's values of: sex
-    >>> encoder.protocol_.tally(encoder.protocol_.read(encoder.transform(people))).n_reports
+    >>> reports = encoder.protocol_.read(encoder.transform(people))
+    >>> encoder.protocol_.tally(reports).n_reports
     3
     """
 
@@ -107,18 +107,20 @@ class ReportProtocol:
         declared: dict[Any, Any] = {}
         value_columns: dict[Any, Any] = {}
         names = []
+        reported_columns: set[Any] = set()
         for field in self.fields:
             names.append(field.names())
+            reported_columns.update(field.columns)
             categories = field.declared().get("categories", {})
             declared |= categories
             if field.reports_values:
                 value_columns |= categories
-        reported = {name for field in self.fields for name in field.columns}
-        if {*self.columns} != reported:
-            differing = sorted(map(repr, reported ^ {*self.columns}))
+        differing_columns = reported_columns ^ {*self.columns}
+        if differing_columns:
+            differing = ", ".join(sorted(map(repr, differing_columns)))
             raise ValueError(
-                "the scope of the guarantee must be the columns that the fields report; "
-                f"no field reports, or no guarantee names, {', '.join(differing)}"
+                "the scope of the guarantee must be the columns that the fields "
+                f"report; no field reports, or no guarantee names, {differing}"
             )
         # Their order is that of the columns, as it determines joint codes.
         ordered = {name: declared[name] for name in self.columns if name in declared}
@@ -156,19 +158,23 @@ class ReportProtocol:
 
     @property
     def n_sampled(self) -> int | None:  # numpydoc ignore=RT01
-        """How many fields a record reports, drawn without looking at its values; None for all."""
+        """How many fields a record reports, whatever its values; None for all."""
         return None if self.sampling is None else self.sampling.size
 
     @property
     def strategy(self) -> str | None:  # numpydoc ignore=RT01
-        """How columns of categories share epsilon, such as ``"split"``; None if other fields or groups are reported."""
-        if not all(isinstance(field, CategoryField) for field in self.fields):
-            return None
-        if len(self.fields) == 1 < len(self.columns) and self.sampling is None:
+        """How columns of categories share epsilon, such as ``"split"``.
+
+        None if other fields, or some groups of columns, are reported.
+        """
+        field_columns = []
+        for field in self.fields:
+            if not isinstance(field, CategoryField):
+                return None
+            field_columns.append(tuple(field.columns))
+        if len(field_columns) == 1 < len(self.columns) and self.sampling is None:
             return "joint"
-        if [field.columns for field in self.fields] != [
-            (name,) for name in self.columns
-        ]:
+        if field_columns != [(name,) for name in self.columns]:
             return None
         if self.sampling is None:
             return "split"
@@ -178,9 +184,11 @@ class ReportProtocol:
     @property
     def oracles(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
         """The oracles of the fields of categories and of sets."""
-        return tuple(
-            field.oracle for field in self.fields if isinstance(field, OracleField)
-        )
+        oracles = []
+        for field in self.fields:
+            if isinstance(field, OracleField):
+                oracles.append(field.oracle)
+        return tuple(oracles)
 
     @property
     def permanent_key(self) -> bytes | None:  # numpydoc ignore=RT01
@@ -189,19 +197,26 @@ class ReportProtocol:
 
     @property
     def declared(self) -> dict[str, Any]:  # numpydoc ignore=RT01
-        """Parameters of the transformer that say by column name what it was fitted on, such as ``categories``."""
+        """Parameters of the transformer by column name, such as ``categories``.
+
+        They say what it was fitted on.
+        """
         declared: dict[str, Any] = {}
         for field in self.fields:
-            for parameter, values in field.declared().items():
-                plain = {
-                    name: _plain(declaration) for name, declaration in values.items()
-                }
-                declared[parameter] = declared.get(parameter, {}) | plain
+            for parameter, declarations in field.declared().items():
+                by_column = declared.setdefault(parameter, {})
+                for name, declaration in declarations.items():
+                    if isinstance(declaration, Categories):
+                        declaration = list(declaration.values)
+                    by_column[name] = declaration
         return declared | dict(self.chosen)
 
     @property
     def counted_columns(self) -> list[list[Any]]:  # numpydoc ignore=RT01
-        """Sets of report columns whose distinct rows an engine may count; none if reports come in batches only."""
+        """Sets of report columns whose distinct rows an engine may count.
+
+        Empty if an engine has to hand over all rows.
+        """
         if self.sampling is None and all(field.is_countable for field in self.fields):
             return self._names
         return []
@@ -213,7 +228,7 @@ class ReportProtocol:
             return []
         if self.sampling.size == 1:
             return [SAMPLED]
-        return [f"{SAMPLED}_{place}" for place in range(self.sampling.size)]
+        return [f"{SAMPLED}_{number}" for number in range(self.sampling.size)]
 
     def names(self, inputs: Sequence[str]) -> list[Any]:
         """Name the report columns after the columns of the input.
@@ -233,7 +248,9 @@ class ReportProtocol:
         ValueError
             If two would have the same name.
         """
-        names = [field.names(self._of_field(field, inputs)) for field in self.fields]
+        names = []
+        for field in self.fields:
+            names.append(field.names(self._of_field(field, inputs)))
         return self._layout(names, inputs)
 
     def prepare(self, table: Table) -> Codes:
@@ -259,6 +276,7 @@ class ReportProtocol:
         """
         codes: Codes = []
         for field in self.fields:
+            # An outside author may return one array for several columns.
             arrays = field.prepare(self._of_field(field, table.columns))
             if len(arrays) != len(field.columns):
                 raise ValueError(
@@ -295,6 +313,7 @@ class ReportProtocol:
             return self._permanent_reports(codes, records, randomness)
         reports = []
         for field, field_codes in zip(self.fields, self._split(codes), strict=True):
+            # Also where a record does not report the field: time tells nothing.
             reports.append(field.report(field_codes, randomness))
         if self.sampling is None:
             return reports
@@ -306,7 +325,7 @@ class ReportProtocol:
         self, codes: Codes, records: list[bytes], randomness: Randomness
     ) -> Reports:
         assert self.memo is not None
-        marks = self.memo.marks(records)
+        marks = self.memo.marks(records)  # (n_records, 16)
         drawn = None
         if self.sampling is not None:
             # Permanent too: fresh draws would report all fields in the end.
@@ -335,7 +354,7 @@ class ReportProtocol:
             start = end
 
     def _sampled(self, reports: Reports, drawn: NDArray[np.bool_]) -> Reports:
-        # What is not reported was drawn too, so that time tells nothing, and is erased.
+        """Erase what records do not report, and add which fields they do."""
         for report, rows in zip(reports, drawn.T, strict=True):
             report[~rows] = 0
         return [*reports, drawn]
@@ -363,10 +382,12 @@ class ReportProtocol:
             rows = None if drawn is None else drawn[:, place]
             blocks += field.write(reports[place], like, rows)
         released = self._laid_out(blocks, drawn, table)
+        # Fields that a record does not report are nan to numpy: missing in a frame.
         return released if drawn is None else missing_for_nan(released)
 
     def _laid_out(self, blocks: list[Any], drawn: Any, table: Table) -> Any:
-        """Put the columns of the fields into their order, and add those of the sample."""
+        """Put the columns of the fields into order, and add those of the sample."""
+        # Of one array of many columns, the order is that of the field.
         names = list(chain.from_iterable(self._names))
         order = self.report_columns[: len(names)]
         if names != order:
@@ -436,21 +457,23 @@ class ReportProtocol:
             If these are not reports of this protocol.
         """
         table = self.report_table(reports)
+        # By name, as an array has them in this order, and a frame by these names.
         columns = dict(zip(self.report_columns, table.columns, strict=True))
         field_columns = [_selected(columns, names) for names in self._names]
-        pairs = list(zip(self.fields, field_columns, strict=True))
-        if self.sampling is None:
-            return [
-                field.read(own_columns, slice(None)) for field, own_columns in pairs
-            ]
-        if self.states_sample:
+        drawn = None
+        if self.sampling is not None and self.states_sample:
             drawn = self._read_sample(_selected(columns, self._sampled_names))
-        else:
+        elif self.sampling is not None:
             drawn = self._find_sample(field_columns)
         arrays = []
-        for (field, own_columns), rows in zip(pairs, drawn.T, strict=True):
-            arrays.append(spread(field.read(own_columns, rows), rows))
-        return [*arrays, drawn]
+        for place, field in enumerate(self.fields):
+            if drawn is None:
+                arrays.append(field.read(field_columns[place], slice(None)))
+            else:
+                rows = drawn[:, place]
+                reports_of_rows = field.read(field_columns[place], rows)
+                arrays.append(spread(reports_of_rows, rows))
+        return arrays if drawn is None else [*arrays, drawn]
 
     def _find_sample(self, field_columns: Sequence[Sequence[Any]]) -> NDArray[np.bool_]:
         """Return which fields each row reports, by what is missing in the others."""
@@ -469,9 +492,10 @@ class ReportProtocol:
     def _read_sample(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
         """Read which fields each row reports."""
         n_fields = len(self.fields)
+        numbers = [read_sampled(column, n_fields) for column in columns]
         if len(columns) == 1:
-            return one_of(read_sampled(columns[0], n_fields), n_fields)
-        chosen = np.column_stack([read_sampled(column, n_fields) for column in columns])
+            return one_of(numbers[0], n_fields)
+        chosen = np.column_stack(numbers)  # (n_records, n_sampled)
         if (np.diff(chosen, axis=1) <= 0).any():
             raise ValueError(
                 f"the columns {self._sampled_names} must ascend: a record makes each "
@@ -534,25 +558,26 @@ class ReportProtocol:
         if self.sampling is None:
             return reports
         *reports, drawn = reports
-        pairs = zip(reports, drawn.T, strict=True)
-        return [report[np.flatnonzero(rows)] for report, rows in pairs]
+        parts = []
+        for report, rows in zip(reports, drawn.T, strict=True):
+            # By places, in half of the time of a mask.
+            parts.append(report[np.flatnonzero(rows)])
+        return parts
 
     @property
     def meaning(self) -> dict[str, Any]:  # numpydoc ignore=RT01
         """What a tally says that its sums are of."""
         fields = []
         for field in self.fields:
-            values = field.declared().get("categories")
-            declared = {"domain": Domain(values)} if values else {}
-            fields.append(
-                {
-                    "columns": list(field.columns),
-                    **declared,
-                    **field.parameters(),
-                    "shape": list(field.shape),
-                    "possible": field.possible,
-                }
-            )
+            meaning: dict[str, Any] = {"columns": list(field.columns)}
+            categories = field.declared().get("categories")
+            if categories:
+                meaning["domain"] = Domain(categories)
+            meaning |= field.parameters()
+            meaning["shape"] = list(field.shape)
+            meaning["possible"] = field.possible
+            fields.append(meaning)
+        # They decide how estimates of samples are combined.
         weights = None if self.sampling is None else list(self.sampling.weights)
         return {
             "encoder": self.encoder,
@@ -590,8 +615,10 @@ class ReportProtocol:
         ReportTally
             Zeros.
         """
-        sums = tuple(np.zeros(field.shape, np.int64) for field in self.fields)
-        return ReportTally(self.meaning, sums, (0,) * len(sums), 0)
+        sums = []
+        for field in self.fields:
+            sums.append(np.zeros(field.shape, np.int64))
+        return ReportTally(self.meaning, tuple(sums), (0,) * len(sums), 0)
 
     def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
         """Sum up the distinct rows of some report columns.
@@ -616,7 +643,8 @@ class ReportProtocol:
         table = read_table(rows)
         columns = dict(zip(table.names, table.columns, strict=True))
         total = int(counts.sum())
-        sums, sizes = [], []
+        sums = []
+        sizes = []
         for field, names in zip(self.fields, self._names, strict=True):
             if {*names} <= {*columns}:
                 field_reports = field.read(_selected(columns, names), slice(None))
@@ -629,7 +657,7 @@ class ReportProtocol:
         return ReportTally(self.meaning, tuple(sums), tuple(sizes), sizes[0])
 
     def report_counts(self, reports: Reports) -> NDArray[np.int64] | None:
-        """Count reports and parts of them, to recognise them in any order where they carry the counts as a note.
+        """Count reports and parts of them, to recognise them in any order by a note.
 
         Parameters
         ----------
@@ -642,8 +670,9 @@ class ReportProtocol:
             Counts that add up over sets of reports, the number of reports first; None
             for no such note.
         """
-        pairs = zip(self.fields, self.parts(reports), strict=True)
-        counts = [field.part_counts(field_reports) for field, field_reports in pairs]
+        counts = []
+        for field, part in zip(self.fields, self.parts(reports), strict=True):
+            counts.append(field.part_counts(part))
         return _joined(len(reports[0]), counts)
 
     def tallied_counts(self, tally: ReportTally) -> NDArray[np.int64] | None:
@@ -659,8 +688,10 @@ class ReportProtocol:
         ndarray of int64, or None
             The counts; None if they need the reports.
         """
-        triples = zip(self.fields, tally.counts, tally.sizes, strict=True)
-        counts = [field.summed_parts(sums, size) for field, sums, size in triples]
+        counts = []
+        for place, field in enumerate(self.fields):
+            field_counts = field.summed_parts(tally.counts[place], tally.sizes[place])
+            counts.append(field_counts)
         return _joined(tally.n_reports, counts)
 
     def empty_counts(self) -> NDArray[np.int64] | None:
@@ -695,13 +726,14 @@ class ReportProtocol:
         """
         check_tally(tally, self.meaning)
         tables = {}
-        for field, sums, size in zip(
-            self.fields, tally.counts, tally.sizes, strict=True
-        ):
+        for place, field in enumerate(self.fields):
+            table = field.estimate(
+                tally.counts[place], tally.sizes[place], tally.n_reports, **options
+            )
+            if len(self.fields) == 1:
+                return table
             label = field.columns[0] if len(field.columns) == 1 else field.columns
-            tables[label] = field.estimate(sums, size, tally.n_reports, **options)
-        if len(self.fields) == 1:
-            return next(iter(tables.values()))
+            tables[label] = table
         return concat_columns(tables)
 
     def tails(
@@ -722,12 +754,10 @@ class ReportProtocol:
             As of `Field.tails`, of all fields.
         """
         tails = []
-        for field, sums, size in zip(
-            self.fields, tally.counts, tally.sizes, strict=True
-        ):
-            is_asked = columns is None or not {*columns}.isdisjoint(field.columns)
-            if size and is_asked:
-                tails += field.tails(sums, size)
+        for place, field in enumerate(self.fields):
+            is_examined = columns is None or not {*columns}.isdisjoint(field.columns)
+            if tally.sizes[place] and is_examined:
+                tails += field.tails(tally.counts[place], tally.sizes[place])
         return tails
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
@@ -746,10 +776,10 @@ class ReportProtocol:
         """
         channels = []
         for field in self.fields:
-            of_field = field.channels(most_entries)
-            if of_field is None:
+            field_channels = field.channels(most_entries)
+            if field_channels is None:
                 return None
-            channels += of_field
+            channels += field_channels
         return channels
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
@@ -766,13 +796,15 @@ class ReportProtocol:
             A pair for each field of the report that is shuffled by itself; where more
             is not known, one, of the worst randomiser with the epsilon of `guarantee`.
         """
-        pairs = [field.shuffle_pair() for field in self.fields]
-        known_pairs = [pair for pair in pairs if pair is not None]
-        if len(known_pairs) == len(pairs):
-            joined = drawn_pair(known_pairs, self.sampling, released)
-            if joined is not None:
-                return joined
-        return (any_pair(self.guarantee.epsilon),)
+        worst_case = (any_pair(self.guarantee.epsilon),)
+        pairs = []
+        for field in self.fields:
+            pair = field.shuffle_pair()
+            if pair is None:
+                return worst_case
+            pairs.append(pair)
+        report_pairs = drawn_pair(pairs, self.sampling, released)
+        return worst_case if report_pairs is None else report_pairs
 
     def cost_of_changes(self, n_values: int) -> Fraction:
         """Add up the epsilons of a record's permanent reports.
@@ -791,7 +823,9 @@ class ReportProtocol:
         for field in self.fields:
             assert field.n_states is not None
             costs.append(Fraction(field.epsilon) * min(n_values, field.n_states))
-        return sum(sorted(costs, reverse=True)[: self.n_sampled], Fraction(0))
+        # Which fields a record reports is permanent, too.
+        largest_costs = sorted(costs, reverse=True)[: self.n_sampled]
+        return sum(largest_costs, Fraction(0))
 
     def parameters(self) -> dict[str, Any]:
         """Return what decides the reports of a row.
@@ -869,18 +903,12 @@ def _selected(values: Mapping[Any, Any], names: Sequence[Any]) -> list[Any]:
     return [values[name] for name in names]
 
 
-def _plain(declaration: Any) -> Any:
-    """Return declared values as a list, and what else is declared of a column as it is."""
-    if isinstance(declaration, Categories):
-        return list(declaration.values)
-    return declaration
-
-
 def _places(
     drawn: NDArray[np.bool_], size: int, dtype: np.dtype[Any]
 ) -> NDArray[np.integer]:
     """Return the places of the `size` fields that each row reports, ascending."""
     if size == 1:
+        # The sum of the numbers of all columns that are True, which is one.
         numbers = np.arange(drawn.shape[1], dtype=dtype)
         places: NDArray[np.integer] = numbers @ drawn.T
         return places.reshape(-1, 1)
@@ -890,101 +918,12 @@ def _places(
 def _joined(
     n_reports: int, counts: Sequence[NDArray[np.int64] | None]
 ) -> NDArray[np.int64] | None:
-    """Return the number of reports, and then the counts of all fields, folded; None if one has none."""
-    field_counts = [field for field in counts if field is not None]
-    if len(field_counts) < len(counts):
-        return None
-    joined = fold(np.concatenate([np.zeros(0, np.int64), *field_counts]))
-    return np.concatenate([[n_reports], joined])
-
-
-_MOST_RELEASES = 32
-"""Of a transformer, whose counts are kept one by one: the sums of all subsets of half of
-them are 2**16, and are compared in milliseconds."""
-
-
-@dataclass
-class _Releases:
-    """The counts of the first releases, and of all together."""
-
-    n_open: int = 0
-    n_ended: int = 0
-    counts: list[NDArray[np.int64]] = attribute(default_factory=list)
-    total: NDArray[np.int64] | int = 0
-
-
-# **Privacy.** Beside the transformers and not on them: they are stored, shown and
-# compared by their attributes, which tell nothing of the data.
-_releases: WeakKeyDictionary[ReleasedCounts, _Releases] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-class ReleasedCounts:
-    """What this process knows of the releases of a transformer since `fit`.
-
-    A copy or a pickle of it knows of none.
-    """
-
-    def begin(self) -> None:
-        """Begin a release; until it is ended, what is released is not known."""
-        with _lock:
-            _releases.setdefault(self, _Releases()).n_open += 1
-
-    def end(self, counts: NDArray[np.int64] | None) -> None:
-        """End a release that has these counts; without counts, it stays unknown."""
-        if counts is None:
-            return
-        with _lock:
-            releases = _releases[self]
-            releases.n_open -= 1
-            releases.n_ended += 1
-            releases.total = releases.total + counts
-            if releases.n_ended <= _MOST_RELEASES:
-                releases.counts.append(counts)
-
-    @property
-    def are_known(self) -> bool:
-        """Whether there was a release, and all are known."""
-        with _lock:
-            releases = _releases.get(self, _Releases())
-            return releases.n_ended > 0 and releases.n_open == 0
-
-    def explain(self, counts: NDArray[np.int64]) -> bool:
-        """Return whether reports may have these counts.
-
-        They may if they are a part of one release, or some whole releases together.
-        """
-        with _lock:
-            releases = replace(_releases.get(self, _Releases()))
-            table = np.array(releases.counts)  # (n_releases, n_counts)
-        if releases.n_ended > _MOST_RELEASES:
-            # A part of one of them, or some of them, cannot be told from others.
-            return bool((counts <= releases.total).all())
-        if releases.n_ended == 0:
-            return False
-        is_part = (counts <= table).all(axis=1)
-        return bool(is_part.any()) or _is_sum_of_some(counts, table)
-
-    def __reduce__(self) -> tuple[type[ReleasedCounts], tuple[()]]:
-        return ReleasedCounts, ()
-
-
-def _is_sum_of_some(counts: NDArray[np.int64], releases: NDArray[np.int64]) -> bool:
-    """Return whether counts are the sum of some of the rows of a table."""
-    # Each row is digested to a number, a random linear sum modulo 2**64, so that
-    # digests add as rows do. A sum of some of n rows is one of the first half and one
-    # of the others: two lists of 2**(n / 2) sums are compared (Horowitz and Sahni
-    # 1974). Other sums have the same digest by chance, once in 2**(64 - n).
-    keys = np.random.default_rng(0).integers(0, 1 << 64, counts.size, np.uint64)
-    digests = releases.astype(np.uint64) @ keys
-    half = len(digests) // 2
-    missing_sums = counts.astype(np.uint64) @ keys - _sums_of_some(digests[:half])
-    return bool(np.isin(missing_sums, _sums_of_some(digests[half:])).any())
-
-
-def _sums_of_some(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the sums of all subsets of numbers, modulo 2**64."""
-    sums = np.zeros(1, np.uint64)
-    for number in numbers:
-        sums = np.concatenate([sums, sums + number])
-    return sums
+    """Return the number of reports, then the counts of all fields."""
+    # None if a field has none.
+    joined = np.zeros(0, np.int64)
+    for field_counts in counts:
+        if field_counts is None:
+            return None
+        joined = np.concatenate([joined, field_counts])
+    # Folded, as a note is short.
+    return np.concatenate([[n_reports], fold(joined)])

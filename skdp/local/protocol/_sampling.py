@@ -73,22 +73,33 @@ def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
     """Read the weights of columns as whole numbers, none of them 0."""
     if isinstance(weights, str) and weights == "uniform":
         return (1,) * len(names)
+    amounts = read_weights("weights", weights, names, "'uniform'")
+    # Whole numbers, as a draw is exact.
+    total = sum(amounts)
+    return tuple(max(1, round(_UNITS * amount / total)) for amount in amounts)
+
+
+def read_weights(
+    parameter: str, weights: Any, names: Sequence[Any], alternatives: str
+) -> list[Fraction]:
+    """Read a mapping of each column to a number above 0."""
     if not isinstance(weights, Mapping):
         # Its type, as the text of a series or an array may be long.
         came = repr(weights) if isinstance(weights, str) else type(weights).__name__
         raise ValueError(
-            f"weights must be 'uniform' or a mapping of column to number, got {came}"
+            f"{parameter} must be {alternatives} or a mapping of column to number, got "
+            f"{came}"
         )
     if set(weights) != set(names):
         raise ValueError(
-            f"weights must name the columns {list(names)}, got {list(weights)}"
+            f"{parameter} must name the columns {list(names)}, got {list(weights)}"
         )
+    noun = parameter.removesuffix("s")
     amounts = []
     for name in names:
-        parameter = f"the weight of column {name!r}"
-        amounts.append(check_epsilon(weights[name], name=parameter))
-    total = sum(amounts)
-    return tuple(max(1, round(_UNITS * amount / total)) for amount in amounts)
+        what = f"the {noun} of column {name!r}"
+        amounts.append(check_epsilon(weights[name], name=what))
+    return amounts
 
 
 def drawn_pair(
@@ -129,7 +140,7 @@ class SampledCounts:
     noise: Vector
     """The variance that the mechanism adds."""
     spread: Vector
-    """What the sample adds, as a multiple of ``count * (n - count)``: 0 if all report."""
+    """What the sample adds, as a multiple of ``count * (n - count)``."""
     n: float
     shown: Vector
     """The counts after post-processing."""
@@ -149,7 +160,7 @@ class SampledCounts:
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Put the counts of several fields of the same records in a row."""
-        rows = np.concatenate([part._rows() for part in parts], axis=1)
+        rows = np.concatenate(list(map(cls._rows, parts)), axis=1)
         counts, noise, spread, shown = rows
         return cls(counts, noise, spread, parts[0].n, shown)
 
@@ -159,7 +170,7 @@ class SampledCounts:
         n = parts[0].n
         squares = weights**2
         # (4, n_samples, n_cells)
-        counts, noise, spread, shown = np.stack([part._rows() for part in parts], 1)
+        counts, noise, spread, shown = np.stack(list(map(cls._rows, parts)), 1)
         # No record is in two samples, so their estimates are correlated: by as much for
         # any two.
         spread = squares @ spread - (1 - squares.sum()) / max(n - 1, 1)
