@@ -28,9 +28,7 @@ from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
 from skdp.engines._source_file import SourceFile
 
-pyarrow, pyarrow_csv, pyarrow_dataset = map(
-    Extra, ("pyarrow", "pyarrow.csv", "pyarrow.dataset")
-)
+pyarrow, pyarrow_csv = Extra("pyarrow"), Extra("pyarrow.csv")
 
 _BLOCK_BYTES = 1 << 21  # Arrow reads up to 32 blocks ahead
 _TRUTH = {
@@ -75,21 +73,6 @@ def text_batches(source: SourceFile, columns: list[str]) -> Iterator[Any]:
     except pyarrow.ArrowInvalid:
         pass  # its text has a row, and it would be the context of an error that is raised here
     raise unreadable_error(source)
-
-
-def text_dataset(source: SourceFile, columns: list[str]) -> Any:
-    """Open some columns as text, to be read as often as need be."""
-    read, parse, convert = _options(source)
-    scan = pyarrow_dataset.CsvFragmentScanOptions(
-        convert_options=convert, read_options=read
-    )
-    form = pyarrow_dataset.CsvFileFormat(
-        parse_options=parse, default_fragment_scan_options=scan
-    )
-    schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
-    return pyarrow_dataset.dataset(
-        source.path, schema=schema, format=form, filesystem=source.filesystem
-    )
 
 
 def unreadable_error(source: SourceFile) -> UnreadableError:

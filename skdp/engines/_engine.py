@@ -11,14 +11,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._batch_release import Plan
+from skdp.engines._atomic import check_path
 from skdp.engines._errors import quietly
-from skdp.engines._record_ids import count_ids
+from skdp.engines._release import Preparation
 from skdp.local import ReportProtocol
 from skdp.tables import LargeTable, Releases, Summary, carried_releases, carried_text
-
-ROWS = 1 << 17
-"""Rows in memory at a time, where nothing depends on how many."""
 
 _GROUPS = 1 << 16
 
@@ -131,13 +128,15 @@ class Engine(LargeTable):
         """Return what `fit` reads, perhaps several times."""
         return self
 
-    def count_ids(self, record_id: str) -> tuple[int, int, int]:
-        """Count the record ids that are missing, the distinct ones, byte by byte, and the rows."""
-        return count_ids(self._frame, record_id)
+    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
+        """Check how the reports are to be stored, before the table is."""
+        check_path(path)
 
     @abstractmethod
-    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-        """Call ``plan(sample, look=...)`` once, which checks and charges, and then the release with each batch."""
+    def privatize(
+        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
+    ) -> Any:
+        """Check the rows, charge, and draw and store the reports."""
 
     def said(self) -> Iterable[str | None]:
         """Return the protocols that reports say they are of, in their metadata."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.engines._batch_release import check_transformer
 from skdp.engines._engine import ReportSums, add_up_batches
 from skdp.engines._registry import engine_of, has_engine
+from skdp.engines._release import check_transformer
 from skdp.local import ReportProtocol, ReportTransformer, check_carried, check_releases
 from skdp.tables import Releases, carried_releases, carried_text, joined_releases
 

@@ -17,8 +17,8 @@ from skdp.base import (
     type_texts,
     unrepeated_columns,
 )
-from skdp.engines._engine import ROWS
 from skdp.engines._extras import Extra
+from skdp.engines._streams import ROWS
 from skdp.engines.files._formats import TableFile
 
 pyarrow, compute, types = map(Extra, ("pyarrow", "pyarrow.compute", "pyarrow.types"))
@@ -35,7 +35,7 @@ def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
     ends = _ends_of_texts if table.format == "csv" else _ends
     kept: dict[str, Any] = {}
     head = None
-    for rows in _small(table.tables(None, table.names, in_order=False)):
+    for rows in _small(table.tables(None, table.names, coded=True)):
         if head is None or head.num_rows < MOST_ROWS:
             first = rows.slice(0, MOST_ROWS).select(table.names)
             head = first if head is None else pyarrow.concat_tables([head, first])

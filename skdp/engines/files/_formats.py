@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,18 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from skdp.base import MISSING_TEXTS
 from skdp.domain import Domain
 from skdp.engines._csv import column_names as csv_names
-from skdp.engines._csv import readers, text_batches, text_dataset, write_csv
-from skdp.engines._errors import UnreadableError
+from skdp.engines._csv import readers, text_batches, write_csv
+from skdp.engines._errors import UnreadableError, UnreadableTable
 from skdp.engines._extras import Extra
 from skdp.engines._registry import is_damage
 from skdp.engines._source_file import SourceFile, check_delimiter, delimiter_of
-from skdp.engines.backends.batches import arrow_tables, write_tables
+from skdp.engines._streams import write_tables
 from skdp.engines.files._said import only_one, said_by_sidecar
 from skdp.tables import Releases, joined_releases, read_table
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
+compute = Extra("pyarrow.compute")
 
 FORMATS = {
     ".csv": "csv", ".csv.gz": "csv.gz", ".tsv": "tsv", ".tsv.gz": "tsv.gz", ".parquet": "parquet", ".arrow": "ipc",
@@ -164,31 +166,47 @@ class TableFile:
             [(name, types.get(name, pyarrow.string())) for name in columns]
         ).empty_table()
 
-    def scan(self, columns: list[str]) -> Any:
-        """Open some columns, to be read as often as need be."""
-        if self.is_csv:
-            return text_dataset(self.path, columns)
-        return self.dataset.replace_schema(
-            pyarrow.schema([self.dataset.schema.field(name) for name in columns])
-        )
-
     def tables(
-        self, domain: Domain | None, columns: list[str], *, in_order: bool = True
-    ) -> Iterator[Any]:
-        """Read the rows; in less memory, if not in order."""
-        if not self.is_csv:
-            from skdp.engines.backends.arrow import read_batches, report_batches
+        self,
+        domain: Domain | None,
+        columns: list[str],
+        *,
+        strict: bool = False,
+        coded: bool = False,
+    ) -> Generator[Any, None, None]:
+        """Read the rows, in order: those of a CSV file with the types of a domain."""
+        # `strict` and `coded` are as for `readers` and `read_tables`.
+        try:
+            if self.is_csv:
+                yield from self._typed_texts(domain, columns, strict)
+            else:
+                from skdp.engines.backends.arrow import read_tables
 
-            yield from arrow_tables(
-                (read_batches if in_order else report_batches)(self.dataset, columns)
-            )
+                yield from read_tables(self.dataset, columns, coded=coded)
             return
-        read = {} if domain is None else readers(domain)
+        except Exception as error:
+            if not isinstance(error, UnreadableTable) and not is_damage(error):
+                raise
+            kind = getattr(error, "kind", type(error).__name__)
+        # Outside of the handler: what was raised may hold a row.
+        raise UnreadableError(f"{self.path.name} cannot be read ({kind})")
+
+    def _typed_texts(
+        self, domain: Domain | None, columns: list[str], strict: bool
+    ) -> Iterator[Any]:
+        read = {} if domain is None else readers(domain, strict=strict)
+        missing_texts = pyarrow.array(MISSING_TEXTS)
         for texts in text_batches(self.path, columns):
-            made = {
-                name: read[name][1](texts[name]) if name in read else texts[name]
-                for name in columns
-            }
+            made = {}
+            for name in columns:
+                column = texts[name]
+                if name in read:
+                    _, parse = read[name]
+                    column = parse(column)
+                elif strict:
+                    is_missing = compute.is_in(column, missing_texts)
+                    column = compute.if_else(is_missing, None, column)
+                made[name] = column
             yield pyarrow.table(made)
 
 

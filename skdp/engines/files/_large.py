@@ -2,143 +2,81 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import (
-    LARGEST_WHOLE,
-    MISSING_TEXTS,
-    date_dtype,
-    declares_zone,
-    type_of_values,
-)
+from skdp.base import LARGEST_WHOLE, date_dtype, declares_zone, type_of_values
 from skdp.domain import Domain, Interval
-from skdp.engines._atomic import Bar, Progress, shown
-from skdp.engines._csv import exact_type, readers, unreadable_error
-from skdp.engines._errors import UnreadableError, UnreadableTable
+from skdp.engines._atomic import Progress, shown
+from skdp.engines._csv import exact_type
+from skdp.engines._engine import add_up_batches
 from skdp.engines._extras import Extra
-from skdp.engines._registry import is_damage
-from skdp.engines._source_file import SourceFile
 from skdp.engines.files._formats import TableFile
 from skdp.tables import LargeTable, Summary
 
-pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")
+pyarrow = Extra("pyarrow")
 
 
 @dataclass(eq=False, repr=False)
 class FileTable(LargeTable):
     """The rows of a file that a synthesizer is to be fitted to; it takes them as it takes a table of an engine."""
 
-    rows: LargeTable
+    file: TableFile
+    domain: Domain
     sample: Any
-    read: Callable[[Any], Any]
-    shown: Callable[[], AbstractContextManager[Bar]]
-    file: SourceFile
-    is_csv: bool
+    progress: Progress
+    n_rows: int | None
+    """For the progress; None if it is not known."""
+    marks: NDArray[np.bool_] | None = None
+    """Which rows are kept; None for all."""
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        try:
-            with self.shown() as bar:
-                return self.rows.add_up(names, _ShownSummary(summary, self.read, bar))
-        except Exception as error:
-            if is_damage(error):
-                error = UnreadableTable(type(error).__name__, "CSV" in str(error))
-            if not isinstance(error, UnreadableTable):
-                raise
-            # What an engine says of a CSV file that is none has a row of it.
-            failed = UnreadableError(f"{self.file.name} cannot be read ({error.kind})")
-            if error.is_csv and self.is_csv:
-                failed = unreadable_error(self.file)
-        raise failed
+        return add_up_batches(self._tables(list(names)), summary)
+
+    def _tables(self, names: list[str]) -> Iterator[Any]:
+        """Read the rows that are kept."""
+        tables: Iterator[Any] = self.file.tables(
+            self.domain, names, strict=True, coded=True
+        )
+        if self.marks is not None:
+            from skdp.engines.backends.arrow import keep_marked
+
+            tables = keep_marked(tables, self.marks)
+        with shown(self.progress, self.n_rows, "reading") as bar:
+            for table in tables:
+                yield table
+                bar.update(len(table))
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        return replace(self, rows=self.rows.limit_persons(person, most, seed))
+        from skdp.engines.backends.arrow import mark_rows
 
+        def read_persons() -> Iterator[Any]:
+            for table in self.file.tables(None, [person], coded=True):
+                yield table.column(0)
 
-class _ShownSummary:
-    """A `skdp.tables.Summary` of rows that are typed first, and shown by a bar."""
-
-    def __init__(self, summary: Summary, read: Callable[[Any], Any], bar: Bar) -> None:
-        self._summary, self._read, self._bar = summary, read, bar
-
-    def zeros(self) -> list[NDArray[np.int64]]:
-        return self._summary.zeros()
-
-    def add(
-        self,
-        sums: list[NDArray[np.int64]],
-        batch: Any,
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
-        self._summary.add(sums, self._read(batch), counts)
-        self._bar.update(len(batch) if counts is None else int(counts.sum()))
-
-    def n_distinct(self, sample: Any) -> float:
-        return math.inf  # text may be written in many ways, and a bar is to move
+        return replace(self, marks=mark_rows(read_persons, most, seed))
 
 
 def open_file(
-    table: TableFile, domain: Domain, person: str | None, progress: Progress
+    file: TableFile, domain: Domain, person: str | None, progress: Progress
 ) -> FileTable:
     """Open the columns of a domain in a file, in the order of the file, and that of the persons."""
-    from skdp.engines.backends.arrow import ArrowTable, StreamedTable
-
-    table.check_columns([*domain.columns, *([] if person is None else [person])])
+    persons = [] if person is None else [person]
+    file.check_columns([*domain.columns, *persons])
     if person in domain.columns:
         raise ValueError(
-            f"the domain declares {person!r}, which says who a row is about; remove it there"
+            f"the domain declares {person!r}, which says who a row is about; remove it "
+            "there"
         )
-    names = [name for name in table.names if name in domain.columns or name == person]
-    rows = (ArrowTable if table.format == "parquet" else StreamedTable)(
-        table.scan(names)
-    )
-    is_csv = table.format == "csv"
-    sample, read = (
-        (_typed_sample(domain, names), _text_reader(domain))
-        if is_csv
-        else (rows.sample, _unchanged)
-    )
-    total = None if person is not None else table.count_rows()
-    return FileTable(
-        rows,
-        sample,
-        read,
-        lambda: shown(progress, total, "reading"),
-        table.path,
-        is_csv,
-    )
-
-
-def _unchanged(batch: Any) -> Any:
-    return batch
-
-
-def _text_reader(domain: Domain) -> Callable[[Any], Any]:
-    """Build the parser of a batch of text; persons stay text."""
-    known, missing = readers(domain, strict=True), pyarrow.array(MISSING_TEXTS)
-
-    def read(batch: Any) -> Any:
-        texts = nw.from_native(batch, eager_only=True).to_arrow()
-        made = {}
-        for name in texts.column_names:
-            column = texts[name].cast(pyarrow.string())
-            if name in known:
-                made[name] = known[name][1](column)
-            else:
-                made[name] = compute.if_else(
-                    compute.is_in(column, missing), None, column
-                )
-        return pyarrow.table(made)
-
-    return read
+    names = [name for name in file.names if name in [*domain.columns, *persons]]
+    sample = _typed_sample(domain, names) if file.is_csv else file.sample(None, names)
+    n_rows = None if persons else file.count_rows()
+    return FileTable(file, domain, sample, progress, n_rows)
 
 
 def _typed_sample(domain: Domain, names: Sequence[str]) -> Any:

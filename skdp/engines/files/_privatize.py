@@ -13,29 +13,17 @@ from typing import Any
 
 from skdp.base import type_of_values
 from skdp.engines._atomic import Bar, NoBar, Progress, check_path
-from skdp.engines._batch_release import (
-    BatchCheck,
+from skdp.engines._errors import UnreadableError
+from skdp.engines._extras import Extra
+from skdp.engines._randomness import BatchRandomness
+from skdp.engines._release import (
+    Preparation,
     Release,
     check_flags,
     check_names,
     check_transformer,
-    in_processes,
 )
-from skdp.engines._csv import unreadable_error
-from skdp.engines._errors import UnreadableError, UnreadableTable
-from skdp.engines._extras import Extra
-from skdp.engines._randomness import BatchRandomness
-from skdp.engines._record_ids import check_distinct
-from skdp.engines._registry import engine_of
-from skdp.engines.backends.batches import (
-    Checked,
-    batch_rows,
-    check_batches,
-    even,
-    in_full,
-    in_turn,
-    placed,
-)
+from skdp.engines._streams import RowStream
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import (
     TableFile,
@@ -203,70 +191,66 @@ class _FileRelease:
         record_id: str | None,
         form: str,
     ) -> None:
-        self._table, self._transformer, self._keep, self._record_id = (
-            table,
-            transformer,
-            keep,
-            record_id,
-        )
+        self._table = table
+        self._transformer = transformer
         self._form = form
-        self._declared = transformer.declared_domain if table.is_csv else None
+        # The types of a CSV file are those of the domain.
+        domain = transformer.declared_domain if table.is_csv else None
         check_names(keep)
-        table.check_columns([*self._declared_columns(), *keep])
-        trial = Release.rehearse(
-            table.sample(self._declared, table.names), transformer, keep, record_id
-        )
+        if domain is not None:
+            table.check_columns(domain.columns)
+        elif hasattr(transformer, "protocol_"):
+            table.check_columns(transformer.protocol_.columns)
+        table.check_columns(keep)
+        sample = table.sample(domain, table.names)
+        preparation = Preparation(sample, transformer, keep=keep, record_id=record_id)
         sidecar = sidecar_of(Path(table.path.name)).name if table.is_csv else None
-        warn_of_reports(_notes(table), transformer, sidecar)
-        self._check = BatchCheck(transformer.protocol_, keep, record_id)
-        if record_id is not None:
-            _check_ids(table, record_id)
+        warn_of_reports(_protocol_texts(table), transformer, sidecar)
+        no_reports = preparation.no_reports
         protocol = transformer.protocol_
         self._schema = _output_schema(
-            trial.schema, protocol, keep, of_csv=table.is_csv, form=form
+            no_reports.schema, protocol, keep, of_csv=table.is_csv, form=form
         )
         check_writable(self._schema, form)
-        check_readable(protocol.values, trial, self._schema, form)
-        self._batch_rows = batch_rows(trial.num_columns)
-        self._content = table.fingerprint()
-
-    def _declared_columns(self) -> Sequence[Any]:
-        """Return the columns that the file must have: of the domain, or those that the transformer was fitted to."""
-        if self._declared is not None:
-            return self._declared.columns
-        return (
-            self._transformer.protocol_.columns
-            if hasattr(self._transformer, "protocol_")
-            else ()
+        check_readable(protocol.values, no_reports, self._schema, form)
+        self._preparation = preparation
+        self._stream = RowStream(
+            preparation.check,
+            no_reports,
+            lambda columns, n_rows: table.tables(domain, columns),
         )
+        self._content = table.fingerprint()
 
     def settings(self) -> dict[str, Any]:
         """Describe what must be the same when the run is resumed: the file, and what decides its reports."""
         transformer = self._transformer
-        protocol, ledger, seed = (
-            transformer.protocol_,
-            transformer.charged_ledger,
-            transformer.randomness(call=0).seed,
-        )
-        key = protocol.permanent_key
-        path = ledger.path if ledger is not None else None
+        protocol = transformer.protocol_
+        ledger = transformer.charged_ledger
+        seed = transformer.randomness(call=0).seed
+        check = self._preparation.check
+        ledger_name = None
+        if ledger is not None:
+            path = ledger.path
+            ledger_name = "in memory" if path is None else str(path.resolve())
+        key_name = None
+        if protocol.permanent_key is not None:
+            (key_digest,) = keyed_digests(
+                protocol.permanent_key, ("unfinished run",), [b""]
+            )
+            key_name = key_digest.tobytes().hex()
+        parameters = repr(sorted(protocol.parameters().items()))
         return {
-            # Another version may draw other reports from the same key, and some of the first ones may be known.
+            # Another version may draw other reports from the same key, and some of the
+            # first ones may be known.
             "version of skdp": version("skdp"),
             "input file": self._content,
-            "transformer": _digest_of(sorted(protocol.parameters().items())),
-            "secret key": None
-            if key is None
-            else keyed_digests(key, ("unfinished run",), [b""])[0].tobytes().hex(),
-            "column of record ids": self._record_id,
+            "transformer": hashlib.sha256(parameters.encode()).hexdigest(),
+            "secret key": key_name,
+            "column of record ids": check.record_id,
             "seed": None if seed is None else int(seed),
-            "list of kept columns": list(self._keep),
-            "ledger": None
-            if ledger is None
-            else "in memory"
-            if path is None
-            else str(path.resolve()),
-            "size of batches": self._batch_rows,
+            "list of kept columns": list(check.keep),
+            "ledger": ledger_name,
+            "size of batches": self._stream.batch_rows,
         }
 
     def is_same(self) -> bool:
@@ -276,13 +260,12 @@ class _FileRelease:
         except OSError:
             return False
 
-    def check_rows(self) -> Checked:
-        """Check all rows, if the budget covers the release."""
-        self._transformer.check_budget()
-        tables = self._table.tables(self._declared, self._check.columns)
-        return check_batches(
-            tables, self._check, self._batch_rows, pyarrow.concat_tables
-        )
+    def check_rows(self, *, rows: bool) -> None:
+        """Check all rows, if the budget covers the release, or the record ids alone."""
+        if rows:
+            self._transformer.check_budget()
+        self._stream.check(rows=rows)
+        logger.info("checked")
 
     def charge(self, folder: WorkingFolder) -> None:
         """Charge the ledger, once for all that is done in a folder."""
@@ -294,39 +277,31 @@ class _FileRelease:
         return folder.randomness(self._transformer)
 
     def draw(
-        self,
-        folder: WorkingFolder,
-        randomness: BatchRandomness,
-        checked: Checked,
-        progress: Progress,
+        self, folder: WorkingFolder, randomness: BatchRandomness, progress: Progress
     ) -> None:
         """Draw all reports, and write them into a folder."""
-        transformer, schema = self._transformer, self._schema
-        release = Release(
-            transformer.protocol_, self._keep, randomness, self._record_id
-        )
-        release.begin(transformer, randomness.name)
-        tables = in_full(
-            self._table.tables(self._declared, release.check.columns), checked
-        )
-        batches = even(tables, self._batch_rows, pyarrow.concat_tables)
-        with (
-            closing(progress(self._table.count_rows())) as bar,
-            folder.written_whole() as path,
-        ):
-            reports = _reports(batches, release, schema, bar)
+        release = self._preparation.release(randomness)
+        schema = self._schema
+        n_rows = self._table.count_rows()
+        with closing(progress(n_rows)) as bar, folder.written_whole() as path:
+            reports = self._reports(release, bar)
             if self._form == "parquet":
                 write_file(reports, schema, path, self._form, release.noted)
             elif self._form == "ipc":
-                # An Arrow file begins with its schema, and so with the note of all reports.
+                # An Arrow file begins with its schema, and so with the note of all
+                # reports.
                 with folder.draft() as draft:
                     write_file(reports, schema, draft, self._form)
-                    write_file(
-                        _stored_tables(draft), release.noted(schema), path, self._form
-                    )
+                    noted = release.noted(schema)
+                    write_file(_stored_tables(draft), noted, path, self._form)
             else:
                 write_file(reports, schema, path, self._form)
                 release.close()
+
+    def _reports(self, release: Release, bar: Bar) -> Iterator[Any]:
+        for reports in self._stream.release(release):
+            bar.update(len(reports))
+            yield reports.cast(self._schema).unify_dictionaries()
 
     def publish(self, folder: WorkingFolder) -> None:
         """Move the reports to their place; beside CSV, say their protocol."""
@@ -343,11 +318,9 @@ def _carry_out(
     progress: Progress,
 ) -> None:
     """Check, charge, draw and publish: each once, however often the run is stopped."""
-    checked = Checked()
     try:
-        if check and not folder.is_charged:
-            checked = release.check_rows()
-            logger.info("checked")
+        if not folder.is_charged:
+            release.check_rows(rows=check)
     except BaseException as error:  # nothing is charged
         _leave(error, folder, resume)
         raise
@@ -362,7 +335,7 @@ def _carry_out(
     randomness = None if folder.is_whole() else release.randomness(folder)
     try:
         if randomness is not None:
-            release.draw(folder, randomness, checked, progress)
+            release.draw(folder, randomness, progress)
         release.publish(folder)
     except BaseException as error:
         if _is_refusal(error) and not folder.is_whole() and release.is_same():
@@ -392,11 +365,6 @@ def _tell(error: BaseException, folder: WorkingFolder) -> None:
         error.add_note(
             f"The run is unfinished in {folder.path}: resume=True goes on, with one charge in all and one report a row."
         )
-
-
-def _digest_of(content: Any) -> str:
-    """Digest what is public, to compare it when a run is resumed."""
-    return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
 def _output_schema(
@@ -434,20 +402,6 @@ def _output_schema(
     return pyarrow.schema(fields)
 
 
-def _reports(
-    batches: Iterator[Any], release: Release, schema: Any, bar: Bar
-) -> Iterator[Any]:
-    """Draw the reports of all batches, in order."""
-    draw, workers = in_processes(release)
-    for reports in in_turn(
-        lambda item: draw(*item),
-        placed(release.check.distinct_in_all(batches)),
-        workers,
-    ):
-        bar.update(len(reports))
-        yield reports.cast(schema).unify_dictionaries()
-
-
 def _stored_tables(path: Path) -> Iterator[Any]:
     """Read the batches of an Arrow file."""
     with pyarrow.memory_map(str(path)) as file:
@@ -456,19 +410,9 @@ def _stored_tables(path: Path) -> Iterator[Any]:
             yield pyarrow.Table.from_batches([reader.get_batch(number)])
 
 
-def _notes(table: TableFile) -> list[str | None]:
+def _protocol_texts(table: TableFile) -> list[str | None]:
     """Return the protocol that a file says; none, if it says several, or was changed since."""
     try:
         return [table.protocol()]
     except ValueError:
         return []
-
-
-def _check_ids(table: TableFile, record_id: str) -> None:
-    try:
-        check_distinct(*engine_of(table.scan([record_id])).count_ids(record_id))
-    except UnreadableTable as error:
-        failed = UnreadableError(f"{table.path.name} cannot be read ({error.kind})")
-    else:
-        return
-    raise unreadable_error(table.path) if table.is_csv else failed

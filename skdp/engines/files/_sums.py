@@ -15,9 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import Progress
-from skdp.engines._batch_release import check_transformer, fit_on_schema
 from skdp.engines._engine import ReportSums
 from skdp.engines._extras import Extra
+from skdp.engines._release import check_transformer, fit_on_schema
 from skdp.engines._source_file import SourceFile, check_delimiter
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._said import check_said, note_of_copy, read_json, sidecar_of
@@ -186,7 +186,7 @@ def _report_tables(
     values: Iterable[str] = names
     if table.is_csv:
         values = () if domain is None else domain.columns
-    for batch in table.tables(domain, names, in_order=False):
+    for batch in table.tables(domain, names, coded=True):
         yield pyarrow.table(
             {
                 name: batch[name] if name in values else _numbers(batch[name], name)
