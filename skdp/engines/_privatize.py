@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from skdp.engines._registry import engine_of
+from skdp.engines._libraries import engine_of
 from skdp.engines._release import Preparation, check_flags
 from skdp.local import ReportTransformer, warn_of_reports
 

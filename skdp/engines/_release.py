@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skdp.base import refuse_protected_levels, warn_of_levels
 from skdp.engines._errors import RefusedBatch, naming, quietly, refusing
-from skdp.engines._extras import Extra
+from skdp.engines._libraries import Extra
 from skdp.engines._randomness import (
     BatchRandomness,
     KeyedRandomness,
@@ -132,8 +132,8 @@ class BatchCheck:
 
     def digest_ids(self, records: list[bytes]) -> NDArray[np.uint64]:
         """Digest record ids, to compare them with those of other batches."""
-        # 128 bits each, by SipHash under two secret keys: nobody who does not know
-        # them finds two ids with the same digest.
+        # 128 bits each, by SipHash under two secret keys: nobody who does not know them
+        # finds two ids with the same digest.
         values = np.array(records, object)
         hex_key = self._digest_key.hex()
         halves = [
@@ -375,7 +375,8 @@ def _check_roles(
         )
     if (record_id is None) != (protocol.permanent_key is None):
         raise ValueError(
-            "record_id is of use with a secret_key only (memoize=True, or a RapporEncoder with a key)"
+            "record_id is of use with a secret_key only (memoize=True, or a "
+            "RapporEncoder with a key)"
             if record_id is not None
             else "the reports are permanent ones of a secret_key: record_id must name the column of the record ids"
         )
@@ -412,7 +413,8 @@ def check_transformer(transformer: Any) -> None:
     """Check that a transformer can work batch by batch."""
     if isinstance(transformer, OnFitOnly):
         raise TypeError(
-            "OnFitOnly leaves the rows of `transform` true; give the transformer inside it"
+            "OnFitOnly leaves the rows of `transform` true; give the transformer "
+            "inside it"
         )
     if not isinstance(transformer, ReportTransformer):
         kind = (
@@ -428,9 +430,10 @@ def check_transformer(transformer: Any) -> None:
 
 def _kept_columns(batch: Any, names: Sequence[str]) -> Any:
     """Copy the columns that are released unprotected, with nothing besides: no rows that were left out, no metadata."""
-    # A slice of a table may hold the memory of the whole one; an Arrow dictionary, values that no row has; and a
-    # Categorical of polars belongs to a table of the whole process: it becomes text. Other dtypes stay, with the
-    # categories that they have.
+    # A slice of a table may hold the memory of the whole one; an Arrow dictionary,
+    # values that no row has; and a Categorical of polars belongs to a table of the
+    # whole process: it becomes text. Other dtypes stay, with the categories that they
+    # have.
     frame = nw.from_native(batch, eager_only=True).select(*names)
     native = frame.to_native()
     if frame.implementation.is_polars():
@@ -438,9 +441,9 @@ def _kept_columns(batch: Any, names: Sequence[str]) -> Any:
     if frame.implementation.is_pyarrow():
         columns = [_from_arrow(native.column(name)) for name in names]
         return pyarrow.Table.from_arrays(columns, names=list(names))
-    own = native.copy()
-    own.index = without_unused_levels(native.index)
-    return own
+    columns = native.copy()
+    columns.index = without_unused_levels(native.index)
+    return columns
 
 
 def _from_polars(frame: Any) -> Any:
@@ -449,12 +452,13 @@ def _from_polars(frame: Any) -> Any:
         for name, dtype in frame.schema.items()
         if dtype.base_type() in (polars.String, polars.Categorical)
     ]
-    # To join nothing to a text makes a new one; a selection of texts keeps the memory of all.
-    own = frame.with_columns(
+    # To join nothing to a text makes a new one; a selection of texts keeps the memory
+    # of all.
+    rows = frame.with_columns(
         polars.concat_str(polars.col(name).cast(polars.String), polars.lit(""))
         for name in text
     )
-    return own[np.arange(frame.height)]
+    return rows[np.arange(frame.height)]
 
 
 def _from_arrow(column: Any) -> Any:

@@ -21,7 +21,7 @@ from skdp.engines._errors import (
     UnreadableTable,
     read_quietly,
 )
-from skdp.engines._extras import Extra
+from skdp.engines._libraries import Extra
 from skdp.engines._randomness import BLOCK_ROWS, Place
 from skdp.engines._release import (
     BatchCheck,

@@ -133,8 +133,7 @@ def batch_rows(monkeypatch):
 def small_reads(monkeypatch):
     """Read files in small blocks and batches."""
     monkeypatch.setattr("skdp.engines.backends.arrow.ROWS", 500)
-    monkeypatch.setattr("skdp.engines._csv._BLOCK_BYTES", 1 << 14)
-    monkeypatch.setattr("skdp.engines.files._draft.ROWS", 300)
+    monkeypatch.setattr("skdp.engines.files._csv._BLOCK_BYTES", 1 << 14)
 
 
 # Quick tests take a table in memory, a lazy one and DuckDB; the others are left to the nightly job.

@@ -11,12 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_path, written_beside
-from skdp.engines._engine import Engine, ReportSums, add_up_batches
+from skdp.engines._engine import Engine, MemoryTable, ReportSums, add_up_batches
 from skdp.engines._errors import quietly
-from skdp.engines._extras import import_extra
+from skdp.engines._libraries import import_extra
 from skdp.engines._release import Preparation
 from skdp.engines._streams import ROWS, RowStream, arrow_tables, write_tables
-from skdp.engines.backends.memory import MemoryTable
 from skdp.local import ReportProtocol
 from skdp.tables import (
     Releases,
@@ -241,9 +240,9 @@ def _files(frame: Any) -> list[Any] | None:
 
 def _plain_files(frame: Any, columns: list[str]) -> list[Any] | None:
     """Return the files of a Parquet or Arrow dataset that can be read one by one."""
-    # Arrow's scanner reads ahead of what is slower, and follows the offsets of a damaged
-    # Arrow file before we see them. It also gives all files the same types, and reads
-    # columns out of paths: then it is needed.
+    # Arrow's scanner reads ahead of what is slower, and follows the offsets of a
+    # damaged Arrow file before we see them. It also gives all files the same types, and
+    # reads columns out of paths: then it is needed.
     if not isinstance(frame, dataset.FileSystemDataset):
         return None
     if not (_is_ipc(frame) or isinstance(frame.format, dataset.ParquetFileFormat)):
@@ -383,7 +382,8 @@ def _identify(column: Any, seed: int) -> Words:
     # million persons are taken for one with a probability below 2**-80, and nobody can
     # choose them, as the seed is the key.
     kind = column.type
-    if isinstance(kind, pyarrow.BaseExtensionType):  # such as UUIDs
+    # Such as UUIDs.
+    if isinstance(kind, pyarrow.BaseExtensionType):
         kind = kind.storage_type
         column = column.cast(kind)
     if types.is_dictionary(kind):
@@ -393,7 +393,8 @@ def _identify(column: Any, seed: int) -> Words:
         numbers = _mix(column.cast(pyarrow.int64()).to_numpy().view(np.uint64))
         return np.column_stack([numbers, np.zeros_like(numbers)])
     if types.is_floating(kind):
-        column = compute.add(column.cast(pyarrow.float64()), 0.0)  # -0.0 is 0.0
+        # -0.0 is 0.0.
+        column = compute.add(column.cast(pyarrow.float64()), 0.0)
     if types.is_fixed_size_binary(kind):
         column = column.cast(pyarrow.large_binary())
     elif not (types.is_binary(kind) or types.is_large_binary(kind)):
@@ -410,7 +411,8 @@ def _as_text(column: Any) -> Any:
     """Write the values of a column as text; what Arrow cannot write, such as lists, is no person."""
     try:
         return column.cast(pyarrow.large_string())
-    except pyarrow.ArrowNotImplementedError:  # by the type alone
+    except pyarrow.ArrowNotImplementedError:
+        # By the type alone.
         raise TypeError(
             "groups must be a column of text, bytes, numbers, dates or times, one value for each person, got "
             f"{column.type}; make a column of one such value, such as a field of the struct"

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import quietly, refusing
-from skdp.engines._extras import import_extra
+from skdp.engines._libraries import import_extra, tell_of_lazy_reports
 from skdp.engines._randomness import Place
-from skdp.engines._registry import tell_of_lazy_reports
 from skdp.engines._release import (
     BatchCheck,
     CheckedBatch,
@@ -30,7 +29,8 @@ from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, RELEASES_KEY, Releases, Summary
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
 
-_BRANCHES = 8  # of the tree that adds up sums
+# Of the tree that adds up sums.
+_BRANCHES = 8
 
 
 class DaskTable(Engine):
@@ -136,13 +136,15 @@ class DaskTable(Engine):
         meta = self._frame._meta
         if meta[person].dtype == object:
             raise ValueError(
-                f"column {person!r} has objects; give persons a dtype, such as string or int64"
+                f"column {person!r} has objects; give persons a dtype, such as string "
+                "or int64"
             )
-        # One dtype in all partitions: 1 and 1.0 are one person, and go to one partition.
-        same = self._frame.assign(
+        # One dtype in all partitions: 1 and 1.0 are one person, and go to one
+        # partition.
+        one_dtype = self._frame.assign(
             **{person: self._frame[person].astype(meta[person].dtype)}
         )
-        together = same.shuffle(on=person)
+        together = one_dtype.shuffle(on=person)
         return type(self)(
             together.map_partitions(_limit_persons, person, most, seed, meta=meta)
         )
@@ -176,8 +178,8 @@ def _draw(
     contents: list[bytes | None] | None,
 ) -> tuple[Any, Any]:
     """Return the reports, and the digests of their ids, as lazy frames."""
-    # Not `map_partitions`: its number of a partition, and so the random bits, are others
-    # after `.partitions[...]`.
+    # Not `map_partitions`: its number of a partition, and so the random bits, are
+    # others after `.partitions[...]`.
     partitions = frame.to_delayed()
     places = [Place(partition=number) for number in range(len(partitions))]
     if release.is_seeded:

@@ -27,7 +27,7 @@ from skdp.engines._engine import (
     counted_groups,
 )
 from skdp.engines._errors import quietly
-from skdp.engines._extras import import_extra
+from skdp.engines._libraries import import_extra
 from skdp.engines._release import Preparation
 from skdp.engines._streams import ROWS, RowStream, arrow_tables, write_tables
 from skdp.local import ReportProtocol
@@ -51,16 +51,18 @@ def connect() -> Any:
 class DuckDBTable(Engine):
     """A relation."""
 
-    # **Privacy.** Who counts, the database or Python, follows from dtypes and declarations alone. How long it takes
-    # depends on the rows in both cases: on how many there are, and how many of them differ. What the database counts it
-    # holds in its memory, each distinct row once (some 80 bytes), or each bin where bins of reals are even; where there
-    # are more than declared, which is refused, or whole numbers beyond the bounds of a mean or quantile, that is a row
-    # for each.
+    # **Privacy.** Who counts, the database or Python, follows from dtypes and
+    # declarations alone. How long it takes depends on the rows in both cases: on how
+    # many there are, and how many of them differ. What the database counts it holds in
+    # its memory, each distinct row once (some 80 bytes), or each bin where bins of
+    # reals are even; where there are more than declared, which is refused, or whole
+    # numbers beyond the bounds of a mean or quantile, that is a row for each.
 
     kinds = (duckdb.DuckDBPyRelation,)
 
     def _no_rows(self) -> Any:
-        # The values of an ENUM are declared beside its column, whose type does not have them.
+        # The values of an ENUM are declared beside its column, whose type does not have
+        # them.
         schema = self._frame.limit(0).to_arrow_table().schema
         for place, kind in enumerate(self._frame.types):
             if kind.id == "enum":
@@ -162,13 +164,13 @@ def count_rows(
         bytewise(frame, name) if grid is None else _bin(_name(name), grid)
         for name, grid in pairs
     )
-    shown = ", ".join(
+    values = ", ".join(
         bytewise(frame, name) if grid is None else f"max({_name(name)})"
         for name, grid in pairs
     )
     # An open reader would block the connection, also where its rows are refused.
     with quietly(
-        lambda: frame.aggregate(f"{shown}, count(*)", keys).to_arrow_reader(ROWS)
+        lambda: frame.aggregate(f"{values}, count(*)", keys).to_arrow_reader(ROWS)
     ) as grouped:
         for table in arrow_tables(grouped):
             counts = table.column(len(columns)).to_numpy().astype(np.int64)

@@ -5,34 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.domain import Domain
 from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._engine import (
     Engine,
+    MemoryTable,
     ReportSums,
     add_up_batches,
     counted_groups,
 )
 from skdp.engines._errors import quietly, read_quietly
-from skdp.engines._extras import import_extra
-from skdp.engines._registry import tell_of_lazy_reports
+from skdp.engines._libraries import import_extra, tell_of_lazy_reports
 from skdp.engines._release import Preparation, Release
 from skdp.engines._streams import ROWS, RowStream
-from skdp.engines.backends.memory import MemoryTable
 from skdp.local import ReportProtocol
 from skdp.tables import PROTOCOL_KEY, RELEASES_KEY, Summary
 
 # Before, a stream of batches ended without a word when its source failed.
 polars = import_extra("polars", "polars", least="1.37")
 
-_FEW = 32
 _ONE = polars.lit(1, polars.UInt64)
 _MOST_ROWS = (
     (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 << 64) - 1
@@ -104,27 +100,15 @@ class PolarsTable(Engine):
     def tally(
         self, reports: ReportSums, protocol: ReportProtocol
     ) -> list[NDArray[np.int64]]:
-        groups, values, lazy = (
-            counted_groups(protocol),
-            protocol.values,
-            self._frame.lazy(),
-        )
-        if not groups or values is None:
+        groups = counted_groups(protocol)
+        if not groups:
             return super().tally(reports, protocol)
-        if _is_short_text(self.sample.schema, protocol, values):
-            sums = _count_text(lazy, values, reports)
-            if sums is not None:
-                return sums
         sums = reports.zeros()
         for columns in groups:
-            found = quietly(
-                lambda: count_groups(lazy, columns).collect(engine="streaming")  # noqa: B023 - called now
-            )
-            reports.add(
-                sums,
-                found.select(columns),
-                found.to_series(-1).to_numpy().astype(np.int64),
-            )
+            query = count_groups(self._frame.lazy(), columns)
+            rows = quietly(partial(query.collect, engine="streaming"))
+            counts = rows.to_series(-1).to_numpy().astype(np.int64)
+            reports.add(sums, rows.select(columns), counts)
         return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
@@ -213,50 +197,3 @@ def count_groups(frame: Any, columns: list[str]) -> Any:
     """Count rows by value, in 64 bits: `polars.len` stops at 2**32, and sums of booleans start again from 0 there."""
     rows = frame.select(columns).with_columns(_ONE.alias(""))
     return rows.group_by(columns).agg(polars.col("").sum())
-
-
-def _is_short_text(schema: Any, protocol: ReportProtocol, domain: Domain) -> bool:
-    text = all(schema[name] == polars.String for name in domain.columns)
-    values = [
-        value
-        for name in domain.columns
-        for value in domain[name].values
-        if value is not None
-    ]
-    few = len(values) <= _FEW and all(isinstance(value, str) for value in values)
-    return (
-        text and few and all(len(columns) == 1 for columns in protocol.counted_columns)
-    )
-
-
-def _count_text(
-    frame: Any, domain: Domain, reports: ReportSums
-) -> list[NDArray[np.int64]] | None:
-    """Compare each column with each of a few values, less work than to group by them; None if there are others."""
-    asked = [(name, value) for name in domain.columns for value in domain[name].values]
-    *counts, n_rows = quietly(
-        lambda: count_matches(frame, asked).collect(engine="streaming").row(0)
-    )
-    found, sums = iter(counts), reports.zeros()
-    for name in domain.columns:
-        values = polars.DataFrame(
-            {name: domain[name].values}, schema={name: polars.String}
-        )
-        own = np.array(list(islice(found, len(values))), np.int64)
-        if own.sum() != n_rows:
-            return None
-        reports.add(sums, values, own)
-    return sums
-
-
-def count_matches(frame: Any, asked: list[tuple[str, Any]]) -> Any:
-    """Count the rows that have each of a few values, and all rows; in 64 bits, as `count_groups` does."""
-    matches = [
-        polars.col(name).eq_missing(polars.lit(value, polars.String))
-        for name, value in asked
-    ]
-    every = polars.col(asked[0][0]).is_null().or_(polars.lit(True))
-    return frame.select(
-        match.cast(polars.UInt64).sum().alias(str(place))
-        for place, match in enumerate([*matches, every])
-    )

@@ -23,7 +23,7 @@ from skdp.engines._errors import (
     quietly,
     refusing,
 )
-from skdp.engines._extras import import_extra
+from skdp.engines._libraries import import_extra
 from skdp.engines._release import REPEATED, BatchCheck, Preparation, Release
 from skdp.engines._streams import RowStream, arrow_tables
 from skdp.local import ReportProtocol
@@ -63,7 +63,8 @@ _ABSENT = re.compile(
 )
 """A text of data may look like this one, so only names of ours are shown."""
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive
+# A single letter is a drive.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 class SparkTable(Engine):
@@ -166,7 +167,8 @@ def check_place(session: Any, path: Any) -> str:
     if path is None:
         if not _is_here(session):
             raise ValueError(
-                "a cluster has no common temporary directory: give a path that all its machines can reach"
+                "a cluster has no common temporary directory: give a path that all "
+                "its machines can reach"
             )
         return temporary_place().as_uri()
     if not isinstance(path, str | os.PathLike):
@@ -187,7 +189,8 @@ def _is_here(session: Any) -> bool:
     """Whether Spark and its default file system are on this machine; of a remote one, that is not known."""
     try:
         context = session.sparkContext
-    except Exception:  # Spark Connect has none
+    # Spark Connect has none.
+    except Exception:
         return False
     return context.master.startswith("local") and str(
         session.conf.get("spark.hadoop.fs.defaultFS", "file:///")
@@ -213,7 +216,8 @@ def _exists(session: Any, place: str) -> bool:
     else:
         return True
     raise ValueError(
-        f"Spark cannot write to path {place!r} ({failed}); is it one that its machines can reach?"
+        f"Spark cannot write to path {place!r} ({failed}); is it one that its "
+        "machines can reach?"
     )
 
 
@@ -232,7 +236,8 @@ def _refusals_of(work: Callable[[], Any]) -> Any:
         ours = _our_error(str(error))
         if ours is None:
             raise
-    # Outside of the handler, as Spark's error, which would be its context, may hold values.
+    # Outside of the handler, as Spark's error, which would be its context, may hold
+    # values.
     raise ours
 
 
@@ -251,7 +256,8 @@ def _our_error(text: str) -> Exception | None:
 def _write(lazy: Any, place: str) -> None:
     """Write reports: all of them, or nothing."""
     try:
-        # Spark commits the files of one attempt of each task, and none before all tasks are done.
+        # Spark commits the files of one attempt of each task, and none before all tasks
+        # are done.
         _ask(lambda: lazy.write.mode("error").parquet(place))
     except BaseException:
         with contextlib.suppress(OSError):
@@ -274,8 +280,8 @@ def _name(column: str) -> str:
 
 def bytewise(frame: Any, column: str) -> Any:
     """Write a column so that its text is compared byte by byte: Spark 4 has collations."""
-    found = functions.col(_name(column))
-    return found.cast("binary") if _is_text(frame.schema[column].dataType) else found
+    values = functions.col(_name(column))
+    return values.cast("binary") if _is_text(frame.schema[column].dataType) else values
 
 
 def _is_text(kind: Any) -> bool:

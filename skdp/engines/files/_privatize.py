@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
+import secrets
+import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from skdp.base import type_of_values
-from skdp.engines._atomic import Bar, NoBar, Progress, check_path
+from skdp.engines._atomic import Bar, NoBar, Progress, check_path, sync, written_beside
 from skdp.engines._errors import UnreadableError
-from skdp.engines._extras import Extra
-from skdp.engines._randomness import BatchRandomness
+from skdp.engines._libraries import Extra
+from skdp.engines._randomness import BatchRandomness, KeyedRandomness, SeededRandomness
 from skdp.engines._release import (
     Preparation,
     Release,
@@ -24,18 +27,225 @@ from skdp.engines._release import (
     check_transformer,
 )
 from skdp.engines._streams import RowStream
-from skdp.engines.files._checkpoint import WorkingFolder
-from skdp.engines.files._formats import (
+from skdp.engines.files._table_file import (
     TableFile,
     check_readable,
     check_writable,
     format_of,
     is_csv,
+    sidecar_of,
     write_file,
+    write_sidecar,
 )
-from skdp.engines.files._said import sidecar_of
-from skdp.local import ReportProtocol, ReportTransformer, protocol_text, warn_of_reports
+from skdp.local import (
+    ReportProtocol,
+    ReportTransformer,
+    SecretKey,
+    protocol_text,
+    warn_of_reports,
+)
 from skdp.local.memo import keyed_digests
+
+try:
+    import fcntl
+# There are no such locks on Windows.
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
+_KEY_BYTES = 32
+
+
+class WorkingFolder:
+    """The folder of an unfinished release, beside its target; for its owner's eyes only."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self.path = target.with_name(f"{target.name}.unfinished")
+        self._whole = self.path / "whole"
+        self._key = self.path / "key"
+        self._settings = self.path / "settings.json"
+        self._charged = self.path / "charged"
+
+    @classmethod
+    def start(
+        cls, target: Path, settings: dict[str, Any], transformer: ReportTransformer
+    ) -> Self:
+        """Make the folder, with a fresh key or the number of the call of a seeded transformer."""
+        folder = cls(target)
+        if folder.path.exists():
+            raise FileExistsError(
+                f"{folder.path} is of a run that did not finish, or that still goes on: take it up with resume "
+                "(--resume), or remove it and start again, which is one more release"
+            )
+        randomness = transformer.randomness()
+        with written_beside(folder.path) as beside:
+            beside.mkdir(mode=0o700)
+            key = (
+                SecretKey.generate()
+                if randomness.seed is None
+                else str(randomness.call).encode()
+            )
+            _write(beside / folder._key.name, key)
+            content = settings | {"run": secrets.token_hex(8)}
+            _write(beside / folder._settings.name, json.dumps(content).encode())
+            sync(beside)
+        sync(target.parent)
+        return folder
+
+    @classmethod
+    def resume(cls, target: Path, settings: dict[str, Any]) -> Self:
+        """Open the folder of a run that did not finish."""
+        folder = cls(target)
+        stored = folder._read_settings()
+        # Through JSON and back, as what was stored.
+        settings_here = json.loads(json.dumps(settings))
+        differences = [
+            name for name in settings_here if stored.get(name) != settings_here[name]
+        ]
+        if differences:
+            raise ValueError(
+                f"the unfinished run in {folder.path} had another "
+                f"{', another '.join(differences)}: resume it with what it was started "
+                "with, or remove it and start again, which is one more release"
+            )
+        return folder
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out as long as this one draws; where the system has such locks."""
+        with self._lock():
+            self._read_settings()
+            for half in self.path.glob(".*.partial"):
+                half.unlink()
+            yield
+
+    def _read_settings(self) -> dict[str, Any]:
+        try:
+            stored = json.loads(self._settings.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(
+                f"there is nothing to resume: no unfinished run in {self.path}"
+            ) from None
+        except ValueError:
+            return {}
+        return stored if isinstance(stored, dict) else {}
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        if fcntl is None:
+            yield
+            return
+        with (self.path / "lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FileExistsError(
+                    f"{self.path} is being written by another run; let it finish"
+                ) from None
+            yield
+
+    def is_left(self) -> bool:
+        """Return whether this is the folder of a run that was stopped after its target was there."""
+        drawn = _is_there(self._settings) and not (
+            _is_there(self._key) or _is_there(self._whole)
+        )
+        return drawn and _is_there(self._target)
+
+    def randomness(self, transformer: ReportTransformer) -> BatchRandomness:
+        """Take up the randomness of the release."""
+        key = self._key.read_bytes() if _is_there(self._key) else b""
+        seeded = transformer.randomness(call=0).seed is not None
+        if seeded and key.isdigit():
+            return SeededRandomness(transformer.randomness(call=int(key)))
+        if seeded or len(key) != _KEY_BYTES:
+            raise ValueError(
+                f"{self.path} has lost its key, and cannot be resumed: remove it"
+            )
+        return KeyedRandomness(SecretKey(key))
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether a charge is recorded."""
+        return _is_there(self._charged)
+
+    def charge(self, transformer: ReportTransformer) -> None:
+        """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one."""
+        charged, ledger = _is_there(self._charged), transformer.charged_ledger
+        if ledger is not None and not (charged and ledger.path is not None):
+            transformer.charge(self._read_settings().get("run"))
+        if not charged:
+            _write(self._charged, b"")
+            sync(self.path)
+
+    @contextmanager
+    def written_whole(self) -> Iterator[Path]:
+        """Write all reports into a file of their own."""
+        with written_beside(self._whole) as beside:
+            yield beside
+            sync(beside)
+        sync(self.path)
+
+    @contextmanager
+    def draft(self) -> Iterator[Path]:
+        """Name a file for what is written a second time, and remove it."""
+        path = self.path / f".draft.{secrets.token_hex(8)}.partial"
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def is_whole(self) -> bool:
+        """Return whether all reports are in one file, or folder."""
+        return _is_there(self._whole)
+
+    def publish(self, text: str | None = None) -> None:
+        """Delete the key, move what is whole to its place, and remove the folder; say its protocol beside it before."""
+        if _is_there(self._target):
+            raise FileExistsError(
+                f"{self._target} exists already; a release is never overwritten"
+            )
+        if text is not None:
+            sidecar = sidecar_of(self._target)
+            sidecar.unlink(
+                missing_ok=True
+            )  # of this run, which was stopped before its target was there
+            write_sidecar(self._whole, text, sidecar)
+        self._key.unlink(missing_ok=True)
+        sync(self.path)
+        self._whole.rename(self._target)
+        sync(self._target.parent)
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder: what is in it can never be completed again."""
+        self._key.unlink(missing_ok=True)
+        gone = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.removed")
+        try:
+            self.path.rename(
+                gone
+            )  # at once: a run that is killed in between must not leave half of a folder
+        except OSError:
+            gone = self.path
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a file exists; a disk that does not answer is an error, where `Path.exists` may return False."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _write(path: Path, *contents: Any) -> None:
+    """Write a new file that only its owner can read, and wait until it is on the disk."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        file.writelines(contents)
+        file.flush()
+        os.fsync(file.fileno())
+
 
 pyarrow, ipc = Extra("pyarrow"), Extra("pyarrow.ipc")
 logger = logging.getLogger(__name__)
@@ -155,12 +365,12 @@ def privatize_file(
     check_flags(resume=resume, check=check)
     check_transformer(transformer)
     table = TableFile(source, delimiter=delimiter)
-    left = (
+    is_left = (
         resume
         and target is not None
         and WorkingFolder(Path(target).absolute()).is_left()
     )
-    place = Path(target).absolute() if left else check_path(target)
+    place = Path(target).absolute() if is_left else check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
     if is_csv(format_of(place)) and not resume:
@@ -321,12 +531,14 @@ def _carry_out(
     try:
         if not folder.is_charged:
             release.check_rows(rows=check)
-    except BaseException as error:  # nothing is charged
+    # Nothing is charged.
+    except BaseException as error:
         _leave(error, folder, resume)
         raise
     try:
         release.charge(folder)
-    except (RuntimeError, TypeError, ValueError) as error:  # refused, so not charged
+    # Refused, so not charged.
+    except (RuntimeError, TypeError, ValueError) as error:
         _leave(error, folder, resume)
         raise
     except BaseException as error:
@@ -339,7 +551,8 @@ def _carry_out(
         release.publish(folder)
     except BaseException as error:
         if _is_refusal(error) and not folder.is_whole() and release.is_same():
-            folder.remove()  # the same rows would be refused again
+            # The same rows would be refused again.
+            folder.remove()
         else:
             _tell(error, folder)
         raise
@@ -363,7 +576,8 @@ def _leave(error: BaseException, folder: WorkingFolder, resumed: bool) -> None:
 def _tell(error: BaseException, folder: WorkingFolder) -> None:
     if folder.path.exists():
         error.add_note(
-            f"The run is unfinished in {folder.path}: resume=True goes on, with one charge in all and one report a row."
+            f"The run is unfinished in {folder.path}: resume=True goes on, with one "
+            "charge in all and one report a row."
         )
 
 
@@ -396,7 +610,8 @@ def _output_schema(
             pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)
         ):
             raise ValueError(
-                f"column {field.name!r} is of type {values}, which a CSV file cannot hold"
+                f"column {field.name!r} is of type {values}, which a CSV file cannot "
+                "hold"
             )
         fields.append(pyarrow.field(field.name, values))
     return pyarrow.schema(fields)
