@@ -53,8 +53,8 @@ run another Python.
 
 from skdp.engines._atomic import NoBar as NoBar
 from skdp.engines._atomic import Progress as Progress
+from skdp.engines._libraries import open_table as open_table
 from skdp.engines._privatize import privatize
-from skdp.engines._registry import open_table as open_table
 from skdp.engines._tally import tally
 from skdp.engines.files import (
     estimate_file,

@@ -66,7 +66,8 @@ def temporary_place() -> Path:
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk."""
     if os.name == "nt" and path.is_dir():
-        return  # folders cannot be opened there
+        # Folders cannot be opened there.
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -5,20 +5,27 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.engines._batch_release import Plan
+from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._errors import quietly
-from skdp.engines._record_ids import count_ids
+from skdp.engines._release import WHOLE, BatchCheck, DistinctRecords, Preparation
+from skdp.engines._streams import write_tables
 from skdp.local import ReportProtocol
-from skdp.tables import LargeTable, Releases, Summary, carried_releases, carried_text
-
-ROWS = 1 << 17
-"""Rows in memory at a time, where nothing depends on how many."""
+from skdp.tables import (
+    LargeTable,
+    Releases,
+    Summary,
+    carried_releases,
+    carried_text,
+    is_frame,
+    with_protocol,
+)
 
 _GROUPS = 1 << 16
 
@@ -26,7 +33,8 @@ _GROUPS = 1 << 16
 class ReportSums:
     """The sums of reports: a `skdp.tables.Summary` of the columns `names`."""
 
-    # The last of the sums are the counts by which the reports are recognised, if the protocol has any.
+    # The last of the sums are the counts by which the reports are recognised, if the
+    # protocol has any.
 
     def __init__(self, protocol: ReportProtocol) -> None:
         self._protocol, self.names, self.values = (
@@ -55,16 +63,18 @@ class ReportSums:
         """Add a batch of reports, or the distinct ones and how often each occurs."""
         if counts is not None:
             tally = self._protocol.tally_counts(batch, counts)
-            own = self._protocol.tallied_counts(tally)
+            report_counts = self._protocol.tallied_counts(tally)
         elif len(batch):
             reports = self._protocol.read(
                 nw.from_native(batch, eager_only=True).select(*self.names).to_native()
             )
             tally = self._protocol.tally(reports)
-            own = self._protocol.report_counts(reports)
+            report_counts = self._protocol.report_counts(reports)
         else:
             return
-        for total, part in zip(sums, [*tally.sums(), *self._listed(own)], strict=True):
+        for total, part in zip(
+            sums, [*tally.sums(), *self._listed(report_counts)], strict=True
+        ):
             total += part
 
     def n_distinct(self, sample: Any) -> float:
@@ -131,13 +141,15 @@ class Engine(LargeTable):
         """Return what `fit` reads, perhaps several times."""
         return self
 
-    def count_ids(self, record_id: str) -> tuple[int, int, int]:
-        """Count the record ids that are missing, the distinct ones, byte by byte, and the rows."""
-        return count_ids(self._frame, record_id)
+    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
+        """Check how the reports are to be stored, before the table is."""
+        check_path(path)
 
     @abstractmethod
-    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-        """Call ``plan(sample, look=...)`` once, which checks and charges, and then the release with each batch."""
+    def privatize(
+        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
+    ) -> Any:
+        """Check the rows, charge, and draw and store the reports."""
 
     def said(self) -> Iterable[str | None]:
         """Return the protocols that reports say they are of, in their metadata."""
@@ -152,3 +164,54 @@ class Engine(LargeTable):
     ) -> list[NDArray[np.int64]]:
         """Sum up reports."""
         return self.add_up(reports.names, reports)
+
+
+class MemoryTable(Engine):
+    """A pandas, polars or pyarrow table."""
+
+    kinds = (pd.DataFrame,)
+
+    def _no_rows(self) -> Any:
+        return self._frame[:0]
+
+    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
+        if not persist:
+            raise ValueError(
+                "a table in memory gives a table in memory: persist=False is for lazy "
+                "frames"
+            )
+        super().check_output(persist=persist, path=path, check=check)
+
+    def privatize(
+        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
+    ) -> Any:
+        quietly(lambda: self._check(preparation.check, rows=check))
+        release = preparation.charge()
+        reports = quietly(lambda: release.count(WHOLE, release.draw(self._frame)))
+        releases = release.close()
+        place = check_path(path)
+        if place is not None:
+            # The row index passes through in memory only: a file of reports has no
+            # other columns.
+            frame = nw.from_native(reports, eager_only=True)
+            table = nw.maybe_reset_index(frame).to_arrow()
+            noted = with_protocol(table, release.protocol_text, releases)
+            with written_beside(place) as beside:
+                write_tables([table], noted.schema, beside)
+        return with_protocol(reports, release.text_in_memory, releases)
+
+    def _check(self, check: BatchCheck, *, rows: bool) -> None:
+        if not rows and check.record_id is None:
+            return
+        batch = check(self._frame) if rows else check.check_ids(self._frame)
+        distinct = DistinctRecords()
+        distinct.add(batch.id_digests)
+        distinct.close()
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        # Refuses two columns of one name.
+        is_frame(self._frame)
+        return add_up_batches([self._frame], summary)
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        raise NotImplementedError("`fit` takes a table in memory as it is")

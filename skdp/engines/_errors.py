@@ -91,7 +91,8 @@ def quietly(work: Callable[[], T]) -> T:
     try:
         raise failed
     finally:
-        del failed  # or the frame would keep its own error, and with it the readers that are open
+        # Or the frame would keep its own error, and with it the readers that are open.
+        del failed
 
 
 def read_quietly(batches: Iterable[T]) -> Generator[T, None, None]:
@@ -103,7 +104,8 @@ def read_quietly(batches: Iterable[T]) -> Generator[T, None, None]:
 
 def naming(method: str, owner: object, batch: Sized, work: Callable[[], T]) -> T:
     """Call a method of a transformer on a batch, and say where it failed if it is no refusal of the batch."""
-    # Kind and place hold no value. The text may, and all that led to it, unless the batch is a table without rows.
+    # Kind and place hold no value. The text may, and all that led to it, unless the
+    # batch is a table without rows.
     try:
         return work()
     except (RefusedBatch, UnreadableError, MemoryError, OSError, ImportError):
@@ -130,8 +132,9 @@ def _failed_part(error: Exception, owner: object, method: str) -> tuple[object, 
 
 def _place(error: Exception, owner: object) -> str:
     """Return the file, the line and the function in which the author of a transformer finds the fault."""
-    # What fails may be a library that the transformer calls. The innermost frame of the modules of its own classes is
-    # shown, else the innermost one outside of skdp, else the innermost.
+    # What fails may be a library that the transformer calls. The innermost frame of the
+    # modules of its own classes is shown, else the innermost one outside of skdp, else
+    # the innermost.
     frames = list(traceback.walk_tb(error.__traceback__))
     own_modules = {
         kind.__module__
@@ -139,9 +142,11 @@ def _place(error: Exception, owner: object) -> str:
         if not _is_of_skdp(kind.__module__)
     }
     own_modules.add(type(owner).__module__)
-    own = [place for place in frames if _module_of(place[0]) in own_modules]
-    outside = [place for place in frames if not _is_of_skdp(_module_of(place[0]))]
-    frame, line = (own or outside or frames)[-1]
+    own_frames = [place for place in frames if _module_of(place[0]) in own_modules]
+    outside_frames = [
+        place for place in frames if not _is_of_skdp(_module_of(place[0]))
+    ]
+    frame, line = (own_frames or outside_frames or frames)[-1]
     return (
         f"{Path(frame.f_code.co_filename).name}, line {line}, in {frame.f_code.co_name}"
     )

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from skdp.engines._batch_release import Release, check_flags
-from skdp.engines._record_ids import check_distinct
-from skdp.engines._registry import engine_of
-from skdp.local import ReportTransformer
+from skdp.engines._libraries import engine_of
+from skdp.engines._release import Preparation, check_flags
+from skdp.local import ReportTransformer, warn_of_reports
 
 
 def privatize(
@@ -122,11 +120,11 @@ def privatize(
     of RAPPOR, use the random bits of a fresh key, of the batch and of its ids.
 
     Rows of one record with different values would cost more than the one charge, and show whether their values are
-    equal. So before anything is charged, the engine counts the distinct ids of the whole table, in memory as large as
-    these (DuckDB writes what does not fit to a folder for its owner only), and a missing or repeated one is refused; so
-    is a RecordBatchReader, which is read once. A lazy table may have other ids when it is evaluated again: those of the
-    check, and of the rows that are drawn, are compared across all batches too (16 bytes an id, in memory), and no
-    incomplete release is stored; in the tasks of Spark that draw, within each partition.
+    equal. So before anything is charged, the ids of the whole table are read, also with ``check=False``, and a missing
+    or repeated one is refused; so is a RecordBatchReader, which is read once. A lazy table may have other ids when it
+    is evaluated again: those of the rows that are drawn are compared across all batches too, and no incomplete release
+    is stored; in the tasks of Spark that draw, within each partition. Ids are compared by keyed digests of 16 bytes, in
+    memory. With ``persist=False``, the batches of a pyarrow Dataset are compared with those that were checked.
 
     How each engine is held to one release:
 
@@ -179,22 +177,16 @@ def privatize(
         raise ValueError(
             "a path is where reports are stored: leave it out with persist=False"
         )
-
-    def check_ids(record_id: str) -> None:
-        check_distinct(*engine.count_ids(record_id))
-
-    plan = partial(
-        Release.plan,
-        transformer=transformer,
-        keep=keep,
-        record_id=record_id,
-        check_ids=check_ids,
-        notes=_notes(engine),
+    engine.check_output(persist=persist, path=path, check=check)
+    preparation = Preparation(
+        engine.sample, transformer, keep=keep, record_id=record_id
     )
-    return engine.privatize(plan, persist=persist, path=path, check=check)
+    warn_of_reports(_protocol_texts(engine), transformer)
+    transformer.check_budget()
+    return engine.privatize(preparation, persist=persist, path=path, check=check)
 
 
-def _notes(engine: Any) -> list[str | None]:
+def _protocol_texts(engine: Any) -> list[str | None]:
     """Return the protocols that a table says; none, if what it says cannot be read."""
     try:
         return list(engine.said())

@@ -46,12 +46,13 @@ class KeyedSource:
 class KeyedRandomness:
     """Secure randomness: a keyed function of the place and the content of a batch, under a fresh secret key."""
 
-    # A batch that is computed again, since a worker died or a task was tried twice, draws the same reports, so it is
-    # not released again. If its place holds other rows by then, all its random bits are others, and independent. But
-    # that the rows differ does show to those who see both reports, since reports of the same rows are equal: the
-    # guarantee is for tables that stay the same.
-    # The key is drawn where the release is asked for. It travels to the workers together with the rows, does not show
-    # when it is printed, and is not kept with the release.
+    # A batch that is computed again, since a worker died or a task was tried twice,
+    # draws the same reports, so it is not released again. If its place holds other rows
+    # by then, all its random bits are others, and independent. But that the rows differ
+    # does show to those who see both reports, since reports of the same rows are equal:
+    # the guarantee is for tables that stay the same. The key is drawn where the release
+    # is asked for. It travels to the workers together with the rows, does not show when
+    # it is printed, and is not kept with the release.
 
     def __init__(self, key: SecretKey | None = None) -> None:
         self._key = SecretKey.generate() if key is None else key
@@ -66,9 +67,11 @@ class KeyedRandomness:
     ) -> Reports:
         """Draw the reports of a batch of codes."""
         where = repr((place.partition, place.first)).encode()
-        held = [*map(digest, codes)]  # now: `randomise` consumes the codes
+        # Now: `randomise` consumes the codes.
+        held = [*map(digest, codes)]
 
-        @functools.cache  # permanent reports may need no such key
+        # Permanent reports may need no such key.
+        @functools.cache
         def key() -> bytes:
             return _derive(self._key, b"batch", where, *held, _digest_bytes(records))
 

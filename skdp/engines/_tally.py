@@ -7,9 +7,9 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.engines._batch_release import check_transformer
 from skdp.engines._engine import ReportSums, add_up_batches
-from skdp.engines._registry import engine_of, has_engine
+from skdp.engines._libraries import engine_of, has_engine
+from skdp.engines._release import check_transformer
 from skdp.local import ReportProtocol, ReportTransformer, check_carried, check_releases
 from skdp.tables import Releases, carried_releases, carried_text, joined_releases
 
@@ -77,19 +77,20 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
         return tally_batches(frame, transformer)
     engine = engine_of(frame)
     protocol = _protocol_of(transformer)
-    names, wanted = engine.column_names(), protocol.report_columns
-    if not set(wanted) <= set(names):
+    names, report_columns = engine.column_names(), protocol.report_columns
+    if not set(report_columns) <= set(names):
         raise ValueError(
-            f"the reports of this encoder have the columns {wanted}, got {names}"
+            f"the reports of this encoder have the columns {report_columns}, got "
+            f"{names}"
         )
     for text in engine.said():
         check_carried(text, transformer)
     public = protocol.without_secrets()
     reports = ReportSums(public)
     sums = engine.tally(reports, public)
-    found = reports.total(sums)
+    total = reports.total(sums)
     check_releases(reports.counts(sums), engine.releases(), transformer.released)
-    return found
+    return total
 
 
 def tally_batches(batches: Iterable[Any], transformer: ReportTransformer) -> Any:
@@ -104,11 +105,11 @@ def tally_batches(batches: Iterable[Any], transformer: ReportTransformer) -> Any
             yield batch
 
     sums = add_up_batches(checked(), reports)
-    found = reports.total(sums)
+    total = reports.total(sums)
     check_releases(
         reports.counts(sums), joined_releases(releases), transformer.released
     )
-    return found
+    return total
 
 
 def _protocol_of(transformer: Any) -> ReportProtocol:

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skdp.engines import _batch_release as _processes
+from skdp.engines import _streams
 from tests.conftest import often
 
 
@@ -116,7 +116,7 @@ def _start(request):
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch):
     """Start no pool for permanent reports: it takes seconds, and `test_processes.py` is about those."""
-    monkeypatch.setattr(_processes, "FEW", 1 << 30)
+    monkeypatch.setattr(_streams, "FEW", 1 << 30)
 
 
 @pytest.fixture
@@ -124,8 +124,7 @@ def batch_rows(monkeypatch):
     """Set how many rows are privatised at a time, so that small tables have several batches."""
 
     def set_rows(rows):
-        for module in ("backends.batches", "backends.polars", "files._privatize"):
-            monkeypatch.setattr(f"skdp.engines.{module}.batch_rows", lambda width: rows)
+        monkeypatch.setattr(_streams, "batch_rows", lambda n_columns: rows)
 
     return set_rows
 
@@ -134,8 +133,7 @@ def batch_rows(monkeypatch):
 def small_reads(monkeypatch):
     """Read files in small blocks and batches."""
     monkeypatch.setattr("skdp.engines.backends.arrow.ROWS", 500)
-    monkeypatch.setattr("skdp.engines._csv._BLOCK_BYTES", 1 << 14)
-    monkeypatch.setattr("skdp.engines.files._draft.ROWS", 300)
+    monkeypatch.setattr("skdp.engines.files._csv._BLOCK_BYTES", 1 << 14)
 
 
 # Quick tests take a table in memory, a lazy one and DuckDB; the others are left to the nightly job.

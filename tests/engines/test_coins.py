@@ -13,8 +13,8 @@ from scipy.stats import chi2
 
 from skdp import FrequencyOracleEncoder, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.base import CallRandomness
-from skdp.engines._batch_release import Release
 from skdp.engines._randomness import BLOCK_ROWS, KeyedRandomness, KeyedSource, Place, SeededRandomness
+from skdp.engines._release import WHOLE, BatchCheck, Release
 from skdp.local import (
     HadamardResponseEncoder,
     LocalHashingEncoder,
@@ -84,13 +84,18 @@ def fitted(name, random_state=None):
 
 def release_of(transformer, randomness):
     record_id = None if transformer.protocol_.permanent_key is None else "person"
-    return Release(transformer.protocol_, [], randomness, record_id)
+    protocol = transformer.protocol_
+    return Release(BatchCheck(protocol, [], record_id), protocol, randomness)
+
+
+def reports_of(transformer, randomness, frame, place=WHOLE):
+    return release_of(transformer, randomness).draw(frame, place).reports
 
 
 def released(frame, transformer, cuts):
     release = release_of(transformer, SeededRandomness(transformer.randomness(call=0)))
     edges = [0, *cuts, len(frame)]
-    return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
+    return pd.concat([release.draw(frame[start:stop], Place(first=start)).reports for start, stop in pairwise(edges)])
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
@@ -110,9 +115,9 @@ def test_a_batch_that_is_drawn_again_has_the_same_reports(name):
     """Also by a worker: or there would be two reports of a record in one release."""
     release = release_of(fitted(name), KeyedRandomness())
     again, frame = pickle.loads(pickle.dumps(release)), people(3_000)
-    reports = release(frame, Place(3))
-    pd.testing.assert_frame_equal(reports, again(frame, Place(3)))
-    few = release(frame[:0])
+    reports = release.draw(frame, Place(3)).reports
+    pd.testing.assert_frame_equal(reports, again.draw(frame, Place(3)).reports)
+    few = release.draw(frame[:0]).reports
     pd.testing.assert_series_equal(reports.dtypes, few.dtypes)
     assert len(few) == 0
 
@@ -123,7 +128,7 @@ def test_seeds_calls_blocks_and_columns_have_streams_of_their_own():
     draws = []
     for seed, call, place in [(0, 0, Place()), (1, 0, Place()), (0, 1, Place()), (0, 0, Place(partition=0))]:
         randomness = SeededRandomness(CallRandomness(seed, "RandomizedResponseEncoder", call))
-        frame = Release(made.protocol_, [], randomness)(same, place)
+        frame = reports_of(made, randomness, same, place)
         for name in frame:
             draws += [tuple(frame[name][:BLOCK_ROWS]), tuple(frame[name][BLOCK_ROWS:])]
     assert len(set(draws)) == len(draws)
@@ -163,7 +168,7 @@ def test_another_key_place_or_row_has_random_bits_of_its_own(made, value, other)
         (same(value, b=other), keyed(), Place()),  # one other value in the last row: all random bits are others
         (same(value, 5_001), keyed(), Place()),
     ]:
-        reports = Release(made.protocol_, [], randomness)(frame, place)[:4_999]
+        reports = reports_of(made, randomness, frame, place)[:4_999]
         columns = ["cohort"] if "cohort" in reports else list(reports)
         seen += [tuple(reports[name]) for name in columns]
     assert len(set(seen)) == len(seen)
@@ -174,7 +179,7 @@ def test_values_that_are_written_alike_have_random_bits_of_their_own():
     made = rappor().fit(pd.DataFrame({"word": ["a"]}))
     words = [["a", "bs c"], ["as b", "c"], [None, None], ["None", "None"], [1, 1], ["1", "1"]]
     frames = [pd.DataFrame({"word": pd.Series(pair * 1_000, dtype=object)}) for pair in words]
-    seen = {tuple(Release(made.protocol_, [], keyed())(frame)["cohort"]) for frame in frames}
+    seen = {tuple(reports_of(made, keyed(), frame)["cohort"]) for frame in frames}
     assert len(seen) == len(words)
 
 
@@ -194,7 +199,7 @@ def test_other_persons_with_the_same_values_have_a_second_round_of_their_own(mad
     seen = []
     for number in range(2):
         frame = pd.DataFrame({"word": ["a"] * 2_000, "person": [f"{number}:{row}" for row in range(2_000)]})
-        seen.append(Release(made.protocol_, [], keyed(), "person")(frame))
+        seen.append(reports_of(made, keyed(), frame))
     assert not seen[0].equals(seen[1])  # 2**-2000
 
 
@@ -211,7 +216,7 @@ def test_values_have_the_probabilities_of_the_channel():
     """A fixed key, so it passes or fails for good; a true channel fails one key in a million. So do the next two."""
     made = RandomizedResponseEncoder(1.0, categories={"a": ["x", "y", "z"]})
     frame = pd.DataFrame({"a": ["x"] * 100_000})
-    counts = Release(made.fit(frame).protocol_, [], keyed())(frame)["a"].value_counts()
+    counts = reports_of(made.fit(frame), keyed(), frame)["a"].value_counts()
     assert fits(counts[["x", "y", "z"]].to_numpy(), made.channel()[0][0])
 
 
@@ -222,7 +227,7 @@ def test_numbers_have_the_probabilities_of_the_channel(mechanism):
     between = [(3 * low + high) / 4 for low, high in zip(table[1], table[2], strict=True)]
     for number, shares in [(0.0, table[0]), (1.0, table[1]), (4.0, table[4]), (1.25, between)]:
         frame = pd.DataFrame({"x": np.full(30_000, number)})
-        counts = made.tally(Release(made.protocol_, [], keyed())(frame, Place(int(number)))).counts[0]
+        counts = made.tally(reports_of(made, keyed(), frame, Place(int(number)))).counts[0]
         assert fits(counts, shares)
         assert not fits(counts, table[2])
 
@@ -234,7 +239,7 @@ def test_words_have_the_probabilities_of_the_channel(key, word):
     params = {"epsilon": 2.0, "p": 0.25, "q": 0.75, "n_bits": 4, "n_hashes": 1, "n_cohorts": 4}
     made = rappor(**params, secret_key=key).fit(pd.DataFrame({"word": ["a"]}))
     frame = pd.DataFrame({"word": [word] * 20_000, "person": range(20_000)})
-    reports = release_of(made, keyed())(frame).to_numpy().astype(int)
+    reports = reports_of(made, keyed(), frame).to_numpy().astype(int)
     cells = np.bincount(reports @ [16, 8, 4, 2, 1], minlength=64)
     written, shares = b"missing" if word is None else b"s " + word.encode(), []
     for cohort in range(4):
@@ -265,5 +270,5 @@ def test_keys_are_never_shown_nor_shared_by_calls():
 def test_workers_have_no_ledger():
     ledger = PrivacyLedger(epsilon=5)
     made = encoder(ledger=ledger).fit(people(10)[["a", "b"]])
-    pickle.loads(pickle.dumps(release_of(made, KeyedRandomness())))(people(100))
+    pickle.loads(pickle.dumps(release_of(made, KeyedRandomness()))).draw(people(100))
     assert ledger.spent.epsilon == 0

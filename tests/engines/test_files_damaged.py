@@ -13,7 +13,7 @@ import pytest
 from skdp import Domain, DPMarginalSynthesizer, RandomizedResponseEncoder
 from skdp.base import read_frame
 from skdp.engines import estimate_file, privatize, privatize_file, synthesize_file
-from skdp.engines.backends.arrow import report_batches
+from skdp.engines.backends.arrow import read_tables
 from skdp.local import SecretKey
 from tests.conftest import often
 
@@ -83,7 +83,7 @@ def test_reports_are_read_no_further_ahead_than_a_row_group(tmp_path):
         for _ in range(8):
             writer.write_table(table)
     before, most = pa.total_allocated_bytes(), 0
-    for _ in report_batches(ds.dataset(tmp_path / "reports.parquet"), names):
+    for _ in read_tables(ds.dataset(tmp_path / "reports.parquet"), names, coded=True):
         time.sleep(0.02)
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 3 * table.nbytes

@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp.engines.backends import arrow as _large_arrow
-from skdp.engines.backends.arrow import StreamedTable
 from skdp.tables import open_large
 
 
@@ -76,8 +75,8 @@ def test_what_is_no_plain_file(rows, tmp_path):
 @pytest.mark.parametrize("compression", ["lz4", "uncompressed"])
 @pytest.mark.parametrize("chunk", [250, 1_000])
 @pytest.mark.parametrize("names", [["a"], ["large", "a.b", "coded"]], ids="-".join)
-def test_a_streamed_arrow_file(rows, tmp_path, names, compression, chunk):
+def test_an_arrow_file(rows, tmp_path, names, compression, chunk):
     path = tmp_path / "in.arrow"
     feather.write_feather(rows, path, chunksize=chunk, compression=compression)
-    table = StreamedTable(ds.dataset(path, format="ipc"))
+    table = open_large(ds.dataset(path, format="ipc"))
     assert read(table, names) == read(table, names) == rows.select(names).to_pydict()

@@ -1,13 +1,9 @@
 """Permanent reports, batch by batch: those of `transform`, with no state in common but the key."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,8 +17,9 @@ from skdp import (
 )
 from skdp.engines import privatize, privatize_file, tally
 from skdp.engines._randomness import KeyedRandomness
-from skdp.engines._record_ids import DistinctIds, DistinctInAll, digest_records
-from skdp.engines.backends import duckdb as _duckdb
+from skdp.engines._release import BatchCheck, DistinctRecords
+from skdp.engines._streams import RowStream
+from skdp.engines.backends.dask import DaskTable
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
 from tests.conftest import often
 from tests.engines.tables import DOMAIN, StoppedBar, read, write
@@ -212,18 +209,6 @@ def test_ids_are_counted_where_rows_are_not_checked(engine, people, request, tmp
     refused(engine.frame(table), encoder, ValueError, "record_id has repeated entries", **options)
 
 
-def test_what_does_not_fit_into_memory_is_for_its_owner_only(people, monkeypatch):
-    folder = Path(_duckdb.connect().sql("SELECT current_setting('temp_directory')").fetchall()[0][0])
-    assert not folder.exists()  # the connection is gone
-    opened = []
-    monkeypatch.setattr(_duckdb, "connect", lambda real=_duckdb.connect: opened.append(real()) or opened[-1])
-    privatize(ds.dataset(people), encoder(), record_id="person")
-    (connection,) = opened
-    folder = Path(connection.sql("SELECT current_setting('temp_directory')").fetchall()[0][0])
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert folder.stat().st_uid == os.getuid()
-
-
 # Files
 
 
@@ -291,20 +276,12 @@ def test_a_run_is_resumed_with_its_key_and_its_ids_only(people, tmp_path):
 # Evaluations that differ in their ids
 
 
-@pytest.fixture
-def _distinct_when_counted(monkeypatch):
-    """The first evaluation of a lazy table counts the ids; here they are repeated in all later ones only."""
-    for module in ("_privatize", "files._privatize"):
-        monkeypatch.setattr(f"skdp.engines.{module}.check_distinct", lambda *args: None)
-
-
 def twice(people, place):
     ids = people["person"].to_pylist()
     ids[place] = ids[0]
     return people.set_column(3, "person", pa.array(ids))
 
 
-@pytest.mark.usefixtures("_distinct_when_counted")
 @pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
 def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_engine, people, tmp_path, place):
     frame = lazy_engine.frame(twice(people, place))
@@ -315,14 +292,19 @@ def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_eng
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("_distinct_when_counted")
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
-def test_an_id_that_is_repeated_when_the_rows_are_drawn_gives_no_reports(lazy_engine, people, tmp_path, make, place):
+def test_an_id_that_is_repeated_when_the_rows_are_drawn_gives_no_reports(
+    lazy_engine, people, tmp_path, make, place, monkeypatch
+):
     if lazy_engine.name == "spark":
         pytest.skip("its tasks know their own partitions only")
     frame = lazy_engine.frame(twice(people, place))
     ledger = PrivacyLedger(epsilon=100)
+    # As if it were another table when it was checked.
+    for checks in (RowStream, DaskTable):
+        name = "check" if checks is RowStream else "_check"
+        monkeypatch.setattr(checks, name, lambda *args, **options: None)
     # A path: a cluster that may compute reports again asks for it, or for the check.
     with pytest.raises(ValueError, match="record_id has repeated entries"):
         privatize(frame, make(ledger=ledger), record_id="person", check=False, path=tmp_path / "out")
@@ -330,7 +312,7 @@ def test_an_id_that_is_repeated_when_the_rows_are_drawn_gives_no_reports(lazy_en
     assert ledger.spent.epsilon > 0
 
 
-@pytest.mark.parametrize("evaluation", [2, 3])
+@pytest.mark.parametrize("evaluation", [1, 2])
 @pytest.mark.parametrize("persist", [True, False])
 @pytest.mark.filterwarnings("ignore:the reports are computed again")
 def test_ids_of_a_lazy_frame_that_repeat_later(people, evaluation, persist):
@@ -339,31 +321,23 @@ def test_ids_of_a_lazy_frame_that_repeat_later(people, evaluation, persist):
         lambda _: pl.from_arrow(next(evaluations)), schema=pl.from_arrow(people).schema
     )
     ledger = PrivacyLedger(epsilon=9)
-    message = "repeated entries" if persist or evaluation == 2 else "not those that were checked"
+    message = "repeated entries" if persist or evaluation == 1 else "not those that were checked"
     with pytest.raises(Exception, match=message):
         privatize(frame, encoder(ledger=ledger), record_id="person", persist=persist).collect()
-    assert (ledger.spent.epsilon > 0) == (evaluation == 3)
+    assert (ledger.spent.epsilon > 0) == (evaluation == 2)
 
 
-@pytest.mark.parametrize("kind", [DistinctIds, DistinctInAll])
-@pytest.mark.parametrize("early", [1, 10, 1_000])
-def test_ids_are_compared_with_those_of_all_batches(monkeypatch, kind, early):
-    """At once, or in the end at the latest."""
-    monkeypatch.setattr("skdp.engines._record_ids._EARLY", early)
+def test_ids_are_compared_with_those_of_all_batches():
     rng = np.random.default_rng(0)
+    check = BatchCheck(encoder().fit(pa.table({"color": ["red"], "size": [0]})).protocol_, [], "person")
     for _ in range(50):
-        seen, ids = kind(), digest_records([f"{number}".encode() for number in rng.permutation(60)], bytes(32))
+        ids = check.digest_ids([f"{number}".encode() for number in rng.permutation(60)])
         half = ids.copy()
         half[:, 0] = ids[0, 0]  # ids that share a half are others
+        distinct = DistinctRecords()
         for batch in np.split(np.concatenate([ids[1:], half]), np.sort(rng.integers(0, 119, 6))):
-            seen.add(batch)
-        getattr(seen, "close", int)()
-        again = np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]])
+            distinct.add(batch)
+        distinct.close()
+        distinct.add(np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]]))
         with pytest.raises(ValueError, match="record_id has repeated entries"):
-            end_with(seen, again)
-
-
-def end_with(seen, digests):
-    seen.add(digests)
-    if isinstance(seen, DistinctInAll):
-        seen.close()
+            distinct.close()

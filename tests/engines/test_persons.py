@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp import DPMean, PrivacyLedger
-from skdp.engines.backends import persons
-from skdp.engines.backends.persons import mark_rows
+from skdp.engines.backends import arrow
+from skdp.engines.backends.arrow import mark_rows
 from skdp.tables import open_large
 
 NUMBERS = np.random.default_rng(0).integers(0, 150, 1_000)
@@ -43,7 +43,7 @@ def marks(column, most=2, seed=3, size=170):
 
 @pytest.fixture(params=[1 << 22, 150], ids=["at once", "in parts"])
 def most_rows(request, monkeypatch):
-    monkeypatch.setattr(persons, "_MOST_ROWS", request.param)
+    monkeypatch.setattr(arrow, "_MOST_ROWS", request.param)
 
 
 @pytest.mark.usefixtures("most_rows")

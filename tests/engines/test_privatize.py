@@ -23,7 +23,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.engines import privatize, tally
-from skdp.engines.backends.batches import in_turn
+from skdp.engines._streams import in_turn
 from skdp.local import LocalHashingEncoder, NumericPerturber, OnFitOnly, PosteriorFeatures, RapporEncoder
 from tests.conftest import each, often
 from tests.engines.tables import DOMAIN

@@ -14,11 +14,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.backend.reduction import dumps
 
 from skdp import NumericPerturber, RandomizedResponseEncoder
-from skdp.engines import _batch_release as _processes
-from skdp.engines import privatize, privatize_file
-from skdp.engines.backends import batches as _batches
-from skdp.engines.backends import polars as _polars
-from skdp.engines.files import _privatize as _files_privatize
+from skdp.engines import _streams, privatize, privatize_file
 from skdp.local import SecretKey
 
 KEY = SecretKey(bytes(range(32)))
@@ -58,11 +54,10 @@ def shared_pools(request):
 @pytest.fixture
 def used(monkeypatch, shared_pools):
     """Let every batch but the first be drawn in a pool, and count those."""
-    for module in (_batches, _files_privatize, _polars):
-        monkeypatch.setattr(module, "batch_rows", lambda width: BATCH)
-    monkeypatch.setattr(_processes, "FEW", 1)
-    monkeypatch.setattr(_processes, "SLOW", -1.0)
-    monkeypatch.setattr(_processes.joblib, "cpu_count", lambda: 3)  # this process, and two others
+    monkeypatch.setattr(_streams, "batch_rows", lambda n_columns: BATCH)
+    monkeypatch.setattr(_streams, "FEW", 1)
+    monkeypatch.setattr(_streams, "SLOW", -1.0)
+    monkeypatch.setattr(_streams.joblib, "cpu_count", lambda: 3)  # this process, and two others
     submitted = []
 
     class Pool:

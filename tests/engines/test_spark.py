@@ -5,7 +5,7 @@ import pytest
 
 from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, tally
-from skdp.engines._batch_release import Release
+from skdp.engines._release import Preparation
 from tests.engines.tables import DOMAIN
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]  # Spark's own, of pandas and of sockets
@@ -70,7 +70,8 @@ def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_pa
     notes = str(tmp_path / "notes")
     from skdp.engines.backends.spark import release_lazily
 
-    lazy = release_lazily(frame, *Release.plan(frame.limit(0).toArrow(), encoder(), ["number"])[:2])
+    preparation = Preparation(frame.limit(0).toArrow(), encoder(), keep=["number"])
+    lazy = release_lazily(frame, preparation.charge(), preparation.no_reports)
 
     def note_and_fail(batches):
         import os

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_path, written_beside
-from skdp.engines._batch_release import Plan
-from skdp.engines._csv import text_batches
-from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches
-from skdp.engines._errors import quietly, read_quietly
-from skdp.engines._extras import import_extra
-from skdp.engines._record_ids import count_ids
-from skdp.engines._source_file import SourceFile
-from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
-from skdp.engines.backends.memory import MemoryTable
-from skdp.engines.backends.persons import keep_marked, mark_rows
+from skdp.engines._engine import Engine, MemoryTable, ReportSums, add_up_batches
+from skdp.engines._errors import quietly
+from skdp.engines._libraries import import_extra
+from skdp.engines._release import Preparation
+from skdp.engines._streams import ROWS, RowStream, arrow_tables, write_tables
 from skdp.local import ReportProtocol
-from skdp.tables import Releases, Summary, joined_releases, releases_of, text_of
+from skdp.tables import (
+    Releases,
+    Summary,
+    joined_releases,
+    releases_of,
+    text_of,
+    with_protocol,
+)
 
 pyarrow = import_extra("pyarrow", "duckdb")
+compute = import_extra("pyarrow.compute", "duckdb")
 dataset = import_extra("pyarrow.dataset", "duckdb")
+ipc = import_extra("pyarrow.ipc", "duckdb")
+parquet = import_extra("pyarrow.parquet", "duckdb")
+types = import_extra("pyarrow.types", "duckdb")
 
-_READ_AHEAD = {
-    "batch_readahead": 8,
-    "fragment_readahead": 2,
-}  # batches in memory, not the file
+# Batches in memory, not the file.
+_READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}
+
+Words = NDArray[np.uint64]
+"""Two numbers that identify a person: a row a person."""
+
+_MOST_ROWS = 1 << 22
+"""Rows whose persons are in memory at a time: some 200 megabytes."""
+
+# The constants of SplitMix64 (Steele, Lea and Flood 2014).
+_GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND_MULTIPLIER = np.uint64(0x94D049BB133111EB)
 
 
 class ArrowTable(Engine):
@@ -38,96 +53,117 @@ class ArrowTable(Engine):
 
     kinds = (pyarrow.Table, dataset.Dataset, pyarrow.RecordBatchReader)
 
-    def __init__(self, frame: Any, kept: NDArray[np.bool_] | None = None) -> None:
+    def __init__(self, frame: Any, marks: NDArray[np.bool_] | None = None) -> None:
         super().__init__(frame)
-        self._kept = kept
+        self._marks = marks
 
     def _no_rows(self) -> Any:
+        if isinstance(self._frame, pyarrow.Table):
+            # Not of all types can an empty table be made.
+            return self._frame[:0]
         return self._frame.schema.empty_table()
 
     def column_names(self) -> list[Any]:
         return list(self._frame.schema.names)
 
-    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
+        if isinstance(self._frame, pyarrow.Table):
+            engine = MemoryTable(self._frame)
+            engine.check_output(persist=persist, path=path, check=check)
+        super().check_output(persist=persist, path=path, check=check)
+
+    def privatize(
+        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
+    ) -> Any:
         frame = self._frame
         if isinstance(frame, pyarrow.Table):
             return MemoryTable(frame).privatize(
-                plan, persist=persist, path=path, check=check
+                preparation, persist=persist, path=path, check=check
             )
-        place, is_dataset = check_path(path), isinstance(frame, dataset.Dataset)
-
-        def read(columns: list[str], rows: int) -> Generator[Any, None, None]:
-            return read_batches(frame, columns)
-
-        # A reader is read once.
-        release, trial, _, tables = plan_arrow(
-            plan, self.sample, read, check=check and is_dataset
+        is_reader = isinstance(frame, pyarrow.RecordBatchReader)
+        has_ids = preparation.check.record_id is not None
+        if is_reader and has_ids:
+            raise ValueError(
+                "a RecordBatchReader is read once, and record ids are checked before a "
+                "row is privatised: give a Dataset or a Table"
+            )
+        if has_ids and not (persist or check):
+            raise ValueError(
+                "persist=False with a record_id needs check=True: the rows that are "
+                "drawn are compared with those that were checked"
+            )
+        no_reports = preparation.no_reports
+        stream = RowStream(
+            preparation.check,
+            no_reports,
+            lambda columns, n_rows: read_tables(frame, columns),
         )
-        if not persist:
-            batches = chain.from_iterable(table.to_batches() for table in tables)
-            return pyarrow.RecordBatchReader.from_batches(trial.schema, batches)
-        if place is None:
-            whole = quietly(lambda: pyarrow.concat_tables([trial, *tables]))
-            stored = dataset.dataset(
-                whole.replace_schema_metadata(release.noted(whole.schema).metadata)
+        # Of a reader that is handed out, reports are shown before the last id is read.
+        with_contents = has_ids and not persist
+        quietly(
+            lambda: stream.check(
+                rows=check and not is_reader, with_contents=with_contents
             )
+        )
+        release = preparation.charge()
+        no_reports = with_protocol(no_reports, release.protocol_text)
+        reports = stream.release(release)
+        if not persist:
+            batches = chain.from_iterable(table.to_batches() for table in reports)
+            return pyarrow.RecordBatchReader.from_batches(no_reports.schema, batches)
+        place = check_path(path)
+        if place is None:
+            table = quietly(lambda: pyarrow.concat_tables([no_reports, *reports]))
+            metadata = release.noted(table.schema).metadata
+            stored = dataset.dataset(table.replace_schema_metadata(metadata))
         else:
             with written_beside(place) as beside:
                 quietly(
-                    lambda: write_tables(tables, trial.schema, beside, release.noted)
+                    lambda: write_tables(
+                        reports, no_reports.schema, beside, release.noted
+                    )
                 )
             stored = dataset.dataset(place)
-        return stored if is_dataset else stored.scanner(**_READ_AHEAD).to_reader()
+        return stored.scanner(**_READ_AHEAD).to_reader() if is_reader else stored
 
     def said(self) -> Iterable[str | None]:
-        frame = self._frame
-        if (
-            not isinstance(frame, dataset.FileSystemDataset)
-            or frame.format.default_extname == "csv"
-        ):
+        files = self._noted_files()
+        if files is None:
             return super().said()
-        files = _files(frame)
-        return (
-            super().said()
-            if files is None
-            else quietly(lambda: set(map(said_by_file, files)))
-        )
+        return quietly(lambda: {said_by_file(file) for file in files})
 
     def releases(self) -> Releases | None:
-        frame = self._frame
-        if (
-            not isinstance(frame, dataset.FileSystemDataset)
-            or frame.format.default_extname == "csv"
-        ):
+        files = self._noted_files()
+        if files is None:
             return super().releases()
-        files = _files(frame)
-        return (
-            super().releases()
-            if files is None
-            else quietly(lambda: joined_releases(map(releases_of_file, files)))
-        )
+        return quietly(lambda: joined_releases(map(releases_of_file, files)))
+
+    def _noted_files(self) -> list[Any] | None:
+        """Return the files whose metadata may say what their reports are, None if there are none."""
+        frame = self._frame
+        if not isinstance(frame, dataset.FileSystemDataset):
+            return None
+        if frame.format.default_extname == "csv":
+            return None
+        return _files(frame)
 
     def tally(
         self, reports: ReportSums, protocol: ReportProtocol
     ) -> list[NDArray[np.int64]]:
         groups = protocol.counted_columns
-        by_column = (
+        is_by_column = (
             protocol.values is not None
             and bool(groups)
             and all(len(columns) == 1 for columns in groups)
         )
         sums = reports.zeros()
-        for batch in report_batches(self._frame, reports.names):
-            kinds = batch.select(reports.names).schema.types
-            if (
-                by_column
-                and batch.num_rows
-                and all(map(pyarrow.types.is_dictionary, kinds))
-            ):
+        for table in read_tables(self._frame, reports.names, coded=True):
+            is_coded = all(map(types.is_dictionary, table.schema.types))
+            if is_by_column and is_coded and len(table):
                 for name in reports.names:
-                    reports.add(sums, *_count_codes(name, batch.column(name)))
+                    reports.add(sums, *_count_codes(name, table.column(name)))
             else:
-                reports.add(sums, pyarrow.Table.from_batches([batch]))
+                reports.add(sums, table)
         return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
@@ -135,69 +171,24 @@ class ArrowTable(Engine):
 
     def _tables(self, names: list[str]) -> Iterator[Any]:
         """Read the rows that are kept, always in the same order."""
-        tables, kept = self._read(names), self._kept
-        return tables if kept is None else keep_marked(tables, kept)
-
-    def _read(self, names: list[str]) -> Iterator[Any]:
-        return (
-            table.select(names)
-            for table in arrow_tables(report_batches(self._frame, names))
-        )
+        tables = read_tables(self._frame, names, coded=True)
+        return tables if self._marks is None else keep_marked(tables, self._marks)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        def read() -> Iterator[Any]:
-            return (table.column(0) for table in self._read([person]))
+        def read_persons() -> Iterator[Any]:
+            for table in read_tables(self._frame, [person], coded=True):
+                yield table.column(0)
 
-        return type(self)(self._frame, mark_rows(read, most, seed))
+        return type(self)(self._frame, mark_rows(read_persons, most, seed))
 
     def opened(self) -> Self:
         if isinstance(self._frame, pyarrow.RecordBatchReader):
             raise TypeError(
-                "a RecordBatchReader can be read only once, and `fit` may read a table several times: give a pyarrow "
-                "Dataset of the files, or reader.read_all() if it fits into memory"
+                "a RecordBatchReader can be read only once, and `fit` may read a table "
+                "several times: give a pyarrow Dataset of the files, or "
+                "reader.read_all() if it fits into memory"
             )
         return self
-
-    def count_ids(self, record_id: str) -> tuple[int, int, int]:
-        frame = self._frame
-        if isinstance(frame, pyarrow.RecordBatchReader):
-            raise ValueError(
-                "a RecordBatchReader is read once, and record ids are checked before a row is privatised: give a "
-                "Dataset or a Table"
-            )
-        if isinstance(frame, pyarrow.Table):
-            return count_ids(frame, record_id)
-        from skdp.engines.backends.duckdb import connect
-
-        schema = pyarrow.schema([frame.schema.field(record_id)])
-        checked = read_batches(
-            frame, [record_id]
-        )  # DuckDB would follow the offsets of a damaged file
-        return count_ids(
-            connect().from_arrow(
-                pyarrow.RecordBatchReader.from_batches(schema, checked)
-            ),
-            record_id,
-        )
-
-
-class StreamedTable(ArrowTable):
-    """One CSV or Arrow file, which takes less memory as a stream than with Arrow's scanner; see `TableFile.scan`."""
-
-    def _read(self, names: list[str]) -> Iterator[Any]:
-        (file,) = self._frame.files
-        if _is_ipc(self._frame):
-            return _ipc_tables(SourceFile(self._frame.filesystem, file), names)
-        delimiter = self._frame.format.parse_options.delimiter
-        return text_batches(SourceFile(self._frame.filesystem, file, delimiter), names)
-
-
-def _files(frame: Any) -> list[Any] | None:
-    """Return the files of a dataset, None of one that is filtered: some of their rows only."""
-    try:
-        return list(frame.get_fragments())
-    except ValueError:
-        return None
 
 
 def said_by_file(file: Any) -> str | None:
@@ -211,70 +202,92 @@ def releases_of_file(file: Any) -> Releases | None:
 
 
 def _metadata_of(file: Any) -> dict[bytes, bytes]:
-    parquet = isinstance(file, dataset.ParquetFileFragment)
-    return (file.metadata.metadata if parquet else file.physical_schema.metadata) or {}
+    if isinstance(file, dataset.ParquetFileFragment):
+        return file.metadata.metadata or {}
+    return file.physical_schema.metadata or {}
 
 
-def read_batches(frame: Any, columns: list[str]) -> Generator[Any, None, None]:
-    """Read some columns of a dataset or a reader, in order."""
-    for batch in read_quietly(
-        _scan(frame, columns)
-        if isinstance(frame, dataset.Dataset)
-        else _validated(frame)
-    ):
-        yield quietly(partial(batch.select, columns))
+def read_tables(
+    frame: Any, columns: list[str], *, coded: bool = False
+) -> Generator[Any, None, None]:
+    """Read some columns, in order; text of Parquet files as the codes that they hold, if `coded`."""
+    for table in arrow_tables(_read_batches(frame, columns, coded)):
+        for start in range(0, len(table), ROWS):
+            yield table.slice(start, ROWS).select(columns)
 
 
-def _scan(frame: Any, columns: list[str]) -> Iterator[Any]:
-    files = _ipc_files(frame, columns)
-    if files is None:
-        scanned = frame.scanner(
-            columns=columns, batch_size=ROWS, **_READ_AHEAD
-        ).to_batches()
-        yield from _validated(scanned) if _is_ipc(frame) else scanned
-        return
-    for file in files:
-        with file.open() as opened:
-            for batch in _ipc_batches(opened, columns):
-                yield from (
-                    batch.slice(start, ROWS) for start in range(0, len(batch), ROWS)
-                )
+def _read_batches(frame: Any, columns: list[str], coded: bool) -> Iterator[Any]:
+    if isinstance(frame, pyarrow.Table):
+        return iter(frame.select(columns).to_batches())
+    if isinstance(frame, pyarrow.RecordBatchReader):
+        return _validated(frame)
+    files = _plain_files(frame, columns)
+    if files is not None:
+        read_file = _ipc_batches if _is_ipc(frame) else _parquet_batches
+        return chain.from_iterable(read_file(file, columns, coded) for file in files)
+    scanner = frame.scanner(columns=columns, batch_size=ROWS, **_READ_AHEAD)
+    batches = scanner.to_batches()
+    return _validated(batches) if _is_ipc(frame) else batches
 
 
-def _ipc_files(frame: Any, columns: list[str]) -> list[Any] | None:
-    """Return the Arrow files of a dataset, whose scanner follows the offsets of a damaged file before we see them."""
-    if not isinstance(frame, dataset.FileSystemDataset) or not _is_ipc(frame):
+def _files(frame: Any) -> list[Any] | None:
+    """Return the files of a dataset, None of one that is filtered: some of their rows only."""
+    try:
+        return list(frame.get_fragments())
+    except ValueError:
+        return None
+
+
+def _plain_files(frame: Any, columns: list[str]) -> list[Any] | None:
+    """Return the files of a Parquet or Arrow dataset that can be read one by one."""
+    # Arrow's scanner reads ahead of what is slower, and follows the offsets of a
+    # damaged Arrow file before we see them. It also gives all files the same types, and
+    # reads columns out of paths: then it is needed.
+    if not isinstance(frame, dataset.FileSystemDataset):
+        return None
+    if not (_is_ipc(frame) or isinstance(frame.format, dataset.ParquetFileFormat)):
         return None
     files = _files(frame)
     if files is None:
         return None
-    wanted = [frame.schema.field(name) for name in columns]
-    return (
-        files
-        if all(_has_fields(file.physical_schema, wanted) for file in files)
-        else None
-    )
+    fields = [frame.schema.field(name) for name in columns]
+    if all(_has_fields(file.physical_schema, fields) for file in files):
+        return files
+    return None
 
 
 def _has_fields(schema: Any, fields: list[Any]) -> bool:
-    places = [
-        schema.get_field_index(field.name) for field in fields
-    ]  # -1 if there is none, or more than one
-    return all(
-        place >= 0 and schema.types[place] == field.type
-        for place, field in zip(places, fields, strict=True)
-    )
+    for field in fields:
+        place = schema.get_field_index(field.name)
+        # -1 if there is none, or more than one.
+        if place < 0 or schema.types[place] != field.type:
+            return False
+    return True
 
 
-def _ipc_batches(opened: Any, columns: Sequence[str]) -> Iterator[Any]:
-    """Read some columns of an Arrow file, batch by batch as they were written."""
-    ipc = import_extra("pyarrow.ipc", "duckdb")
-    schema = ipc.open_file(opened).schema
-    options = ipc.IpcReadOptions(
-        included_fields=[schema.get_field_index(name) for name in columns]
-    )
-    reader = ipc.open_file(opened, options=options)
-    return _validated(map(reader.get_batch, range(reader.num_record_batches)))
+def _parquet_batches(file: Any, columns: list[str], coded: bool) -> Iterator[Any]:
+    text_columns = []
+    for name in columns:
+        kind = file.physical_schema.field(name).type
+        if coded and kind in (pyarrow.string(), pyarrow.large_string()):
+            text_columns.append(name)
+    with file.open() as opened:
+        reader = parquet.ParquetFile(
+            opened, read_dictionary=text_columns, pre_buffer=False
+        )
+        row_groups = [group.id for group in file.row_groups]
+        yield from reader.iter_batches(ROWS, row_groups=row_groups, columns=columns)
+
+
+def _ipc_batches(file: Any, columns: list[str], coded: bool) -> Iterator[Any]:
+    with file.open() as opened:
+        schema = ipc.open_file(opened).schema
+        options = ipc.IpcReadOptions(
+            included_fields=[schema.get_field_index(name) for name in columns]
+        )
+        reader = ipc.open_file(opened, options=options)
+        places = range(reader.num_record_batches)
+        yield from _validated(map(reader.get_batch, places))
 
 
 def _validated(batches: Iterable[Any]) -> Iterator[Any]:
@@ -285,85 +298,129 @@ def _validated(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _is_ipc(frame: Any) -> bool:
-    """Whether these are Arrow files, whose offsets and codes are believed where they are read."""
+    """Return whether these are Arrow files, whose offsets and codes are believed where they are read."""
     return isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
-
-
-def report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
-    """Read reports, text of Parquet files as codes, in any order."""
-    if isinstance(frame, pyarrow.Table):
-        yield from frame.to_batches()
-        return
-    fragments = quietly(lambda: _coded_files(frame, columns))
-    if fragments is None:
-        yield from read_batches(frame, columns)
-        return
-    for fragment in fragments:
-        yield from _parquet_batches(fragment, columns)
-
-
-def _parquet_batches(fragment: Any, columns: list[str]) -> Iterator[Any]:
-    """Read some columns of a Parquet file with its own reader: Arrow's scanner reads ahead of what is slower."""
-    parquet = import_extra("pyarrow.parquet", "duckdb")
-    text = fragment.format.read_options.dictionary_columns
-    with fragment.open() as opened:
-        reader = parquet.ParquetFile(
-            opened, read_dictionary=list(text), pre_buffer=False
-        )
-        groups = [group.id for group in fragment.row_groups]
-        yield from read_quietly(
-            reader.iter_batches(ROWS, row_groups=groups, columns=columns)
-        )
-
-
-def _coded_files(frame: Any, columns: list[str]) -> list[Any] | None:
-    """Return the files of a Parquet dataset, their text to be read as the codes that they hold."""
-    if not isinstance(frame, dataset.FileSystemDataset) or not isinstance(
-        frame.format, dataset.ParquetFileFormat
-    ):
-        return None
-    files = _files(frame)
-    if files is None:
-        return None
-    if not all(set(columns) <= set(file.physical_schema.names) for file in files):
-        return None  # a column is in the paths
-    text = [
-        name
-        for name in columns
-        if frame.schema.field(name).type in (pyarrow.string(), pyarrow.large_string())
-    ]
-    coded = dataset.ParquetFileFormat(
-        read_options=dataset.ParquetReadOptions(dictionary_columns=text)
-    )
-    return [
-        coded.make_fragment(
-            file.path,
-            file.filesystem,
-            file.partition_expression,
-            row_groups=[group.id for group in file.row_groups],
-        )
-        for file in files
-    ]
 
 
 def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
     """Count by the codes that a dictionary column holds: the values that occur, and how often."""
-    values, codes = column.dictionary, column.indices
+    (chunk,) = column.chunks
+    values = chunk.dictionary
+    codes = chunk.indices
     counts = np.bincount(codes.drop_null().to_numpy(), minlength=len(values))
     counts = np.append(counts, codes.null_count)
-    found = np.flatnonzero(counts)
-    values = pyarrow.concat_arrays([values, pyarrow.nulls(1, values.type)]).take(
-        pyarrow.array(found)
-    )
-    return pyarrow.table({name: values}), counts[found]
+    values = pyarrow.concat_arrays([values, pyarrow.nulls(1, values.type)])
+    occurring = np.flatnonzero(counts)
+    table = pyarrow.table({name: values.take(pyarrow.array(occurring))})
+    return table, counts[occurring]
 
 
-def _ipc_tables(source: SourceFile, names: list[str]) -> Iterator[Any]:
-    """Read some columns of an Arrow file; what is mapped into memory needs none of its own, unless it is compressed."""
-    with (
-        pyarrow.memory_map(source.path) if source.is_local else source.open() as mapped
-    ):
-        for batch in read_quietly(_ipc_batches(mapped, names)):
-            rows = pyarrow.Table.from_batches([batch]).select(names)
-            for start in range(0, len(rows), ROWS):
-                yield rows.slice(start, ROWS)
+def mark_rows(
+    read_persons: Callable[[], Iterable[Any]], most: int, seed: int
+) -> NDArray[np.bool_]:
+    """Mark at most `most` rows of each person; the column of persons is read once for each 4 million rows."""
+    # **Privacy.** Which of a person's rows are kept depends on who it is, on how many
+    # there are, and on the seed, but on no other person: one changes at most `most` of
+    # the rows that are kept.
+    n_rows = sum(map(len, read_persons()))
+    marks = np.zeros(n_rows, bool)
+    n_parts = -(-n_rows // _MOST_ROWS)
+    for part in range(n_parts):
+        persons = [np.zeros((0, 2), np.uint64)]
+        rows = [np.zeros(0, np.int64)]
+        start = 0
+        for column in read_persons():
+            words = _identify(column, seed)
+            # All rows of a person are in one part.
+            in_part = np.flatnonzero(words[:, 0] % np.uint64(n_parts) == part)
+            persons.append(words[in_part])
+            rows.append(start + in_part)
+            start += len(column)
+        chosen = _chosen_rows(np.concatenate(persons), most, seed)
+        if start != n_rows:
+            raise RuntimeError(_CHANGED)
+        marks[np.concatenate(rows)[chosen]] = True
+    return marks
+
+
+_CHANGED = "the table has changed since the rows of persons were counted"
+
+
+def keep_marked(tables: Iterable[Any], marks: NDArray[np.bool_]) -> Iterator[Any]:
+    """Keep the rows of a stream of tables that are marked."""
+    start = 0
+    for table in tables:
+        stop = start + len(table)
+        if stop > marks.size:
+            raise RuntimeError(_CHANGED)
+        yield table.filter(pyarrow.array(marks[start:stop]))
+        start = stop
+    if start != marks.size:
+        raise RuntimeError(_CHANGED)
+
+
+def _chosen_rows(words: Words, most: int, seed: int) -> NDArray[np.int64]:
+    """Choose at most `most` rows of each person at random."""
+    if not len(words):
+        return np.zeros(0, np.int64)
+    order = np.lexsort(words.T)
+    words = words[order]
+    is_start = np.append(True, (words[1:] != words[:-1]).any(axis=1))
+    starts = np.flatnonzero(is_start)
+    person = np.cumsum(is_start) - 1
+    # The number of a row among those of its person, which are in their order.
+    rank = np.arange(len(words)) - starts[person]
+    seed_word = _mix(np.array([seed], np.uint64))
+    chance = _mix(words[:, 0] + seed_word + _GOLDEN_GAMMA * rank.astype(np.uint64))
+    shuffled = np.lexsort((chance, person))
+    return np.asarray(order[shuffled[rank < most]])
+
+
+def _identify(column: Any, seed: int) -> Words:
+    """Return numbers that are the same for the same person only: (n_rows, 2)."""
+    # Whole numbers are mapped one to one. Others become 128 bits of SipHash: two of 10
+    # million persons are taken for one with a probability below 2**-80, and nobody can
+    # choose them, as the seed is the key.
+    kind = column.type
+    # Such as UUIDs.
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        kind = kind.storage_type
+        column = column.cast(kind)
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+        column = column.cast(kind)
+    if types.is_integer(kind) and kind != pyarrow.uint64():
+        numbers = _mix(column.cast(pyarrow.int64()).to_numpy().view(np.uint64))
+        return np.column_stack([numbers, np.zeros_like(numbers)])
+    if types.is_floating(kind):
+        # -0.0 is 0.0.
+        column = compute.add(column.cast(pyarrow.float64()), 0.0)
+    if types.is_fixed_size_binary(kind):
+        column = column.cast(pyarrow.large_binary())
+    elif not (types.is_binary(kind) or types.is_large_binary(kind)):
+        column = _as_text(column)
+    values = column.to_numpy(zero_copy_only=False)
+    halves = [
+        pd.util.hash_array(values, hash_key=f"{seed:015x}{half}", categorize=False)
+        for half in range(2)
+    ]
+    return np.column_stack(halves)
+
+
+def _as_text(column: Any) -> Any:
+    """Write the values of a column as text; what Arrow cannot write, such as lists, is no person."""
+    try:
+        return column.cast(pyarrow.large_string())
+    except pyarrow.ArrowNotImplementedError:
+        # By the type alone.
+        raise TypeError(
+            "groups must be a column of text, bytes, numbers, dates or times, one value for each person, got "
+            f"{column.type}; make a column of one such value, such as a field of the struct"
+        ) from None
+
+
+def _mix(numbers: Words) -> Words:
+    """Map numbers of 64 bits to others, one to one and as if at random, as SplitMix64 does."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * _FIRST_MULTIPLIER
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * _SECOND_MULTIPLIER
+    return np.asarray(numbers ^ (numbers >> np.uint64(31)))

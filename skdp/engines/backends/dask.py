@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_path, written_beside
-from skdp.engines._batch_release import BatchCheck, Plan, Release
-from skdp.engines._engine import ROWS, Engine, add_up_batches
+from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import quietly, refusing
-from skdp.engines._extras import import_extra
+from skdp.engines._libraries import import_extra, tell_of_lazy_reports
 from skdp.engines._randomness import Place
-from skdp.engines._record_ids import DistinctInAll, check_countable
-from skdp.engines._registry import tell_of_lazy_reports
+from skdp.engines._release import (
+    BatchCheck,
+    CheckedBatch,
+    DistinctRecords,
+    Preparation,
+    Release,
+)
+from skdp.engines._streams import ROWS
 from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, RELEASES_KEY, Releases, Summary
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
 
-_BRANCHES = 8  # of the tree that adds up sums
+# Of the tree that adds up sums.
+_BRANCHES = 8
 
 
 class DaskTable(Engine):
@@ -45,39 +48,72 @@ class DaskTable(Engine):
                 )
         return sample
 
-    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-        frame, place = self._frame, check_path(path)
-        # What may be computed again, by the user or since a worker died, is compared with what was checked.
-        repeats = not persist or (place is None and _has_workers(frame))
-        if repeats and not check:
+    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
+        super().check_output(persist=persist, path=path, check=check)
+        if self._is_computed_again(persist, path) and not check:
             raise ValueError(
-                "reports that Dask may compute again need check=True, or a path to be written to"
+                "reports that Dask may compute again need check=True, or a path to be "
+                "written to"
             )
 
-        def look(check: BatchCheck, _: Any) -> list[bytes | None]:
-            return _check(frame[check.columns], check, digests=repeats)
+    def _is_computed_again(self, persist: bool, path: Any) -> bool:
+        """Return whether the user, or a cluster that lost a worker, may compute the reports again."""
+        return not persist or (path is None and _has_workers(self._frame))
 
-        release, trial, digests = plan(self.sample, look=look if check else None)
-        lazy, ids = _release(frame[release.check.columns], release, trial, digests)
+    def privatize(
+        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
+    ) -> Any:
+        contents = quietly(
+            lambda: self._check(
+                preparation.check,
+                rows=check,
+                with_contents=self._is_computed_again(persist, path),
+            )
+        )
+        release = preparation.charge()
+        reports, ids = _draw(
+            self._frame[release.check.columns],
+            release,
+            preparation.no_reports,
+            contents,
+        )
         if not persist:
             tell_of_lazy_reports()
-            return lazy
+            return reports
+        place = check_path(path)
         if place is None:
-            stored, ids = quietly(lambda: _wait(dask.persist(lazy, ids)))
+            stored, ids = quietly(lambda: _wait(dask.persist(reports, ids)))
             quietly(lambda: _refuse_repeated(ids.compute()))
             return stored
-        said = None
-        if release.said is not None:
-            said = {
-                PROTOCOL_KEY: release.said,
-                ATTRS_KEY: json.dumps({PROTOCOL_KEY: release.said}),
-            }
+        metadata = None
+        text = release.protocol_text
+        if text is not None:
+            metadata = {PROTOCOL_KEY: text, ATTRS_KEY: json.dumps({PROTOCOL_KEY: text})}
         with written_beside(place) as beside:
-            written = lazy.to_parquet(
-                beside, write_index=False, compute=False, custom_metadata=said
+            writing = reports.to_parquet(
+                beside, write_index=False, compute=False, custom_metadata=metadata
             )
-            quietly(lambda: _refuse_repeated(dask.compute(ids, written)[0]))
+            quietly(lambda: _refuse_repeated(dask.compute(ids, writing)[0]))
         return dataframe.read_parquet(place)
+
+    def _check(
+        self, check: BatchCheck, *, rows: bool, with_contents: bool
+    ) -> list[bytes | None] | None:
+        """Check the partitions where they are; return what they hold, if they may be computed again."""
+        if not rows and check.record_id is None:
+            return None
+        columns = check.columns if rows else check.id_columns
+        partitions = self._frame[columns].to_delayed()
+        shared = dask.delayed(check, pure=False, traverse=False)
+        task = dask.delayed(_check_partition, pure=False)
+        tasks = [task(shared, part, rows, with_contents) for part in partitions]
+        distinct = DistinctRecords()
+        contents = []
+        for batch in dask.compute(*tasks):
+            distinct.add(batch.id_digests)
+            contents.append(batch.content)
+        distinct.close()
+        return contents
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         shared = dask.delayed(summary, pure=False, traverse=False)
@@ -100,38 +136,25 @@ class DaskTable(Engine):
         meta = self._frame._meta
         if meta[person].dtype == object:
             raise ValueError(
-                f"column {person!r} has objects; give persons a dtype, such as string or int64"
+                f"column {person!r} has objects; give persons a dtype, such as string "
+                "or int64"
             )
-        # One dtype in all partitions: 1 and 1.0 are one person, and go to one partition.
-        same = self._frame.assign(
+        # One dtype in all partitions: 1 and 1.0 are one person, and go to one
+        # partition.
+        one_dtype = self._frame.assign(
             **{person: self._frame[person].astype(meta[person].dtype)}
         )
-        together = same.shuffle(on=person)
+        together = one_dtype.shuffle(on=person)
         return type(self)(
             together.map_partitions(_limit_persons, person, most, seed, meta=meta)
         )
 
-    def count_ids(self, record_id: str) -> tuple[int, int, int]:
-        # By Dask: narwhals gives it up.
-        ids, dtype = (
-            self._frame[record_id],
-            nw.from_native(self.sample, eager_only=True).schema[record_id],
-        )
-        check_countable(dtype)
-        missing = (
-            ids.isna() | ids.isin([math.inf, -math.inf])
-            if dtype.is_float()
-            else ids.isna()
-        )
-        found = quietly(lambda: dask.compute(missing.sum(), ids.nunique(), ids.size))
-        return int(found[0]), int(found[1]), int(found[2])
-
 
 def _refuse_repeated(ids: pd.DataFrame) -> None:
     """Refuse an id that is in two partitions."""
-    seen = DistinctInAll()
-    seen.add(ids.to_numpy())
-    seen.close()
+    distinct = DistinctRecords()
+    distinct.add(ids.to_numpy())
+    distinct.close()
 
 
 def _has_workers(frame: Any) -> bool:
@@ -140,70 +163,61 @@ def _has_workers(frame: Any) -> bool:
     return type(scheduler).__module__.partition(".")[0] == "distributed"
 
 
-def _check(frame: Any, check: BatchCheck, *, digests: bool) -> list[bytes | None]:
-    """Check the partitions where they are, and bring home a digest of each if they may be computed again."""
-    shared = dask.delayed(check, pure=False, traverse=False)
-    task = dask.delayed(_check_partition, pure=False)
-    found = dask.compute(
-        *(task(shared, partition, digests) for partition in frame.to_delayed())
-    )
-    _refuse_repeated(pd.concat([ids for _, ids in found]))
-    return [digest for digest, _ in found]
-
-
 def _check_partition(
-    check: BatchCheck, partition: pd.DataFrame, digests: bool
-) -> tuple[bytes | None, pd.DataFrame]:
-    ids = _frame_of(check.digest_ids(partition))
-    return check(partition, digests), ids
+    check: BatchCheck, partition: pd.DataFrame, rows: bool, with_content: bool
+) -> CheckedBatch:
+    if not rows:
+        return check.check_ids(partition)
+    return check(partition, with_content=with_content)
 
 
-def _release(
+def _draw(
     frame: Any,
     release: Release,
-    trial: pd.DataFrame,
-    digests: list[bytes | None] | None,
+    no_reports: pd.DataFrame,
+    contents: list[bytes | None] | None,
 ) -> tuple[Any, Any]:
-    # Not `map_partitions`: its number of a partition, and so the random bits, are others after `.partitions[...]`.
+    """Return the reports, and the digests of their ids, as lazy frames."""
+    # Not `map_partitions`: its number of a partition, and so the random bits, are
+    # others after `.partitions[...]`.
     partitions = frame.to_delayed()
     places = [Place(partition=number) for number in range(len(partitions))]
-    if release.seeded:
+    if release.is_seeded:
         lengths = quietly(frame.map_partitions(len).compute)
-        places = [Place(first=int(first)) for first in accumulate(lengths, initial=0)][
-            :-1
+        ends = np.cumsum(lengths)
+        places = [
+            Place(first=int(end - n)) for end, n in zip(ends, lengths, strict=True)
         ]
+    if contents is None:
+        contents = [None] * len(partitions)
     # Pure tasks would be named after a hash of what they hold, the key among it.
     shared = dask.delayed(release, pure=False, traverse=False)
-    task = dask.delayed(_release_partition, pure=False)
-    expected = digests or [None] * len(partitions)
-    both = [
-        task(shared, *batch) for batch in zip(partitions, places, expected, strict=True)
-    ]
-    reports, ids = (
+    task = dask.delayed(_draw_partition, pure=False, nout=2)
+    reports = []
+    ids = []
+    for partition, place, content in zip(partitions, places, contents, strict=True):
+        drawn = task(shared, partition, place, content)
+        reports.append(drawn[0])
+        ids.append(drawn[1])
+    no_ids = _frame_of(np.empty((0, 2), np.uint64))
+    return (
         dataframe.from_delayed(
-            [part[place] for part in both],
-            meta=meta,
-            divisions=divisions,
-            verify_meta=False,
-        )
-        for place, (meta, divisions) in enumerate(
-            [(trial, frame.divisions), (_frame_of(np.empty((0, 2), np.uint64)), None)]
-        )
+            reports, meta=no_reports, divisions=frame.divisions, verify_meta=False
+        ),
+        dataframe.from_delayed(ids, meta=no_ids, verify_meta=False),
     )
-    return reports, ids
 
 
-def _release_partition(
-    release: Release, partition: pd.DataFrame, place: Place, expected: bytes | None
+def _draw_partition(
+    release: Release, partition: pd.DataFrame, place: Place, content: bytes | None
 ) -> tuple[Any, pd.DataFrame]:
     """Privatise a partition, and digest its ids: both of the same rows, however often these are computed."""
-    reports, counts = release.draw(partition, place, expected)
-    note = Releases.of(counts, f"{release.call}, {place}")
+    drawn = release.draw(partition, place, content)
+    note = Releases.of(drawn.counts, f"{release.call}, {place}")
     if note is not None:
-        reports.attrs[RELEASES_KEY] = (
-            note  # pyarrow writes it into the file of the partition
-        )
-    return reports, _frame_of(release.check.digest_ids(partition))
+        # pyarrow writes it into the file of the partition.
+        drawn.reports.attrs[RELEASES_KEY] = note
+    return drawn.reports, _frame_of(drawn.id_digests)
 
 
 def _frame_of(ids: NDArray[np.uint64]) -> pd.DataFrame:

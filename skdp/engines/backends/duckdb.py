@@ -20,20 +20,18 @@ from skdp.base import DECLARED
 from skdp.central.statistics import CellTally
 from skdp.domain import Grid
 from skdp.engines._atomic import check_path, temporary_place, written_beside
-from skdp.engines._batch_release import Plan
 from skdp.engines._engine import (
-    ROWS,
     Engine,
     ReportSums,
     add_up_batches,
     counted_groups,
 )
 from skdp.engines._errors import quietly
-from skdp.engines._extras import import_extra
-from skdp.engines._record_ids import count_ids
-from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
+from skdp.engines._libraries import import_extra
+from skdp.engines._release import Preparation
+from skdp.engines._streams import ROWS, RowStream, arrow_tables, write_tables
 from skdp.local import ReportProtocol
-from skdp.tables import Summary
+from skdp.tables import Summary, with_protocol
 
 pyarrow = import_extra("pyarrow", "duckdb")
 duckdb = import_extra("duckdb", "duckdb", least="1.5")
@@ -53,16 +51,18 @@ def connect() -> Any:
 class DuckDBTable(Engine):
     """A relation."""
 
-    # **Privacy.** Who counts, the database or Python, follows from dtypes and declarations alone. How long it takes
-    # depends on the rows in both cases: on how many there are, and how many of them differ. What the database counts it
-    # holds in its memory, each distinct row once (some 80 bytes), or each bin where bins of reals are even; where there
-    # are more than declared, which is refused, or whole numbers beyond the bounds of a mean or quantile, that is a row
-    # for each.
+    # **Privacy.** Who counts, the database or Python, follows from dtypes and
+    # declarations alone. How long it takes depends on the rows in both cases: on how
+    # many there are, and how many of them differ. What the database counts it holds in
+    # its memory, each distinct row once (some 80 bytes), or each bin where bins of
+    # reals are even; where there are more than declared, which is refused, or whole
+    # numbers beyond the bounds of a mean or quantile, that is a row for each.
 
     kinds = (duckdb.DuckDBPyRelation,)
 
     def _no_rows(self) -> Any:
-        # The values of an ENUM are declared beside its column, whose type does not have them.
+        # The values of an ENUM are declared beside its column, whose type does not have
+        # them.
         schema = self._frame.limit(0).to_arrow_table().schema
         for place, kind in enumerate(self._frame.types):
             if kind.id == "enum":
@@ -73,24 +73,34 @@ class DuckDBTable(Engine):
                 )
         return pyarrow.Table.from_batches([], schema)
 
-    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
         if not persist:
             raise ValueError(
-                "DuckDB has no lazy relation over Python: persist=True, with a path for what is large"
+                "DuckDB has no lazy relation over Python: persist=True, with a path "
+                "for what is large"
             )
-        place = check_path(path)
-        release, trial, batches, tables = plan_arrow(
-            plan, self.sample, partial(_read, self._frame), check=check
+        super().check_output(persist=persist, path=path, check=check)
+
+    def privatize(
+        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
+    ) -> Any:
+        no_reports = preparation.no_reports
+        stream = RowStream(
+            preparation.check, no_reports, partial(_read_tables, self._frame)
         )
-        # Always a file: DuckDB would look a table in memory up by its name, among those of the user.
-        stored = temporary_place() if place is None else place
-        with (
-            closing(batches),
-            written_beside(stored) as beside,
-        ):  # an open reader would block the connection
-            quietly(lambda: write_tables(tables, trial.schema, beside, release.noted))
+        # Always a file: DuckDB would look a table in memory up by its name, among those
+        # of the user.
+        place = check_path(path) or temporary_place()
+        # An open reader would block the connection.
+        with closing(stream):
+            quietly(lambda: stream.check(rows=check))
+            release = preparation.charge()
+            schema = with_protocol(no_reports, release.protocol_text).schema
+            with written_beside(place) as beside:
+                reports = stream.release(release)
+                quietly(lambda: write_tables(reports, schema, beside, release.noted))
         # DuckDB opens the table once more for that.
-        select = f"SELECT * FROM read_parquet({_text(stored)})"
+        select = f"SELECT * FROM read_parquet({_text(place)})"
         return quietly(lambda: self._frame.query(f"skdp_{token_hex(8)}", select))
 
     def tally(
@@ -109,8 +119,8 @@ class DuckDBTable(Engine):
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         sample = self.sample.select(list(names))
         if summary.n_distinct(sample) > _MOST_DISTINCT:
-            with closing(_read(self._frame, names)) as batches:
-                return add_up_batches(arrow_tables(batches), summary)
+            with closing(_read_tables(self._frame, names)) as tables:
+                return add_up_batches(tables, summary)
         sums = summary.zeros()
         grids = summary.grids(sample) if isinstance(summary, CellTally) else None
         with closing(count_rows(self._frame, names, grids)) as counted:
@@ -126,17 +136,13 @@ class DuckDBTable(Engine):
             self._frame.query(view, f"SELECT * FROM {view} QUALIFY {ranks} <= {most}")
         )
 
-    def count_ids(self, record_id: str) -> tuple[int, int, int]:
-        # By their bytes, under any collation; the column alone, as DuckDB takes a and A for one.
-        column = f"{bytewise(self._frame, record_id)} AS {_name(record_id)}"
-        return count_ids(self._frame.project(column), record_id)
 
-
-def _read(
-    frame: Any, columns: Sequence[str], rows: int = ROWS
+def _read_tables(
+    frame: Any, columns: Sequence[str], n_rows: int = ROWS
 ) -> Generator[Any, None, None]:
-    with frame.project(", ".join(map(_name, columns))).to_arrow_reader(rows) as reader:
-        yield from reader
+    selected = frame.project(", ".join(map(_name, columns)))
+    with quietly(lambda: selected.to_arrow_reader(n_rows)) as reader:
+        yield from arrow_tables(reader)
 
 
 def _name(column: str) -> str:
@@ -158,13 +164,13 @@ def count_rows(
         bytewise(frame, name) if grid is None else _bin(_name(name), grid)
         for name, grid in pairs
     )
-    shown = ", ".join(
+    values = ", ".join(
         bytewise(frame, name) if grid is None else f"max({_name(name)})"
         for name, grid in pairs
     )
     # An open reader would block the connection, also where its rows are refused.
     with quietly(
-        lambda: frame.aggregate(f"{shown}, count(*)", keys).to_arrow_reader(ROWS)
+        lambda: frame.aggregate(f"{values}, count(*)", keys).to_arrow_reader(ROWS)
     ) as grouped:
         for table in arrow_tables(grouped):
             counts = table.column(len(columns)).to_numpy().astype(np.int64)

@@ -3,45 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.domain import Domain
 from skdp.engines._atomic import check_path, written_beside
-from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
 from skdp.engines._engine import (
-    ROWS,
     Engine,
+    MemoryTable,
     ReportSums,
     add_up_batches,
     counted_groups,
 )
-from skdp.engines._errors import RefusedBatch, quietly, read_quietly
-from skdp.engines._extras import import_extra
-from skdp.engines._randomness import Place
-from skdp.engines._registry import tell_of_lazy_reports
-from skdp.engines.backends.batches import (
-    batch_rows,
-    check_batches,
-    even,
-    in_turn,
-    placed,
-    read_again,
-)
-from skdp.engines.backends.memory import MemoryTable
+from skdp.engines._errors import quietly, read_quietly
+from skdp.engines._libraries import import_extra, tell_of_lazy_reports
+from skdp.engines._release import Preparation, Release
+from skdp.engines._streams import ROWS, RowStream
 from skdp.local import ReportProtocol
 from skdp.tables import PROTOCOL_KEY, RELEASES_KEY, Summary
 
 # Before, a stream of batches ended without a word when its source failed.
 polars = import_extra("polars", "polars", least="1.37")
 
-_FEW = 32
 _ONE = polars.lit(1, polars.UInt64)
 _MOST_ROWS = (
     (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 << 64) - 1
@@ -60,85 +47,68 @@ class PolarsTable(Engine):
     def column_names(self) -> list[Any]:
         return self.sample.columns
 
-    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-        frame = self._frame
-        if isinstance(frame, polars.DataFrame):
-            return MemoryTable(frame).privatize(
-                plan, persist=persist, path=path, check=check
+    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
+        if isinstance(self._frame, polars.DataFrame):
+            MemoryTable(self._frame).check_output(
+                persist=persist, path=path, check=check
             )
         if not (persist or check):
             raise ValueError(
-                "persist=False needs check=True: what is evaluated again is compared with what was checked"
+                "persist=False needs check=True: what is evaluated again is compared "
+                "with what was checked"
             )
-        place = check_path(path)
+        super().check_output(persist=persist, path=path, check=check)
 
-        def look(check: BatchCheck, trial: Any) -> tuple[dict[int, bytes] | None, Any]:
-            size = batch_rows(trial.width)
-            rows = frame.select(check.columns)
-            found = check_batches(
-                read_quietly(_read(rows, size)),
-                check,
-                size,
-                polars.concat,
-                digests=not persist,
+    def privatize(
+        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
+    ) -> Any:
+        frame = self._frame
+        if isinstance(frame, polars.DataFrame):
+            return MemoryTable(frame).privatize(
+                preparation, persist=persist, path=path, check=check
             )
-            if not persist:
-                return found.digests, None
-            if found.rows > _MOST_ROWS:
-                raise RefusedBatch(
-                    f"the table has more rows ({found.rows:,}) than this build of Polars counts: install polars[rt64], "
-                    "or give a pyarrow Dataset or a DuckDB relation"
-                )
-            return None, read_again(_read(rows, size), found)
-
-        release, trial, found = plan(self.sample, look=look if check else None)
-        digests, opened = (None, None) if found is None else found
-        batches = _Batches(
-            frame.select(release.check.columns),
-            release,
-            batch_rows(trial.width),
-            digests,
-            opened,
+        no_reports = preparation.no_reports
+        stream = RowStream(
+            preparation.check, no_reports, partial(_read_tables, frame), polars.concat
         )
+        quietly(lambda: stream.check(rows=check, with_contents=not persist))
+        if persist and stream.n_rows > _MOST_ROWS:
+            raise ValueError(
+                f"the table has more rows ({stream.n_rows:,}) than this build of "
+                "Polars counts: install polars[rt64], or give a pyarrow Dataset or a "
+                "DuckDB relation"
+            )
+        release = preparation.charge()
+        place = check_path(path)
         if persist and place is None:
-            stored = quietly(lambda: polars.concat([trial, *batches]))
+            reports = stream.release(release)
+            stored = quietly(lambda: polars.concat([no_reports, *reports]))
             release.close()
             return stored.lazy()
         from polars.io.plugins import register_io_source
 
-        lazy = register_io_source(batches.read, schema=trial.schema)
+        source = _ReportSource(stream, release)
+        lazy = register_io_source(source.read, schema=no_reports.schema)
         if not persist:
             tell_of_lazy_reports()
             return lazy
         assert place is not None
         with written_beside(place) as beside:
-            quietly(lambda: _sink(lazy, batches, beside, release))
+            quietly(lambda: source.sink(lazy, beside))
         return polars.scan_parquet(place)
 
     def tally(
         self, reports: ReportSums, protocol: ReportProtocol
     ) -> list[NDArray[np.int64]]:
-        groups, values, lazy = (
-            counted_groups(protocol),
-            protocol.values,
-            self._frame.lazy(),
-        )
-        if not groups or values is None:
+        groups = counted_groups(protocol)
+        if not groups:
             return super().tally(reports, protocol)
-        if _is_short_text(self.sample.schema, protocol, values):
-            sums = _count_text(lazy, values, reports)
-            if sums is not None:
-                return sums
         sums = reports.zeros()
         for columns in groups:
-            found = quietly(
-                lambda: count_groups(lazy, columns).collect(engine="streaming")  # noqa: B023 - called now
-            )
-            reports.add(
-                sums,
-                found.select(columns),
-                found.to_series(-1).to_numpy().astype(np.int64),
-            )
+            query = count_groups(self._frame.lazy(), columns)
+            rows = quietly(partial(query.collect, engine="streaming"))
+            counts = rows.to_series(-1).to_numpy().astype(np.int64)
+            reports.add(sums, rows.select(columns), counts)
         return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
@@ -154,64 +124,23 @@ class PolarsTable(Engine):
         return type(self)(self._frame.filter(rank <= most))
 
 
-def _sink(lazy: Any, batches: _Batches, place: Path, release: Release) -> None:
-    def note(_: Any) -> dict[str, str]:
-        # Polars asks for it when all rows are written.
-        releases = release.close()
-        noted = {} if releases is None else {RELEASES_KEY: json.dumps(releases)}
-        return {} if release.said is None else {PROTOCOL_KEY: release.said, **noted}
+def _read_tables(
+    frame: Any, columns: list[str], n_rows: int
+) -> Generator[Any, None, None]:
+    def read() -> Iterator[Any]:
+        # Not before it is asked for: Polars begins to read at once.
+        yield from frame.select(columns).collect_batches(chunk_size=n_rows)
 
-    # Opened here: threads of Polars may create a file after the error that ends the query, and so after its removal.
-    try:
-        with place.open("wb") as file:
-            lazy.sink_parquet(file, metadata=note)
-    except polars.exceptions.PolarsError:
-        if batches.failed is None:
-            raise
-        raise batches.failed from None  # of which Polars made an error of its own
+    return read_quietly(read())
 
 
-def _read(frame: Any, rows: int) -> Iterator[Any]:
-    yield from frame.collect_batches(chunk_size=rows)
+class _ReportSource:
+    """The reports of a lazy frame for queries of Polars: the same ones each time that they are asked for, or none."""
 
-
-@dataclass(eq=False, repr=False)
-class _Batches:
-    """The reports of a lazy frame, batch by batch: the same ones each time that they are asked for, or none."""
-
-    rows: Any
-    release: Release
-    size: int
-    digests: dict[int, bytes] | None
-    opened: Any
-    failed: Exception | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        # Not the reader's own batches: random bits depend on where a batch starts.
-        batches = (
-            read_quietly(_read(self.rows, self.size))
-            if self.opened is None
-            else self.opened
-        )
-        try:
-            draw, workers = in_processes(self.release)
-            whole = even(batches, self.size, polars.concat)
-            if (
-                self.digests is None
-            ):  # the digests count the ids; else nothing is shown before all is written
-                whole = self.release.check.distinct_in_all(whole)
-            yield from in_turn(
-                lambda item: draw(*item, self._expected(item[1])),
-                placed(whole),
-                workers,
-            )
-        except Exception as error:
-            self.failed = error
-            raise
-
-    def _expected(self, place: Place) -> bytes | None:
-        # A place has the reports of the rows that were checked, or none: not even of one more batch.
-        return None if self.digests is None else self.digests.get(place.first, b"")
+    def __init__(self, stream: RowStream, release: Release) -> None:
+        self._stream = stream
+        self._release = release
+        self._error: Exception | None = None
 
     def read(
         self,
@@ -220,8 +149,8 @@ class _Batches:
         n_rows: int | None,
         _: int | None,
     ) -> Iterator[Any]:
-        """Give what a query of Polars asks for."""
-        for batch in self:
+        """Give what a query asks for."""
+        for batch in self._batches():
             part = batch if n_rows is None else batch.head(n_rows)
             if n_rows is not None:
                 n_rows -= part.height
@@ -231,55 +160,40 @@ class _Batches:
             if n_rows == 0:
                 return
 
+    def _batches(self) -> Iterator[Any]:
+        try:
+            yield from self._stream.release(self._release)
+        except Exception as error:
+            self._error = error
+            raise
+
+    def sink(self, lazy: Any, place: Path) -> None:
+        """Write all reports to a Parquet file."""
+
+        def note(_: Any) -> dict[str, str]:
+            # Polars asks for it when all rows are written.
+            releases = self._release.close()
+            text = self._release.protocol_text
+            notes = {}
+            if text is not None:
+                notes[PROTOCOL_KEY] = text
+                if releases is not None:
+                    notes[RELEASES_KEY] = json.dumps(releases)
+            return notes
+
+        # Opened here: threads of Polars may create a file after the error that ends the
+        # query, and so after its removal.
+        try:
+            with place.open("wb") as file:
+                lazy.sink_parquet(file, metadata=note)
+        except polars.exceptions.PolarsError:
+            if self._error is None:
+                raise
+            # Polars made an error of its own of it.
+            raise self._error from None
+
 
 def count_groups(frame: Any, columns: list[str]) -> Any:
     """Count rows by value, in 64 bits: `polars.len` stops at 2**32, and sums of booleans start again from 0 there."""
     rows = frame.select(columns).with_columns(_ONE.alias(""))
     return rows.group_by(columns).agg(polars.col("").sum())
-
-
-def _is_short_text(schema: Any, protocol: ReportProtocol, domain: Domain) -> bool:
-    text = all(schema[name] == polars.String for name in domain.columns)
-    values = [
-        value
-        for name in domain.columns
-        for value in domain[name].values
-        if value is not None
-    ]
-    few = len(values) <= _FEW and all(isinstance(value, str) for value in values)
-    return (
-        text and few and all(len(columns) == 1 for columns in protocol.counted_columns)
-    )
-
-
-def _count_text(
-    frame: Any, domain: Domain, reports: ReportSums
-) -> list[NDArray[np.int64]] | None:
-    """Compare each column with each of a few values, less work than to group by them; None if there are others."""
-    asked = [(name, value) for name in domain.columns for value in domain[name].values]
-    *counts, n_rows = quietly(
-        lambda: count_matches(frame, asked).collect(engine="streaming").row(0)
-    )
-    found, sums = iter(counts), reports.zeros()
-    for name in domain.columns:
-        values = polars.DataFrame(
-            {name: domain[name].values}, schema={name: polars.String}
-        )
-        own = np.array(list(islice(found, len(values))), np.int64)
-        if own.sum() != n_rows:
-            return None
-        reports.add(sums, values, own)
-    return sums
-
-
-def count_matches(frame: Any, asked: list[tuple[str, Any]]) -> Any:
-    """Count the rows that have each of a few values, and all rows; in 64 bits, as `count_groups` does."""
-    matches = [
-        polars.col(name).eq_missing(polars.lit(value, polars.String))
-        for name, value in asked
-    ]
-    every = polars.col(asked[0][0]).is_null().or_(polars.lit(True))
-    return frame.select(
-        match.cast(polars.UInt64).sum().alias(str(place))
-        for place, match in enumerate([*matches, every])
-    )

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_path, temporary_place
-from skdp.engines._batch_release import BatchCheck, Plan, Release
 from skdp.engines._engine import Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import (
     FailedTransformer,
@@ -24,9 +23,9 @@ from skdp.engines._errors import (
     quietly,
     refusing,
 )
-from skdp.engines._extras import import_extra
-from skdp.engines._record_ids import REPEATED, count_ids
-from skdp.engines.backends.batches import arrow_tables, check_arrow, release_batches
+from skdp.engines._libraries import import_extra
+from skdp.engines._release import REPEATED, BatchCheck, Preparation, Release
+from skdp.engines._streams import RowStream, arrow_tables
 from skdp.local import ReportProtocol
 from skdp.tables import Summary
 
@@ -64,7 +63,8 @@ _ABSENT = re.compile(
 )
 """A text of data may look like this one, so only names of ours are shown."""
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive
+# A single letter is a drive.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 class SparkTable(Engine):
@@ -75,35 +75,43 @@ class SparkTable(Engine):
     def _no_rows(self) -> Any:
         return _refusals_of(self._frame.limit(0).toArrow)
 
-    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
         if not persist:
-            # Tasks of `coalesce` and `union` number batches again: reports would share random bits, or be drawn twice.
+            # Tasks of `coalesce` and `union` number batches again: reports would share
+            # random bits, or be drawn twice.
             raise ValueError(
                 "Spark numbers no rows that a lazy frame could rely on: persist=True"
             )
-        frame, session = self._frame, self._frame.sparkSession
+
+    def privatize(
+        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
+    ) -> Any:
+        session = self._frame.sparkSession
         place = check_place(session, path)
+        quietly(lambda: self._check(preparation, rows=check))
+        release = preparation.charge()
+        reports = release_lazily(self._frame, release, preparation.no_reports)
+        _write(reports, place)
+        return session.read.schema(reports.schema).parquet(place)
 
-        def look(looking: BatchCheck, trial: Any) -> None:
-            if check:
-                rows = frame.select(*map(_name, looking.columns))
-                ids = rows.mapInArrow(
-                    Marked(partial(_check, looking, trial.num_columns)),
-                    "first long, second long",
-                )
-                job = ids.agg(
-                    functions.count("first"), functions.countDistinct("first", "second")
-                )
-            else:  # do the workers have what they need?
-                job = session.range(0, 16).mapInArrow(_pass_on, "id long")
-            found = _refusals_of(job.toArrow)
-            if check and found.column(0)[0] != found.column(1)[0]:
-                raise RefusedBatch(REPEATED)
-
-        release, trial, _ = plan(self.sample, look=look)
-        lazy = release_lazily(frame, release, trial)
-        _write(lazy, place)
-        return session.read.schema(lazy.schema).parquet(place)
+    def _check(self, preparation: Preparation, *, rows: bool) -> None:
+        """Check the partitions where they are, or at least that the workers have what they need."""
+        check = preparation.check
+        if not rows and check.record_id is None:
+            session = self._frame.sparkSession
+            tasks = session.range(0, 16).mapInArrow(_pass_on, "id long")
+            _refusals_of(tasks.toArrow)
+            return
+        columns = check.columns if rows else check.id_columns
+        work = partial(_check_partition, check, preparation.no_reports, rows)
+        ids = self._frame.select(*map(_name, columns)).mapInArrow(
+            Marked(work), "first long, second long"
+        )
+        n_ids = functions.count("first")
+        n_distinct = functions.countDistinct("first", "second")
+        counts = _refusals_of(ids.agg(n_ids, n_distinct).toArrow)
+        if counts.column(0)[0] != counts.column(1)[0]:
+            raise RefusedBatch(REPEATED)
 
     def tally(
         self, reports: ReportSums, protocol: ReportProtocol
@@ -153,20 +161,14 @@ class SparkTable(Engine):
         ranked = self._frame.withColumn(column, rank)
         return type(self)(ranked.where(functions.col(column) <= most).drop(column))
 
-    def count_ids(self, record_id: str) -> tuple[int, int, int]:
-        # By their bytes, under any collation.
-        return count_ids(
-            self._frame.select(bytewise(self._frame, record_id).alias(record_id)),
-            record_id,
-        )
-
 
 def check_place(session: Any, path: Any) -> str:
     """Check where reports are to be written, before anything is charged."""
     if path is None:
         if not _is_here(session):
             raise ValueError(
-                "a cluster has no common temporary directory: give a path that all its machines can reach"
+                "a cluster has no common temporary directory: give a path that all "
+                "its machines can reach"
             )
         return temporary_place().as_uri()
     if not isinstance(path, str | os.PathLike):
@@ -187,7 +189,8 @@ def _is_here(session: Any) -> bool:
     """Whether Spark and its default file system are on this machine; of a remote one, that is not known."""
     try:
         context = session.sparkContext
-    except Exception:  # Spark Connect has none
+    # Spark Connect has none.
+    except Exception:
         return False
     return context.master.startswith("local") and str(
         session.conf.get("spark.hadoop.fs.defaultFS", "file:///")
@@ -213,7 +216,8 @@ def _exists(session: Any, place: str) -> bool:
     else:
         return True
     raise ValueError(
-        f"Spark cannot write to path {place!r} ({failed}); is it one that its machines can reach?"
+        f"Spark cannot write to path {place!r} ({failed}); is it one that its "
+        "machines can reach?"
     )
 
 
@@ -232,7 +236,8 @@ def _refusals_of(work: Callable[[], Any]) -> Any:
         ours = _our_error(str(error))
         if ours is None:
             raise
-    # Outside of the handler, as Spark's error, which would be its context, may hold values.
+    # Outside of the handler, as Spark's error, which would be its context, may hold
+    # values.
     raise ours
 
 
@@ -251,7 +256,8 @@ def _our_error(text: str) -> Exception | None:
 def _write(lazy: Any, place: str) -> None:
     """Write reports: all of them, or nothing."""
     try:
-        # Spark commits the files of one attempt of each task, and none before all tasks are done.
+        # Spark commits the files of one attempt of each task, and none before all tasks
+        # are done.
         _ask(lambda: lazy.write.mode("error").parquet(place))
     except BaseException:
         with contextlib.suppress(OSError):
@@ -261,11 +267,11 @@ def _write(lazy: Any, place: str) -> None:
         raise
 
 
-def release_lazily(frame: Any, release: Release, trial: Any) -> Any:
+def release_lazily(frame: Any, release: Release, no_reports: Any) -> Any:
     """Privatise a frame each time that it is evaluated: by its own tasks, so it must be written at once."""
     columns = map(_name, release.check.columns)
-    work = Marked(partial(_privatize, release, trial.num_columns))
-    return frame.select(*columns).mapInArrow(work, _spark_schema(trial.schema))
+    work = Marked(partial(_draw_partition, release, no_reports))
+    return frame.select(*columns).mapInArrow(work, _spark_schema(no_reports.schema))
 
 
 def _name(column: str) -> str:
@@ -274,8 +280,8 @@ def _name(column: str) -> str:
 
 def bytewise(frame: Any, column: str) -> Any:
     """Write a column so that its text is compared byte by byte: Spark 4 has collations."""
-    found = functions.col(_name(column))
-    return found.cast("binary") if _is_text(frame.schema[column].dataType) else found
+    values = functions.col(_name(column))
+    return values.cast("binary") if _is_text(frame.schema[column].dataType) else values
 
 
 def _is_text(kind: Any) -> bool:
@@ -325,32 +331,31 @@ class Marked:
         raise RuntimeError(marked)
 
 
-def _privatize(release: Release, width: int, batches: Iterable[Any]) -> Iterator[Any]:
-    """Privatise the batches of one partition."""
+def _draw_partition(
+    release: Release, no_reports: Any, batches: Iterable[Any]
+) -> Iterator[Any]:
     from pyspark import TaskContext
 
     context = TaskContext.get()
     assert context is not None
-    for table in release_batches(batches, release, width, context.partitionId()):
+    stream = _stream(release.check, no_reports, batches)
+    for table in stream.release(release, context.partitionId()):
         yield from table.cast(_arrow_schema(table.schema), safe=False).to_batches()
 
 
-def _check(check: BatchCheck, width: int, batches: Iterable[Any]) -> Iterator[Any]:
-    """Check the rows of one partition, and digest their ids, which Spark compares with those of the others."""
-    ids = []
+def _check_partition(
+    check: BatchCheck, no_reports: Any, rows: bool, batches: Iterable[Any]
+) -> Iterator[Any]:
+    """Check a partition, and give the digests of its ids: Spark compares them with those of the others."""
+    stream = _stream(check, no_reports, batches)
+    for _, batch in stream.checked_batches(rows=rows):
+        ids = batch.id_digests.view(np.int64)
+        yield pyarrow.record_batch({"first": ids[:, 0], "second": ids[:, 1]})
 
-    def noted() -> Iterator[Any]:
-        for batch in batches:
-            ids.append(
-                check.digest_ids(pyarrow.Table.from_batches([batch])).view(np.int64)
-            )
-            yield batch
 
-    check_arrow(noted(), check, width)
-    yield from (
-        pyarrow.record_batch({"first": part[:, 0], "second": part[:, 1]})
-        for part in ids
-    )
+def _stream(check: BatchCheck, no_reports: Any, batches: Iterable[Any]) -> RowStream:
+    """Return the rows of a partition, which a task reads once."""
+    return RowStream(check, no_reports, lambda columns, n_rows: arrow_tables(batches))
 
 
 def _pass_on(batches: Iterable[Any]) -> Iterator[Any]:

@@ -1,19 +1,133 @@
-"""From a file with reports to estimated counts."""
+"""From files with reports to their tally, and to estimated counts."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
-from skdp.engines._extras import Extra
-from skdp.engines.files._formats import format_of, write_file
-from skdp.engines.files._sums import checked_sources, sum_file, transformer_of
-from skdp.local import RapporEncoder, ReportTransformer
+from skdp.engines._atomic import NoBar, Progress, check_path, sync, written_beside
+from skdp.engines._libraries import Extra
+from skdp.engines.files._reports import (
+    checked_sources,
+    sum_file,
+    tally_text,
+    transformer_of,
+)
+from skdp.engines.files._table_file import format_of, write_file
+from skdp.local import RapporEncoder, ReportTransformer, check_together
 from skdp.tables import flatten_index
+
+
+def tally_files(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    transformer: ReportTransformer | None = None,
+    *,
+    target: str | os.PathLike[str] | None = None,
+    progress: Progress = NoBar,
+    delimiter: str | None = None,
+) -> Any:
+    """Sum up the reports, or the tallies, of many files, in memory of a few batches.
+
+    Parameters
+    ----------
+    sources : path, or iterable of paths
+        CSV, Parquet or Arrow files, as `privatize_file` writes them, or tallies (``.json``) that this function wrote.
+        Further columns are ignored.
+    transformer : local transformer, optional
+        As the one that privatised. If it is not fitted, it is, on what it declares by name. By default, that of the
+        files, if they say their protocol.
+    target : str or path-like, optional
+        A new file for the tally (``.json``): its sums, and its protocol under ``skdp.protocol``, which `estimate_file`
+        and `tally_files` read. If the files state several guarantees, it is the weakest of them: one of seeded
+        randomness, or else the one with the largest epsilon.
+    progress : callable, optional
+        As for `privatize_file`.
+    delimiter : str, optional
+        What separates the values of a row in a CSV file that is read: one character. By default a comma, and a tab
+        where the name ends in ``.tsv``.
+
+    Returns
+    -------
+    ReportTally
+        The sum of all files.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a file is given twice, says another protocol than the transformer or another file, or none where none is
+        given; if it has no rows, or other columns or values than reports of this protocol. No error shows a value. A
+        tally has at most 2**24 bytes and 2**21 numbers.
+    FileExistsError, FileNotFoundError
+        If the target exists, or there is no source or no directory for the target.
+    ImportError
+        If pyarrow is missing; the error names the extra.
+
+    Warns
+    -----
+    UnverifiedReportsWarning
+        If a file does not hold the reports of the releases whose counts it carries, or all files together hold more
+        reports than these releases: reports that several files have in common are counted several times.
+
+    See Also
+    --------
+    estimate_file : Estimates counts from such files.
+    tally : Sums up the reports of a table of an engine.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free.
+
+    A file that is named twice is refused. Reports in several files, such as in a copy, are counted several times, with
+    a warning where both files carry the counts of their release. A CSV file has a random number beside it, by which a
+    copy of it is noticed, with the file beside it, and a part is not. Tallies carry nothing: a tally beside a file that
+    it sums, or the tallies of two such files, are added without a word.
+
+    JSON lines of clients are tables to `tally`: ``polars.scan_ndjson``, DuckDB's ``read_json``, or
+    ``pandas.read_json(lines=True)``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import estimate_file, tally_files
+    >>> people = pd.DataFrame({"sex": ["f", "m"] * 500})
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]}).fit(people)
+    >>> with TemporaryDirectory() as folder:
+    ...     days, total = [Path(folder, "monday.parquet"), Path(folder, "tuesday.parquet")], Path(folder, "tally.json")
+    ...     for day in days:
+    ...         encoder.transform(people).to_parquet(day)
+    ...     tally = tally_files(days, target=total)
+    ...     counts = estimate_file(total)  # a tally says its protocol
+    >>> tally.n_reports, list(counts.index)
+    (2000, ['f', 'm'])
+    """
+    files, place = checked_sources(sources, delimiter), check_path(target)
+    if place is not None and place.suffix != ".json":
+        raise ValueError(f"{place.name} must end in .json")
+    fitted = transformer_of(files, transformer)
+    summed = [sum_file(file, fitted, progress) for file in files]
+    check_together(
+        [
+            (file.counts, file.releases)
+            for file in summed
+            if file.counts is not None and file.releases is not None
+        ]
+    )
+    first, *others = [file.tally for file in summed]
+    tally = sum(others, start=first)
+    if place is not None:
+        with written_beside(place) as beside:
+            beside.write_text(tally_text(tally, fitted, files) + "\n", encoding="utf-8")
+            sync(beside)
+        sync(place.parent)
+    return tally
+
 
 pyarrow = Extra("pyarrow")
 
@@ -98,9 +212,9 @@ def estimate_file(
     place = check_path(target)
     form = None if place is None else format_of(place)
     (file,) = checked_sources(source, delimiter)
-    found: Any = transformer_of([file], transformer)
+    fitted: Any = transformer_of([file], transformer)
     estimates = _estimate(
-        found, sum_file(file, found, progress).tally, postprocess, confidence_level
+        fitted, sum_file(file, fitted, progress).tally, postprocess, confidence_level
     )
     if place is not None and form is not None:
         _write(estimates, place, form)

@@ -3,51 +3,249 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
+import secrets
+import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from skdp.base import type_of_values
-from skdp.engines._atomic import Bar, NoBar, Progress, check_path
-from skdp.engines._batch_release import (
-    BatchCheck,
+from skdp.engines._atomic import Bar, NoBar, Progress, check_path, sync, written_beside
+from skdp.engines._errors import UnreadableError
+from skdp.engines._libraries import Extra
+from skdp.engines._randomness import BatchRandomness, KeyedRandomness, SeededRandomness
+from skdp.engines._release import (
+    Preparation,
     Release,
     check_flags,
     check_names,
     check_transformer,
-    in_processes,
 )
-from skdp.engines._csv import unreadable_error
-from skdp.engines._errors import UnreadableError, UnreadableTable
-from skdp.engines._extras import Extra
-from skdp.engines._randomness import BatchRandomness
-from skdp.engines._record_ids import check_distinct
-from skdp.engines._registry import engine_of
-from skdp.engines.backends.batches import (
-    Checked,
-    batch_rows,
-    check_batches,
-    even,
-    in_full,
-    in_turn,
-    placed,
-)
-from skdp.engines.files._checkpoint import WorkingFolder
-from skdp.engines.files._formats import (
+from skdp.engines._streams import RowStream
+from skdp.engines.files._table_file import (
     TableFile,
     check_readable,
     check_writable,
     format_of,
     is_csv,
+    sidecar_of,
     write_file,
+    write_sidecar,
 )
-from skdp.engines.files._said import sidecar_of
-from skdp.local import ReportProtocol, ReportTransformer, protocol_text, warn_of_reports
+from skdp.local import (
+    ReportProtocol,
+    ReportTransformer,
+    SecretKey,
+    protocol_text,
+    warn_of_reports,
+)
 from skdp.local.memo import keyed_digests
+
+try:
+    import fcntl
+# There are no such locks on Windows.
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
+_KEY_BYTES = 32
+
+
+class WorkingFolder:
+    """The folder of an unfinished release, beside its target; for its owner's eyes only."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self.path = target.with_name(f"{target.name}.unfinished")
+        self._whole = self.path / "whole"
+        self._key = self.path / "key"
+        self._settings = self.path / "settings.json"
+        self._charged = self.path / "charged"
+
+    @classmethod
+    def start(
+        cls, target: Path, settings: dict[str, Any], transformer: ReportTransformer
+    ) -> Self:
+        """Make the folder, with a fresh key or the number of the call of a seeded transformer."""
+        folder = cls(target)
+        if folder.path.exists():
+            raise FileExistsError(
+                f"{folder.path} is of a run that did not finish, or that still goes on: take it up with resume "
+                "(--resume), or remove it and start again, which is one more release"
+            )
+        randomness = transformer.randomness()
+        with written_beside(folder.path) as beside:
+            beside.mkdir(mode=0o700)
+            key = (
+                SecretKey.generate()
+                if randomness.seed is None
+                else str(randomness.call).encode()
+            )
+            _write(beside / folder._key.name, key)
+            content = settings | {"run": secrets.token_hex(8)}
+            _write(beside / folder._settings.name, json.dumps(content).encode())
+            sync(beside)
+        sync(target.parent)
+        return folder
+
+    @classmethod
+    def resume(cls, target: Path, settings: dict[str, Any]) -> Self:
+        """Open the folder of a run that did not finish."""
+        folder = cls(target)
+        stored = folder._read_settings()
+        # Through JSON and back, as what was stored.
+        settings_here = json.loads(json.dumps(settings))
+        differences = [
+            name for name in settings_here if stored.get(name) != settings_here[name]
+        ]
+        if differences:
+            raise ValueError(
+                f"the unfinished run in {folder.path} had another "
+                f"{', another '.join(differences)}: resume it with what it was started "
+                "with, or remove it and start again, which is one more release"
+            )
+        return folder
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out as long as this one draws; where the system has such locks."""
+        with self._lock():
+            self._read_settings()
+            for half in self.path.glob(".*.partial"):
+                half.unlink()
+            yield
+
+    def _read_settings(self) -> dict[str, Any]:
+        try:
+            stored = json.loads(self._settings.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(
+                f"there is nothing to resume: no unfinished run in {self.path}"
+            ) from None
+        except ValueError:
+            return {}
+        return stored if isinstance(stored, dict) else {}
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        if fcntl is None:
+            yield
+            return
+        with (self.path / "lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FileExistsError(
+                    f"{self.path} is being written by another run; let it finish"
+                ) from None
+            yield
+
+    def is_left(self) -> bool:
+        """Return whether this is the folder of a run that was stopped after its target was there."""
+        drawn = _is_there(self._settings) and not (
+            _is_there(self._key) or _is_there(self._whole)
+        )
+        return drawn and _is_there(self._target)
+
+    def randomness(self, transformer: ReportTransformer) -> BatchRandomness:
+        """Take up the randomness of the release."""
+        key = self._key.read_bytes() if _is_there(self._key) else b""
+        seeded = transformer.randomness(call=0).seed is not None
+        if seeded and key.isdigit():
+            return SeededRandomness(transformer.randomness(call=int(key)))
+        if seeded or len(key) != _KEY_BYTES:
+            raise ValueError(
+                f"{self.path} has lost its key, and cannot be resumed: remove it"
+            )
+        return KeyedRandomness(SecretKey(key))
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether a charge is recorded."""
+        return _is_there(self._charged)
+
+    def charge(self, transformer: ReportTransformer) -> None:
+        """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one."""
+        charged, ledger = _is_there(self._charged), transformer.charged_ledger
+        if ledger is not None and not (charged and ledger.path is not None):
+            transformer.charge(self._read_settings().get("run"))
+        if not charged:
+            _write(self._charged, b"")
+            sync(self.path)
+
+    @contextmanager
+    def written_whole(self) -> Iterator[Path]:
+        """Write all reports into a file of their own."""
+        with written_beside(self._whole) as beside:
+            yield beside
+            sync(beside)
+        sync(self.path)
+
+    @contextmanager
+    def draft(self) -> Iterator[Path]:
+        """Name a file for what is written a second time, and remove it."""
+        path = self.path / f".draft.{secrets.token_hex(8)}.partial"
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def is_whole(self) -> bool:
+        """Return whether all reports are in one file, or folder."""
+        return _is_there(self._whole)
+
+    def publish(self, text: str | None = None) -> None:
+        """Delete the key, move what is whole to its place, and remove the folder; say its protocol beside it before."""
+        if _is_there(self._target):
+            raise FileExistsError(
+                f"{self._target} exists already; a release is never overwritten"
+            )
+        if text is not None:
+            sidecar = sidecar_of(self._target)
+            sidecar.unlink(
+                missing_ok=True
+            )  # of this run, which was stopped before its target was there
+            write_sidecar(self._whole, text, sidecar)
+        self._key.unlink(missing_ok=True)
+        sync(self.path)
+        self._whole.rename(self._target)
+        sync(self._target.parent)
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder: what is in it can never be completed again."""
+        self._key.unlink(missing_ok=True)
+        gone = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.removed")
+        try:
+            self.path.rename(
+                gone
+            )  # at once: a run that is killed in between must not leave half of a folder
+        except OSError:
+            gone = self.path
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a file exists; a disk that does not answer is an error, where `Path.exists` may return False."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _write(path: Path, *contents: Any) -> None:
+    """Write a new file that only its owner can read, and wait until it is on the disk."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        file.writelines(contents)
+        file.flush()
+        os.fsync(file.fileno())
+
 
 pyarrow, ipc = Extra("pyarrow"), Extra("pyarrow.ipc")
 logger = logging.getLogger(__name__)
@@ -167,12 +365,12 @@ def privatize_file(
     check_flags(resume=resume, check=check)
     check_transformer(transformer)
     table = TableFile(source, delimiter=delimiter)
-    left = (
+    is_left = (
         resume
         and target is not None
         and WorkingFolder(Path(target).absolute()).is_left()
     )
-    place = Path(target).absolute() if left else check_path(target)
+    place = Path(target).absolute() if is_left else check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
     if is_csv(format_of(place)) and not resume:
@@ -203,70 +401,66 @@ class _FileRelease:
         record_id: str | None,
         form: str,
     ) -> None:
-        self._table, self._transformer, self._keep, self._record_id = (
-            table,
-            transformer,
-            keep,
-            record_id,
-        )
+        self._table = table
+        self._transformer = transformer
         self._form = form
-        self._declared = transformer.declared_domain if table.is_csv else None
+        # The types of a CSV file are those of the domain.
+        domain = transformer.declared_domain if table.is_csv else None
         check_names(keep)
-        table.check_columns([*self._declared_columns(), *keep])
-        trial = Release.rehearse(
-            table.sample(self._declared, table.names), transformer, keep, record_id
-        )
+        if domain is not None:
+            table.check_columns(domain.columns)
+        elif hasattr(transformer, "protocol_"):
+            table.check_columns(transformer.protocol_.columns)
+        table.check_columns(keep)
+        sample = table.sample(domain, table.names)
+        preparation = Preparation(sample, transformer, keep=keep, record_id=record_id)
         sidecar = sidecar_of(Path(table.path.name)).name if table.is_csv else None
-        warn_of_reports(_notes(table), transformer, sidecar)
-        self._check = BatchCheck(transformer.protocol_, keep, record_id)
-        if record_id is not None:
-            _check_ids(table, record_id)
+        warn_of_reports(_protocol_texts(table), transformer, sidecar)
+        no_reports = preparation.no_reports
         protocol = transformer.protocol_
         self._schema = _output_schema(
-            trial.schema, protocol, keep, of_csv=table.is_csv, form=form
+            no_reports.schema, protocol, keep, of_csv=table.is_csv, form=form
         )
         check_writable(self._schema, form)
-        check_readable(protocol.values, trial, self._schema, form)
-        self._batch_rows = batch_rows(trial.num_columns)
-        self._content = table.fingerprint()
-
-    def _declared_columns(self) -> Sequence[Any]:
-        """Return the columns that the file must have: of the domain, or those that the transformer was fitted to."""
-        if self._declared is not None:
-            return self._declared.columns
-        return (
-            self._transformer.protocol_.columns
-            if hasattr(self._transformer, "protocol_")
-            else ()
+        check_readable(protocol.values, no_reports, self._schema, form)
+        self._preparation = preparation
+        self._stream = RowStream(
+            preparation.check,
+            no_reports,
+            lambda columns, n_rows: table.tables(domain, columns),
         )
+        self._content = table.fingerprint()
 
     def settings(self) -> dict[str, Any]:
         """Describe what must be the same when the run is resumed: the file, and what decides its reports."""
         transformer = self._transformer
-        protocol, ledger, seed = (
-            transformer.protocol_,
-            transformer.charged_ledger,
-            transformer.randomness(call=0).seed,
-        )
-        key = protocol.permanent_key
-        path = ledger.path if ledger is not None else None
+        protocol = transformer.protocol_
+        ledger = transformer.charged_ledger
+        seed = transformer.randomness(call=0).seed
+        check = self._preparation.check
+        ledger_name = None
+        if ledger is not None:
+            path = ledger.path
+            ledger_name = "in memory" if path is None else str(path.resolve())
+        key_name = None
+        if protocol.permanent_key is not None:
+            (key_digest,) = keyed_digests(
+                protocol.permanent_key, ("unfinished run",), [b""]
+            )
+            key_name = key_digest.tobytes().hex()
+        parameters = repr(sorted(protocol.parameters().items()))
         return {
-            # Another version may draw other reports from the same key, and some of the first ones may be known.
+            # Another version may draw other reports from the same key, and some of the
+            # first ones may be known.
             "version of skdp": version("skdp"),
             "input file": self._content,
-            "transformer": _digest_of(sorted(protocol.parameters().items())),
-            "secret key": None
-            if key is None
-            else keyed_digests(key, ("unfinished run",), [b""])[0].tobytes().hex(),
-            "column of record ids": self._record_id,
+            "transformer": hashlib.sha256(parameters.encode()).hexdigest(),
+            "secret key": key_name,
+            "column of record ids": check.record_id,
             "seed": None if seed is None else int(seed),
-            "list of kept columns": list(self._keep),
-            "ledger": None
-            if ledger is None
-            else "in memory"
-            if path is None
-            else str(path.resolve()),
-            "size of batches": self._batch_rows,
+            "list of kept columns": list(check.keep),
+            "ledger": ledger_name,
+            "size of batches": self._stream.batch_rows,
         }
 
     def is_same(self) -> bool:
@@ -276,13 +470,12 @@ class _FileRelease:
         except OSError:
             return False
 
-    def check_rows(self) -> Checked:
-        """Check all rows, if the budget covers the release."""
-        self._transformer.check_budget()
-        tables = self._table.tables(self._declared, self._check.columns)
-        return check_batches(
-            tables, self._check, self._batch_rows, pyarrow.concat_tables
-        )
+    def check_rows(self, *, rows: bool) -> None:
+        """Check all rows, if the budget covers the release, or the record ids alone."""
+        if rows:
+            self._transformer.check_budget()
+        self._stream.check(rows=rows)
+        logger.info("checked")
 
     def charge(self, folder: WorkingFolder) -> None:
         """Charge the ledger, once for all that is done in a folder."""
@@ -294,39 +487,31 @@ class _FileRelease:
         return folder.randomness(self._transformer)
 
     def draw(
-        self,
-        folder: WorkingFolder,
-        randomness: BatchRandomness,
-        checked: Checked,
-        progress: Progress,
+        self, folder: WorkingFolder, randomness: BatchRandomness, progress: Progress
     ) -> None:
         """Draw all reports, and write them into a folder."""
-        transformer, schema = self._transformer, self._schema
-        release = Release(
-            transformer.protocol_, self._keep, randomness, self._record_id
-        )
-        release.begin(transformer, randomness.name)
-        tables = in_full(
-            self._table.tables(self._declared, release.check.columns), checked
-        )
-        batches = even(tables, self._batch_rows, pyarrow.concat_tables)
-        with (
-            closing(progress(self._table.count_rows())) as bar,
-            folder.written_whole() as path,
-        ):
-            reports = _reports(batches, release, schema, bar)
+        release = self._preparation.release(randomness)
+        schema = self._schema
+        n_rows = self._table.count_rows()
+        with closing(progress(n_rows)) as bar, folder.written_whole() as path:
+            reports = self._reports(release, bar)
             if self._form == "parquet":
                 write_file(reports, schema, path, self._form, release.noted)
             elif self._form == "ipc":
-                # An Arrow file begins with its schema, and so with the note of all reports.
+                # An Arrow file begins with its schema, and so with the note of all
+                # reports.
                 with folder.draft() as draft:
                     write_file(reports, schema, draft, self._form)
-                    write_file(
-                        _stored_tables(draft), release.noted(schema), path, self._form
-                    )
+                    noted = release.noted(schema)
+                    write_file(_stored_tables(draft), noted, path, self._form)
             else:
                 write_file(reports, schema, path, self._form)
                 release.close()
+
+    def _reports(self, release: Release, bar: Bar) -> Iterator[Any]:
+        for reports in self._stream.release(release):
+            bar.update(len(reports))
+            yield reports.cast(self._schema).unify_dictionaries()
 
     def publish(self, folder: WorkingFolder) -> None:
         """Move the reports to their place; beside CSV, say their protocol."""
@@ -343,17 +528,17 @@ def _carry_out(
     progress: Progress,
 ) -> None:
     """Check, charge, draw and publish: each once, however often the run is stopped."""
-    checked = Checked()
     try:
-        if check and not folder.is_charged:
-            checked = release.check_rows()
-            logger.info("checked")
-    except BaseException as error:  # nothing is charged
+        if not folder.is_charged:
+            release.check_rows(rows=check)
+    # Nothing is charged.
+    except BaseException as error:
         _leave(error, folder, resume)
         raise
     try:
         release.charge(folder)
-    except (RuntimeError, TypeError, ValueError) as error:  # refused, so not charged
+    # Refused, so not charged.
+    except (RuntimeError, TypeError, ValueError) as error:
         _leave(error, folder, resume)
         raise
     except BaseException as error:
@@ -362,11 +547,12 @@ def _carry_out(
     randomness = None if folder.is_whole() else release.randomness(folder)
     try:
         if randomness is not None:
-            release.draw(folder, randomness, checked, progress)
+            release.draw(folder, randomness, progress)
         release.publish(folder)
     except BaseException as error:
         if _is_refusal(error) and not folder.is_whole() and release.is_same():
-            folder.remove()  # the same rows would be refused again
+            # The same rows would be refused again.
+            folder.remove()
         else:
             _tell(error, folder)
         raise
@@ -390,13 +576,9 @@ def _leave(error: BaseException, folder: WorkingFolder, resumed: bool) -> None:
 def _tell(error: BaseException, folder: WorkingFolder) -> None:
     if folder.path.exists():
         error.add_note(
-            f"The run is unfinished in {folder.path}: resume=True goes on, with one charge in all and one report a row."
+            f"The run is unfinished in {folder.path}: resume=True goes on, with one "
+            "charge in all and one report a row."
         )
-
-
-def _digest_of(content: Any) -> str:
-    """Digest what is public, to compare it when a run is resumed."""
-    return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
 def _output_schema(
@@ -428,24 +610,11 @@ def _output_schema(
             pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)
         ):
             raise ValueError(
-                f"column {field.name!r} is of type {values}, which a CSV file cannot hold"
+                f"column {field.name!r} is of type {values}, which a CSV file cannot "
+                "hold"
             )
         fields.append(pyarrow.field(field.name, values))
     return pyarrow.schema(fields)
-
-
-def _reports(
-    batches: Iterator[Any], release: Release, schema: Any, bar: Bar
-) -> Iterator[Any]:
-    """Draw the reports of all batches, in order."""
-    draw, workers = in_processes(release)
-    for reports in in_turn(
-        lambda item: draw(*item),
-        placed(release.check.distinct_in_all(batches)),
-        workers,
-    ):
-        bar.update(len(reports))
-        yield reports.cast(schema).unify_dictionaries()
 
 
 def _stored_tables(path: Path) -> Iterator[Any]:
@@ -456,19 +625,9 @@ def _stored_tables(path: Path) -> Iterator[Any]:
             yield pyarrow.Table.from_batches([reader.get_batch(number)])
 
 
-def _notes(table: TableFile) -> list[str | None]:
+def _protocol_texts(table: TableFile) -> list[str | None]:
     """Return the protocol that a file says; none, if it says several, or was changed since."""
     try:
         return [table.protocol()]
     except ValueError:
         return []
-
-
-def _check_ids(table: TableFile, record_id: str) -> None:
-    try:
-        check_distinct(*engine_of(table.scan([record_id])).count_ids(record_id))
-    except UnreadableTable as error:
-        failed = UnreadableError(f"{table.path.name} cannot be read ({error.kind})")
-    else:
-        return
-    raise unreadable_error(table.path) if table.is_csv else failed

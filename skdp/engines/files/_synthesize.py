@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval, pack
 from skdp.engines._atomic import (
@@ -21,9 +23,9 @@ from skdp.engines._atomic import (
     sync,
     written_beside,
 )
-from skdp.engines._extras import Extra
-from skdp.engines.files._formats import TableFile, format_of, write_file
-from skdp.engines.files._large import FileTable, open_file
+from skdp.engines._engine import add_up_batches
+from skdp.engines._libraries import Extra
+from skdp.engines.files._table_file import TableFile, format_of, write_file
 from skdp.synthesis import (
     LEFT_OUT,
     DPMarginalSynthesizer,
@@ -31,9 +33,62 @@ from skdp.synthesis import (
     pack_parameter,
 )
 from skdp.synthesis.tables import assemble, decode
-from skdp.tables import read_table
+from skdp.tables import LargeTable, Summary, read_table
 
 pyarrow = Extra("pyarrow")
+
+
+@dataclass(eq=False, repr=False)
+class FileTable(LargeTable):
+    """The rows of a file that a synthesizer is to be fitted to; it takes them as it takes a table of an engine."""
+
+    file: TableFile
+    domain: Domain
+    sample: Any
+    progress: Progress
+    n_rows: int | None
+    """For the progress; None if it is not known."""
+    marks: NDArray[np.bool_] | None = None
+    """Which rows are kept; None for all."""
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        return add_up_batches(self._tables(list(names)), summary)
+
+    def _tables(self, names: list[str]) -> Iterator[Any]:
+        """Read the rows that are kept."""
+        tables = self.file.tables(
+            self.domain, names, strict=True, coded=True, marks=self.marks
+        )
+        with shown(self.progress, self.n_rows, "reading") as bar:
+            for table in tables:
+                yield table
+                bar.update(len(table))
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        from skdp.engines.backends.arrow import mark_rows
+
+        def read_persons() -> Iterator[Any]:
+            for table in self.file.tables(None, [person], coded=True):
+                yield table.column(0)
+
+        return replace(self, marks=mark_rows(read_persons, most, seed))
+
+
+def open_file(
+    file: TableFile, domain: Domain, person: str | None, progress: Progress
+) -> FileTable:
+    """Open the columns of a domain in a file, in the order of the file, and that of the persons."""
+    persons = [] if person is None else [person]
+    file.check_columns([*domain.columns, *persons])
+    if person in domain.columns:
+        raise ValueError(
+            f"the domain declares {person!r}, which says who a row is about; remove it "
+            "there"
+        )
+    names = [name for name in file.names if name in [*domain.columns, *persons]]
+    sample = file.sample(domain, names, whole=True)
+    n_rows = None if persons else file.count_rows()
+    return FileTable(file, domain, sample, progress, n_rows)
 
 
 def synthesize_file(
@@ -211,7 +266,8 @@ def _check_synthesizer(synthesizer: Any) -> Domain:
     """Return what is declared by name: a file is read by the names of its columns."""
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(
-            f"synthesizer must be a DPMarginalSynthesizer, got {type(synthesizer).__name__}"
+            "synthesizer must be a DPMarginalSynthesizer, got "
+            f"{type(synthesizer).__name__}"
         )
     declared = synthesizer.domain
     if isinstance(declared, Mapping):
@@ -229,7 +285,8 @@ def _with_fractions(domain: Domain, columns: Collection[str]) -> Domain:
     unknown = [name for name in columns if name not in domain.columns]
     if isinstance(columns, str) or unknown:
         raise ValueError(
-            f"the domain has no columns {unknown or columns!r}; it has {list(domain.columns)}"
+            f"the domain has no columns {unknown or columns!r}; it has "
+            f"{list(domain.columns)}"
         )
     declared = {name: domain[name] for name in domain.columns}
     for name in columns:
@@ -252,12 +309,12 @@ def _fit(
     person: str | None,
 ) -> None:
     """Fit a synthesizer to the domain with its real columns; its parameter stays as it was."""
-    given = synthesizer.domain
+    unfitted_domain = synthesizer.domain
     synthesizer.domain = domain
     try:
         synthesizer.fit(rows, groups=person)
     finally:
-        synthesizer.domain = given
+        synthesizer.domain = unfitted_domain
 
 
 def _check_saved(

@@ -1,9 +1,10 @@
-"""Sum up the reports in a file of any form, which may say its protocol."""
+"""What files of reports say of their protocol, and the sums of their reports."""
 
 from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -15,13 +16,24 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import Progress
-from skdp.engines._batch_release import check_transformer, fit_on_schema
 from skdp.engines._engine import ReportSums
-from skdp.engines._extras import Extra
-from skdp.engines._source_file import SourceFile, check_delimiter
-from skdp.engines.files._formats import TableFile
-from skdp.engines.files._said import check_said, note_of_copy, read_json, sidecar_of
-from skdp.local import ReportProtocol, ReportTransformer, check_releases, stated
+from skdp.engines._libraries import Extra, engine_of
+from skdp.engines._release import check_transformer, fit_on_schema
+from skdp.engines.files._source_file import SourceFile, check_delimiter
+from skdp.engines.files._table_file import (
+    TableFile,
+    check_said,
+    note_of_copy,
+    only_one,
+    read_json,
+    sidecar_of,
+)
+from skdp.local import (
+    ReportProtocol,
+    ReportTransformer,
+    check_releases,
+    stated,
+)
 from skdp.tables import PROTOCOL_KEY, Releases
 
 pyarrow = Extra("pyarrow")
@@ -40,21 +52,21 @@ def source_at(place: Any, delimiter: str | None = None) -> SourceFile:
 def checked_sources(sources: Any, delimiter: str | None = None) -> list[SourceFile]:
     """Take one path or URL, or several, none of them twice."""
     check_delimiter(delimiter)
-    given = (
+    places = (
         [sources]
         if isinstance(sources, str | os.PathLike | SourceFile)
         else list(sources)
     )
-    found = [source_at(place, delimiter) for place in given]
+    files = [source_at(place, delimiter) for place in places]
     seen = set()
-    for source in found:
+    for source in files:
         place = os.path.realpath(source.path) if source.is_local else source.path
         if place in seen:
             raise ValueError(
                 f"{source.name} is given twice: its reports would be counted twice"
             )
         seen.add(place)
-    return found
+    return files
 
 
 def is_tally(source: SourceFile) -> bool:
@@ -86,18 +98,18 @@ def transformer_of(
         check_transformer(transformer)
         if not hasattr(transformer, "protocol_"):
             fit_on_schema(transformer, pd.DataFrame(), ())
-    found: ReportTransformer | None = transformer
+    fitted: ReportTransformer | None = transformer
     for source in sources:
-        said = said_by(source)
-        if found is None and said is None:
+        text = said_by(source)
+        if fitted is None and text is None:
             raise ValueError(f"{unsaid(source)}: give the transformer (--protocol)")
-        if found is None:
-            assert said is not None
-            found = ReportTransformer.from_json(said)
-        check_said(said, found, source.name)
-    if found is None:
+        if fitted is None:
+            assert text is not None
+            fitted = ReportTransformer.from_json(text)
+        check_said(text, fitted, source.name)
+    if fitted is None:
         raise ValueError("expected at least one file of reports")
-    return found
+    return fitted
 
 
 class FileSums(NamedTuple):
@@ -133,12 +145,12 @@ def tally_text(
     tally: Any, transformer: ReportTransformer, sources: Iterable[SourceFile]
 ) -> str:
     """Write a tally as JSON that says its protocol: of those of its files, the one of least promise."""
-    own = transformer.to_json()
-    weakest = json.loads(own)
+    own_text = transformer.to_json()
+    weakest = json.loads(own_text)
     for source in sources:
-        said = said_by(source)
-        if said is not None and said != own:
-            weakest = max(weakest, _restated(said), key=_weakness)
+        text = said_by(source)
+        if text is not None and text != own_text:
+            weakest = max(weakest, _restated(text), key=_weakness)
     return json.dumps(
         json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}, allow_nan=False
     )
@@ -173,7 +185,8 @@ def _tally_of(source: SourceFile, protocol: ReportProtocol) -> Any:
     empty, text = protocol.empty_tally(), json.dumps(_read_tally(source))
     try:
         return empty + type(empty).from_json(text)
-    except Exception:  # of any kind: a file of others decides what is tried
+    # Of any kind: a file of others decides what is tried.
+    except Exception:
         pass
     raise ValueError(f"{source.name} holds no tally of the protocol that it says")
 
@@ -186,7 +199,7 @@ def _report_tables(
     values: Iterable[str] = names
     if table.is_csv:
         values = () if domain is None else domain.columns
-    for batch in table.tables(domain, names, in_order=False):
+    for batch in table.tables(domain, names, coded=True):
         yield pyarrow.table(
             {
                 name: batch[name] if name in values else _numbers(batch[name], name)
@@ -203,3 +216,100 @@ def _numbers(column: Any, name: str) -> Any:
         except pyarrow.ArrowInvalid:
             continue
     raise ValueError(f"column {name!r} holds something else than numbers")
+
+
+_PROTOCOL = "skdp-protocol"
+
+
+def read_protocol(source: Any) -> ReportTransformer | None:
+    """Return the fitted transformer whose reports a table or a file holds.
+
+    Parameters
+    ----------
+    source : dataframe, ndarray, str or path-like
+        Reports: a table of any library that `skdp.engines` reads, or the path or URL of a file as `privatize_file` or
+        ``skdp privatize`` wrote it (CSV with the ``.skdp.json`` beside it, Parquet, Arrow), of a tally, or of the
+        protocol itself, as `save` of the transformer wrote it.
+
+    Returns
+    -------
+    transformer or None
+        Fitted, of the class that made the reports, such as `RandomizedResponseEncoder`, for estimates and models. It
+        has no ledger and no secret key. None where the reports do not say their protocol: polars and Spark keep no
+        metadata, and neither does an array, nor a file of text that lost the file beside it.
+
+    Raises
+    ------
+    TypeError
+        If `source` is neither a table nor a path.
+    ValueError
+        If it is a file of another kind, damaged, says several protocols, or one that `from_json` of the transformers
+        refuses.
+    OSError
+        If the file cannot be read.
+
+    See Also
+    --------
+    skdp.load : Reads what `save` wrote.
+    estimate_file : Estimates counts from a file.
+
+    Notes
+    -----
+    **Privacy.** Free: no row is read. What reports say of their protocol may be wrong, or about other reports: nothing
+    in it is run, but who made the reports has to be trusted for it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import skdp
+    >>> people = pd.DataFrame({"smokes": ["yes", "no", "no", "no"] * 100})
+    >>> encoder = skdp.RandomizedResponseEncoder(2.0, categories={"smokes": ["no", "yes"]})
+    >>> reports = encoder.fit_transform(people)
+    >>> found = skdp.read_protocol(reports)
+    >>> print(found.guarantee_)
+    epsilon = 2, local model, replacing one record's values of: smokes
+    >>> found.estimate_counts(reports).columns.to_list()
+    ['count', 'std_error', 'lower', 'upper']
+    """
+    if isinstance(source, np.ndarray):
+        return None
+    if isinstance(source, str | os.PathLike):
+        text = _text_of_file(source_at(source))
+    elif hasattr(source, "n_reports"):
+        raise TypeError(
+            "source is a tally in memory, which does not hold its protocol: estimates take it as it "
+            "is; `tally_files` with target= writes a tally that says its protocol"
+        )
+    else:
+        text = only_one(engine_of(source).said(), "the table")
+    return None if text is None else ReportTransformer.from_json(text)
+
+
+def _text_of_file(file: SourceFile) -> str | None:
+    path = Path(file.path)
+    if file.is_local and path.is_file():
+        if path.suffix == TALLY:
+            content = read_json(path, "a protocol")
+            if isinstance(content, dict) and content.get("format") == _PROTOCOL:
+                return json.dumps(content)
+        if zipfile.is_zipfile(path):
+            raise ValueError(
+                f"{path.name} holds no reports: if skdp.save wrote it, skdp.load "
+                "reads it"
+            )
+    return said_by(file)
+
+
+def columns_beside_reports(source: Any, transformer: ReportTransformer) -> list[Any]:
+    """Name the columns of a table or file that are not reports of a transformer; a tally or a protocol has none."""
+    reports = set(transformer.protocol_.report_columns)
+    return [
+        name for name in dict.fromkeys(_column_names(source)) if name not in reports
+    ]
+
+
+def _column_names(source: Any) -> list[Any]:
+    if not isinstance(source, str | os.PathLike):
+        return engine_of(source).column_names()
+    file = source_at(source)
+    return [] if is_tally(file) else TableFile(file).names

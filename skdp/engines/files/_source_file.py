@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
-from skdp.engines._extras import Extra, import_extra
+from skdp.engines._libraries import Extra, import_extra
 
 pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
 
@@ -24,21 +24,23 @@ def open_filesystem(text: str) -> tuple[Any, str]:
     try:
         return fs.FileSystem.from_uri(_with_limit(text))
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
-        pass  # pyarrow has no such file system; its text would show the URL, which may hold a password
+        # Pyarrow has no such file system; its text would show the URL, which may hold a
+        # password.
+        pass
     fsspec_core = import_extra("fsspec.core", "remote")
     try:
-        found, path = fsspec_core.url_to_fs(text)
+        filesystem, path = fsspec_core.url_to_fs(text)
     except ImportError as error:
         raise ImportError(
             f"{scheme}:// needs a package besides fsspec: {error}"
         ) from None
     except ValueError:
-        found = None
-    if found is None:
+        filesystem = None
+    if filesystem is None:
         raise ValueError(
             f"neither pyarrow nor fsspec opens URLs that begin with {scheme}://"
         )
-    return fs.PyFileSystem(fs.FSSpecHandler(found)), path
+    return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
 
 
 def _with_limit(url: str) -> str:
@@ -69,7 +71,8 @@ def check_delimiter(delimiter: Any) -> None:
         raise TypeError(f"delimiter must be a str, got {type(delimiter).__name__}")
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
         raise ValueError(
-            f"delimiter must be one ASCII character, and no quote and no end of line, got {delimiter!r}"
+            "delimiter must be one ASCII character, and no quote and no end of line, "
+            f"got {delimiter!r}"
         )
 
 

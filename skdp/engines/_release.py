@@ -1,0 +1,478 @@
+"""The release of a table: prepared without a row, checked and charged, and then drawn batch by batch."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.base import refuse_protected_levels, warn_of_levels
+from skdp.engines._errors import RefusedBatch, naming, quietly, refusing
+from skdp.engines._libraries import Extra
+from skdp.engines._randomness import (
+    BatchRandomness,
+    KeyedRandomness,
+    Place,
+    SeededRandomness,
+    digest,
+)
+from skdp.local import (
+    Codes,
+    OnFitOnly,
+    ReleasedCounts,
+    ReportProtocol,
+    ReportTransformer,
+    SecretKey,
+    protocol_text,
+    text_in_memory,
+)
+from skdp.local.memo import framed, read_record_ids
+from skdp.tables import (
+    Releases,
+    Table,
+    read_table,
+    schema_with_protocol,
+    without_unused_levels,
+)
+
+pyarrow, types, polars = (
+    Extra("pyarrow"),
+    Extra("pyarrow.types"),
+    Extra("polars", "polars"),
+)
+
+WHOLE = Place()
+
+CHANGED = (
+    "the rows are not those that were checked, or are in another order, so they are "
+    "not reported a second time: the table has changed, or does not fix the order of "
+    "its rows (unique, group_by, join, sort with ties). Store it and give what was "
+    "stored, or have the reports stored once (persist=True, or a path)"
+)
+"""The error of a batch whose digest differs."""
+
+REPEATED = "record_id has repeated entries; a record reports once in a call"
+
+
+@dataclass
+class CheckedBatch:
+    """What is known of a batch that was checked."""
+
+    n_rows: int
+    id_digests: NDArray[np.uint64]
+    """Those of the record ids: (n_rows, 2), or none without record ids."""
+    content: bytes | None = None
+    """The digest of all that its release depends on, if that was asked for."""
+
+
+class BatchCheck:
+    """Check batches before anything is charged; it has neither key nor ledger, and goes to workers."""
+
+    def __init__(
+        self,
+        protocol: ReportProtocol,
+        keep: Sequence[str],
+        record_id: str | None = None,
+    ) -> None:
+        self._protocol = protocol.without_secrets()
+        self.keep = tuple(keep)
+        self.record_id = record_id
+        self._digest_key = SecretKey.generate()
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        return list(
+            dict.fromkeys([*self._protocol.columns, *self.keep, *self.id_columns])
+        )
+
+    @property
+    def id_columns(self) -> list[str]:
+        """The column of the record ids, if there is one."""
+        return [] if self.record_id is None else [self.record_id]
+
+    def read(self, batch: Any) -> tuple[Codes, Table, Any]:
+        """Code a batch; also return the table of its rows, and their ids."""
+        table = read_table(batch)
+        columns = dict(zip(table.names, table.columns, strict=True))
+        names = self._protocol.columns
+        rows = Table(names, tuple(columns[name] for name in names), batch)
+        codes = naming(
+            "prepare",
+            self._protocol,
+            batch,
+            lambda: refusing(lambda: self._protocol.prepare(rows)),
+        )
+        ids = None if self.record_id is None else columns[self.record_id]
+        return codes, rows, ids
+
+    def __call__(self, batch: Any, *, with_content: bool = False) -> CheckedBatch:
+        """Check a batch."""
+        codes, _, ids = self.read(batch)
+        records = self._records(ids, len(batch))
+        content = self.digest_content(codes, records, batch) if with_content else None
+        return CheckedBatch(len(batch), self.digest_ids(records), content)
+
+    def check_ids(self, batch: Any) -> CheckedBatch:
+        """Check the record ids of a batch, and no other column."""
+        table = read_table(batch)
+        ids = table.columns[table.names.index(self.record_id)]
+        records = self._records(ids, len(batch))
+        return CheckedBatch(len(batch), self.digest_ids(records))
+
+    def _records(self, ids: Any, n_rows: int) -> list[bytes]:
+        return [] if ids is None else refusing(lambda: read_record_ids(ids, n_rows))
+
+    def digest_ids(self, records: list[bytes]) -> NDArray[np.uint64]:
+        """Digest record ids, to compare them with those of other batches."""
+        # 128 bits each, by SipHash under two secret keys: nobody who does not know them
+        # finds two ids with the same digest.
+        values = np.array(records, object)
+        hex_key = self._digest_key.hex()
+        halves = [
+            pd.util.hash_array(values, hash_key=hex_half, categorize=False)
+            for hex_half in (hex_key[:16], hex_key[16:32])
+        ]
+        return np.stack(halves, axis=1)
+
+    def digest_content(
+        self, codes: list[Any], records: list[bytes], batch: Any
+    ) -> bytes:
+        """Digest a batch that is coded already."""
+        parts = [digest(column) for column in codes]
+        parts.append(hashlib.sha256(framed(*records)).digest())
+        if self.keep:
+            rows = nw.from_native(batch, eager_only=True)
+            for name in self.keep:
+                values = repr(rows.get_column(name).to_list())
+                parts.append(values.encode(errors="surrogatepass"))
+        return hmac.digest(self._digest_key, framed(*parts), "sha256")
+
+
+class DistinctRecords:
+    """Refuse a record id that comes twice in one evaluation of a table: 16 bytes an id."""
+
+    def __init__(self) -> None:
+        self._digests = [np.zeros((0, 2), np.uint64)]
+
+    def add(self, id_digests: NDArray[np.uint64]) -> None:
+        """Add the digests of a batch."""
+        self._digests.append(id_digests)
+
+    def close(self) -> None:
+        """Compare all that were added."""
+        first_halves = np.concatenate([digests[:, 0] for digests in self._digests])
+        first_halves.sort()
+        is_repeated = first_halves[1:] == first_halves[:-1]
+        if not is_repeated.any():
+            return
+        # Two ids have the same first half with probability 2**-64.
+        repeated = first_halves[1:][is_repeated]
+        suspects = np.concatenate(
+            [
+                digests[np.isin(digests[:, 0], repeated, kind="sort")]
+                for digests in self._digests
+            ]
+        )
+        if len(np.unique(suspects, axis=0)) < len(suspects):
+            raise RefusedBatch(REPEATED)
+
+
+@dataclass
+class DrawnBatch:
+    """The reports of a batch, their counts, and the digests of their record ids."""
+
+    reports: Any
+    counts: NDArray[np.int64] | None
+    id_digests: NDArray[np.uint64]
+
+
+class Release:
+    """Privatise batches of one table; it goes to workers, and shows neither key nor rows."""
+
+    call: str | None = None
+    """What distinguishes the release from others."""
+    protocol_text: str | None = None
+    """The protocol as JSON, for the metadata of what is written."""
+    text_in_memory: str | None = None
+    """The same for what stays in memory."""
+
+    def __init__(
+        self, check: BatchCheck, protocol: ReportProtocol, randomness: BatchRandomness
+    ) -> None:
+        self.check = check
+        self._protocol = protocol
+        self._randomness = randomness
+        self._counts: dict[Place, NDArray[np.int64] | None] = {}
+        self._released = ReleasedCounts()
+        self._released.begin()
+        # Seeded reports depend on the numbers of rows.
+        self.is_seeded = isinstance(randomness, SeededRandomness)
+        # Permanent reports are hashed record by record.
+        self.is_permanent = protocol.permanent_key is not None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers write no notes.
+        return self.__dict__ | {
+            "protocol_text": None,
+            "text_in_memory": None,
+            "_counts": {},
+            "_released": ReleasedCounts(),
+        }
+
+    def draw(
+        self, batch: Any, place: Place = WHOLE, content: bytes | None = None
+    ) -> DrawnBatch:
+        """Privatise a batch, which must have this digest, if one is given."""
+        protocol = self._protocol
+        codes, rows, ids = self.check.read(batch)
+        records = refusing(lambda: protocol.read_records(ids, len(batch)))
+        if content is not None:
+            drawn_content = self.check.digest_content(codes, records, batch)
+            if not hmac.compare_digest(content, drawn_content):
+                raise RefusedBatch(CHANGED)
+        draw = self._randomness.draw
+        reports = naming(
+            "randomise", protocol, batch, lambda: draw(protocol, codes, place, records)
+        )
+        counts = protocol.report_counts(reports)
+        released = naming(
+            "write", protocol, batch, lambda: protocol.write(reports, rows)
+        )
+        if self.check.keep:
+            parts = [released, _kept_columns(batch, self.check.keep)]
+            frames = [nw.from_native(part, eager_only=True) for part in parts]
+            released = nw.concat(frames, how="horizontal").to_native()
+        return DrawnBatch(released, counts, self.check.digest_ids(records))
+
+    def count(self, place: Place, drawn: DrawnBatch) -> Any:
+        """Take down the counts of a batch, once however often it is drawn; return its reports."""
+        self._counts[place] = drawn.counts
+        return drawn.reports
+
+    def begin(self, transformer: ReportTransformer, call: str | None) -> None:
+        """Begin a release of a transformer, which does not know its reports before `close`."""
+        self._released = transformer.released
+        self._released.begin()
+        self.call = call
+        self.protocol_text = protocol_text(transformer)
+        self.text_in_memory = text_in_memory(transformer)
+
+    def close(self) -> Releases | None:
+        """Return the note of the release, all of whose batches were drawn; the transformer knows of them, too."""
+        counts = [part for part in self._counts.values() if part is not None]
+        total = None
+        if counts and len(counts) == len(self._counts):
+            total = np.sum(counts, axis=0)
+        self._released.end(total)
+        return Releases.of(total, self.call)
+
+    def noted(self, schema: Any) -> Any:
+        """Note the protocol and the counts in the schema of a release, all of whose batches were drawn."""
+        return schema_with_protocol(schema, self.protocol_text, self.close())
+
+
+class Preparation:
+    """A release of a table, checked as far as that needs no row; nothing is charged yet."""
+
+    def __init__(
+        self,
+        sample: Any,
+        transformer: Any,
+        *,
+        keep: Sequence[str] = (),
+        record_id: str | None = None,
+    ) -> None:
+        check_transformer(transformer)
+        names = list(read_table(sample).names)
+        _check_keep(keep, names)
+        _check_record_id(record_id, names)
+        if not hasattr(transformer, "protocol_"):
+            fit_on_schema(transformer, sample, [*keep, record_id])
+        protocol = transformer.protocol_
+        absent = [name for name in protocol.columns if name not in names]
+        if absent:
+            raise ValueError(
+                f"the table lacks the columns {absent} that the transformer was "
+                f"fitted on; it has {names}"
+            )
+        _check_roles(protocol, keep, record_id)
+        refuse_protected_levels(sample, protocol.columns, what="the table")
+        warn_of_levels(sample)
+        self.transformer = transformer
+        self.check = BatchCheck(protocol, keep, record_id)
+        self.sample = sample
+        self.no_reports = self._rehearse()
+
+    def _rehearse(self) -> Any:
+        """Privatise no rows: what the transformer cannot do shows before the charge."""
+        rehearsal = self._release_of(KeyedRandomness())
+        return quietly(lambda: rehearsal.draw(self.sample).reports)
+
+    def charge(self) -> Release:
+        """Charge the ledger, and start the randomness."""
+        self.transformer.charge()
+        randomness = self.transformer.randomness()
+        if randomness.seed is None:
+            return self.release(KeyedRandomness())
+        return self.release(SeededRandomness(randomness))
+
+    def release(self, randomness: BatchRandomness) -> Release:
+        """Begin the release that was charged."""
+        release = self._release_of(randomness)
+        release.begin(self.transformer, randomness.name)
+        return release
+
+    def _release_of(self, randomness: BatchRandomness) -> Release:
+        return Release(self.check, self.transformer.protocol_, randomness)
+
+
+def _check_keep(keep: Any, names: list[Any]) -> None:
+    check_names(keep)
+    if any(name not in names for name in keep) or len(set(keep)) < len(keep):
+        raise ValueError(
+            f"keep must name distinct columns of {names}, got {list(keep)}"
+        )
+
+
+def _check_record_id(record_id: Any, names: list[Any]) -> None:
+    if record_id is None:
+        return
+    if not isinstance(record_id, str):
+        raise TypeError(
+            "record_id must be None or the name of a column, got "
+            f"{type(record_id).__name__}"
+        )
+    if record_id not in names:
+        raise ValueError(
+            f"record_id must name the column of the record ids, got {record_id!r}"
+        )
+
+
+def _check_roles(
+    protocol: ReportProtocol, keep: Sequence[str], record_id: str | None
+) -> None:
+    """Check that a column is either privatised, or kept, or says which record a row is of."""
+    for name in keep:
+        if name in protocol.columns:
+            raise ValueError(
+                f"keep must not name a column that is privatised, got {name!r}"
+            )
+        if name in protocol.report_columns:
+            raise ValueError(
+                f"keep names {name!r}, and so does a column of the reports; rename it"
+            )
+    if record_id in protocol.columns:
+        raise ValueError(
+            f"record_id must not name a column that is privatised, got {record_id!r}"
+        )
+    if (record_id is None) != (protocol.permanent_key is None):
+        raise ValueError(
+            "record_id is of use with a secret_key only (memoize=True, or a "
+            "RapporEncoder with a key)"
+            if record_id is not None
+            else "the reports are permanent ones of a secret_key: record_id must name the column of the record ids"
+        )
+
+
+def check_names(keep: Any) -> None:
+    """Check that there is a list of columns to keep."""
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
+        raise TypeError(
+            f"keep must be a list of column names, got {type(keep).__name__}"
+        )
+
+
+def check_flags(**flags: Any) -> None:
+    """Check parameters that are True or False."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+
+
+def fit_on_schema(
+    transformer: ReportTransformer, sample: Any, keep: Sequence[str | None]
+) -> None:
+    """Fit a transformer on what it declares, and on the domains that dtypes carry: no row is read."""
+    table = read_table(sample)
+    transformer.fit(
+        transformer.declared_row(
+            table, [name for name in table.names if name not in keep]
+        )
+    )
+
+
+def check_transformer(transformer: Any) -> None:
+    """Check that a transformer can work batch by batch."""
+    if isinstance(transformer, OnFitOnly):
+        raise TypeError(
+            "OnFitOnly leaves the rows of `transform` true; give the transformer "
+            "inside it"
+        )
+    if not isinstance(transformer, ReportTransformer):
+        kind = (
+            transformer.__name__
+            if isinstance(transformer, type)
+            else type(transformer).__name__
+        )
+        raise TypeError(
+            "transformer must be a ReportTransformer, which reports row by row, such as RandomizedResponseEncoder, "
+            f"NumericPerturber or RapporEncoder, got {kind}"
+        )
+
+
+def _kept_columns(batch: Any, names: Sequence[str]) -> Any:
+    """Copy the columns that are released unprotected, with nothing besides: no rows that were left out, no metadata."""
+    # A slice of a table may hold the memory of the whole one; an Arrow dictionary,
+    # values that no row has; and a Categorical of polars belongs to a table of the
+    # whole process: it becomes text. Other dtypes stay, with the categories that they
+    # have.
+    frame = nw.from_native(batch, eager_only=True).select(*names)
+    native = frame.to_native()
+    if frame.implementation.is_polars():
+        return _from_polars(native)
+    if frame.implementation.is_pyarrow():
+        columns = [_from_arrow(native.column(name)) for name in names]
+        return pyarrow.Table.from_arrays(columns, names=list(names))
+    columns = native.copy()
+    columns.index = without_unused_levels(native.index)
+    return columns
+
+
+def _from_polars(frame: Any) -> Any:
+    text = [
+        name
+        for name, dtype in frame.schema.items()
+        if dtype.base_type() in (polars.String, polars.Categorical)
+    ]
+    # To join nothing to a text makes a new one; a selection of texts keeps the memory
+    # of all.
+    rows = frame.with_columns(
+        polars.concat_str(polars.col(name).cast(polars.String), polars.lit(""))
+        for name in text
+    )
+    return rows[np.arange(frame.height)]
+
+
+def _from_arrow(column: Any) -> Any:
+    kind = column.type
+    if types.is_dictionary(kind):
+        return column.cast(kind.value_type).dictionary_encode().cast(kind)
+    rows = pyarrow.array(np.arange(len(column)))
+    if types.is_string_view(kind) or types.is_binary_view(
+        kind
+    ):  # views cannot be taken from
+        plain = (
+            pyarrow.large_string()
+            if types.is_string_view(kind)
+            else pyarrow.large_binary()
+        )
+        return column.cast(plain).take(rows).cast(kind)
+    return column.take(rows)

@@ -1,0 +1,387 @@
+"""Tables in CSV, Parquet and Arrow files, by the ending of their names, in batches of rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.base import MISSING_TEXTS
+from skdp.domain import Domain, parse_json
+from skdp.engines._atomic import sync, written_beside
+from skdp.engines._errors import UnreadableError, UnreadableTable
+from skdp.engines._libraries import Extra, is_damage
+from skdp.engines._streams import write_tables
+from skdp.engines.files._csv import (
+    TextReader,
+    column_type,
+    sample_type,
+    text_batches,
+    write_csv,
+)
+from skdp.engines.files._csv import column_names as csv_names
+from skdp.engines.files._source_file import SourceFile, check_delimiter, delimiter_of
+from skdp.local import check_carried
+from skdp.tables import Releases, joined_releases, read_table
+
+pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
+compute = Extra("pyarrow.compute")
+
+FORMATS = {
+    ".csv": "csv", ".csv.gz": "csv.gz", ".tsv": "tsv", ".tsv.gz": "tsv.gz", ".parquet": "parquet", ".arrow": "ipc",
+    ".feather": "ipc", ".ipc": "ipc",
+}  # fmt: skip
+
+
+def format_of(path: Path | SourceFile) -> str:
+    """Return the format of a file by its name."""
+    ending = next(
+        (ending for ending in reversed(FORMATS) if path.name.endswith(ending)), None
+    )
+    if ending is None:
+        raise ValueError(f"{path.name} must end in one of {', '.join(FORMATS)}")
+    return FORMATS[ending]
+
+
+def is_csv(form: str) -> bool:
+    """Return whether a format is CSV, with whatever delimiter."""
+    return form.startswith(("csv", "tsv"))
+
+
+class TableFile:
+    """A table in a file."""
+
+    def __init__(
+        self, place: str | os.PathLike[str] | SourceFile, delimiter: str | None = None
+    ) -> None:
+        check_delimiter(delimiter)
+        self.path = path = (
+            place if isinstance(place, SourceFile) else SourceFile.at(place, delimiter)
+        )
+        form = format_of(path)
+        self.format = "csv" if is_csv(form) else form
+        if path.given_delimiter is not None and not self.is_csv:
+            raise ValueError(
+                f"delimiter is for CSV files, and {path.name} is another one"
+            )
+        if not path.exists():
+            raise FileNotFoundError(
+                f"there is no file {path.path if path.is_local else path.name}"
+            )
+        if self.is_csv:
+            self.names = csv_names(path)
+            return
+        try:
+            self.dataset = dataset.dataset(
+                path.path, format=self.format, filesystem=path.filesystem
+            )
+        except (pyarrow.ArrowException, OSError) as error:
+            if not is_damage(error):
+                raise
+            kind = "Parquet" if self.format == "parquet" else "Arrow"
+            raise ValueError(f"{path.name} is no {kind} file") from None
+        self.names = list(self.dataset.schema.names)
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether the file is text, of which the declared values decide what types the columns are."""
+        return self.format == "csv"
+
+    def check_columns(self, columns: Iterable[str]) -> None:
+        """Check that there are some columns. The others are not shown: they are a row, if a CSV file has no header."""
+        absent = [name for name in columns if name not in self.names]
+        if absent:
+            raise ValueError(
+                f"{self.path.name} lacks the columns {absent}{self.advice()}"
+            )
+
+    def advice(self) -> str:
+        """Say what other delimiters in a header are a sign of; it may be a row, and is not shown."""
+        header = "".join(self.names)
+        if self.is_csv and any(sign in header for sign in ";,\t|"):
+            return ": if another character than its delimiter separates the values, give `delimiter`"
+        return ""
+
+    def protocol(self) -> str | None:
+        """Return the protocol that the file says its reports are of."""
+        if self.is_csv:
+            return said_by_sidecar(Path(self.path.path)) if self.path.is_local else None
+        from skdp.engines.backends.arrow import said_by_file
+
+        with self._damage_named():
+            return only_one(
+                map(said_by_file, self.dataset.get_fragments()), self.path.name
+            )
+
+    def releases(self) -> Releases | None:
+        """Return the releases that the file says its reports are of; of text, its sidecar says all that it is."""
+        if self.is_csv:
+            return None
+        from skdp.engines.backends.arrow import releases_of_file
+
+        with self._damage_named():
+            return joined_releases(map(releases_of_file, self.dataset.get_fragments()))
+
+    def count_rows(self) -> int | None:
+        """Count the rows, where that needs no reading of them."""
+        if self.is_csv:
+            return None
+        with self._damage_named():
+            return self.dataset.count_rows()
+
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        """Say of a damaged file that it is damaged, and no more."""
+        try:
+            yield
+        except (pyarrow.ArrowException, OSError) as error:
+            if not is_damage(error):
+                raise
+            raise UnreadableError(f"{self.path.name} is damaged") from None
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Describe the file so that a change of it shows; the file is read."""
+        with self.path.open_raw() as file:
+            content = {
+                "format": self.format,
+                "content": hashlib.file_digest(file, "sha256").hexdigest(),
+            }
+        if self.is_csv and self.path.delimiter != ",":
+            content["delimiter"] = self.path.delimiter
+        return content
+
+    def sample(
+        self, domain: Domain | None, columns: list[str], *, whole: bool = False
+    ) -> Any:
+        """Make a table without rows; `whole` as for what is made like the rows."""
+        if not self.is_csv:
+            schema = self.dataset.schema
+            fields = [schema.field(name) for name in columns]
+            return pyarrow.schema(fields).empty_table()
+        fields = []
+        type_of = sample_type if whole else column_type
+        for name in columns:
+            kind = pyarrow.string()
+            if domain is not None and name in domain.columns:
+                kind = type_of(name, domain[name])
+            fields.append((name, kind))
+        return pyarrow.schema(fields).empty_table()
+
+    def tables(
+        self,
+        domain: Domain | None,
+        columns: list[str],
+        *,
+        strict: bool = False,
+        coded: bool = False,
+        marks: NDArray[np.bool_] | None = None,
+    ) -> Generator[Any, None, None]:
+        """Read the rows, or those that are marked, in order: of a CSV file with the types of a domain."""
+        # `strict` and `coded` are as for `TextReader` and `read_tables`.
+        try:
+            rows: Iterator[Any]
+            if self.is_csv:
+                rows = text_batches(self.path, columns)
+            else:
+                from skdp.engines.backends.arrow import read_tables
+
+                rows = read_tables(self.dataset, columns, coded=coded)
+            if marks is not None:
+                from skdp.engines.backends.arrow import keep_marked
+
+                rows = keep_marked(rows, marks)
+            yield from self._typed(rows, domain, strict) if self.is_csv else rows
+            return
+        except Exception as error:
+            if not isinstance(error, UnreadableTable) and not is_damage(error):
+                raise
+            kind = getattr(error, "kind", type(error).__name__)
+        # Outside of the handler: what was raised may hold a row.
+        raise UnreadableError(f"{self.path.name} cannot be read ({kind})")
+
+    def _typed(
+        self, text_tables: Iterable[Any], domain: Domain | None, strict: bool
+    ) -> Iterator[Any]:
+        readers = {}
+        if domain is not None:
+            for name in domain.columns:
+                readers[name] = TextReader(name, domain[name], strict=strict)
+        missing_texts = pyarrow.array(MISSING_TEXTS)
+        for texts in text_tables:
+            columns = {}
+            for name in texts.column_names:
+                column = texts[name]
+                if name in readers:
+                    column = readers[name].read(column)
+                elif strict:
+                    is_missing = compute.is_in(column, missing_texts)
+                    column = compute.if_else(is_missing, None, column)
+                columns[name] = column
+            yield pyarrow.table(columns)
+
+
+def check_writable(schema: Any, form: str) -> None:
+    """Check that a file can hold columns of these types."""
+    with TemporaryDirectory() as folder:
+        for field in schema:
+            try:
+                write_file([], pyarrow.schema([field]), Path(folder, "empty"), form)
+            except pyarrow.ArrowException:
+                raise ValueError(
+                    f"column {field.name!r} is of type {field.type}, which the file "
+                    "cannot hold"
+                ) from None
+
+
+def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) -> None:
+    """Check that a file of text is read as the declared values that it is to hold; `reports` has no rows."""
+    if domain is None or not is_csv(form):
+        return
+    table, rows = read_table(reports), max(len(domain[name]) for name in domain.columns)
+    codes = {name: np.arange(rows) % len(domain[name]) for name in domain.columns}
+    decoders = domain.decoders(table.columns[table.names.index(name)] for name in codes)
+    columns = {
+        name: decode(codes[name]) for name, decode in zip(codes, decoders, strict=True)
+    }
+    arrays = [
+        columns[field.name].cast(field.type)
+        if field.name in columns
+        else pyarrow.nulls(rows, field.type)
+        for field in schema
+    ]
+    with TemporaryDirectory() as folder:
+        path = Path(folder, f"values.{form}")
+        write_file([pyarrow.table(arrays, schema=schema)], schema, path, form)
+        for name in codes:
+            read_codes, alone = [], domain.select([name])
+            with suppress(ValueError):
+                rows_read = pyarrow.concat_tables(TableFile(path).tables(alone, [name]))
+                read_codes = alone.encode(read_table(rows_read).columns)
+            if not np.array_equal(read_codes, [codes[name]]):
+                raise ValueError(
+                    f"column {name!r}: its declared values cannot be read from a CSV file as what they are: write the "
+                    "reports to a Parquet or Arrow file"
+                )
+
+
+def write_file(
+    tables: Iterable[Any],
+    schema: Any,
+    path: Path,
+    form: str,
+    finish: Callable[[Any], Any] | None = None,
+) -> None:
+    """Write a stream of tables; `finish` makes the final schema of a Parquet file when all of them are written."""
+    if form == "parquet":
+        write_tables(tables, schema, path, finish)
+        return
+    with pyarrow.output_stream(
+        str(path), compression="gzip" if form.endswith(".gz") else None
+    ) as file:
+        if form == "ipc":
+            with ipc.new_file(file, schema) as writer:
+                for table in tables:
+                    writer.write_table(table)
+        else:
+            write_csv(tables, schema, file, delimiter_of(f".{form}"))
+
+
+_FORMAT = "skdp reports, version 1"
+_MOST_BYTES = 1 << 24
+MOST_SUMS = 1 << 21
+"""Of a tally that is read from a file of others."""
+
+
+def sidecar_of(path: Path) -> Path:
+    """Name the file that says the protocol of a file that has no metadata."""
+    return path.with_name(f"{path.name}.skdp.json")
+
+
+def write_sidecar(content: Path, text: str, sidecar: Path) -> None:
+    """Write the protocol of a file beside it, with the digest of what it is the protocol of, and a random number."""
+    head = json.dumps(
+        {"format": _FORMAT, "sha256": _digest(content), "release": secrets.token_hex(8)}
+    )
+    with written_beside(sidecar) as beside:
+        beside.write_text(f'{head[:-1]}, "protocol": {text}}}\n', encoding="utf-8")
+        sync(beside)
+    sync(sidecar.parent)
+
+
+def said_by_sidecar(path: Path) -> str | None:
+    """Read the protocol that is written beside a file; None if there is none."""
+    content = _sidecar_content(path)
+    return None if content is None else json.dumps(content.get("protocol"))
+
+
+def note_of_copy(path: Path, counts: NDArray[np.int64] | None) -> Releases | None:
+    """Note the reports of a whole file by the number beside it, which copies share; None if there is none."""
+    content = _sidecar_content(path)
+    number = None if content is None else content.get("release")
+    if counts is None or not isinstance(number, str):
+        return None
+    return Releases({number: json.dumps(counts.tolist())})
+
+
+def _sidecar_content(path: Path) -> dict[str, Any] | None:
+    """Read what is written beside a file, which must be that file; None if there is nothing."""
+    sidecar = sidecar_of(path)
+    if not sidecar.is_file():
+        return None
+    content = read_json(sidecar, "a sidecar")
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise ValueError(
+            f"{sidecar.name} does not say the protocol of reports (format {_FORMAT!r})"
+        )
+    if content.get("sha256") != _digest(path):
+        raise ValueError(
+            f"{path.name} is not the file that {sidecar.name} says the protocol of: it was changed or replaced since. "
+            "If these are reports of one protocol, remove the sidecar and give the protocol"
+        )
+    return content
+
+
+def only_one(texts: Iterable[str | None], name: str) -> str | None:
+    """Return the protocol that the files of a table say: all of them the same, or none."""
+    texts = {*texts}
+    if len(texts) > 1:
+        raise ValueError(
+            f"{name}: reports of two protocols are never added, and its files say "
+            "different ones, or none"
+        )
+    return texts.pop() if texts else None
+
+
+def check_said(text: str | None, transformer: Any, name: str) -> None:
+    """Refuse a transformer whose reports the file does not hold."""
+    try:
+        check_carried(text, transformer)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def read_json(path: Path, what: str) -> Any:
+    """Read JSON of others, within limits; None if it is none."""
+    if (size := path.stat().st_size) > _MOST_BYTES:
+        raise ValueError(
+            f"{path.name}: {what} has at most {_MOST_BYTES:,} bytes, got {size:,}"
+        )
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return parse_json(text, f"{path.name}: {what}", MOST_SUMS)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
