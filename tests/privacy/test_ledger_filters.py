@@ -8,10 +8,11 @@ from dataclasses import replace
 from fractions import Fraction
 from importlib.resources import files
 
+import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 
-from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, privacy_statement
+from skdp import BudgetExceeded, DPMean, PrivacyGuarantee, PrivacyLedger, privacy_statement
 from skdp.privacy import (
     GaussianLoss,
     LaplaceLoss,
@@ -229,3 +230,85 @@ def test_a_charge_that_implies_nothing_for_replacing_keeps_local_ones_out(make):
     with pytest.raises(ValueError, match="local: an earlier charge implies nothing for replacing a record"):
         ledger.charge(PrivacyGuarantee(0.1), "local")
     assert len(ledger.report()) == 1
+
+
+LOCAL = PrivacyGuarantee(2.0)
+CENTRAL = PrivacyGuarantee(2.0, relation="add_remove", trust="central", scope=("age", "pay"))
+
+
+@pytest.mark.parametrize(
+    ("planned", "release"),
+    [
+        (LOCAL, replace(LOCAL, trust="shuffle")),
+        (LOCAL, replace(LOCAL, trust="central")),
+        (replace(LOCAL, trust="shuffle"), replace(LOCAL, trust="central")),
+        (LOCAL, replace(LOCAL, secure=False)),
+        (replace(LOCAL, max_rows_per_person=5), replace(LOCAL, max_rows_per_person=4)),
+        (LOCAL, replace(LOCAL, scope=("age",))),
+        (CENTRAL, replace(CENTRAL, scope=("age",))),
+        (CENTRAL, replace(CENTRAL, scope=("job", "pay"))),
+    ],
+)
+def test_a_plan_refuses_a_release_that_promises_less(make, planned, release):
+    smaller = replace(release, epsilon=1.0)
+    plan = make(epsilon=10.0).plan([planned], "survey")
+    for refused in (release, smaller):
+        with pytest.raises(BudgetExceeded) as refusal:
+            plan.check(refused, "answer")
+        with pytest.raises(BudgetExceeded):
+            plan.charge(refused, "answer")
+        message = str(refusal.value)
+        assert f"the plan says {planned}" in message
+        assert f"answer is {refused}" in message
+        assert "Nothing was released" in message
+    assert plan.spent.epsilon == 0
+    plan.charge(planned, "answer")
+
+
+@pytest.mark.parametrize(
+    ("planned", "release"),
+    [
+        (replace(LOCAL, trust="central"), LOCAL),
+        (replace(LOCAL, trust="central"), replace(LOCAL, trust="shuffle")),
+        (replace(LOCAL, secure=False), LOCAL),
+        (LOCAL, replace(LOCAL, max_rows_per_person=5)),
+        # Of what loses nothing, no number of rows shows anything.
+        (replace(LOCAL, max_rows_per_person=5), PrivacyGuarantee(0.0)),
+        (CENTRAL, replace(CENTRAL, scope=("job", "pay", "age"))),
+        (CENTRAL, replace(CENTRAL, scope=())),
+        (LOCAL, PrivacyGuarantee(1.0, relation="add_remove")),
+    ],
+)
+def test_a_plan_may_say_less_than_its_releases(make, planned, release):
+    plan = make(epsilon=10.0).plan([planned], "survey")
+    plan.charge(release, "answer")
+    assert len(plan.report()) == 1
+
+
+def test_a_plan_for_adding_a_record_refuses_a_release_for_replacing_one(make):
+    plan = make(epsilon=10.0).plan([CENTRAL], "survey")
+    with pytest.raises(ValueError, match="says nothing about adding or removing"):
+        plan.charge(replace(CENTRAL, relation="replace"), "answer")
+    assert plan.spent.epsilon == 0
+
+
+def test_a_release_takes_the_one_of_its_plan_that_is_most_alike(make):
+    planned = [LOCAL, replace(LOCAL, trust="central"), replace(LOCAL, max_rows_per_person=5)]
+    for releases in (planned, planned[::-1]):
+        plan = make(epsilon=10.0).plan(releases, "survey")
+        plan.charge(planned[2], "persons")
+        plan.charge(planned[0], "reports")
+        plan.charge(planned[1], "mean")
+
+
+def test_a_mean_by_a_seed_is_not_paid_by_a_plan_of_secure_reports(make):
+    people = pd.DataFrame({"v": [0.1, 0.5, 0.7] * 10})
+    ledger = make(epsilon=10.0)
+    plan = ledger.plan([LOCAL], "survey")
+    with pytest.raises(BudgetExceeded, match="DPMean is epsilon = 2, central model"):
+        DPMean(1.0, bounds={"v": (0, 1)}, ledger=plan, random_state=0).fit(people)
+    guarantee = DPMean(1.0, bounds={"v": (0, 1)}, random_state=0).fit(people).guarantee_
+    plan = ledger.plan([guarantee], "means")
+    assert DPMean(1.0, bounds={"v": (0, 1)}, ledger=plan, random_state=1).fit(people).guarantee_ == guarantee
+    total = privacy_statement(ledger).total
+    assert (total.trust, total.secure) == ("central", False)

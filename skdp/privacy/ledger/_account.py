@@ -37,6 +37,7 @@ from skdp.exact import round_up
 from skdp.markup import written_text
 from skdp.privacy._guarantee import (
     RELATIONS,
+    TRUSTS,
     PrivacyGuarantee,
     Relation,
     check_relation,
@@ -627,21 +628,33 @@ class Plan(Account):
         return cls(budget, releases=releases)
 
     def admit(self, charge: Charge) -> Account:
-        """Take the smallest release that covers a charge."""
+        """Take the smallest release that covers a charge, of equal ones the most alike."""
         release = self._release_for(charge)
         plan_after = replace(self, releases=self.releases - Counter([release]))
         return super(Plan, plan_after).admit(charge)
 
     def _release_for(self, charge: Charge) -> PrivacyGuarantee:
         request = charge.stated
-        candidates = [release for release in self.releases if _covers(release, request)]
+        candidates = [
+            release for release in self.releases if _has_as_much(release, request)
+        ]
         if not candidates:
             raise BudgetExceeded(
                 f"{charge.what} asks for epsilon {request.epsilon} and delta "
                 f"{request.delta}; no release of the plan that is left has as much, or "
                 f"the same losses: {self._balance()}. Nothing was released."
             )
-        return min(candidates, key=_size)
+        covering = [
+            release for release in candidates if _promises_no_more(release, request)
+        ]
+        if not covering:
+            closest = min(candidates, key=partial(_distance, request=request))
+            raise BudgetExceeded(
+                f"the plan says {closest}; {charge.what} is {request}, which promises "
+                "less. Nothing was released. Plan a release with the trust, secure, "
+                "max_rows_per_person and scope of what it pays for."
+            )
+        return min(covering, key=partial(_distance, request=request))
 
     def _balance(self) -> str:
         if not self.releases:
@@ -657,7 +670,17 @@ def _size(release: PrivacyGuarantee) -> tuple[float, float]:
     return release.epsilon, release.delta
 
 
-def _covers(release: PrivacyGuarantee, request: PrivacyGuarantee) -> bool:
+def _distance(
+    release: PrivacyGuarantee, *, request: PrivacyGuarantee
+) -> tuple[float, float, int]:
+    """Order releases by size, and equal ones by what they state otherwise than a request."""
+    n_differences = 0
+    for name in ("trust", "secure", "max_rows_per_person", "scope"):
+        n_differences += getattr(release, name) != getattr(request, name)
+    return release.epsilon, release.delta, n_differences
+
+
+def _has_as_much(release: PrivacyGuarantee, request: PrivacyGuarantee) -> bool:
     """Whether a request loses no more than a planned release, in the same relation."""
     if request.epsilon > release.epsilon or request.delta > release.delta:
         return False
@@ -665,3 +688,19 @@ def _covers(release: PrivacyGuarantee, request: PrivacyGuarantee) -> bool:
         return False
     rho = request._any_rho
     return release.rho is None or (rho is not None and rho <= Fraction(release.rho))
+
+
+def _promises_no_more(release: PrivacyGuarantee, request: PrivacyGuarantee) -> bool:
+    """Whether all that a planned release states is true of a request."""
+    if TRUSTS.index(release.trust) < TRUSTS.index(request.trust):
+        return False
+    if release.secure and not request.secure:
+        return False
+    # What loses nothing protects any number of rows.
+    has_loss = request.epsilon > 0 or request.delta > 0
+    if has_loss and release.max_rows_per_person > request.max_rows_per_person:
+        return False
+    # Without names, the scope is all columns.
+    if not request.scope:
+        return True
+    return bool(release.scope) and set(release.scope).issubset(request.scope)

@@ -600,7 +600,9 @@ class PrivacyLedger(JsonRecord):
         -------
         PrivacyLedger
             A ledger in memory for these releases: each charge takes a release of the list with at least its epsilon,
-            delta and rho, and the same losses unless the list states none. Others are refused.
+            delta and rho, and the same losses unless the list states none. Others are refused, and so are those that
+            promise less than the list says: a wider `trust`, bits of a seed, fewer `max_rows_per_person`, or a `scope`
+            that lacks a column of it. Without names, a scope is all columns.
 
         Raises
         ------
