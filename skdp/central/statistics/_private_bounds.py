@@ -198,21 +198,21 @@ def place_bounds(
     return ends, hidden
 
 
-class Found(NamedTuple):
+class Look(NamedTuple):
     """Bounds that a look has found, and what they are judged by."""
 
     low: float
     high: float
-    # Of what holds values for certain.
-    width: float
+    # Of the range that holds values for certain.
+    certain_width: float
     median: float
-    # In standard deviations of a count.
-    n_values: float
+    # The number of values, in standard deviations of a count.
+    n_in_errors: float
 
 
 def _look(
     rows: Batches, cells: Sequence[Cells], noise: Noise, source: ByteSource
-) -> list[Found | None]:
+) -> list[Look | None]:
     """Find bounds of each column from noisy counts of its cells."""
     # As floats: noise may be larger than all of them, and nothing is left of it where
     # epsilon is large.
@@ -227,15 +227,15 @@ def _look(
     return looks
 
 
-def _cells_after(look: Found | None) -> Cells:
+def _cells_after(look: Look | None) -> Cells:
     """Return the cells of the second look."""
     # Cells are narrow next to their centre: next to the values, if these lie far from
     # 0, compared with their width. The bounds of a first look may be far too wide by
     # bad luck, so that what holds values for certain decides.
-    if look is None or look.n_values < _ENOUGH:
+    if look is None or look.n_in_errors < _ENOUGH:
         return Cells(_AROUND_0)
     distance = abs(look.median)
-    if distance < look.width / 2:
+    if distance < look.certain_width / 2:
         return Cells(_AROUND_0)
     is_narrow = distance >= (look.high - look.low) / 2
     parts = _AROUND if is_narrow else _AROUND_0
@@ -246,16 +246,24 @@ def _cells_after(look: Found | None) -> Cells:
     return Cells(parts, math.ldexp(round(fraction * 2 * parts) / (2 * parts), power))
 
 
-def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
-    """Return bounds that hold nearly all values, None if the noise hides all but those at the centre."""
+def find_bounds(cells: Cells, noisy: Floats, error: float) -> Look | None:
+    """Return bounds that hold nearly all values.
+
+    None if noise hides all values but those at the centre, if sums of huge numbers are
+    rounded, or if there is hardly a float between the bounds: the caller then keeps the
+    bounds of its first look.
+    """
     view = View.of(cells, noisy, error)
     if view is None:
         return None
+    # Values are clear where noise alone would hardly give such counts: certainly where
+    # that holds for all cells together, and near clear values with a larger chance,
+    # which falls with the distance.
     log_anywhere = math.log(_CHANCE_ANYWHERE / noisy.size)
     log_near = math.log(_CHANCE_NEAR) - math.log(4) * view.doublings
     clear = view.clear_range(np.maximum(log_near, log_anywhere))
     certain = view.clear_range(np.array([log_anywhere]))
-    if clear is None or certain is None:  # sums of huge numbers are rounded
+    if clear is None or certain is None:
         return None
     first, end_cell = clear
     half = view.median_cell(first, end_cell)
@@ -270,13 +278,12 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Found | None:
     down = half - lower.extend(half - first, distances[up + 1], error)
 
     low, high = view.snap_to_0(down, up, clear)
-    # Of values that hardly differ, those of the first look are kept.
     if not floats_between(low, high):
         return None
-    n_values = np.maximum(view.counts[first : end_cell + 1], 0).sum() / error
-    width = view.edges[certain[1] + 1] - view.edges[certain[0]]
-    centre = cells.centre
-    return Found(low, high, float(width), float(median + centre), float(n_values))
+    n_in_errors = np.maximum(view.counts[first : end_cell + 1], 0).sum() / error
+    certain_width = view.edges[certain[1] + 1] - view.edges[certain[0]]
+    median_value = float(median + cells.centre)
+    return Look(low, high, float(certain_width), median_value, float(n_in_errors))
 
 
 @dataclass(frozen=True, eq=False)

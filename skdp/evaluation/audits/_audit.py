@@ -262,17 +262,17 @@ def audit_epsilon(
         findings = []
         secure = True
     if epsilon is None:
-        claimed, allowed = _claim(audited)
+        claimed, claimed_delta = _claim(audited)
     else:
         # A claim of epsilon alone is one of pure differential privacy.
-        claimed, allowed = float(check_epsilon(epsilon, zero=True)), 0.0
+        claimed, claimed_delta = float(check_epsilon(epsilon, zero=True)), 0.0
     if delta is not None:
-        allowed = float(check_delta(delta))
+        claimed_delta = float(check_delta(delta))
     exact_value = None
     # Several reports have the product of their channels, which is not computed.
     if exact and n_reports in (None, 1):
         exact_value = exact_epsilon(audited.fitted)
-    bound = search(audited, n_draws, claimed, delta=allowed, level=1 - confidence)
+    bound = search(audited, n_draws, claimed, delta=claimed_delta, level=1 - confidence)
     if claimed > bound.reach:
         findings.append(
             f"{bound.n_draws} draws refute no claim above {bound.reach:.2f}: increase "
@@ -286,7 +286,7 @@ def audit_epsilon(
         n_draws=bound.n_draws,
         epsilon_exact=exact_value,
         epsilon_reach=bound.reach,
-        delta=allowed,
+        delta=claimed_delta,
         event="" if event is None else event.name,
         neighbours=None if event is None else (event.likelier, event.unlikelier),
         secure=secure,

@@ -182,8 +182,9 @@ def _log_mean_above(
 ) -> float | None:
     """Bound log E[max(S, 0)] from above, for a sum S; None if rounding spoils it."""
     # S is the sum of n independent values of at most 1, which have these masses, and are
-    # 0 with what the masses leave of 1; `error` is the relative error of both. A Fourier integral along a line in the complex plane, of S with normal noise, which
-    # only increases the mean: the head of this file.
+    # 0 with what the masses leave of 1; `error` is the relative error of both. A Fourier
+    # integral along a line in the complex plane, of S with normal noise, which only
+    # increases the mean: the head of this file.
     tau = _saddle(values, masses, n)
 
     # The standard deviation of the tilted sum decides the noise and the step.
