@@ -90,9 +90,8 @@ class MST(Mechanism):
         """Fit to the real rows."""
         deviation = math.sqrt(3 / (2 * self.rho)) * math.sqrt(len(self.names))
         columns = [self.measure(self.data, (name,), deviation) for name in self.names]
-        total = minimum_variance_unbiased_total(
-            columns
-        )  # before merging, after which mbi would take it to be 1
+        # Before merging, after which mbi would take it to be 1.
+        total = minimum_variance_unbiased_total(columns)
         self.merged = {column.clique[0]: merge_rare(column) for column in columns}
         data = self.data.compress(self.merged)
         columns = [column.compress(self.merged, self.data.domain) for column in columns]

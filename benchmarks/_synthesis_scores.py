@@ -55,8 +55,7 @@ def _auc(table: Table, synthetic: np.ndarray) -> float:
     model = HistGradientBoostingClassifier(
         random_state=0, categorical_features=table.categorical[:-1]
     )
-    with threadpool_limits(
-        1
-    ):  # several threads wait for each other busily when the cores are shared
+    # Several threads wait for each other busily when the cores are shared.
+    with threadpool_limits(1):
         model.fit(np.array(features).T, target)
         return float(roc_auc_score(test[-1], model.predict_proba(test[:-1].T)[:, 1]))

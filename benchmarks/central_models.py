@@ -147,9 +147,8 @@ def in_diffprivlib(
 ) -> np.ndarray:
     from diffprivlib.models import LogisticRegression as Peer
 
-    norm = float(
-        np.quantile(np.linalg.norm(case.columns, axis=1), 0.99)
-    )  # read from the data, in the peer's favour
+    # Read from the data, in the peer's favour.
+    norm = float(np.quantile(np.linalg.norm(case.columns, axis=1), 0.99))
     return (
         Peer(epsilon=epsilon, data_norm=norm)
         .fit(case.columns[train], case.target[train])
@@ -274,9 +273,8 @@ def speed() -> list[list[str]]:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter(
-        "ignore"
-    )  # the peers', of bounds that they read and of their age
+    # The peers', of bounds that they read and of their age.
+    warnings.simplefilter("ignore")
     areas = [row for name, make in CASES.items() for row in rows_of(name, make())]
     columns = (
         "table",

@@ -172,9 +172,8 @@ def trial(
     )
     channel = np.array(encoder.channel()[0], float)
     chance = chances(model, X[test])
-    by_group = (
-        channel @ decide(joint, channel).T
-    )  # a group's chance of 1, by prediction
+    # A group's chance of 1, by prediction.
+    by_group = channel @ decide(joint, channel).T
     own = by_group[male[test].astype(int)]
     found[TWO] = score(
         (1 - chance) * own[:, 0] + chance * own[:, 1], y[test], male[test]
@@ -195,10 +194,11 @@ def trial(
             male[test],
         )
     except ValueError:
+        # A group without rows of a label, by the estimate.
         found[TRUE] = (
             math.nan,
             math.nan,
-        )  # a group without rows of a label, by the estimate
+        )
     try:
         model = reduce(
             private_parity(encoder, difference_bound=0.001),

@@ -123,9 +123,10 @@ def cover(
         codes, true, predicted = np.unravel_index(
             rng.choice(cells.size, n_rows, p=cells.ravel()), cells.shape
         )
+        # Scores of mean .4.
         labels = Labels(
             true == 1, predicted == 1, np.ones(n_rows), true - rng.beta(2, 3, n_rows)
-        )  # scores of mean .4
+        )
         known = sums_of_known(codes, groups.members, labels)
         sums = (
             known

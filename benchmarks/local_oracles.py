@@ -30,12 +30,13 @@ from skdp.oracles import (
 from skdp.randomness import SecureSource
 
 EPSILON = 1.0
+# Records, values, turns.
 SIZES = (
     (45_222, 4, 15),
     (32_561, 14, 15),
     (200_000, 100, 7),
     (1_000_000, 1_024, 5),
-)  # records, values, turns
+)
 # skdp and NumPy repeat small calls up to so many records, or so many cells when privatising: about as long as a turn of
 # a peer, and long enough not to measure how cold the caches are that the peers leave.
 TURN, CELL_TURN = 1_000_000, 16_000_000

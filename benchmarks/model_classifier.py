@@ -71,9 +71,8 @@ def scores_of(
         epsilon, delta=DELTA, domain=domain, target=target, random_state=seed
     )
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # of pairs without room: the scores show what they cost
+        # Of pairs without room: the scores show what they cost.
+        warnings.simplefilter("ignore", UserWarning)
         synthesizer.fit(train)
         asked = synthesizer.classifier(target)
         positive = test[target] == asked.classes_[-1]

@@ -160,9 +160,8 @@ def compare(
         scoring=["accuracy", "roc_auc"],
         baseline=None,
     )
-    bare(
-        model, X[:1000], y[:1000], X[:1000]
-    )  # what is imported on first use is not what is measured
+    # What is imported on first use is not what is measured.
+    bare(model, X[:1000], y[:1000], X[:1000])
     Parallel(n_jobs=2)(
         delayed(bare)(model, X[:1000], y[:1000], X[:1000]) for _ in range(4)
     )

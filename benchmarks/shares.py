@@ -75,9 +75,8 @@ def errors_of(
 
     def five_scales(share: Any, delta: float, seed: int) -> float:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", UserWarning
-            )  # of variances that are hidden by the noise
+            # Of variances that are hidden by the noise.
+            warnings.simplefilter("ignore", UserWarning)
             found = (
                 DPStandardScaler(
                     share, bounds=bounds, missing="error", random_state=seed

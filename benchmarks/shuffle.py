@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 
 from skdp import DPHistogram
 from skdp.datasets import load_adult
-from skdp.evaluation.report._adult import AGE_THRESHOLD
+from skdp.evaluation.report._report import AGE_THRESHOLD
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import Shuffled, local_epsilon, shuffled_guarantee
 

@@ -121,9 +121,8 @@ def auc(table: Generated, rows: dict[str, Codes]) -> float:
     model = HistGradientBoostingClassifier(
         random_state=0, categorical_features=categorical
     )
-    with threadpool_limits(
-        1
-    ):  # several threads wait for each other busily when the cores are shared
+    # Several threads wait for each other busily when the cores are shared.
+    with threadpool_limits(1):
         model.fit(np.array([rows[name] for name in features]).T, label)
         chance = model.predict_proba(
             np.array([table.test[name] for name in features]).T

@@ -178,9 +178,8 @@ def adult() -> Study:
     coded = rows.copy()
     for name in ("age", "hours-per-week"):
         edges = np.array(domain[name].edges)
-        last = np.append(
-            edges[1:-1] - 1, edges[-1]
-        )  # whole numbers; the last bin is closed
+        # Whole numbers; the last bin is closed.
+        last = np.append(edges[1:-1] - 1, edges[-1])
         coded[name] = ((edges[:-1] + last) / 2)[
             domain[name].encode(rows[name].to_numpy())
         ]

@@ -149,9 +149,8 @@ def compare(kind: str, table: Any) -> list[list[str]]:
 def main() -> None:
     for strategy in ("split", "joint"):
         small = pd.DataFrame(dict.fromkeys(NAMES, LABELS))
-        encoder_for(small, strategy).transform(
-            small
-        )  # what is imported on first use is not what is measured
+        # What is imported on first use is not what is measured.
+        encoder_for(small, strategy).transform(small)
     rows = [row for kind, table in tables().items() for row in compare(kind, table)]
     columns = (
         "table",

@@ -15,8 +15,8 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 def test_the_code_of_the_readme_runs(code, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some of it writes files
     exec(compile(code, "README.md", "exec"), {})
-    for promised in re.findall(r"print\(.*\)  # (epsilon = .*)", code):
-        assert promised in capsys.readouterr().out
+    for output in re.findall(r"print\(.*\)\n# (epsilon = .*)", code):
+        assert output in capsys.readouterr().out
 
 
 def test_the_readme_names_commands_that_exist():

@@ -21,17 +21,15 @@ def convert(path: Path, folder: Path) -> None:
     )
     text = re.sub(r"\]\((\w+)\.ipynb\)", r"](\1.md)", text)
     text = re.sub(r"\]\(\.\./benchmarks/results/", "](../../benchmarks/results/", text)
-    text = re.sub(
-        r"<style scoped>.*?</style>", "", text, flags=re.DOTALL
-    )  # of tables: the site has its own
+    # Of tables: the site has its own.
+    text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.DOTALL)
     (folder / files).mkdir(parents=True, exist_ok=True)
     for name, data in resources["outputs"].items():
         (folder / name).write_bytes(data)
     page = folder / f"{path.stem}.md"
     described = _describe_pictures(text)
-    if (
-        not page.exists() or page.read_text(encoding="utf-8") != described
-    ):  # else Sphinx would read it again
+    # Else Sphinx would read it again.
+    if not page.exists() or page.read_text(encoding="utf-8") != described:
         page.write_text(described, encoding="utf-8")
 
 

@@ -368,9 +368,8 @@ def components():
     rows[-1] = 8, -8
     axes = plt.subplots()[1]
     for table, label in ((rows, "a table"), (rows[:-1], "one row less")):
-        with catch_warnings(
-            action="ignore"
-        ):  # the table is small, so that one row can be seen
+        # The table is small, so that one row can be seen.
+        with catch_warnings(action="ignore"):
             pca = DPPCA(1, epsilon=0.5, bounds=(-8, 8))
             found = [
                 clone(pca).set_params(random_state=seed).fit(table).components_

@@ -74,9 +74,8 @@ class Collector(BaseHTTPRequestHandler):
         """Read a report, and nothing besides; None if it is none: what is kept is what `tally` takes."""
         transformer = ReportTransformer.load(self.protocol)
         try:
-            pairs = json.loads(
-                body, object_pairs_hook=list
-            )  # two values of one name are two pairs
+            # Two values of one name are two pairs.
+            pairs = json.loads(body, object_pairs_hook=list)
             values = dict(pairs)
             row = {name: values[name] for name in transformer.protocol_.report_columns}
             transformer.tally(pd.DataFrame([row]))

@@ -70,9 +70,8 @@ def make_vectors():
         )
         for repeat, code in enumerate(codes.tolist()):
             source = Recorder(SeededSource(place, repeat))
-            report = [
-                str(number) for number in client_report(sampler, code, source)
-            ]  # up to 62 bits
+            # Up to 62 bits.
+            report = [str(number) for number in client_report(sampler, code, source)]
             vectors.append(
                 {
                     "sampler": sampler,

@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -34,15 +33,15 @@ from skdp.base import (
     warn_of_release,
 )
 from skdp.central.statistics import (
-    LOOKS,
     NOWHERE,
+    Batches,
     Noise,
-    check_bounds_share,
+    QuantilePlan,
+    check_share,
     check_steps,
-    count_values,
     limit_persons,
-    losses_of,
     place_bounds,
+    plan_looks,
     read_persons,
     read_values,
     rows_within,
@@ -102,17 +101,24 @@ def charge(
 class CentralEstimator(OnSite, BaseEstimator):
     """A statistic of a table held by a trusted curator, released once in `fit`."""
 
-    # `fit` checks everything, charges the ledger, draws, and sets attributes, in this order: an error costs nothing,
-    # and a charge is never refunded. Only noisy statistics stay on the estimator.
+    # `fit` checks everything, charges the ledger, draws, and sets attributes, in this
+    # order: an error costs nothing, and a charge is never refunded. Only noisy
+    # statistics stay on the estimator.
 
+    # The statistics are private; rows that a `transform` returns are not.
     protects_rows = False
-    """The statistics are private; rows that a `transform` returns are not."""
 
+    # Whether missing values of rows are left out, unless a parameter says otherwise.
     _takes_missing = True
-    """Whether missing values of rows are left out, unless a parameter says otherwise."""
 
+    # Whether a delta makes a mu of an epsilon that is a number, which then buys
+    # Gaussian noise.
+    _delta_is_for_noise: ClassVar[bool] = False
+    # The delta of an epsilon that is a number, if there is none in the parameters.
+    _usual_delta: ClassVar[float | None] = None
+
+    # A number, `Rho` or `Mu`.
     epsilon: Any
-    """A number, `Rho` or `Mu`."""
     ledger: PrivacyLedger | None
     random_state: int | None
     max_rows_per_person: int
@@ -121,13 +127,21 @@ class CentralEstimator(OnSite, BaseEstimator):
     def _check_promise(self) -> Share:
         """Check the parameters that all estimators have, and return what may be lost."""
         share = read_share(self.epsilon)
-        if share.given is not None and getattr(self, "delta", None):
+        delta = getattr(self, "delta", None)
+        if share.given is not None and delta:
             raise ValueError(
-                f"delta must be 0 with epsilon={self.epsilon}, which has its own, got {self.delta}"
+                f"delta must be 0 with epsilon={self.epsilon}, which has its own, got "
+                f"{delta}"
             )
         check_ledger(self.ledger)
         check_random_state(self.random_state)
-        return share
+        if share.given is not None or not self._delta_is_for_noise:
+            return share
+        if delta is None:
+            delta = self._usual_delta
+        if delta is None or not (check_delta(delta) or self._usual_delta):
+            return share
+        return read_share(Mu.of(self.epsilon, delta))
 
     def planned_guarantee(self) -> PrivacyGuarantee:
         """Return what the parameters allow `fit` to spend.
@@ -148,7 +162,8 @@ class CentralEstimator(OnSite, BaseEstimator):
                 (), check_delta(getattr(self, "delta", None) or 0), None
             )
         else:
-            # A number may buy Gaussian noise with delta, or pure noise: which one, some decide by the columns.
+            # A number may buy Gaussian noise with delta, or pure noise: which one, some
+            # decide by the columns.
             delta = (
                 share.given.delta
                 if isinstance(share.given, Rho | Mu)
@@ -199,19 +214,31 @@ class CentralEstimator(OnSite, BaseEstimator):
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked release that is neither charged nor drawn yet; `release` draws, and sets the fitted attributes."""
+    """A checked release that is neither charged nor drawn yet."""
 
-    mechanism: str
-    release: Callable[[ByteSource], None]
+    # The exact statistics, and what else is needed to release them.
+    exact: Any = None
+    # What they get, as far as it is known before anything is drawn.
+    noises: tuple[Noise, ...] = ()
+    # Its name; that of the first noise if it is empty.
+    mechanism: str = ""
+    # Of all that is released, None for those of `noises`; empty if no more is known
+    # than the share of the budget.
+    losses: tuple[Loss, ...] | None = None
     delta: Fraction = Fraction(0)
-    losses: tuple[Loss, ...] = ()
-    """Of all that is released; empty if no more is known of it than its share of the budget and delta."""
+    # Whether no value is used, so that nothing is charged and nobody needs to be
+    # trusted.
     free: bool = False
-    """Whether no value is used, so that nothing is charged and nobody needs to be trusted."""
+
+
+def quantile_plan(quantiles: QuantilePlan, *more: Any) -> Plan:
+    """Return the plan of a release that is nothing but quantiles, with what else it needs."""
+    exact = (quantiles, *more) if more else quantiles
+    return Plan(exact, mechanism=quantiles.mechanism, losses=quantiles.losses)
 
 
 class CentralStatistic(CentralEstimator):
-    """An estimator whose `fit` follows the plan of its subclass."""
+    """An estimator whose `fit` reads a table, plans its release, charges it, finds bounds, and releases."""
 
     bounds_share: float
 
@@ -262,105 +289,119 @@ class CentralStatistic(CentralEstimator):
         return self._fit(X, None, groups)
 
     def _fit(self, X: Any, y: Any, groups: Any) -> Self:
-        """Check everything, charge, draw, and set attributes."""
-        rows = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
-        share = replace(self._check_promise(), rows=rows)
-        large = open_large(X)
-        if large is not None:
-            X = large.sample  # the names and dtypes
-            if groups is not None:
-                large, X = limit_persons(large, groups, rows, self._chooser())
-        table = self._read_columns(X, y, large)
-        n_rows = None if large is not None else len(table.columns[0])
-        if large is None and groups is not None:
-            table = self._limited(table, groups, rows)
-        share = self._settled(share, table)
-        bounded = self._bounded(table)
+        most = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
+        share = replace(self._check_promise(), rows=most)
+        rows = self._read(X, y, groups, most)
+        share = self._settled(share, rows)
+        bounded = self._bounded(rows)
         private, bounds = self._split_bounds(bounded.names)
-        part = check_bounds_share(self.bounds_share) if private else Fraction(0)
-        check_steps(
-            getattr(self, "candidates", None),
-            [bounded.names[place] for place in private],
-        )
-        plan = self._plan(table, large, share * (1 - part), bounds)
-        of_looks = (
-            [(Fraction(1) if plan.free else part) * look for look in LOOKS]
-            if private
-            else []
-        )
-        noises = [
-            Noise.of(share * look, len(private), len(private)) for look in of_looks
-        ]
+        part = self._check_search([bounded.names[place] for place in private])
+        # With private bounds there are two plans: one before the charge with bounds
+        # that stand in for them, so that all that can be an error is one, and one with
+        # those that were found.
+        plan = self._plan(rows, share * (1 - part), bounds)
+        looks = plan_looks(share * (Fraction(1) if plan.free else part), len(private))
+        source = self._charge(plan, looks, share, rows)
         hidden: list[Any] = []
-        if plan.free and not noises:
-            self.guarantee_ = PrivacyGuarantee(
-                0.0, relation="add_remove", scope=table.names, mechanism=plan.mechanism
-            )
-            source = coins(self.random_state, type(self).__name__)
-        else:
-            mechanism, losses = plan.mechanism, plan.losses
-            if noises:
-                found_by = f"{' and '.join(dict.fromkeys(noise.name for noise in noises))} on counts for bounds"
-                mechanism = found_by if plan.free else f"{mechanism}, {found_by}"
-                losses = (*losses_of(noises), *losses) if losses or plan.free else ()
-            if rows > 1:
-                mechanism = f"{mechanism}, up to {rows} rows a person"
-            source = self._spend(
-                share,
-                table.names,
-                mechanism,
-                delta=plan.delta,
-                losses=losses,
-                n_rows=n_rows,
-            )
-            if noises:
-                count = partial(count_values, bounded, large, private)
-                bounds, hidden = place_bounds(
-                    bounds, bounded.names, private, count, noises, source
-                )
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    plan = self._plan(table, large, share * (1 - part), bounds)
-        plan.release(source)
-        if hidden:
-            self._leave_open(np.array([name in hidden for name in bounded.names]))
-        if bounds is None:
-            self.__dict__.pop("bounds_", None)  # that of another guarantee
-        else:
-            self.bounds_ = read_bounds(bounds, bounded.names)
-        if hidden:
-            warnings.warn(
-                f"the noise hides where the values of {hidden} are, if they are not 0, and bounds_ says {NOWHERE}, "
-                "so that nothing limits how far their statistics are from the truth: there may be too few rows for "
-                "this epsilon, or for bounds_share. Declare bounds from what is publicly known",
-                UserWarning,
-                stacklevel=level_of_the_caller(),
-            )
+        if looks:
+            bounds, hidden = place_bounds(bounds, bounded, private, looks, source)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                plan = self._plan(rows, share * (1 - part), bounds)
+        self._release(plan, source)
+        self._set_bounds(bounds, bounded.names, hidden)
         return self
 
-    def _limited(self, table: Table, groups: Any, rows: int) -> Table:
-        """Choose some rows of each person."""
+    def _read(self, X: Any, y: Any, groups: Any, most: int) -> Batches:
+        """Read the columns of a table, and at most some rows of each person."""
+        large = open_large(X)
+        if large is not None:
+            columns = large.sample  # the names and dtypes
+            if groups is not None:
+                large, columns = limit_persons(large, groups, most, self._chooser())
+            return Batches(self._read_columns(columns, y, large), large)
+        table = self._read_columns(X, y, None)
+        if groups is None:
+            return Batches(table)
         persons = read_persons(groups, table)
-        kept = rows_within(persons, rows, self._chooser())
-        return replace(table, persons=persons).take(np.flatnonzero(kept))
+        is_within = rows_within(persons, most, self._chooser())
+        table = replace(table, persons=persons)
+        return Batches(table.take(np.flatnonzero(is_within)))
 
     def _chooser(self) -> np.random.Generator:
         """Return the generator that chooses rows of persons, which shares no random bits with the noise."""
-        return np.random.default_rng(
-            None if self.random_state is None else int(self.random_state)
+        state = self.random_state
+        return np.random.default_rng(None if state is None else int(state))
+
+    def _check_search(self, names: Sequence[Any]) -> Fraction:
+        """Return the share of the budget that finds the bounds of some columns."""
+        check_steps(getattr(self, "candidates", None), names)
+        return check_share("bounds_share", self.bounds_share) if names else Fraction(0)
+
+    def _charge(
+        self, plan: Plan, looks: Sequence[Noise], share: Share, rows: Batches
+    ) -> ByteSource:
+        """Charge the ledger, set `guarantee_`, and return the random bits."""
+        if plan.free and not looks:
+            self.guarantee_ = PrivacyGuarantee(
+                0.0, relation="add_remove", scope=rows.names, mechanism=plan.mechanism
+            )
+            return coins(self.random_state, type(self).__name__)
+        mechanism = plan.mechanism or plan.noises[0].name
+        losses = plan.losses
+        if losses is None:
+            losses = tuple(noise.loss for noise in plan.noises)
+        if looks:
+            names = " and ".join(dict.fromkeys(look.name for look in looks))
+            search = f"{names} on counts for bounds"
+            mechanism = search if plan.free else f"{mechanism}, {search}"
+            # Losses are stated only if those of all parts are known.
+            if losses or plan.free:
+                losses = (*(look.loss for look in looks), *losses)
+        if share.rows > 1:
+            mechanism = f"{mechanism}, up to {share.rows} rows a person"
+        return self._spend(
+            share,
+            rows.names,
+            mechanism,
+            delta=plan.delta,
+            losses=losses,
+            n_rows=rows.n_rows,
+        )
+
+    def _set_bounds(
+        self, bounds: Any, names: Sequence[Any], hidden: Sequence[Any]
+    ) -> None:
+        """Set `bounds_`, and say of which columns they are not found."""
+        if bounds is None:
+            self.__dict__.pop("bounds_", None)  # that of another guarantee
+        else:
+            self.bounds_ = read_bounds(bounds, names)
+        if not hidden:
+            return
+        self._leave_open(np.isin(np.arange(len(names)), list(map(names.index, hidden))))
+        warnings.warn(
+            f"the noise hides where the values of {list(hidden)} are, if they are not "
+            "0, "
+            f"and bounds_ says {NOWHERE}, so that nothing limits how far their "
+            "statistics are from the truth: there may be too few rows for this "
+            "epsilon, "
+            "or for bounds_share. Declare bounds from what is publicly known",
+            UserWarning,
+            stacklevel=level_of_the_caller(),
         )
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         """Read all columns of the release."""
         return self._read_table(X)
 
-    def _settled(self, share: Share, table: Table) -> Share:
+    def _settled(self, share: Share, rows: Batches) -> Share:
         """Return what is spent on these columns."""
         return share
 
-    def _bounded(self, table: Table) -> Table:
+    def _bounded(self, rows: Batches) -> Batches:
         """Return the columns that have bounds."""
-        return table
+        return rows
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         """Return which of these columns have private bounds, and what `_plan` is given as bounds."""
@@ -372,22 +413,23 @@ class CentralStatistic(CentralEstimator):
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         """State of the columns with bounds that were not found that the errors of their statistics have no limit."""
-        # Not those of the values clipped to `NOWHERE`, which say nothing of the values. An estimator that states no
-        # errors has nothing to do.
+        # Not those of the values clipped to `NOWHERE`, which say nothing of the values.
+        # An estimator that states no errors has nothing to do.
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
-        """Check the parameters and the table, compute the exact statistics, and plan their release."""
-        # With private bounds it is called twice: before the charge with bounds that stand in for them, so that all that
-        # can be an error is one, and then with those that were found.
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        """Check the parameters and the table, and compute the exact statistics: all errors are raised here."""
+        raise NotImplementedError
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Draw, and set the fitted attributes."""
         raise NotImplementedError
 
 
 class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatistic):
     """A transformer whose statistics are private, while its output is the rows themselves."""
 
-    # After `fit`, `transform` is a plain function of each row: it draws nothing, and it protects nobody.
+    # After `fit`, `transform` is a plain function of each row: it draws nothing, and it
+    # protects nobody.
 
     def transform(self, X: TableLike) -> Any:
         """Transform the rows of a table.
@@ -452,7 +494,8 @@ class InvertibleTransformer(CentralTransformer):
             If X has other columns, or is not numeric.
         """
         check_is_fitted(self)
-        # By an estimator that has seen no names: scikit-learn would warn of an array where `fit` saw a frame.
+        # By an estimator that has seen no names: scikit-learn would warn of an array
+        # where `fit` saw a frame.
         table = read_input(BaseEstimator(), X, reset=True, least=0)
         names = tuple(self._output_names())
         if len(table.names) != len(names):
@@ -471,9 +514,8 @@ def _on_numbers(table: Table, function: Callable[[Columns], Columns]) -> Columns
     columns = function(read_values(table))
     if isinstance(table.native, np.ndarray | pd.DataFrame):
         return columns
-    return [
-        with_nulls(column, nw.get_native_namespace(table.native)) for column in columns
-    ]
+    backend = nw.get_native_namespace(table.native)
+    return [with_nulls(column, backend) for column in columns]
 
 
 def with_nulls(column: Any, backend: Any) -> Any:

@@ -11,8 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
 from skdp.base import Bounds, check_choice, read_bounds
-from skdp.central._base import CentralTransformer, Columns, Plan, keep_missing
+from skdp.central._base import (
+    CentralTransformer,
+    Columns,
+    Plan,
+    keep_missing,
+    quantile_plan,
+)
 from skdp.central.statistics import (
+    Batches,
     Candidates,
     equal_steps,
     plan_quantiles,
@@ -24,7 +31,6 @@ from skdp.central.statistics import (
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
 
 
 class DPQuantileBinarizer(CentralTransformer):
@@ -143,23 +149,20 @@ class DPQuantileBinarizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         probability = read_probability(self.quantile, "quantile")
-        candidates = read_candidates(self.candidates, table.names, bounds)
-        plan = plan_quantiles(table, large, candidates, [probability], share)
+        candidates = read_candidates(self.candidates, rows.names, bounds)
+        return quantile_plan(plan_quantiles(rows, candidates, [probability], share))
 
-        def release(source: ByteSource) -> None:
-            self.thresholds_ = plan.draw(source)[:, 0]
-
-        return Plan(plan.mechanism, release, losses=plan.losses)
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        self.thresholds_ = plan.exact.draw(source)[:, 0]
 
     def _transform_columns(self, columns: Columns) -> Columns:
-        return [
-            keep_missing((column > threshold).astype(np.int8), column)
-            for column, threshold in zip(columns, self.thresholds_, strict=True)
-        ]
+        marks = []
+        for column, threshold in zip(columns, self.thresholds_, strict=True):
+            is_above = (column > threshold).astype(np.int8)
+            marks.append(keep_missing(is_above, column))
+        return marks
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -234,16 +237,14 @@ class DPKBinsDiscretizer(CentralTransformer):
     not depend on that.
 
     Each of the k - 1 inner edges of d columns is chosen by permute-and-flip [1]_ with epsilon / (d (k - 1)), up to
-    three bins. For four to eight bins the middle edge is chosen by the exponential mechanism, and the others in the
-    same way on both sides of it ([2]_): with epsilon / (d l) on each of l = 2 or, from five bins on, 3 levels.
+    four bins.
 
-    From nine bins on, noisy counts give all edges: of the values that equal a candidate or lie between two, and of
-    h - 1 levels of neighbouring groups ([3]_), each made so that the noisy counts below it are about equal in all
+    From five bins on, noisy counts give all edges: of the values that equal a candidate or lie between two, and of
+    h - 1 levels of neighbouring groups ([2]_), each made so that the noisy counts below it are about equal in all
     groups. A record changes one count of each level by 1, and the noise of scale d h / epsilon does not depend on the
     number of bins; nor is h decided by the data (4 for the default candidates, and at most). What is negative or
     inconsistent in the counts is corrected from the top. So 50 quantiles at epsilon = 0.1 are wrong by about 50
-    records; as many choices, by several hundred. With fewer than 2,000 candidates, up to three edges are chosen each by
-    itself, and counts give more.
+    records; as many choices, by several hundred.
 
     A missing value stays missing (nan); it is in none of the columns of ``"onehot-dense"``.
 
@@ -251,8 +252,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     ----------
     .. [1] R. McKenna, D. Sheldon (2020). Permute-and-flip: a new mechanism for differentially private selection.
        NeurIPS.
-    .. [2] H. Kaplan, S. Schnapp, U. Stemmer (2022). Differentially private approximate quantiles. ICML.
-    .. [3] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of differentially private histograms
+    .. [2] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of differentially private histograms
        through consistency. PVLDB 3(1).
 
     Examples
@@ -295,31 +295,28 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         n_bins = check_size(self.n_bins, most=_MOST_BINS, name="n_bins")
         check_choice("strategy", self.strategy, get_args(Strategy))
         check_choice("encode", self.encode, get_args(Encoding))
-        bounds = read_bounds(bounds, table.names)
-        candidates = read_candidates(self.candidates, table.names, bounds)
+        ends = read_bounds(bounds, rows.names)
+        candidates = read_candidates(self.candidates, rows.names, ends)
         if self.strategy == "uniform":
-            warn_of_objects(table)
-            read_values(table)
-            edges = [equal_steps(low, high, n_bins) for low, high in bounds]
-            return Plan("uniform bins", lambda source: self._set(edges), free=True)
+            warn_of_objects(rows.table)
+            read_values(rows.table)
+            return Plan(ends, mechanism="uniform bins", free=True)
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
-        plan = plan_quantiles(table, large, candidates, probabilities, share)
+        quantiles = plan_quantiles(rows, candidates, probabilities, share)
+        return quantile_plan(quantiles, ends)
 
-        def release(source: ByteSource) -> None:
-            self._set(
-                np.column_stack([bounds[:, :1], plan.draw(source), bounds[:, 1:]])
-            )
-
-        return Plan(plan.mechanism, release, losses=plan.losses)
-
-    def _set(self, edges: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> None:
-        self.bin_edges_ = [np.unique(column) for column in edges]
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        if plan.free:
+            edges = [equal_steps(low, high, self.n_bins) for low, high in plan.exact]
+        else:
+            quantiles, ends = plan.exact
+            released = quantiles.draw(source)
+            edges = list(np.column_stack([ends[:, :1], released, ends[:, 1:]]))
+        self.bin_edges_ = list(map(np.unique, edges))
         self.n_bins_ = np.array([column.size - 1 for column in self.bin_edges_])
 
     def get_feature_names_out(
@@ -349,11 +346,10 @@ class DPKBinsDiscretizer(CentralTransformer):
         return names if self.encode == "ordinal" else self._bin_names(names)
 
     def _bin_names(self, names: Sequence[Any]) -> list[str]:
-        return [
-            f"{name}_{bin}"
-            for name, size in zip(names, self.n_bins_, strict=True)
-            for bin in range(size)
-        ]
+        bin_names = []
+        for name, size in zip(names, self.n_bins_, strict=True):
+            bin_names += [f"{name}_{place}" for place in range(size)]
+        return bin_names
 
     def _transform_columns(self, columns: Columns) -> Columns:
         placed = []
@@ -364,9 +360,8 @@ class DPKBinsDiscretizer(CentralTransformer):
             if self.encode == "ordinal":
                 placed.append(bins)
             else:
-                placed += [
-                    (bins == bin).astype(np.int8) for bin in range(edges.size - 1)
-                ]
+                for place in range(edges.size - 1):
+                    placed.append((bins == place).astype(np.int8))
         return placed
 
     def __sklearn_tags__(self) -> Tags:

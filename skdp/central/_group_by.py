@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from fractions import Fraction
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from typing import Any, Literal, get_args
@@ -27,36 +25,42 @@ from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
     LARGEST,
+    Batches,
+    Estimate,
     GroupSums,
-    GroupTally,
     Noise,
-    check_bounds_share,
+    NoisySums,
+    as_float,
     check_discovery,
+    check_share,
+    clip_floats,
     code_together,
-    count_estimates,
     declared_domain,
     find_codes,
     join_codes,
     keyed_frame,
     library_of,
-    losses_of,
     mean_estimates,
-    missing_error,
     n_numbers,
     read_values,
+    select_columns,
     sum_estimates,
+    sums_of_groups,
     undeclared_error,
     warn_of_kinds,
     warn_of_objects,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table, as_objects
+from skdp.tables import Table, as_objects
 
 Statistic = Literal["count", "mean", "sum"]
 _MOST_GROUPS = 1 << 20
 _COLUMNS = ("", "_std_error", "_lower", "_upper")
+
+
+Floats = NDArray[np.float64]
 
 
 class DPGroupBy(CentralStatistic):
@@ -219,24 +223,20 @@ class DPGroupBy(CentralStatistic):
         check_is_fitted(self)
         columns: dict[str, NDArray[Any]] = {}
         for name, estimate in self.estimates_.items():
-            columns |= {
-                name + end: column
-                for end, column in zip(_COLUMNS, estimate.T, strict=True)
-            }
-        for end in ("", "_lower", "_upper") if "count" in columns else ():
-            columns[f"count{end}"] = columns[f"count{end}"].astype(np.int64)
+            for end, column in zip(_COLUMNS, estimate.T, strict=True):
+                columns[name + end] = column
+        if "count" in columns:
+            for end in ("", "_lower", "_upper"):
+                columns[f"count{end}"] = columns[f"count{end}"].astype(np.int64)
         names = self._key_names
-        if self._library == "pandas":
-            index = pd.Index(self.keys_[0], name=names[0]) if len(names) == 1 else None
-            keys = (
-                pd.MultiIndex.from_arrays(self.keys_, names=names)
-                if index is None
-                else index.infer_objects()
-            )
-            return pd.DataFrame(columns, index=keys)
-        return keyed_frame(
-            dict(zip(names, self.keys_, strict=True)), columns, self._library
-        )
+        if self._library != "pandas":
+            keys = dict(zip(names, self.keys_, strict=True))
+            return keyed_frame(keys, columns, self._library)
+        if len(names) > 1:
+            index = pd.MultiIndex.from_arrays(self.keys_, names=names)
+            return pd.DataFrame(columns, index=index)
+        single = pd.Index(self.keys_[0], name=names[0]).infer_objects()
+        return pd.DataFrame(columns, index=single)
 
     @property
     def _key_names(self) -> list[Any]:
@@ -244,239 +244,237 @@ class DPGroupBy(CentralStatistic):
 
     def _released(self, columns: Sequence[Any]) -> list[str]:
         """Check `statistics`; return those that there are for some columns."""
-        asked: list[str] = (
-            [self.statistics]
-            if isinstance(self.statistics, str)
-            else list(self.statistics)
-        )
-        for statistic in asked:
+        statistics = self.statistics
+        if isinstance(statistics, str):
+            statistics = [statistics]
+        released: list[str] = []
+        for statistic in statistics:
             check_choice("statistics", statistic, get_args(Statistic))
-        kept = [statistic for statistic in asked if statistic == "count" or columns]
-        if not kept:
+            if statistic == "count" or columns:
+                released.append(statistic)
+        if not released:
             raise ValueError(
-                f"X has no columns for statistics={self.statistics!r} beside the keys {self._key_names}"
+                f"X has no columns for statistics={self.statistics!r} beside the keys "
+                f"{self._key_names}"
             )
-        return kept
+        return released
 
-    def _names(self, columns: Sequence[Any]) -> list[str]:
-        """Name what is released of some columns."""
-        released = self._released(columns)
-        of_columns = [
-            f"{name}_{statistic}"
-            for name in columns
-            for statistic in released
-            if statistic != "count"
-        ]
-        return (["count"] if "count" in released else []) + of_columns
-
-    def _bounded(self, table: Table) -> Table:
+    def _bounded(self, rows: Batches) -> Batches:
         keys = self._key_names
-        if unknown := [name for name in keys if name not in table.names]:
+        unknown = [name for name in keys if name not in rows.names]
+        if unknown:
             raise ValueError(
-                f"by must name columns of X, got {unknown}; X has {list(table.names)}"
+                f"by must name columns of X, got {unknown}; X has {list(rows.names)}"
             )
         if not keys or len(set(keys)) < len(keys):
             raise ValueError(
                 f"by must name one or several different columns of X, got {keys}"
             )
-        others = [name for name in table.names if name not in keys]
-        if self._released(others) == ["count"]:
-            others = []
-        named = [
-            *keys,
-            *(name + end for name in self._names(others) for end in _COLUMNS),
-        ]
-        if len(set(named)) < len(named):
-            twice = next(
-                name for place, name in enumerate(named) if name in named[:place]
-            )
-            raise ValueError(
-                f"two columns of the result would be called {twice!r}; rename a column of X"
-            )
-        return _columns(table, others)
+        measured = [name for name in rows.names if name not in keys]
+        released = self._released(measured)
+        if released == ["count"]:
+            measured = []
+        self._check_names(measured, released)
+        return rows.select(measured)
+
+    def _check_names(self, others: Sequence[Any], released: Sequence[str]) -> None:
+        """Refuse a result with two columns of one name."""
+        names = list(self._key_names)
+        if "count" in released:
+            names += ["count" + end for end in _COLUMNS]
+        for column in others:
+            for statistic in released:
+                if statistic != "count":
+                    names += [f"{column}_{statistic}{end}" for end in _COLUMNS]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                raise ValueError(
+                    f"two columns of the result would be called {name!r}; rename a "
+                    "column of X"
+                )
 
     def _declared_bounds(self) -> Any:
         return None if self._released([None]) == ["count"] else self.bounds
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
-        level = check_confidence_level(self.confidence_level)
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        check_confidence_level(self.confidence_level)
         check_choice("missing", self.missing, get_args(Unknown))
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        measured = self._bounded(table)
-        released, shared = self._released(measured.names), self.missing == "error"
-        ends = (
-            [(low, high) for low, high in read_bounds(bounds, measured.names).tolist()]
-            if measured.names
-            else []
-        )
-        if shared:
-            numbers = read_numbers(measured)
-        else:
-            warn_of_objects(measured)
-            numbers = read_values(measured)
-        add = partial(_sums, columns=numbers, ends=ends)
-        mechanism, delta, of_keys = "", Fraction(0), tuple[Loss, ...]()
+        measured = self._bounded(rows)
+        ends = np.empty((0, 2))
+        if measured.names:
+            ends = read_bounds(bounds, measured.names)
+        if self.missing == "ignore":
+            warn_of_objects(measured.table)
         if isinstance(self.keys, str) and self.keys == "private":
-            part = check_bounds_share(self.keys_share, "keys_share")
-            discovery = check_discovery("keys", large, share * part, self.delta)(
-                1, persons=table.persons is not None
+            return self._plan_private(rows, measured, ends, share)
+        domain = declared_domain(rows.select(self._key_names).table, self.keys, "keys")
+        if domain.size > _MOST_GROUPS:
+            raise ValueError(
+                f"keys has {domain.size:,} combinations; at most {_MOST_GROUPS:,} are "
+                "released"
             )
-            values, codes = code_together(table, self._key_names, "keys")
-            mechanism, delta = (
-                f", {discovery.name} noise and thresholds on keys",
-                check_delta(self.delta),
-            )
-            of_keys = ((share * part).loss(delta),)
-            share *= 1 - part
-
-            def sums_of(source: ByteSource) -> tuple[list[NDArray[Any]], GroupSums]:
-                (published,) = discovery.find(source, [(values, codes)], table.persons)
-                warn_of_kinds(
-                    zip(self._key_names, published.other_kinds, strict=False)
-                )  # of no values, one list
-                n_groups = len(published.places)
-                group = np.full(len(values) + 1, n_groups)
-                group[published.places] = np.arange(n_groups)
-                keys = zip(*(values[place] for place in published.places), strict=True)
-                return [as_objects(column) for column in keys], add(
-                    group[codes], n_groups
-                )
-        else:
-            domain = declared_domain(
-                _columns(table, self._key_names), self.keys, "keys"
-            )
-            if domain.size > _MOST_GROUPS:
-                raise ValueError(
-                    f"keys has {domain.size:,} combinations; at most {_MOST_GROUPS:,} are released"
-                )
-            sums = self._declared_sums(table, large, domain, measured.names, ends, add)
-            combined = zip(
-                *product(*(domain[name].labels for name in domain.columns)), strict=True
-            )
-            listed = [
-                as_objects(one) for one in combined
-            ]  # an index of pandas would make nan of None
-
-            def sums_of(source: ByteSource) -> tuple[list[NDArray[Any]], GroupSums]:
-                return listed, sums
-
-        size = n_numbers(len(ends), squares=False, shared_count=shared) + (
-            "count" in released and not shared
+        columns = rows.select([*domain.columns, *measured.names])
+        sums_of = partial(
+            _sums_of_keys,
+            domain=domain,
+            ends=ends,
+            handle_unknown=self.handle_unknown,
+            missing=self.missing == "ignore",
         )
-        noise = Noise.joint(share, GRID, size) if ends else Noise.of(share)
+        n_undeclared, *parts = columns.add_up(sums_of)
+        for name, n in zip(domain.columns, n_undeclared, strict=True):
+            if n:
+                raise undeclared_error(name, domain, "keys")
+        sums = GroupSums.read(parts, ends)
+        if self.missing == "error":
+            sums.refuse_missing(measured.names)
+        labels = [domain[name].labels for name in domain.columns]
+        # An index of pandas would make nan of None.
+        keys = [as_objects(column) for column in zip(*product(*labels), strict=True)]
+        noise = self._noise(share, len(ends))
+        exact = sums, keys, None, library_of(rows.table)
+        return Plan(exact, (noise,), self._mechanism(noise, len(ends)))
 
-        def release(source: ByteSource) -> None:
-            keys, sums = sums_of(source)
-            self.keys_ = keys or [as_objects([]) for _ in self._key_names]
-            exact = (
-                sums.numbers(rows="count" in released, shared=shared)
-                if ends
-                else sums.rows[:, np.newaxis]
-            )
-            noisy = exact + noise.draw_each(source, *exact.shape)
-            if (
-                noisy.dtype == object
-            ):  # with a tiny epsilon noise is larger than all of them
-                noisy = np.clip(noisy, -(LARGEST**2), LARGEST**2)
-            noisy = noisy.astype(float)
-            self.estimates_ = _estimates(
-                noisy, measured.names, released, ends, noise, level, shared=shared
-            )
-            self._library = library_of(table)
-
-        what = "counts" if not ends else "counts and sums"
+    def _plan_private(
+        self, rows: Batches, measured: Batches, ends: Floats, share: Share
+    ) -> Plan:
+        """Plan a release of which the keys are found."""
+        part = check_share("keys_share", self.keys_share)
+        discovery = check_discovery("keys", rows, share * part, self.delta, 1)
+        coded = code_together(rows.table, self._key_names, "keys")
+        missing = self.missing == "ignore"
+        numbers = _read_numbers(measured.table, missing=missing)
+        noise = self._noise(share * (1 - part), len(ends))
+        delta = check_delta(self.delta)
+        search = discovery, coded, rows.table.persons, numbers, ends
         return Plan(
-            f"{noise.name} on {what} of groups{mechanism}",
-            release,
+            (None, None, search, library_of(rows.table)),
+            (noise,),
+            f"{self._mechanism(noise, len(ends))}, {discovery.name} noise and "
+            "thresholds on keys",
+            ((share * part).loss(delta), noise.loss),
             delta,
-            (*of_keys, *losses_of([noise])),
         )
+
+    def _noise(self, share: Share, n_columns: int) -> Noise:
+        """Return the noise of the numbers of all groups."""
+        if not n_columns:
+            return Noise.of(share)
+        shared = self.missing == "error"
+        size = n_numbers(n_columns, squares=False, shared_count=shared)
+        has_rows = "count" in self._released([None]) and not shared
+        return Noise.joint(share, GRID, size + has_rows)
+
+    def _mechanism(self, noise: Noise, n_columns: int) -> str:
+        return (
+            f"{noise.name} on {'counts and sums' if n_columns else 'counts'} of groups"
+        )
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        (noise,) = plan.noises
+        sums, keys, search, self._library = plan.exact
+        if search is not None:
+            sums, keys = self._find_keys(search, source)
+        self.keys_ = keys or [as_objects([]) for _ in self._key_names]
+        level = check_confidence_level(self.confidence_level)
+        if len(sums.bounds):
+            self.estimates_ = self._estimate_columns(sums, noise, level, source)
+            return
+        exact = sums.rows[:, np.newaxis]
+        noisy = clip_floats(exact + noise.draw_each(source, *exact.shape))
+        counts = count_estimate(noisy[:, 0], noise, level)
+        self.estimates_ = {"count": np.column_stack(counts)}
+
+    def _estimate_columns(
+        self, sums: GroupSums, noise: Noise, level: float, source: ByteSource
+    ) -> dict[str, Floats]:
+        """Draw one block of noise for each group, and estimate the statistics of all columns."""
+        shared = self.missing == "error"
+        released = self._released([None])
+        # The number of rows, if the columns do not share it already, comes first.
+        exact = sums.numbers(squares=False, shared_count=shared)
+        has_rows = "count" in released and not shared
+        if has_rows:
+            exact = np.hstack([sums.rows[:, np.newaxis] * GRID, exact])
+        numbers = clip_floats(exact + noise.draw_each(source, *exact.shape))
+        estimates: dict[str, Floats] = {}
+        if "count" in released:
+            counts = count_estimate(numbers[:, 0], noise, level, GRID)
+            estimates["count"] = np.column_stack(counts)
+
+        n_counts = 1 if shared else len(sums.bounds)
+        of_columns = numbers[:, has_rows:]
+        noisy = NoisySums(of_columns[:, :n_counts], of_columns[:, n_counts:], None)
+        of_statistic = {}
+        if "mean" in released:
+            of_statistic["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
+        if "sum" in released:
+            of_statistic["sum"] = sum_estimates(noisy, sums.bounds, noise, level)
+        names = [name for name in self.guarantee_.scope if name not in self._key_names]
+        for place, name in enumerate(names):
+            for statistic, estimate in of_statistic.items():
+                columns = [part[:, place] for part in estimate]
+                estimates[f"{name}_{statistic}"] = np.column_stack(columns)
+        return estimates
+
+    def _find_keys(
+        self, search: Any, source: ByteSource
+    ) -> tuple[GroupSums, list[NDArray[Any]]]:
+        """Find the keys that enough persons have, and add up their rows."""
+        discovery, (values, codes), persons, numbers, ends = search
+        (published,) = discovery.find(source, [(values, codes)], persons)
+        # Of no values, there is one list of kinds.
+        warn_of_kinds(zip(self._key_names, published.other_kinds, strict=False))
+        n_groups = len(published.places)
+        group = np.full(len(values) + 1, n_groups, np.intp)
+        group[published.places] = np.arange(n_groups)
+        sums = sums_of_groups(numbers, ends, group[codes], n_groups)
+        keys = zip(*(values[place] for place in published.places), strict=True)
+        return GroupSums.read(sums, ends), [as_objects(column) for column in keys]
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        measured = [
-            name for name in self.guarantee_.scope if name not in self._key_names
-        ]
-        for name in (
-            name for name, is_hidden in zip(measured, hidden, strict=True) if is_hidden
-        ):
+        names = [name for name in self.guarantee_.scope if name not in self._key_names]
+        for name, is_hidden in zip(names, hidden, strict=True):
             for statistic in ("mean", "sum"):
-                if f"{name}_{statistic}" in self.estimates_:
-                    self.estimates_[f"{name}_{statistic}"][:, 1:] = (
-                        np.inf,
-                        -np.inf,
-                        np.inf,
-                    )
-
-    def _declared_sums(
-        self,
-        table: Table,
-        large: LargeTable | None,
-        domain: Domain,
-        names: Sequence[Any],
-        ends: Sequence[tuple[float, float]],
-        add: Callable[[NDArray[Any], int], GroupSums],
-    ) -> GroupSums:
-        """Add up the rows of each combination of declared keys."""
-        code = partial(find_codes, handle_unknown=self.handle_unknown)
-        codes, undeclared = code(_columns(table, domain.columns), domain)
-        if undeclared:
-            raise undeclared_error(undeclared[0], domain, "keys")
-        if large is None:
-            return add(join_codes(domain, codes), domain.size)
-        tally = GroupTally(domain, code, ends, self.handle_unknown == "error")
-        outside, *sums = large.add_up([*domain.columns, *names], tally)
-        if outside.any():
-            raise undeclared_error(
-                domain.columns[int(np.flatnonzero(outside)[0])], domain, "keys"
-            )
-        found = GroupSums(*sums)
-        if self.missing == "error" and found.odd.any():
-            raise missing_error(names[int(np.flatnonzero(found.odd)[0])])
-        return found
+                estimates = self.estimates_.get(f"{name}_{statistic}")
+                if is_hidden and estimates is not None:
+                    estimates[:, 1:] = np.inf, -np.inf, np.inf
 
 
-def _columns(table: Table, names: Sequence[Any]) -> Table:
-    """Select some columns."""
-    columns = tuple(table.columns[table.names.index(name)] for name in names)
-    return replace(table, names=tuple(names), columns=columns)
+def _read_numbers(table: Table, *, missing: bool) -> list[Floats]:
+    return read_values(table) if missing else read_numbers(table)
 
 
-def _sums(
-    groups: NDArray[Any], n_groups: int, *, columns: Sequence[Any], ends: Sequence[Any]
-) -> GroupSums:
-    sums = GroupSums.zeros(n_groups, len(ends))
-    sums.add(groups, columns, ends)
-    return sums
-
-
-def _estimates(
-    noisy: NDArray[np.float64],
-    names: Sequence[Any],
-    released: Sequence[str],
-    ends: Sequence[tuple[float, float]],
-    noise: Noise,
-    level: float,
+def _sums_of_keys(
+    table: Table,
+    counts: NDArray[np.int64] | None,
     *,
-    shared: bool,
-) -> dict[str, NDArray[np.float64]]:
-    """Turn the noisy numbers of all groups into statistics."""
-    found = (
-        {"count": count_estimates(noisy[:, 0], noise, level, GRID if ends else 1)}
-        if "count" in released
-        else {}
+    domain: Domain,
+    ends: Floats,
+    handle_unknown: str,
+    missing: bool,
+) -> list[NDArray[np.int64]]:
+    """Return by key column whether values are undeclared, and the sums of each combination of keys."""
+    n_keys = len(domain.columns)
+    keys = select_columns(table, table.names[:n_keys])
+    codes, undeclared = find_codes(keys, domain, handle_unknown)
+    is_undeclared = [name in undeclared for name in domain.columns]
+    numbers = _read_numbers(
+        select_columns(table, table.names[n_keys:]), missing=missing
     )
-    rest = noisy if shared else noisy[:, "count" in released :]
-    for place, (name, pair) in enumerate(zip(names, ends, strict=True)):
-        total, count = (
-            (rest[:, 1 + place], rest[:, 0])
-            if shared
-            else (rest[:, 2 * place + 1], rest[:, 2 * place])
-        )
-        for statistic, estimate in (("mean", mean_estimates), ("sum", sum_estimates)):
-            if statistic in released:
-                found[f"{name}_{statistic}"] = estimate(
-                    total, count, pair, noise, level
-                )
-    return found
+    groups = join_codes(domain, codes)
+    sums = sums_of_groups(numbers, ends, groups, domain.size, counts)
+    return [np.array(is_undeclared, np.int64), *sums]
+
+
+def count_estimate(
+    counts: Floats, noise: Noise, level: float, unit: int = 1
+) -> Estimate:
+    """Estimate numbers of rows from noisy ones in units."""
+    reach = as_float(noise.reach(level)) / unit
+    value = np.clip(np.rint(counts / unit), -LARGEST, LARGEST)
+    error = np.full_like(counts, as_float(noise.error) / unit)
+    lower = np.clip(np.floor(value - reach), -LARGEST, LARGEST)
+    upper = np.clip(np.ceil(value + reach), -LARGEST, LARGEST)
+    return Estimate(value, error, lower, upper)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import check_choice, check_confidence_level, declares_missing
 from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
+    Batches,
     Estimate,
     Hierarchy,
     Noise,
@@ -34,7 +35,7 @@ from skdp.domain import Domain, DomainLike
 from skdp.oracles import check_size, project_to_simplex
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table, as_objects
+from skdp.tables import as_objects
 
 Method = Literal["auto", "flat", "hierarchical"]
 _MOST_CELLS = 1 << 26
@@ -167,58 +168,53 @@ class DPHistogram(CentralStatistic):
         tags.input_tags.allow_nan = self.handle_unknown == "ignore" or declared
         return tags
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("method", self.method, get_args(Method))
-        branching = (
-            None
-            if self.branching is None
-            else check_size(self.branching, name="branching")
-        )
+        branching = self.branching
+        if branching is not None:
+            branching = check_size(branching, name="branching")
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        domain = declared_domain(table, self.domain, "domain")
+        domain = declared_domain(rows.table, self.domain, "domain")
         if domain.size > _MOST_CELLS:
             raise ValueError(
-                f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are counted"
+                f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are "
+                "counted"
             )
-        library = library_of(table)
-        for name in (
-            name for name in _COLUMNS if library != "pandas" and name in domain.columns
-        ):
-            raise ValueError(
-                f"two columns of the result would be called {name!r}; rename a column of X"
-            )
-        tree = plan_hierarchy(
-            domain.size, share, _applicable(self.method, domain), branching
-        )
+        library = library_of(rows.table)
+        for name in _COLUMNS:
+            if library != "pandas" and name in domain.columns:
+                raise ValueError(
+                    f"two columns of the result would be called {name!r}; rename a "
+                    "column of X"
+                )
+        method = _applicable(self.method, domain)
+        tree = plan_hierarchy(domain.size, share, method, branching)
         n_levels = len(tree.sizes)
         noise = Noise.of(share / n_levels)
-        cells = range(len(domain.columns))
+        all_columns = [range(len(domain.columns))]
         (counts,) = count_cells(
-            table, large, domain, [cells], self.handle_unknown, "domain"
+            rows, domain, all_columns, self.handle_unknown, "domain"
         )
-
-        def release(source: ByteSource) -> None:
-            noisy = tree.measure(counts, noise, source)
-            self.domain_ = domain
-            self._library = library
-            self.method_ = "flat" if n_levels == 1 else "hierarchical"
-            self.branching_ = tree.branching
-            self.counts_ = (
-                noisy[0].astype(np.int64)
-                if n_levels == 1
-                else _round_all_ranges(tree.estimate(noisy))
-            )
-            self.std_error_ = np.sqrt(_noise_variances(tree, share))
-
-        # One record changes one count of each level, by 1: of such a change, Laplace noise is randomised response.
-        losses = (replace(noise.loss, count=n_levels),)
         return Plan(
-            f"{noise.name}{f' on {n_levels} levels' if n_levels > 1 else ''}",
-            release,
-            losses=losses,
+            (domain, library, tree, counts, share),
+            (noise,),
+            noise.name + (f" on {n_levels} levels" if n_levels > 1 else ""),
+            # One record changes one count of each level, by 1: of such a change,
+            # Laplace noise is randomised response.
+            (replace(noise.loss, count=n_levels),),
         )
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        self.domain_, self._library, tree, counts, share = plan.exact
+        noisy = tree.measure(counts, plan.noises[0], source)
+        is_flat = len(tree.sizes) == 1
+        self.method_ = "flat" if is_flat else "hierarchical"
+        self.branching_ = tree.branching
+        if is_flat:
+            self.counts_ = noisy[0].astype(np.int64)
+        else:
+            self.counts_ = _round_all_ranges(tree.estimate(noisy))
+        self.std_error_ = np.sqrt(_noise_variances(tree, share))
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:  # numpydoc ignore=RT01
@@ -310,11 +306,11 @@ class DPHistogram(CentralStatistic):
         TypeError, ValueError
             As for `range_count`; if the confidence level is out of range.
         """
-        inside = self._find_range(low, high)
+        in_range = self._find_range(low, high)
         tree = Hierarchy(self.counts_.size, self.branching_)
-        total = int(self.counts_[inside].sum())
+        total = int(self.counts_[in_range].sum())
         variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
-        std_error = math.sqrt(variance_of_level * tree.variance(inside))
+        std_error = math.sqrt(variance_of_level * tree.variance(in_range))
         lower, upper = count_interval(
             total, std_error, check_confidence_level(confidence_level)
         )
@@ -324,7 +320,8 @@ class DPHistogram(CentralStatistic):
         check_is_fitted(self)
         if len(self.domain_.columns) > 1:
             raise ValueError(
-                f"a range is one of a single column; the histogram is of {list(self.domain_.columns)}"
+                "a range is one of a single column; the histogram is of "
+                f"{list(self.domain_.columns)}"
             )
         (name,) = self.domain_.columns
         return find_range(name, self.domain_[name], low, high)
@@ -352,7 +349,8 @@ def _applicable(method: str, domain: Domain) -> str:
     """Return the method, restricted to flat counts where the cells have no order."""
     if len(domain.columns) > 1 and method == "hierarchical":
         raise ValueError(
-            "method='hierarchical' is for one column: the cells of several have no order"
+            "method='hierarchical' is for one column: the cells of several have no "
+            "order"
         )
     ordered = len(domain.columns) == 1 and is_ordered(domain[domain.columns[0]])
     return method if ordered or method != "auto" else "flat"

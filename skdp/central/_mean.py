@@ -11,15 +11,15 @@ from skdp.base import Bounds, check_choice, check_confidence_level
 from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
+    Batches,
     Noise,
-    losses_of,
+    NoisySums,
+    mean_estimates,
     n_numbers,
     sum_columns,
-    two_sums,
 )
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
 
 
 class DPMean(CentralStatistic):
@@ -105,7 +105,7 @@ class DPMean(CentralStatistic):
     >>> ages = load_adult().frame[["age"]]
     >>> mean = DPMean(epsilon=0.1, bounds=(0, 100), random_state=0).fit(ages)
     >>> mean.mean_.round(2), ages.to_numpy().mean().round(2)
-    (array([38.59]), np.float64(38.58))
+    (array([38.63]), np.float64(38.58))
     >>> print(mean.guarantee_)
     epsilon = 0.1, central model, adding or removing one record's values of: age,
     NOT SECURE: the randomness comes from a seed
@@ -138,36 +138,22 @@ class DPMean(CentralStatistic):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
-        level = check_confidence_level(self.confidence_level)
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        check_confidence_level(self.confidence_level)
         check_choice("missing", self.missing, get_args(Unknown))
         shared_count = self.missing == "error"
-        columns = sum_columns(table, large, bounds, missing=not shared_count)
-        noise = Noise.joint(
-            share,
-            GRID,
-            n_numbers(len(columns), squares=False, shared_count=shared_count),
-        )
+        sums = sum_columns(rows, bounds, missing=not shared_count)
+        size = n_numbers(len(rows.names), squares=False, shared_count=shared_count)
+        return Plan(sums, (Noise.joint(share, GRID, size),))
 
-        def release(source: ByteSource) -> None:
-            estimates = two_sums(
-                columns, noise, level, source, shared_count=shared_count
-            )
-            pairs = list(zip(columns, estimates, strict=True))
-            self.mean_ = np.array([column.value(one.value) for column, one in pairs])
-            self.std_error_ = np.array(
-                [column.error(one.std_error) for column, one in pairs]
-            )
-            self.interval_ = np.array(
-                [
-                    (column.value(one.lower), column.value(one.upper))
-                    for column, one in pairs
-                ]
-            )
-
-        return Plan(noise.name, release, losses=losses_of([noise]))
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        (noise,), sums = plan.noises, plan.exact
+        shared_count = self.missing == "error"
+        noisy = NoisySums.draw(sums, noise, source, shared_count=shared_count)
+        level = check_confidence_level(self.confidence_level)
+        estimate = mean_estimates(noisy, sums.bounds, noise, level)
+        self.mean_, self.std_error_ = estimate.value[0], estimate.std_error[0]
+        self.interval_ = np.column_stack([estimate.lower[0], estimate.upper[0]])
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         self.std_error_[hidden] = np.inf

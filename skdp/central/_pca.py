@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -16,52 +15,35 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from skdp.base import Bounds, check_flag, level_of_the_caller, read_bounds, read_numbers
 from skdp.central._base import Columns, InvertibleTransformer, Plan
+from skdp.central._supervised import Placing
 from skdp.central.statistics import (
     UNIT,
-    LargeRows,
+    Batches,
     Noise,
     Rows,
     find_limits,
     in_units,
     largest_moments,
     limit_losses,
-    losses_of,
-    sum_columns,
+    open_rows,
+    refuse_missing,
     widths,
 )
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta, read_share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
+from skdp.tables import Table
 
+# The largest share of the rows that are shortened.
 _CUT = 0.5
-"""The largest share of the rows that are shortened."""
 
+# How many rows may be shortened, over the norm of the noise in squared norms of a row:
+# where the noise is small, few rows are to count less.
 _SHORTENED = 20.0
-"""How many rows may be shortened, over the norm of the noise in squared norms of a row: where the noise is small, few
-rows are to count less."""
 
+# The norm of a row over its constant: a small one leaves more of the budget to the
+# products of columns.
 _CONSTANT = 4
-"""The norm of a row over its constant: a small one leaves more of the budget to the products of columns."""
-
-
-@dataclass(frozen=True)
-class _Placing:
-    """How values become places: picklable."""
-
-    ends: NDArray[np.float64]
-    starts: NDArray[np.float64]
-    units: NDArray[np.float64]
-
-    def __call__(self, table: Table) -> Rows:
-        columns = read_numbers(table)
-        return Rows.of(
-            columns,
-            self.ends,
-            self.starts,
-            np.zeros(len(columns[0]), np.intp),
-            self.units,
-        )
 
 
 class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
@@ -166,6 +148,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     """
 
     _takes_missing = False
+    _delta_is_for_noise = True
 
     components_: NDArray[np.float64]
     explained_variance_: NDArray[np.float64]
@@ -194,50 +177,35 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _check_promise(self) -> Share:
-        share = super()._check_promise()
-        if self.delta is None or not check_delta(self.delta):
-            return share
-        return read_share(Mu.of(self.epsilon, self.delta))
-
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
-        wanted = self._read_n_components(len(table.names))
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        n_components = self._read_n_components(len(rows.names))
         check_flag("whiten", self.whiten)
-        ends = read_bounds(bounds, table.names)
+        ends = read_bounds(bounds, rows.names)
         starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
-        # In units in proportion to the root of its width, a column adds as much to the norm of a row as to the noise of
-        # the covariance in the columns' own units, whose sum is then the least.
+        # In units in proportion to the root of its width, a column adds as much to the
+        # norm of a row as to the noise of the covariance in the columns' own units,
+        # whose sum is then the least.
         reach = widths(ends, starts)
-        placing = _Placing(ends, starts, np.sqrt(reach) * np.sqrt(reach.max()))
-        if large is None:
-            rows = placing(table)
-        else:
-            sum_columns(
-                table, large, bounds, missing=False
-            )  # a missing value is an error
-            rows = LargeRows.open(large, table.names, placing)
-
-        def release(source: ByteSource) -> None:
-            covariance, mean, error, of_count = _noisy_moments(rows, share, source)
-            self.mean_ = np.clip(starts + placing.units * mean, *ends.T)
-            self._set_components(covariance, error, of_count, placing.units, wanted)
-
+        placing = Placing(ends, starts, units=np.sqrt(reach) * np.sqrt(reach.max()))
+        refuse_missing(rows, ends)
+        exact = open_rows(rows, placing), share, placing, n_components
         if share.kind != "epsilon":
-            gaussian = Noise("mu", share.mu_squared)
-            return Plan(
-                f"noisy sums of products, {gaussian.name}",
-                release,
-                losses=losses_of([gaussian]),
-            )
+            noise = Noise("mu", share.mu_squared)
+            return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
         # How far a row changes the products depends on the limits that are found first.
-        parts, rest = limit_losses(share, centred=True)
+        parts, remaining = limit_losses(share, centred=True)
         return Plan(
-            "noisy sums of products, discrete Laplace",
-            release,
-            losses=(*parts, rest.loss()),
+            exact,
+            mechanism="noisy sums of products, discrete Laplace",
+            losses=(*parts, remaining.loss()),
         )
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        rows, share, placing, n_components = plan.exact
+        covariance, mean, error, of_count = _noisy_moments(rows, share, source)
+        values = placing.starts + placing.units * mean
+        self.mean_ = np.clip(values, *placing.ends.T)
+        self._set_components(covariance, error, of_count, placing.units, n_components)
 
     def _set_components(
         self,
@@ -245,7 +213,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         error: float,
         of_count: float,
         units: NDArray[np.float64],
-        wanted: int | float,
+        n_components: int | float,
     ) -> None:
         """Find components of a noisy covariance whose values have an error, and a relative one, in units of columns."""
         largest = float(
@@ -255,7 +223,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         covariance = covariance * np.outer(shares, shares)
         values, vectors = np.linalg.eigh(covariance)
         values, vectors = values[::-1], vectors[:, ::-1].T
-        # Of the sum over all pairs i, j of v_i v_j times their noise, which i, j and j, i have in common.
+        # Of the sum over all pairs i, j of v_i v_j times their noise, which i, j and j,
+        # i have in common.
         squares = vectors**2 * shares**2
         errors = error * np.sqrt(
             2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
@@ -271,24 +240,31 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         # The norm of symmetric noise is about twice the norm of a row of it.
         if 3 * error * float(np.linalg.norm(shares)) > values[0]:
             warnings.warn(
-                "the noise hides the components: there are too few rows for this epsilon",
+                "the noise hides the components: there are too few rows for this "
+                "epsilon",
                 UserWarning,
                 stacklevel=level_of_the_caller(),
             )
         explained = np.maximum(values, errors)
-        if isinstance(wanted, float):
-            found = np.cumsum(np.maximum(values, 0)) / total
-            wanted = min(int(np.searchsorted(found, wanted)) + 1, len(values))
+        if isinstance(n_components, float):
+            shares_explained = np.cumsum(np.maximum(values, 0)) / total
+            n_components = min(
+                int(np.searchsorted(shares_explained, n_components)) + 1, len(values)
+            )
         signs = np.sign(
             np.take_along_axis(
                 vectors, np.abs(vectors).argmax(axis=1, keepdims=True), axis=1
             )
         )
-        self.components_ = (vectors * signs)[:wanted]
+        self.components_ = (vectors * signs)[:n_components]
         with np.errstate(over="ignore"):
-            self.explained_variance_ = explained[:wanted] * largest * largest
-            self.explained_variance_std_error_ = errors[:wanted] * largest * largest
-        self.explained_variance_ratio_ = np.minimum(explained[:wanted] / total, 1.0)
+            self.explained_variance_ = explained[:n_components] * largest * largest
+            self.explained_variance_std_error_ = (
+                errors[:n_components] * largest * largest
+            )
+        self.explained_variance_ratio_ = np.minimum(
+            explained[:n_components] / total, 1.0
+        )
         self.n_components_ = len(self.components_)
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
@@ -296,16 +272,17 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     def _read_n_components(self, n_columns: int) -> int | float:
         """Return a number of components, or a share of the variance as a float."""
-        given = self.n_components
-        if given is None:
+        n_components = self.n_components
+        if n_components is None:
             return n_columns
-        if isinstance(given, Real) and not isinstance(given, Integral):
-            if not 0 < given < 1:
+        if isinstance(n_components, Real) and not isinstance(n_components, Integral):
+            if not 0 < n_components < 1:
                 raise ValueError(
-                    f"n_components must be a whole number, or a share above 0 and below 1, got {given}"
+                    "n_components must be a whole number, or a share above 0 and "
+                    f"below 1, got {n_components}"
                 )
-            return float(given)
-        return check_size(given, name="n_components", least=1, most=n_columns)
+            return float(n_components)
+        return check_size(n_components, name="n_components", least=1, most=n_columns)
 
     @property
     def _n_features_out(self) -> int:
@@ -344,32 +321,34 @@ def _noisy_moments(
         * math.sqrt(size)
         * in_units(_noise_of_products(share, size, UNIT**2, UNIT).error)
     )
-    found = find_limits(
+    limits = find_limits(
         rows, share, _CUT, source, centred=True, most=_SHORTENED * hidden
     )
-    constant = max(math.isqrt(found.square) // _CONSTANT, 1)
+    constant = max(math.isqrt(limits.square) // _CONSTANT, 1)
     noise = _noise_of_products(
-        found.rest, size, found.square + constant**2, max(2 * UNIT, constant)
+        limits.rest, size, limits.square + constant**2, max(2 * UNIT, constant)
     )
     pairs = np.triu_indices(size)
     shortened = partial(
-        Rows.shortened, square=found.square, constant=constant, codes=False
+        Rows.shortened, square=limits.square, constant=constant, codes=False
     )
-    noisy = noise.add(source, found.rows.sum(shortened)[pairs].tolist())
+    noisy = noise.add(source, limits.rows.sum(shortened)[pairs].tolist())
     sums = np.zeros((size, size))
     sums[pairs] = sums.T[pairs] = [*map(in_units, noisy)]
-    # With fewer rows than the noise of their number, its size is the most that is known; without noise, one row.
+    # With fewer rows than the noise of their number, its size is the most that is
+    # known; without noise, one row.
     part = constant / UNIT
-    n_rows = max(float(sums[-1, -1]) / part**2, 3 * found.error, 1.0)
+    n_rows = max(float(sums[-1, -1]) / part**2, 3 * limits.error, 1.0)
     shift = np.clip(sums[-1, :-1] / part / n_rows, -2, 2)
     covariance = sums[:-1, :-1] / n_rows - np.outer(shift, shift)
     error = in_units(noise.error) / n_rows
-    return covariance, found.middle / UNIT + shift, error, min(error / part**2, 1.0)
+    return covariance, limits.middle / UNIT + shift, error, min(error / part**2, 1.0)
 
 
 def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:
     """Return the noise of products of all pairs of values of rows whose squared norm is at most `square`."""
-    # In L1 norm, they add up to half of the square of the L1 norm of the row and of that of its norm.
+    # In L1 norm, they add up to half of the square of the L1 norm of the row and of
+    # that of its norm.
     return Noise.of(
         share, ((size + 1) * square + 1) // 2, largest_moments(square, largest)
     )

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import copy
+import io
 import math
+import random
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.base import ColumnLike, TableLike, read_bounds
-from skdp.central._base import charge
-from skdp.central._chunks import (
-    Take,
-    isolated,
-    kept_generators,
-    open_rows,
-    random_chunks,
-)
+from skdp.base import ColumnLike, TableLike, read_array, read_bounds
+from skdp.central._base import charge, with_nulls
 from skdp.central.statistics import (
     GRID,
     Noise,
-    ratio,
+    as_float,
+    clip_floats,
     to_places,
-    to_value,
+    to_values,
 )
 from skdp.oracles import check_size
 from skdp.privacy import (
@@ -40,6 +38,16 @@ from skdp.privacy import (
     Share,
     laplace_loss,
     read_share,
+)
+from skdp.randomness import ByteSource, uniform_integers
+from skdp.tables import (
+    ColumnError,
+    is_frame,
+    is_missing,
+    kind_of,
+    plain,
+    read_table,
+    to_numbers,
 )
 
 _MOST_CHUNKS = 1 << 31
@@ -163,9 +171,10 @@ def sample_and_aggregate(
     ends = _read_output_bounds(bounds)
     chunks = check_size(n_chunks, least=1, most=_MOST_CHUNKS, name="n_chunks")
     share = read_share(epsilon)
-    defaults: Sequence[int | None] = [None] * len(ends)
+    defaults = None
     if default is not None:
-        defaults = _to_integers(_read_default(default, ends), ends)
+        places = to_places(_read_default(default, ends), *ends.T)
+        defaults = places.astype(np.int64).astype(object)
     what, mechanism = "sample_and_aggregate", "sample and aggregate"
     losses = _losses(share)
     guarantee, source = charge(
@@ -177,77 +186,67 @@ def sample_and_aggregate(
         n_rows=rows,
         losses=losses,
     )
-    total, answered = [0] * len(ends), 0
+    total, answered = np.zeros(len(ends), object), 0
     with kept_generators():
         for members in random_chunks(source, chunks, rows):
-            places = isolated(partial(_places, statistic, take, members, ends), source)
-            if places is not None:
-                total = [
-                    left + right for left, right in zip(total, places, strict=True)
-                ]
+            chunk_places = isolated(
+                partial(_places, statistic, take, members, ends), source
+            )
+            if chunk_places is not None:
+                total += np.array(chunk_places, object)
                 answered += 1
-    noises = totals_noise(share, len(ends))
-    total = noises[0].add(source, total)
-    (answered,) = noises[1].add(source, [answered])
+    of_totals, of_number = totals_noise(share, len(ends))
+    noisy = np.array(of_totals.add(source, total.tolist()), object)
+    (answered,) = of_number.add(source, [answered])
     failed = chunks - answered
-    if 2 * answered < chunks:
+    released = 2 * answered >= chunks
+    means = errors = np.full(len(ends), math.nan)
+    if released:
+        noises = as_float(of_totals.error), as_float(of_number.error)
+        means, errors = _means(noisy, answered, chunks, defaults, noises)
+        means = to_values(means / GRID, ends)
+        errors = errors / (2 * GRID) * (ends[:, 1] - ends[:, 0])
+    else:
         warnings.warn(
-            f"the statistic gave no value in about {failed:,} of {chunks:,} chunks (a noisy number): nothing is "
-            "released. What it cost is spent. It may raise errors, or there are fewer rows than chunks; try it on "
-            "public rows, in float64",
+            f"the statistic gave no value in about {failed:,} of {chunks:,} chunks (a "
+            "noisy number): nothing is released. What it cost is spent. It may raise "
+            "errors, or there are fewer rows than chunks; try it on public rows, in "
+            "float64",
             UserWarning,
             stacklevel=2,
         )
-        nothing = np.full(len(ends), math.nan)
-        means, errors, released = nothing, nothing, False
-    else:
-        noise = noises[0].error, GRID * noises[1].error
-        estimates = [
-            _mean(part, answered, chunks, place, noise)
-            for part, place in zip(total, defaults, strict=True)
-        ]
-        means = np.array(
-            [
-                to_value(one[0], low, high)
-                for one, (low, high) in zip(estimates, ends, strict=True)
-            ]
-        )
-        shares = np.array(
-            [float(min(one[1] / (2 * GRID), Fraction(1 << 64))) for one in estimates]
-        )
-        errors, released = shares * (ends[:, 1] - ends[:, 0]), True
     if np.ndim(bounds) == 1:
         return Release(float(means[0]), float(errors[0]), guarantee, released, failed)
     return Release(means, errors, guarantee, released, failed)
 
 
-def _mean(
-    total: int,
+def _means(
+    totals: NDArray[np.object_],
     answered: int,
     n_chunks: int,
-    default: int | None,
-    noise: tuple[Fraction, Fraction],
-) -> tuple[Fraction, Fraction]:
-    """Return the mean place and its error, over the chunks with a value, or over all of them with a default."""
-    if default is None:
-        estimate = ratio(
-            total, answered * GRID, (noise[0], noise[1]), (Fraction(0), Fraction(0))
-        )
-        return Fraction(estimate.value), Fraction(estimate.std_error)
-    mean = Fraction(total + default * (n_chunks - answered), n_chunks)
-    parts = noise[0] / n_chunks, noise[1] * Fraction(default, GRID * n_chunks)
-    return mean, Fraction(
-        math.hypot(*(float(min(abs(part), Fraction(1 << 64))) for part in parts))
-    )
+    defaults: NDArray[np.object_] | None,
+    noises: tuple[float, float],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean places and their errors, over the chunks with a value, or over all of them with defaults."""
+    n = answered
+    if defaults is not None:
+        n = n_chunks
+        totals = totals + defaults * (n_chunks - answered)
+    means = clip_floats(totals) / as_float(n)
+    slopes = means if defaults is None else defaults.astype(float)
+    of_totals, of_number = noises
+    return means, np.hypot(of_totals, of_number * slopes) / as_float(n)
 
 
 def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
     """Return the noise of m sums over chunks of places from -`GRID` to `GRID`, and of the number that gave one."""
-    # One row changes one chunk. If that has a place before and after, each of m sums moves by at most ``2 * GRID`` and
-    # the number does not; if it has one only before or only after, each sum moves by at most `GRID`, and the number by
-    # 1. So with Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon`` on the number, the
-    # loss is at most epsilon in both cases: the number costs nothing more. For Gaussian noise, half of the change of
-    # either counts as a quarter of rho or mu**2; half of an epsilon, as at most half of rho.
+    # One row changes one chunk. If that has a place before and after, each of m sums
+    # moves by at most ``2 * GRID`` and the number does not; if it has one only before
+    # or only after, each sum moves by at most `GRID`, and the number by 1. So with
+    # Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon``
+    # on the number, the loss is at most epsilon in both cases: the number costs nothing
+    # more. For Gaussian noise, half of the change of either counts as a quarter of rho
+    # or mu**2; half of an epsilon, as at most half of rho.
     return Noise.of(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2), Noise.of(
         share, 2
     )
@@ -257,8 +256,9 @@ def _losses(share: Share) -> tuple[Loss, ...]:
     """Return the losses of such totals, for a share of epsilon; of others, rho says as much."""
     if share.kind != "epsilon":
         return ()
-    # Each link changes the place of one chunk, or the number of those that gave one: it has at most half of epsilon, as
-    # a change of a place by up to the width is two of up to half of it. So a row is at most two links.
+    # Each link changes the place of one chunk, or the number of those that gave one: it
+    # has at most half of epsilon, as a change of a place by up to the width is two of
+    # up to half of it. So a row is at most two links.
     return (laplace_loss(share.amount, 2),)
 
 
@@ -288,7 +288,8 @@ def _check_copyable(statistic: Any) -> None:
         copy.deepcopy(statistic)
     except Exception as error:
         raise TypeError(
-            f"statistic must be something that can be copied, as each chunk gets its own ({type(error).__name__})"
+            "statistic must be something that can be copied, as each chunk gets its "
+            f"own ({type(error).__name__})"
         ) from None
 
 
@@ -306,3 +307,200 @@ def _places(
 
 def _to_integers(outputs: NDArray[np.float64], ends: NDArray[np.float64]) -> list[int]:
     return [int(place) for place in to_places(outputs, *ends.T)]
+
+
+# Takes the places of rows, and returns what is there.
+Take = Callable[[NDArray[np.intp]], Any]
+
+
+def open_rows(X: Any, y: Any = None) -> tuple[Take, int]:
+    """Prepare to take chunks out of a table."""
+    # A chunk is made of the values of its own rows: numbers are float64, booleans
+    # without a missing one are bool, dates are in microseconds, and all else is as a
+    # library reads a list of plain values. So its dtypes, categories, row labels,
+    # metadata and widths reveal nothing of other rows, and it shares no object with
+    # them.
+    tables = [X if is_frame(X) else _read_array(X, "X")]
+    if (
+        getattr(tables[0], "ndim", 2) == 0
+    ):  # to ask NumPy would make an array of a frame
+        raise ValueError("X must be a dataframe or an array of rows")
+    if y is not None:
+        tables.append(_read_array(y, "y"))
+    rows = len(tables[0])
+    if any(getattr(table, "ndim", 2) == 0 or len(table) != rows for table in tables):
+        raise ValueError(
+            "X and y must have as many rows as each other"
+        )  # how many is private
+    takers = [_taker(table, name) for table, name in zip(tables, "Xy", strict=False)]
+    return (lambda members: tuple(take(members) for take in takers)), rows
+
+
+def random_chunks(
+    source: ByteSource, n_chunks: int, rows: int
+) -> list[NDArray[np.intp]]:
+    """Draw a chunk for each row, and a random order in each chunk."""
+    labels = uniform_integers(source, n_chunks, rows)
+    while True:
+        high, low = (
+            uniform_integers(source, 1 << 32, rows),
+            uniform_integers(source, 1 << 32, rows),
+        )
+        order = np.lexsort((low, high, labels))
+        keys = np.column_stack([labels, high, low])[order]
+        # Rows of a chunk that drew the same number would stand in the order of the
+        # table.
+        if not (keys[1:] == keys[:-1]).all(axis=1).any():
+            break
+    ends = np.flatnonzero(np.diff(labels[order].astype(np.int64))) + 1
+    return np.split(order, ends) if rows else []
+
+
+def _read_array(data: Any, name: str) -> NDArray[Any]:
+    if isinstance(data, np.ma.MaskedArray):
+        raise TypeError(
+            "masked arrays are not supported, as their masked values would be used; "
+            "fill them first"
+        )
+    return read_array(data, name)
+
+
+def _taker(table: Any, name: str) -> Take:
+    try:
+        return (
+            _array_taker(table)
+            if isinstance(table, np.ndarray)
+            else _frame_taker(table)
+        )
+    except Exception as error:
+        # The text of another library's error may hold a value.
+        raise TypeError(
+            f"{name} holds values that cannot be read ({type(error).__name__})"
+        ) from None
+
+
+def _array_taker(array: NDArray[Any]) -> Take:
+    shape, width = array.shape, array[:1].size if len(array) else 0
+    values = _values(array.reshape(-1)).reshape(len(array), width)
+
+    def take(members: NDArray[np.intp]) -> NDArray[Any]:
+        return _own_dtype(values[members].reshape(-1)).reshape(len(members), *shape[1:])
+
+    return take
+
+
+def _frame_taker(frame: Any) -> Take:
+    table = read_table(frame)
+    columns = [_values(column) for column in table.columns]
+    labels = (
+        frame.columns.copy(deep=True)
+        if isinstance(frame, pd.DataFrame)
+        else pd.Index([])
+    )
+
+    def take(members: NDArray[np.intp]) -> Any:
+        chunk = [_own_dtype(column[members]) for column in columns]
+        if isinstance(frame, pd.DataFrame):
+            chunk_frame = pd.DataFrame(dict(enumerate(chunk)))
+            chunk_frame.columns = labels.copy(
+                deep=True
+            )  # their names can be changed in place
+            return chunk_frame
+        backend = nw.get_native_namespace(frame)
+        plain_columns = [
+            with_nulls(part, backend) if part.dtype != object else part.tolist()
+            for part in chunk
+        ]
+        return nw.from_dict(
+            dict(zip(table.names, plain_columns, strict=True)), backend=backend
+        ).to_native()
+
+    return take
+
+
+def _values(column: Any) -> NDArray[Any]:
+    """Read a column as floats, or as plain Python values, None where missing."""
+    if not (isinstance(column, np.ndarray | pd.Series) and column.dtype == object):
+        try:
+            return to_numbers(column).astype(float)
+        except ColumnError:
+            pass  # no numbers
+    if isinstance(column, np.ndarray):
+        column = pd.Series(column) if column.dtype.kind in "mM" else column
+        objects: Sequence[Any] = column.tolist()
+    else:
+        objects = nw.from_native(column, series_only=True).to_list()
+    return np.fromiter(map(_real, map(plain, objects)), object, len(objects))
+
+
+def _real(value: Any) -> Any:
+    """Convert a complex number that is real, so that the dtype does not reveal that others are not."""
+    return value.real if isinstance(value, complex) and value.imag == 0 else value
+
+
+def _own_dtype(values: NDArray[Any]) -> NDArray[Any]:
+    """Choose the dtype of plain values by themselves."""
+    if values.dtype != object:
+        return values
+    present = [value for value in values if not is_missing(value)]
+    kinds = {kind_of(value) for value in present}
+    if kinds <= {"number"}:
+        return np.fromiter(
+            (np.nan if value is None else value for value in values), float, values.size
+        )
+    if kinds == {"boolean"} and len(present) == values.size:
+        return values.astype(bool)
+    if kinds == {"datetime"} and all(value.tzinfo is None for value in present):
+        return np.array(
+            [pd.NaT if value is None else value.to_datetime64() for value in values],
+            "datetime64[us]",
+        )
+    copies = copy.deepcopy(
+        values.tolist()
+    )  # a list or a dict of one row may be that of another row
+    return np.fromiter(copies, object, values.size)
+
+
+Answer = TypeVar("Answer")
+
+
+@contextmanager
+def kept_generators() -> Iterator[None]:
+    """Restore the states of the global generators afterwards."""
+    state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - the statistic may use it
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)  # noqa: NPY002
+
+
+def isolated(function: Callable[[], Answer], source: ByteSource) -> Answer | None:
+    """Call a function without output, errors, warnings, or a state of generators that it shares."""
+    seed = source.bytes(32).tobytes()
+    random.seed(seed)
+    np.random.seed(np.frombuffer(seed, np.uint32))  # noqa: NPY002
+    try:
+        with (
+            redirect_stdout(_Nowhere()),
+            redirect_stderr(_Nowhere()),
+            warnings.catch_warnings(record=True),
+            np.errstate(all="ignore"),
+        ):
+            warnings.simplefilter("ignore")
+            return function()
+    except KeyboardInterrupt:
+        pass  # raised again below, where it has no context
+    except BaseException:
+        return None
+    raise KeyboardInterrupt
+
+
+class _Nowhere(io.TextIOBase):
+    """A stream that keeps nothing."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: Any, /) -> int:
+        return len(text)

@@ -4,37 +4,77 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Real
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from skdp.base import Bounds, check_choice, check_flag, level_of_the_caller, read_bounds
-from skdp.central._base import Columns, InvertibleTransformer, Plan, Unknown
+from skdp.central._base import (
+    Columns,
+    InvertibleTransformer,
+    Plan,
+    Unknown,
+    quantile_plan,
+)
 from skdp.central.statistics import (
     GRID,
     NOWHERE,
     UNIFORM_VARIANCE,
+    Batches,
     Candidates,
     Noise,
-    losses_of,
+    NoisySums,
+    moments_of,
     n_numbers,
-    noisy_moments,
     plan_quantiles,
     read_candidates,
     read_probability,
     read_values,
     sum_columns,
+    to_values,
     warn_of_objects,
 )
+from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
+
+Floats = NDArray[np.float64]
 
 
-class DPStandardScaler(InvertibleTransformer):
+class AffineScaler(InvertibleTransformer):
+    """A transformer that subtracts a number from each column and divides by another."""
+
+    def _shift_and_scale(self) -> tuple[Floats | None, Floats | None]:
+        """Return what `transform` subtracts and what it divides by; None for 0 and 1."""
+        raise NotImplementedError
+
+    def _numbers(self) -> tuple[Floats, Floats]:
+        shift, scale = self._shift_and_scale()
+        n_columns = self.n_features_in_
+        return (
+            np.zeros(n_columns) if shift is None else shift,
+            np.ones(n_columns) if scale is None else scale,
+        )
+
+    def _transform_columns(self, columns: Columns) -> Columns:
+        scaled = []
+        for column, shift, scale in zip(columns, *self._numbers(), strict=True):
+            scaled.append((column - shift) / scale)
+        return scaled
+
+    def _invert_columns(self, columns: Columns) -> Columns:
+        values = []
+        for column, shift, scale in zip(columns, *self._numbers(), strict=True):
+            values.append(column * scale + shift)
+        return values
+
+
+class DPStandardScaler(AffineScaler):
     """Standardise columns by means and variances that are private for the whole record.
 
     A value x becomes ``(x - mean) / scale``, as by scikit-learn's `StandardScaler`. The means and the variances of all
@@ -127,9 +167,9 @@ class DPStandardScaler(InvertibleTransformer):
     >>> bounds = {"age": (0, 100), "hours-per-week": (0, 100)}
     >>> scaler = DPStandardScaler(epsilon=0.5, bounds=bounds, random_state=0).fit(people)
     >>> scaler.mean_.round(2), people.to_numpy().mean(axis=0).round(2)
-    (array([38.55, 40.42]), array([38.58, 40.44]))
+    (array([38.55, 40.46]), array([38.58, 40.44]))
     >>> scaler.scale_.round(2), people.to_numpy().std(axis=0).round(2)
-    (array([13.64, 12.31]), array([13.64, 12.35]))
+    (array([13.61, 12.34]), array([13.64, 12.35]))
     >>> print(scaler.guarantee_.to("replace"))
     epsilon = 1, central model, replacing one record's values of: age, hours-per-week, NOT SECURE: ...
     """
@@ -162,9 +202,7 @@ class DPStandardScaler(InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("missing", self.missing, get_args(Unknown))
         check_flag("with_mean", self.with_mean)
         check_flag("with_std", self.with_std)
@@ -173,51 +211,35 @@ class DPStandardScaler(InvertibleTransformer):
                 "with_mean and with_std are both False: there is nothing to scale by"
             )
         shared = self.missing == "error"
-        columns = sum_columns(table, large, bounds, missing=not shared)
-        squares = bool(self.with_std)
-        noise = Noise.joint(
-            share, GRID, n_numbers(len(columns), squares=squares, shared_count=shared)
+        sums = sum_columns(rows, bounds, missing=not shared)
+        size = n_numbers(
+            len(rows.names), squares=bool(self.with_std), shared_count=shared
         )
-        half_widths = np.array([(column.high - column.low) / 2 for column in columns])
+        return Plan(sums, (Noise.joint(share, GRID, size),))
 
-        def release(source: ByteSource) -> None:
-            moments = noisy_moments(
-                columns, noise, source, squares=squares, shared_count=shared
-            )
-            self.mean_ = np.array(
-                [
-                    column.value(GRID * one.mean)
-                    for column, one in zip(columns, moments, strict=True)
-                ]
-            )
-            self.mean_std_error_ = half_widths * [one.mean_error for one in moments]
-            self.var_ = self.scale_ = self.scale_std_error_ = self.drowned_ = None
-            if not self.with_std:
-                return
-            roots = np.sqrt([one.variance for one in moments])
-            self.scale_ = half_widths * roots
-            with np.errstate(
-                over="ignore"
-            ):  # the squared width of the widest bounds is infinite
-                self.var_ = self.scale_**2
-            self.scale_std_error_ = (
-                half_widths * [one.variance_error for one in moments] / (2 * roots)
-            )
-            self.drowned_ = np.array([one.drowned for one in moments])
-            drowned = [
-                name
-                for name, one in zip(table.names, moments, strict=True)
-                if one.drowned
-            ]
-            if drowned:
-                warnings.warn(
-                    f"the noise drowns the variance of {drowned}: scale_ is that of a uniform distribution between "
-                    "the bounds. There are too few rows for this epsilon",
-                    UserWarning,
-                    stacklevel=level_of_the_caller(),
-                )
-
-        return Plan(noise.name, release, losses=losses_of([noise]))
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        (noise,), sums = plan.noises, plan.exact
+        noisy = NoisySums.draw(
+            sums,
+            noise,
+            source,
+            squares=bool(self.with_std),
+            shared_count=self.missing == "error",
+        )
+        moments = moments_of(noisy, noise)
+        half_widths = (sums.bounds[:, 1] - sums.bounds[:, 0]) / 2
+        self.mean_ = to_values(moments.mean[0], sums.bounds)
+        self.mean_std_error_ = half_widths * moments.mean_error[0]
+        self.var_ = self.scale_ = self.scale_std_error_ = self.drowned_ = None
+        if not self.with_std:
+            return
+        roots = np.sqrt(moments.variance[0])
+        self.scale_ = half_widths * roots
+        with np.errstate(over="ignore"):  # the square of the widest bounds is infinite
+            self.var_ = self.scale_**2
+        self.scale_std_error_ = half_widths * moments.variance_error[0] / (2 * roots)
+        self.drowned_ = moments.drowned[0]
+        warn_of_drowned(self.guarantee_.scope, self.drowned_, "scale_ is")
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         self.mean_std_error_[hidden] = np.inf
@@ -239,30 +261,28 @@ class DPStandardScaler(InvertibleTransformer):
             for name, column in zip(self.guarantee_.scope, columns, strict=True):
                 if not np.isfinite(column).all():
                     raise ValueError(
-                        f"column {name!r} holds a missing value, a NaN or an inf; see missing="
+                        f"column {name!r} holds a missing value, a NaN or an inf; see "
+                        "missing="
                     )
-        return [
-            (column - mean) / scale
-            for column, mean, scale in zip(
-                columns, *self._shift_and_scale(), strict=True
-            )
-        ]
+        return super()._transform_columns(columns)
 
-    def _invert_columns(self, columns: Columns) -> Columns:
-        return [
-            column * scale + mean
-            for column, mean, scale in zip(
-                columns, *self._shift_and_scale(), strict=True
-            )
-        ]
+    def _shift_and_scale(self) -> tuple[Floats | None, Floats | None]:
+        return self.mean_ if self.with_mean else None, self.scale_
 
-    def _shift_and_scale(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what `transform` subtracts and what it divides by."""
-        nothing = np.zeros(self.n_features_in_)
-        return (
-            self.mean_ if self.with_mean else nothing,
-            nothing + 1 if self.scale_ is None else self.scale_,
-        )
+
+def warn_of_drowned(
+    names: Sequence[Any], drowned: NDArray[np.bool_], instead: str
+) -> None:
+    """Warn of the columns of which the noise hides the variance."""
+    if not drowned.any():
+        return
+    hidden = [name for name, is_hidden in zip(names, drowned, strict=True) if is_hidden]
+    warnings.warn(
+        f"the noise drowns the variance of {hidden}: {instead} that of a uniform "
+        "distribution between the bounds. There are too few rows for this epsilon",
+        UserWarning,
+        stacklevel=level_of_the_caller(),
+    )
 
 
 class DPMinMaxScaler(InvertibleTransformer):
@@ -372,52 +392,41 @@ class DPMinMaxScaler(InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
-        low, high = self._read_feature_range()
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        self._read_feature_range()
         probabilities = self._read_quantile_range()
         check_flag("clip", self.clip)
-        bounds = read_bounds(bounds, table.names)
-        candidates = read_candidates(self.candidates, table.names, bounds)
-
-        def scale(ends: NDArray[np.float64]) -> None:
-            self.data_min_, self.data_max_ = ends.T.copy()
-            self.data_range_ = self.data_max_ - self.data_min_
-            self.scale_ = (high - low) / np.where(
-                self.data_range_ == 0, 1.0, self.data_range_
-            )
-            self.min_ = low - self.data_min_ * self.scale_
-
+        ends = read_bounds(bounds, rows.names)
+        candidates = read_candidates(self.candidates, rows.names, ends)
         if probabilities is None:
-            warn_of_objects(table)
-            read_values(table)
-            return Plan("public bounds", lambda source: scale(bounds), free=True)
-        plan = plan_quantiles(table, large, candidates, probabilities, share)
-        return Plan(
-            plan.mechanism, lambda source: scale(plan.draw(source)), losses=plan.losses
-        )
+            warn_of_objects(rows.table)
+            read_values(rows.table)
+            return Plan(ends, mechanism="public bounds", free=True)
+        return quantile_plan(plan_quantiles(rows, candidates, probabilities, share))
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        low, high = self._read_feature_range()
+        ends = plan.exact if plan.free else plan.exact.draw(source)
+        self.data_min_, self.data_max_ = ends.T.copy()
+        self.data_range_ = self.data_max_ - self.data_min_
+        is_constant = self.data_range_ == 0
+        self.scale_ = (high - low) / np.where(is_constant, 1.0, self.data_range_)
+        self.min_ = low - self.data_min_ * self.scale_
 
     def _transform_columns(self, columns: Columns) -> Columns:
-        scaled = [
-            column * scale + shift
-            for column, scale, shift in zip(
-                columns, self.scale_, self.min_, strict=True
-            )
-        ]
-        return (
-            [np.clip(column, *self._read_feature_range()) for column in scaled]
-            if self.clip
-            else scaled
-        )
+        scaled = []
+        for column, scale, shift in zip(columns, self.scale_, self.min_, strict=True):
+            scaled.append(column * scale + shift)
+        if not self.clip:
+            return scaled
+        low, high = self._read_feature_range()
+        return [np.clip(column, low, high) for column in scaled]
 
     def _invert_columns(self, columns: Columns) -> Columns:
-        return [
-            (column - shift) / scale
-            for column, scale, shift in zip(
-                columns, self.scale_, self.min_, strict=True
-            )
-        ]
+        values = []
+        for column, scale, shift in zip(columns, self.scale_, self.min_, strict=True):
+            values.append((column - shift) / scale)
+        return values
 
     def _read_feature_range(self) -> tuple[float, float]:
         low, high = _pair("feature_range", self.feature_range)
@@ -453,3 +462,327 @@ def _pair(name: str, value: Any) -> tuple[Any, Any]:
             f"{name} must be a pair (low, high), got {type(value).__name__}"
         )
     return value[0], value[1]
+
+
+Distribution = Literal["uniform", "normal"]
+_MOST_QUANTILES = 10_000
+
+# As in scikit-learn: where a normal distribution is cut off, for it has no quantile of
+# 0 or 1.
+_EDGE = 1e-7
+
+
+class DPRobustScaler(AffineScaler):
+    """Scale columns by a median and a range of quantiles that are released with differential privacy.
+
+    A value x becomes ``(x - center) / scale``, as by scikit-learn's `RobustScaler`. Few extreme values, and bounds far
+    wider than nearly all values, hardly matter, unlike those of `DPStandardScaler`.
+
+    Parameters
+    ----------
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
+        `skdp.privacy.Mu`) gets the exponential mechanism.
+    with_centering : bool, default=True
+        Whether the medians are subtracted.
+    with_scaling : bool, default=True
+        Whether the values are divided by the ranges of quantiles.
+    quantile_range : tuple of two float, default=(25.0, 75.0)
+        The quantiles between which the range is, ascending, in per cent, as in scikit-learn.
+    unit_variance : bool, default=False
+        Whether normally distributed values get a variance of 1.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        outside; `transform` does not.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if some are private.
+    candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
+        The possible quantiles, as in `DPQuantileBinarizer`.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Attributes
+    ----------
+    center_ : ndarray of shape (n_features,) or None
+        The private medians, None without `with_centering`.
+    scale_ : ndarray of shape (n_features,) or None
+        The private ranges, None without `with_scaling`. Quantiles that coincide are scaled as if they differed by 1.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds: those declared, or found.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`, about these numbers.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    DPStandardScaler : Means and standard deviations, with less noise where bounds are narrow.
+    sklearn.preprocessing.RobustScaler : It shows values of single records.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    distribution of `center_` and `scale_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads
+    the values of all columns, and their number is protected too: a missing value adds nothing, and a table without rows
+    is answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of
+    the input row, without noise.
+
+    The m quantiles of d columns are chosen by permute-and-flip, as in `DPKBinsDiscretizer`: with epsilon / (m d) each.
+
+    Examples
+    --------
+    >>> from skdp import DPRobustScaler
+    >>> from skdp.datasets import load_adult
+    >>> people = load_adult().frame[["age", "hours-per-week"]]
+    >>> scaler = DPRobustScaler(epsilon=1.0, bounds=(0, 100), random_state=0).fit(people)
+    >>> scaler.center_, scaler.scale_.round(1)
+    (array([37., 40.]), array([20.,  5.]))
+    >>> scaler.transform(people.head(2))["age"].round(2).tolist()
+    [0.1, 0.65]
+    """
+
+    def __init__(
+        self,
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        with_centering: bool = True,
+        with_scaling: bool = True,
+        quantile_range: tuple[float, float] = (25.0, 75.0),
+        unit_variance: bool = False,
+        bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
+        candidates: Candidates | None = None,
+        max_rows_per_person: int = 1,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.with_centering = with_centering
+        self.with_scaling = with_scaling
+        self.quantile_range = quantile_range
+        self.unit_variance = unit_variance
+        self.bounds = bounds
+        self.bounds_share = bounds_share
+        self.candidates = candidates
+        self.max_rows_per_person = max_rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        for name in ("with_centering", "with_scaling", "unit_variance"):
+            check_flag(name, getattr(self, name))
+        if not (self.with_centering or self.with_scaling):
+            raise ValueError(
+                "with_centering and with_scaling are both False: there is nothing to "
+                "scale by"
+            )
+        candidates = read_candidates(self.candidates, rows.names, bounds)
+        quantiles = plan_quantiles(rows, candidates, self._probabilities(), share)
+        return quantile_plan(quantiles)
+
+    def _probabilities(self) -> list[Fraction]:
+        """Return the probabilities of the quantiles that are needed, ascending."""
+        ends = set(self._read_range())
+        median = {Fraction(1, 2)}
+        return sorted(
+            (ends if self.with_scaling else set())
+            | (median if self.with_centering else set())
+        )
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        low, high = self._read_range()
+        quantiles = plan.exact.draw(source).T
+        of_probability = dict(zip(self._probabilities(), quantiles, strict=True))
+        self.center_ = self.scale_ = None
+        if self.with_centering:
+            self.center_ = of_probability[Fraction(1, 2)].copy()
+        if self.with_scaling:
+            width = of_probability[high] - of_probability[low]
+            self.scale_ = np.where(width == 0, 1.0, width)
+            if self.unit_variance:
+                self.scale_ /= norm.ppf(float(high)) - norm.ppf(float(low))
+
+    def _read_range(self) -> tuple[Fraction, Fraction]:
+        percentages = self.quantile_range
+        if not isinstance(percentages, tuple | list) or len(percentages) != 2:
+            raise TypeError(
+                f"quantile_range must be a pair (low, high), got {type(percentages).__name__}"
+            )
+        for end in percentages:
+            if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
+                raise TypeError(
+                    f"quantile_range must be two numbers, got {type(end).__name__}"
+                )
+        if not 0 < percentages[0] < percentages[1] < 100:
+            raise ValueError(
+                "quantile_range must be ascending, above 0 and below 100 (per cent), "
+                f"got {percentages}"
+            )
+        low, high = (
+            read_probability(float(end) / 100, "quantile_range / 100")
+            for end in percentages
+        )
+        return low, high
+
+    def _shift_and_scale(self) -> tuple[Floats | None, Floats | None]:
+        return self.center_, self.scale_
+
+
+class DPQuantileTransformer(InvertibleTransformer):
+    """Give columns a uniform or normal distribution, by quantiles that are released with differential privacy.
+
+    A value becomes the share of the values that are below it, by linear interpolation between the quantiles, as by
+    scikit-learn's `QuantileTransformer`; or the quantile of a normal distribution for this share.
+
+    Parameters
+    ----------
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
+        `skdp.privacy.Mu`) gets Gaussian noise.
+    n_quantiles : int, default=1000
+        The number of quantiles of each column, the bounds among them, from 3 to 10,000. More of them are not less
+        accurate.
+    output_distribution : {"uniform", "normal"}, default="uniform"
+        The distribution of the output.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+        The lowest and the highest value of all columns, or of each, from what is publicly known: the first and the last
+        quantile. Values outside are clipped.
+        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if some are private.
+    candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
+        The possible quantiles, as in `DPQuantileBinarizer`.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Attributes
+    ----------
+    quantiles_ : ndarray of shape (n_quantiles, n_features)
+        The private quantiles, ascending, between the bounds.
+    references_ : ndarray of shape (n_quantiles,)
+        Their probabilities, from 0 to 1.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds: those declared, or found.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`, about the quantiles.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    DPKBinsDiscretizer : Bins between quantiles.
+    sklearn.preprocessing.QuantileTransformer : Its quantiles are values of single records.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    distribution of `quantiles_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
+    of all columns, and their number is protected too: a missing value adds nothing, and a table without rows is
+    answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the
+    input row, without noise.
+
+    The quantiles of d columns come from noisy counts of the values at and between candidates, on h nested levels, as in
+    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to three between the bounds
+    (`n_quantiles` up to 5) are chosen instead, also as there.
+
+    A missing value stays missing.
+
+    Examples
+    --------
+    >>> from skdp import DPQuantileTransformer
+    >>> from skdp.datasets import load_adult
+    >>> ages = load_adult().frame[["age"]]
+    >>> transformer = DPQuantileTransformer(epsilon=1.0, n_quantiles=5, bounds=(0, 100), random_state=0).fit(ages)
+    >>> transformer.quantiles_.ravel(), transformer.references_
+    (array([  0.,  28.,  37.,  48., 100.]), array([0.  , 0.25, 0.5 , 0.75, 1.  ]))
+    >>> transformer.transform(ages.head(3))["age"].round(2).tolist(), ages["age"].head(3).tolist()
+    ([0.55, 0.76, 0.52], [39, 50, 38])
+    """
+
+    def __init__(
+        self,
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        n_quantiles: int = 1000,
+        output_distribution: Distribution = "uniform",
+        bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
+        candidates: Candidates | None = None,
+        max_rows_per_person: int = 1,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.n_quantiles = n_quantiles
+        self.output_distribution = output_distribution
+        self.bounds = bounds
+        self.bounds_share = bounds_share
+        self.candidates = candidates
+        self.max_rows_per_person = max_rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        n = check_size(
+            self.n_quantiles, least=3, most=_MOST_QUANTILES, name="n_quantiles"
+        )
+        check_choice(
+            "output_distribution", self.output_distribution, get_args(Distribution)
+        )
+        ends = read_bounds(bounds, rows.names)
+        candidates = read_candidates(self.candidates, rows.names, ends)
+        probabilities = [Fraction(index, n - 1) for index in range(1, n - 1)]
+        quantiles = plan_quantiles(rows, candidates, probabilities, share)
+        return quantile_plan(quantiles, ends)
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        quantiles, ends = plan.exact
+        released = quantiles.draw(source).T
+        self.quantiles_ = np.vstack([ends[:, 0], released, ends[:, 1]])
+        self.references_ = np.linspace(0, 1, self.n_quantiles)
+
+    def _transform_columns(self, columns: Columns) -> Columns:
+        shares = list(map(self._share, columns, self.quantiles_.T))
+        if self.output_distribution == "uniform":
+            return shares
+        least = norm.ppf(_EDGE - np.spacing(1))
+        return [np.clip(norm.ppf(share), least, -least) for share in shares]
+
+    def _share(
+        self, column: NDArray[np.float64], quantiles: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        # Of quantiles that coincide, the middle one.
+        up = np.interp(column, quantiles, self.references_)
+        down = np.interp(-column, -quantiles[::-1], -self.references_[::-1])
+        shares = 0.5 * (up - down)
+        edge = _EDGE if self.output_distribution == "normal" else 0.0
+        (
+            shares[column <= quantiles[0] + edge],
+            shares[column >= quantiles[-1] - edge],
+        ) = 0.0, 1.0
+        return shares
+
+    def _invert_columns(self, columns: Columns) -> Columns:
+        normal = self.output_distribution == "normal"
+        edge = _EDGE if normal else 0.0
+        inverted = []
+        for column, quantiles in zip(columns, self.quantiles_.T, strict=True):
+            shares = norm.cdf(column) if normal else column
+            values = np.interp(shares, self.references_, quantiles)
+            values[shares <= edge], values[shares >= 1 - edge] = (
+                quantiles[0],
+                quantiles[-1],
+            )
+            inverted.append(values)
+        return inverted

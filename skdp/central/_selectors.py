@@ -3,30 +3,56 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import Tags
 
-from skdp.base import Bounds, level_of_the_caller
+from skdp.base import Bounds, read_numbers
 from skdp.central._base import CentralTransformer, Plan
+from skdp.central._scalers import warn_of_drowned
+from skdp.central._supervised import (
+    Classes,
+    Placing,
+    SupervisedStatistic,
+    split_all_bounds,
+    target_places,
+)
 from skdp.central.statistics import (
     GRID,
     NOWHERE,
     UNIFORM_VARIANCE,
+    UNIT,
+    Batches,
+    Moments,
     Noise,
-    losses_of,
+    NoisySums,
+    Rows,
+    as_float,
+    choice_loss,
+    choice_name,
+    choose,
+    clip_floats,
+    moments_of,
     n_numbers,
-    noisy_moments,
+    open_rows,
     sum_columns,
+    to_values,
+    warn_of_few,
 )
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.oracles import check_size
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
+from skdp.tables import Table
+
+Floats = NDArray[np.float64]
 
 
 class Selector(CentralTransformer, SelectorMixin):
@@ -35,18 +61,10 @@ class Selector(CentralTransformer, SelectorMixin):
     get_feature_names_out = SelectorMixin.get_feature_names_out
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        return [
-            column
-            for column, kept in zip(table.columns, self.get_support(), strict=True)
-            if kept
-        ]
+        return [table.columns[place] for place in self.get_support(indices=True)]
 
     def _output_names(self) -> Sequence[Any]:
-        return [
-            name
-            for name, kept in zip(self._columns, self.get_support(), strict=True)
-            if kept
-        ]
+        return [self._columns[place] for place in self.get_support(indices=True)]
 
 
 class DPVarianceThreshold(Selector):
@@ -109,7 +127,7 @@ class DPVarianceThreshold(Selector):
     >>> X = np.column_stack([np.random.default_rng(0).uniform(0, 10, (1_000, 2)), np.full(1_000, 3.0)])
     >>> selector = DPVarianceThreshold(epsilon=1.0, bounds=(0, 10), random_state=0).fit(X)
     >>> selector.get_support(), selector.variances_.round(1)
-    (array([ True,  True, False]), array([8.5, 8.4, 0.2]))
+    (array([ True,  True, False]), array([8.3, 8.5, 0.3]))
     """
 
     variances_: NDArray[np.float64]
@@ -135,9 +153,7 @@ class DPVarianceThreshold(Selector):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         if isinstance(self.threshold, bool | np.bool_) or not isinstance(
             self.threshold, Real
         ):
@@ -148,43 +164,23 @@ class DPVarianceThreshold(Selector):
             raise ValueError(
                 f"threshold must be a finite number >= 0, got {self.threshold}"
             )
-        columns = sum_columns(table, large, bounds)
-        noise = Noise.joint(
-            share, GRID, n_numbers(len(columns), squares=True, shared_count=False)
-        )
-        half_widths = np.array([(column.high - column.low) / 2 for column in columns])
+        sums = sum_columns(rows, bounds)
+        size = n_numbers(len(rows.names), squares=True, shared_count=False)
+        noise = Noise.joint(share, GRID, size)
+        mechanism = f"{noise.name} on sums and sums of squares"
+        return Plan(sums, (noise,), mechanism)
 
-        def release(source: ByteSource) -> None:
-            moments = noisy_moments(
-                columns, noise, source, squares=True, shared_count=False
-            )
-            variances, errors = np.array(
-                [(one.variance, one.variance_error) for one in moments]
-            ).T
-            self.drowned_ = np.array([one.drowned for one in moments])
-            with np.errstate(
-                over="ignore"
-            ):  # the squared width of the widest bounds is infinite
-                self.variances_ = (half_widths * np.sqrt(variances)) ** 2
-                self.variances_std_error_ = (half_widths * np.sqrt(errors)) ** 2
-            if self.drowned_.any():
-                names = [
-                    name
-                    for name, one in zip(table.names, self.drowned_, strict=True)
-                    if one
-                ]
-                warnings.warn(
-                    f"the noise drowns the variance of {names}: it is taken to be that of a uniform distribution "
-                    "between the bounds. There are too few rows for this epsilon",
-                    UserWarning,
-                    stacklevel=level_of_the_caller(),
-                )
-
-        return Plan(
-            f"{noise.name} on sums and sums of squares",
-            release,
-            losses=losses_of([noise]),
-        )
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        (noise,), sums = plan.noises, plan.exact
+        moments = moments_of(NoisySums.draw(sums, noise, source, squares=True), noise)
+        half_widths = (sums.bounds[:, 1] - sums.bounds[:, 0]) / 2
+        with np.errstate(over="ignore"):  # the square of the widest bounds is infinite
+            self.variances_ = (half_widths * np.sqrt(moments.variance[0])) ** 2
+            errors = half_widths * np.sqrt(moments.variance_error[0])
+            self.variances_std_error_ = errors**2
+        self.drowned_ = moments.drowned[0]
+        names = self.guarantee_.scope
+        warn_of_drowned(names, self.drowned_, "it is taken to be")
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         low, high = NOWHERE
@@ -194,5 +190,305 @@ class DPVarianceThreshold(Selector):
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         seen = self.drowned_ | (self.variances_ > 2 * self.variances_std_error_)
-        kept = np.asarray(seen & (self.variances_ > self.threshold))
-        return kept if kept.any() else np.arange(kept.size) == self.variances_.argmax()
+        selected = np.asarray(seen & (self.variances_ > self.threshold))
+        return (
+            selected
+            if selected.any()
+            else np.arange(selected.size) == self.variances_.argmax()
+        )
+
+
+_MOMENTS, _COUNTS, _SCORES = Fraction(1, 4), Fraction(1, 32), Fraction(1, 8)
+# Of the budget, for means and variances, the numbers of rows, the scores of what is
+# chosen, and for choosing it.
+_CHOICES = 1 - _MOMENTS - _COUNTS - _SCORES
+
+# Values count up to this many noisy deviations from the noisy mean, for a row to change
+# all scores alike.
+_REACH = 2.5
+
+# Of the weights of classes.
+_FINE = 1 << 10
+
+
+class DPSelectKBest(SupervisedStatistic, Selector):
+    """Keep the columns that say most of a target, by private choices.
+
+    Columns are scored by the correlation ratio with declared classes, the rank of which is that of the F statistic of
+    scikit-learn's `f_classif`, or by the absolute correlation with a target of declared bounds, as of `f_regression`.
+
+    Parameters
+    ----------
+    k : int, default=10
+        The number of columns to keep, all if there are not more.
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
+        of a budget in rho or mu, which has a delta of its own.
+    delta : float, optional
+        The delta of an `epsilon` that is a number, far below one over the number of rows. Choices have less noise than
+        with pure privacy (None or 0) for a k of more than about seven, and means and variances for many columns.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        outside; `transform` does not. Truth values have (0, 1). ``"private"``, for all columns or in place of a pair,
+        finds bounds that hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of epsilon that finds bounds, if some are private.
+    classes : array-like, optional
+        The values that a target of classes may take, from what is publicly known.
+    target_bounds : pair of float, or "private", optional
+        The lowest and the highest value of a target that is a number. Declare either this or `classes`.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_features,)
+        The noisy correlation ratio or absolute correlation of each chosen column, from 0 to 1; nan for the others, of
+        which nothing is released.
+    scores_std_error_ : ndarray of shape (n_features,)
+        The standard deviation of their noise; nan for columns that are not chosen. It does not say how much a
+        score would differ in other rows, nor what clipping takes from it. 1 where private bounds, of the column or
+        the target, are not found.
+    ranking_ : ndarray of int, shape (k,)
+        The places of the chosen columns, in the order in which they were chosen.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`, for the columns of X and the target.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    DPVarianceThreshold : Columns that vary, without a target.
+    sklearn.feature_selection.SelectKBest : Without privacy.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
+    The number of rows is protected too, and a table without rows is answered. **The output of** `transform` **is
+    columns of the rows themselves**, as private as X. Not covered: an error shows that a value is missing, or that a
+    class is not declared.
+
+    A quarter of the budget releases means and variances, and a 32nd the numbers of rows by class. Values are then
+    integers, in noisy deviations from the noisy mean and clipped at 2.5, so that a row changes the score of every
+    column by about as much: the score is the norm of the sums of the products with the classes, or the target, measured
+    from their noisy means. Each of k choices has a k-th of most of the rest, by permute-and-flip or the exponential
+    mechanism: k scores are compared with noise in proportion to k, or its root, where a noisy table of all sums
+    would have noise in proportion to the number of columns, or its root. An eighth shows the scores of the chosen ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPSelectKBest
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 2_000)
+    >>> X = rng.normal(size=(2_000, 20))
+    >>> X[:, [3, 8]] += y[:, np.newaxis]
+    >>> selector = DPSelectKBest(2, epsilon=1.0, bounds=(-5, 5), classes=[0, 1], random_state=0).fit(X, y)
+    >>> selector.get_support(indices=True), selector.scores_[[3, 8]].round(1)
+    (array([3, 8]), array([0.5, 0.5]))
+    """
+
+    _takes_missing = False
+
+    scores_: NDArray[np.float64]
+    scores_std_error_: NDArray[np.float64]
+    ranking_: NDArray[np.intp]
+
+    def __init__(
+        self,
+        k: int = 10,
+        *,
+        epsilon: float | Rho | Mu = 1.0,
+        delta: float | None = None,
+        bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
+        classes: ArrayLike | None = None,
+        target_bounds: tuple[float, float] | str | None = None,
+        max_rows_per_person: int = 1,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.k = k
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.bounds_share = bounds_share
+        self.classes = classes
+        self.target_bounds = target_bounds
+        self.max_rows_per_person = max_rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _bounded(self, rows: Batches) -> Batches:
+        return rows if self.classes is None else rows.features
+
+    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+        if (self.classes is None) == (self.target_bounds is None):
+            raise ValueError(
+                "declare the target by either classes or target_bounds, from what is "
+                "publicly known"
+            )
+        if self.classes is not None:
+            return super()._split_bounds(names)
+        return split_all_bounds(self.bounds, self.target_bounds, names)
+
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        k = min(check_size(self.k, name="k", least=1), len(rows.names) - 1)
+        sums = sum_columns(self._bounded(rows), bounds, missing=False)
+        classes = None if self.classes is None else Classes.read(rows, self.classes)
+        size = n_numbers(len(sums.bounds), squares=True, shared_count=True)
+        noise = Noise.joint(share * _MOMENTS, GRID, size)
+        counting = Noise.of(share * _COUNTS)
+        losses: tuple[Loss, ...] = ()
+        if share.kind == "epsilon":
+            choices = replace(choice_loss(share * _CHOICES / k), count=k)
+            # How far a row changes the scores depends on the noisy counts, so of their
+            # noise only epsilon is known before.
+            of_scores = (share * _SCORES).loss()
+            losses = (noise.loss, counting.loss, choices, of_scores)
+        return Plan(
+            (rows, sums, classes, share, k),
+            (noise, counting),
+            f"{noise.name} on sums, {choice_name(share)}",
+            losses,
+        )
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        batches, sums, classes, share, k = plan.exact
+        noise, counting = plan.noises
+        is_numeric = classes is None
+        noisy = NoisySums.draw(sums, noise, source, squares=True, shared_count=True)
+        moments = moments_of(noisy, noise)
+        rows = self._place(batches, classes, sums.bounds, moments)
+
+        # 1. The numbers of rows of each class.
+        n_classes = 1 if is_numeric else len(classes.values)
+        exact = rows.sum(partial(_count_classes, n_classes=n_classes))
+        error = as_float(counting.error)
+        counts = clip_floats(np.array(counting.add(source, exact.tolist()), object))
+        if counts.sum() < 3 * math.sqrt(n_classes) * error:
+            warn_of_few()
+        counts = np.maximum(counts, max(math.ceil(error), 1.0))
+
+        # 2. The columns with the largest scores, one after the other.
+        contrasts = NUMBERS if is_numeric else Contrasts.of_classes(counts)
+        # A row changes a norm by at most the change of its vector, and the floor of it
+        # by at most one more.
+        change = math.isqrt(UNIT**2 * contrasts.square) + 1
+        scores = contrasts.scores(rows)
+        candidates = list(range(len(scores)))
+        chosen: list[int] = []
+        for _ in range(k):
+            remaining = [scores[place] for place in candidates]
+            best = choose(source, remaining, share * _CHOICES / k, 2 * change)
+            chosen.append(candidates.pop(best))
+
+        # 3. Their scores, as ratios of correlation.
+        of_scores = Noise.of(share * _SCORES, k * change, k * change**2)
+        released = of_scores.add(source, [scores[place] for place in chosen])
+        unit = _REACH**2 if is_numeric else _REACH
+        in_ratios = unit / (counts.sum() * UNIT**2 * math.sqrt(_FINE))
+        self.ranking_ = np.array(chosen)
+        self.scores_ = np.full(len(scores), np.nan)
+        ratios = clip_floats(np.array(released, object)) * in_ratios
+        self.scores_[chosen] = np.clip(ratios, 0.0, 1.0)
+        # A score is measured in noisy deviations, and over a noisy number of rows.
+        of_deviations = moments.variance_error[0] / (2 * moments.variance[0])
+        of_target = of_deviations[-1] if is_numeric else 0.0
+        of_units = np.hypot(of_deviations[: len(scores)], of_target)
+        of_rows = error * math.sqrt(n_classes) / counts.sum()
+        relative = self.scores_ * np.hypot(of_units, of_rows)
+        errors = np.hypot(as_float(of_scores.error) * in_ratios, relative)
+        self.scores_std_error_ = np.minimum(errors, 1.0)
+
+    def _place(
+        self, rows: Batches, classes: Classes | None, bounds: Floats, moments: Moments
+    ) -> Rows:
+        """Place the columns around their noisy means, up to a number of noisy deviations."""
+        centres = to_values(moments.mean[0], bounds)
+        half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
+        reach = _REACH * np.sqrt(moments.variance[0]) * half_widths
+        # Between bounds near the largest floats, the ends of the grid and their
+        # distance would be infinite.
+        reach = np.minimum(reach, np.finfo(float).max / 4)
+        ends = np.column_stack([centres - reach, centres + reach])
+        if classes is not None:
+            return open_rows(rows, Placing(ends, centres, classes.codes))
+        codes = partial(
+            target_places, name=rows.names[-1], ends=ends[-1:], start=centres[-1:]
+        )
+        return open_rows(rows, Placing(ends[:-1], centres[:-1], codes))
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        n_columns = len(self.scores_)
+        open_scores = hidden[:n_columns] | hidden[n_columns:].any()
+        self.scores_std_error_[open_scores & ~np.isnan(self.scores_)] = 1.0
+
+    def _transform_table(self, table: Table) -> Sequence[Any]:
+        read_numbers(table)  # a missing value is an error, as in `fit`
+        return super()._transform_table(table)
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        return ~np.isnan(self.scores_)
+
+
+def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:
+    """Count the rows of each class; of one class, all rows."""
+    return np.bincount(
+        rows.codes if n_classes > 1 else np.zeros_like(rows.codes), minlength=n_classes
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """What a target is, in integers of up to `UNIT`, measured from its noisy mean."""
+
+    # Of each class, a number for each class; None for a target that is a number, whose
+    # place the code of a row is.
+    table: NDArray[np.float64] | None
+    # Of the squares of their sums.
+    weights: tuple[int, ...]
+    # The largest weighted sum of squares of the values of a row.
+    square: int
+
+    @classmethod
+    def of_classes(cls, counts: Floats) -> Contrasts:
+        """Measure indicators of classes from their noisy shares; weights are those of the variance between classes."""
+        shares = np.clip(np.rint(UNIT * counts / counts.sum()), 1, UNIT - 1).astype(int)
+        table = UNIT * np.eye(len(shares), dtype=int) - shares
+        weights = _FINE * UNIT // shares
+        squares = table.astype(object) ** 2 @ weights.astype(object)
+        return cls(table.astype(float), tuple(weights.tolist()), max(squares.tolist()))
+
+    def sums(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the sums of the products of each column with the target."""
+        sums = np.zeros((rows.n_columns, len(self.weights)), np.int64)
+        for block, part in rows.blocks():
+            codes = rows.codes[block]
+            values = codes[:, np.newaxis].astype(float)
+            if self.table is not None:
+                values = self.table[codes]
+            # Below 2**53, as floats add them up exactly.
+            sums += (part.T @ values).astype(np.int64)
+        return sums
+
+    def scores(self, rows: Rows) -> list[int]:
+        """Return the norm of the sums of each column."""
+        squares = rows.sum(self.sums).astype(object) ** 2
+        weights = np.array(self.weights, object)
+        return [math.isqrt(square) for square in (squares @ weights).tolist()]
+
+
+# Of a target that is a number, from a noisy mean.
+NUMBERS = Contrasts(None, (_FINE,), UNIT**2 * _FINE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
@@ -14,29 +14,30 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import Bounds, check_choice
-from skdp.central._base import CentralTransformer, Columns, Plan, Unknown
+from skdp.central._base import CentralTransformer, Columns, Plan, Unknown, quantile_plan
 from skdp.central.statistics import (
     GRID,
+    Batches,
     Noise,
+    NoisySums,
     choice_loss,
     choice_name,
     choose,
     count_cells,
     declared_domain,
     find_missing,
-    losses_of,
+    moments_of,
     plan_quantiles,
     read_candidates,
     sum_columns,
-    two_sums,
+    to_values,
 )
 from skdp.domain import DomainLike
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table, kind_of
+from skdp.tables import Table, kind_of
 
 Strategy = Literal["mean", "median", "most_frequent"]
-Draw = Callable[[ByteSource], NDArray[Any]]
 
 
 class DPSimpleImputer(CentralTransformer):
@@ -166,88 +167,68 @@ class DPSimpleImputer(CentralTransformer):
     def _declared_bounds(self) -> Any:
         return None if self.strategy == "most_frequent" else self.bounds
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("strategy", self.strategy, get_args(Strategy))
         if self.strategy == "mean":
-            return self._plan_means(table, large, share, bounds)
-        draw = self._choice(table, large, share, bounds)
-
-        def release(source: ByteSource) -> None:
-            self.statistics_, self.statistics_std_error_ = draw(source), None
-
-        n_columns = len(table.names)
+            sums = sum_columns(rows, bounds)
+            return Plan(sums, (Noise.joint(share, GRID, 2 * len(rows.names)),))
+        if self.strategy == "median":
+            candidates = read_candidates(None, rows.names, bounds)
+            median = [Fraction(1, 2)]
+            return quantile_plan(plan_quantiles(rows, candidates, median, share))
+        part = share / len(rows.names)
         losses: tuple[Loss, ...] = ()
         if share.kind == "epsilon":
-            losses = (replace(choice_loss(share / n_columns), count=n_columns),)
-        return Plan(choice_name(share), release, losses=losses)
+            losses = (replace(choice_loss(part), count=len(rows.names)),)
+        return Plan(
+            (*self._count(rows), part), mechanism=choice_name(share), losses=losses
+        )
 
-    def _plan_means(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
-        columns = sum_columns(table, large, bounds)
-        noise = Noise.joint(share, GRID, 2 * len(columns))
-
-        def release(source: ByteSource) -> None:
-            pairs = list(
-                zip(columns, two_sums(columns, noise, 0.95, source), strict=True)
-            )
-            self.statistics_ = np.array(
-                [column.value(one.value) for column, one in pairs]
-            )
-            self.statistics_std_error_ = np.array(
-                [column.error(one.std_error) for column, one in pairs]
-            )
-
-        return Plan(noise.name, release, losses=losses_of([noise]))
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        self.statistics_std_error_ = None
+        if self.strategy == "mean":
+            (noise,), sums = plan.noises, plan.exact
+            noisy = NoisySums.draw(sums, noise, source)
+            moments = moments_of(noisy, noise)
+            half_widths = (sums.bounds[:, 1] - sums.bounds[:, 0]) / 2
+            self.statistics_ = to_values(moments.mean[0], sums.bounds)
+            self.statistics_std_error_ = half_widths * moments.mean_error[0]
+        elif self.strategy == "median":
+            self.statistics_ = plan.exact.draw(source)[:, 0]
+        else:
+            values, counts, part = plan.exact
+            self.statistics_ = np.empty(len(values), object)
+            for place, count in enumerate(counts):
+                # A record that is added raises one count: two scores never move in
+                # opposite directions.
+                self.statistics_[place] = values[place][choose(source, count, part, 1)]
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         if self.statistics_std_error_ is not None:
             self.statistics_std_error_[hidden] = np.inf
 
-    def _choice(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Draw:
-        """Check what the strategy needs; return a function that draws."""
-        if self.strategy == "most_frequent":
-            values, counts = self._count(table, large)
-            part, pairs = share / len(counts), list(zip(values, counts, strict=True))
-            # A record that is added raises one count: two scores never move in opposite directions.
-            return lambda source: np.fromiter(
-                (known[choose(source, count, part, 1)] for known, count in pairs),
-                object,
-                len(pairs),
-            )
-        candidates = read_candidates(None, table.names, bounds)
-        plan = plan_quantiles(table, large, candidates, [Fraction(1, 2)], share)
-        return lambda source: plan.draw(source)[:, 0]
-
-    def _count(
-        self, table: Table, large: LargeTable | None
-    ) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
+    def _count(self, rows: Batches) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
         """Return the values of each column that may be filled in, and the number of records with each."""
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        domain = declared_domain(table, self.categories, "categories")
+        domain = declared_domain(rows.table, self.categories, "categories")
         # Column by column: a record without a value in one counts in the others.
-        each = [(place,) for place in range(len(domain.columns))]
+        cliques = [(place,) for place in range(len(domain.columns))]
         counts = count_cells(
-            table, large, domain, each, self.handle_unknown, "categories", missing=True
+            rows, domain, cliques, self.handle_unknown, "categories", missing=True
         )
-        values, kept = [], []
-        for name, count in zip(domain.columns, counts, strict=True):
-            known = [
-                code
-                for code, value in enumerate(domain[name].values)
-                if value is not None
-            ]
-            if not known:
+        values = []
+        for place, name in enumerate(domain.columns):
+            declared = np.array([*domain[name].values, None], object)[:-1]
+            is_value = np.array([value is not None for value in declared])
+            if not is_value.any():
                 raise ValueError(
-                    f"categories: column {name!r} declares nothing that could be filled in"
+                    f"categories: column {name!r} declares nothing that could be "
+                    "filled "
+                    "in"
                 )
-            values.append([domain[name].values[code] for code in known])
-            kept.append(count[known])
-        return values, kept
+            values.append(declared[is_value].tolist())
+            counts[place] = counts[place][is_value]
+        return values, counts
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         if self.statistics_.dtype != object:
@@ -255,10 +236,10 @@ class DPSimpleImputer(CentralTransformer):
         return list(map(_fill, table.names, table.columns, self.statistics_))
 
     def _transform_columns(self, columns: Columns) -> Columns:
-        return [
-            np.where(np.isnan(column), value, column)
-            for column, value in zip(columns, self.statistics_, strict=True)
-        ]
+        filled = []
+        for column, value in zip(columns, self.statistics_, strict=True):
+            filled.append(np.where(np.isnan(column), value, column))
+        return filled
 
 
 def _fill(name: Any, column: Any, value: Any) -> Any:
@@ -280,10 +261,10 @@ def fill_missing(column: Any, value: Any) -> Any:
         filled.dtype.is_float()
     ):  # nan is a number to polars, pyarrow and pandas' own dtypes
         frame = filled.alias("column").to_frame()
-        known = nw.when(~nw.col("column").is_nan()).then("column").otherwise(value)
-        filled = frame.select(known.cast(filled.dtype).alias("column"))["column"].alias(
-            filled.name
-        )
+        numbers = nw.when(~nw.col("column").is_nan()).then("column").otherwise(value)
+        filled = frame.select(numbers.cast(filled.dtype).alias("column"))[
+            "column"
+        ].alias(filled.name)
     return filled.to_native()
 
 

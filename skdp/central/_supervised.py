@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,24 +26,21 @@ from skdp.base import (
 )
 from skdp.central._base import CentralStatistic
 from skdp.central.statistics import (
-    CellTally,
-    LargeRows,
+    Batches,
     Rows,
-    count_large,
-    find_codes,
+    count_cells,
+    select_columns,
     split_bounds,
     without_column,
 )
 from skdp.domain import Categories, Domain, Interval
-from skdp.privacy import Mu, Share, check_delta, read_share
 from skdp.tables import ColumnError, LargeTable, Table, shielded
 
 
 class SupervisedStatistic(CentralStatistic):
     """An estimator whose release is of columns and a target, which is the last column of what its plan is given."""
 
-    _usual_delta: ClassVar[float | None] = None
-    """The delta of an epsilon that is a number, if there is none in the parameters."""
+    _delta_is_for_noise = True
 
     @all_or_nothing
     def fit(
@@ -92,27 +88,11 @@ class SupervisedStatistic(CentralStatistic):
         """
         return self._fit(X, y, groups)
 
-    @property
-    def _delta_of_noise(self) -> float | None:
-        return getattr(self, "delta", None)
-
-    def _check_promise(self) -> Share:
-        """Check the promise; a delta makes a mu of a number."""
-        share = super()._check_promise()
-        delta = self._delta_of_noise
-        delta = self._usual_delta if delta is None else delta
-        if (
-            share.given is not None
-            or delta is None
-            or not (check_delta(delta) or self._usual_delta)
-        ):
-            return share
-        return read_share(Mu.of(self.epsilon, delta))
-
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         if y is None:
             raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
+                f"{type(self).__name__} requires y to be passed, but the target y is "
+                "None"
             )
         if large is not None:
             X, y = without_column(X, y, "y")
@@ -133,16 +113,6 @@ class SupervisedStatistic(CentralStatistic):
         return table
 
 
-def features(table: Table) -> Table:
-    """Return all columns but the target."""
-    return replace(table, names=table.names[:-1], columns=table.columns[:-1])
-
-
-def target(table: Table) -> Table:
-    """Return the target, the last column."""
-    return Table(table.names[-1:], table.columns[-1:], table.native)
-
-
 def split_all_bounds(
     bounds: Any, target_bounds: Any, names: Sequence[Any]
 ) -> tuple[list[int], Any]:
@@ -150,7 +120,8 @@ def split_all_bounds(
     *columns, goal = names
     if target_bounds is None:
         raise ValueError(
-            "target_bounds must be declared, as (low, high), from what is publicly known: the lowest and the "
+            "target_bounds must be declared, as (low, high), from what is publicly "
+            "known: the lowest and the "
             "highest value of the target are private"
         )
     private, bounds = split_bounds(bounds, columns)
@@ -162,29 +133,29 @@ def split_all_bounds(
     return [*private, *(len(columns) + place for place in hidden)], np.vstack(ends)
 
 
-def _check_read(found: NDArray[Any]) -> None:
+def _check_read(labels: NDArray[Any]) -> None:
     """Check a target whose classes are read, as scikit-learn does; errors of objects may hold a value."""
-    if found.dtype != object:
-        return _check_labels(found)
+    if labels.dtype != object:
+        return _check_labels(labels)
     try:
-        shielded(_check_labels, found)
+        shielded(_check_labels, labels)
     except ColumnError as error:
         raise ValueError(
             f"Unknown label type: y {error}; declare its classes"
         ) from None
 
 
-def _check_labels(found: NDArray[Any]) -> None:
-    assert_all_finite(found, input_name="y")
-    check_classification_targets(found)
+def _check_labels(labels: NDArray[Any]) -> None:
+    assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
 
 
 @dataclass(frozen=True)
 class Classes:
     """The classes of a target, sorted."""
 
+    # The target and its classes, as they are declared.
     domain: Domain
-    """The target and its classes, as they are declared."""
 
     @property
     def attribute(self) -> Categories | Interval:
@@ -211,74 +182,54 @@ class Classes:
         return np.append(np.argsort(self.order), len(self.order))[codes]
 
     @classmethod
-    def read(cls, table: Table, large: LargeTable | None, classes: Any) -> Self:
+    def read(cls, rows: Batches, classes: Any) -> Self:
         """Read the classes that are declared, or those of the target with a warning, and check the target."""
-        column = target(table)
-        (name,), (values,) = column.names, column.columns
-        if classes is None and large is None:
+        target = rows.target
+        (name,), (values,) = target.names, target.table.columns
+        why = ""
+        if target.large is not None:
+            why = "the target of a large table is not looked at for them; set classes="
+        elif classes is None:
             _check_read(np.asarray(values))
-        why = (
-            ""
-            if large is None
-            else "the target of a large table is not looked at for them; set classes="
-        )
-        domain = read_domain(
-            column,
-            "auto" if classes is None else {name: classes},
-            name="classes",
-            why_declared=why,
-        )
+        declared = "auto" if classes is None else {name: classes}
+        domain = read_domain(target.table, declared, name="classes", why_declared=why)
+        n_classes = len(domain[name].values)
         if None in domain[name].values:
             raise ValueError("classes must not hold a missing value")
-        if len(domain[name].values) < 2:
-            raise ValueError(
-                f"classes must be at least 2, got {len(domain[name].values)} class"
-            )
-        undeclared = ValueError(
-            "y holds a missing value, or one that classes does not declare"
-        )
-        if large is not None:
-            tally = CellTally(
-                domain, partial(find_codes, handle_unknown="error"), [(0,)], True
-            )
-            count_large(large, tally, lambda _: undeclared)
-        elif (domain.encode([values])[0] == domain.size).any():
-            raise undeclared
+        if n_classes < 2:
+            raise ValueError(f"classes must be at least 2, got {n_classes} class")
+        count_cells(target, domain, [(0,)], "error", refuse=_undeclared_class)
         return cls(domain)
 
 
+def _undeclared_class(_: Any) -> ValueError:
+    return ValueError("y holds a missing value, or one that classes does not declare")
+
+
 @dataclass(frozen=True)
-class _Placing:
-    """How values become places, and the target codes: picklable."""
+class Placing:
+    """How values become places on the grid of `Rows`, and the target codes: picklable."""
 
     ends: NDArray[np.float64]
     starts: NDArray[np.float64]
-    codes: Callable[[Any], NDArray[Any]]
+    # Of the target, the last column; None if there is none.
+    codes: Callable[[Any], NDArray[Any]] | None = None
+    units: NDArray[np.float64] | None = None
 
     def __call__(self, table: Table) -> Rows:
-        return Rows.of(
-            read_numbers(features(table)),
-            self.ends,
-            self.starts,
-            self.codes(table.columns[-1]),
-        )
-
-
-def read_rows(
-    table: Table,
-    large: LargeTable | None,
-    ends: NDArray[np.float64],
-    starts: NDArray[np.float64],
-    codes: Callable[[Any], NDArray[Any]],
-) -> Rows:
-    """Read the columns and the target of a table, or prepare to read a large one, whose values are checked already."""
-    place = _Placing(ends, starts, codes)
-    return place(table) if large is None else LargeRows.open(large, table.names, place)
+        if self.codes is None:
+            columns = read_numbers(table)
+            codes = np.zeros(len(columns[0]), np.intp)
+        else:
+            columns = read_numbers(select_columns(table, table.names[:-1]))
+            codes = self.codes(table.columns[-1])
+        return Rows.of(columns, self.ends, self.starts, codes, self.units)
 
 
 def target_places(
     column: Any, name: Any, ends: NDArray[np.float64], start: NDArray[np.float64]
 ) -> NDArray[np.int16]:
-    """Place a target that is a number on the grid of rows: the codes of `read_rows`."""
+    """Place a target that is a number on the grid of rows: the codes of `Placing`."""
     numbers = read_numbers(Table((name,), (column,), None))
-    return Rows.of(numbers, ends, start, np.zeros(len(numbers[0]), int)).places[:, 0]
+    codes = np.zeros(len(numbers[0]), int)
+    return Rows.of(numbers, ends, start, codes).places[:, 0]

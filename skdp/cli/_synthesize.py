@@ -165,9 +165,7 @@ def add_synthesize(commands: Any) -> None:
         help="DATA is a model that --save wrote: draw rows from it, which costs no "
         "privacy",
     )
-    progress = synthesize.add_mutually_exclusive_group()
-    progress.add_argument("--verbose", action="store_true", help="report each step")
-    add_quiet(progress)
+    add_quiet(synthesize)
 
 
 def _run_draft_domain(options: argparse.Namespace) -> Path:
@@ -234,7 +232,6 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
         max_rows_per_person=options.max_rows_per_person or 1,
         handle_unknown=options.handle_unknown or "error",
         random_state=options.seed,
-        verbose=options.verbose,
     )
     try:
         with opened_ledger(options) as ledger:

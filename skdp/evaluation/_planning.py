@@ -411,6 +411,7 @@ def _plan_of_epsilon(
         return _width_at(source, _with_amount(source, amount), question)(n_rows or 1)
 
     # Bisection: the width falls with epsilon.
+    # `key` is False up to some amount, and True from there on.
     place = bisect_left(_AMOUNTS, True, key=lambda amount: width(amount) <= within)
     if place == len(_AMOUNTS):
         at_most = _width_at(source, _with_amount(source, _MOST), question)
@@ -441,6 +442,7 @@ def _plan_of_rows(
         raise ValueError(
             f"no number of rows up to {_MOST_ROWS:,} is enough at this epsilon"
         )
+    # A shuffler promises its epsilon of that many reports.
     n_rows = max(n_rows, _fewest_rows(source))
     numbers = np.unique(np.maximum(1, np.rint(n_rows * _FACTORS))).astype(int).tolist()
     curve = pd.DataFrame({"n_rows": numbers, "half_width": list(map(width, numbers))})
@@ -493,6 +495,7 @@ class _Question:
 
 def _width_at(estimator: Any, epsilon: Any, question: _Question) -> Width:
     """Return the half width that an estimator reaches with an epsilon."""
+    # A plan charges nothing.
     copy = clone(estimator).set_params(epsilon=epsilon, ledger=None)
     domain = _declared_domain(estimator)
     if isinstance(copy, DPHistogram):
@@ -572,6 +575,7 @@ def _width_of_reports(
     widest = 0.0
     for share in shares:
         for columns in _counted_groups(protocol, question.columns):
+            # The library states the interval itself, of reports as they are on average.
             tally = _expected_tally(protocol, n_rows, share, columns)
             what: Any = question.of
             table = estimate_counts(
@@ -598,6 +602,7 @@ def _expected_tally(
     protocol: ReportProtocol, n_rows: int, share: float, columns: Sequence[Any]
 ) -> ReportTally:
     """Return the sums of reports on average: the first combination of the columns has a share, the others are alike."""
+    # The probability that a record reports a field.
     rates = [1.0] * len(protocol.fields)
     if protocol.sampling is not None:
         rates = [float(rate) for rate in protocol.sampling.inclusions]
@@ -617,6 +622,7 @@ def _expected_sums(
     """Return the expected sums of a field of which the first values of some columns have a share."""
     domain = field.domain
     oracle: Any = field.oracle
+    # (n_columns, n_cells): the code of each column in each cell.
     codes = np.indices(domain.sizes).reshape(len(domain.columns), -1)
     is_asked = [name in columns for name in domain.columns]
     is_first = (codes[is_asked] == 0).all(axis=0)
@@ -660,6 +666,7 @@ def _losses(curve: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
         raise ValueError(
             f"curve must have finite scores of {metric!r} at two epsilons or more"
         )
+    # Noise in the scores must not make a larger epsilon look worse.
     falling = IsotonicRegression(increasing=False)
     fitted = falling.fit_transform(np.arange(len(costs)), costs["difference"].abs())
     reach = ((costs["upper"] - costs["lower"]) / 2).fillna(np.inf).to_numpy()
@@ -675,6 +682,8 @@ def _losses(curve: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
 
 def _crossing(losses: pd.DataFrame, column: str, within: float) -> float:
     """Return the least epsilon at which a loss is small enough, by a line between neighbours; inf if it never is."""
+    # The ends of the intervals are not fitted: from where they are small, they count as
+    # small.
     values = np.minimum.accumulate(losses[column].to_numpy())
     is_enough = values <= within
     epsilons = losses["epsilon"].to_numpy()

@@ -367,10 +367,12 @@ class ModelAnswers(OnSite, BaseEstimator):
         if len(table.names) == len(self.domain_.columns):
             return self.model_.log_probability(rows)
         values = np.arange(self.domain_.sizes[-1])[:, np.newaxis, np.newaxis]
-        whole = (
+        rows_of_values = (
             np.vstack([rows, np.full((1, rows.shape[1]), value)]) for value in values
         )
-        return np.logaddexp.reduce([self.model_.log_probability(one) for one in whole])
+        return np.logaddexp.reduce(
+            [self.model_.log_probability(table_rows) for table_rows in rows_of_values]
+        )
 
     def _codes_of(self, table: Table) -> NDArray[np.int64]:
         """Code some columns of rows, all of them."""

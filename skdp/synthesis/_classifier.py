@@ -119,11 +119,11 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
             isinstance(self.synthesizer, CentralEstimator)
             and hasattr(self.synthesizer, "classifier")
         ):
-            given = self.synthesizer
+            candidate = self.synthesizer
             kind = (
-                f"the class {given.__name__}"
-                if isinstance(given, type)
-                else type(given).__name__
+                f"the class {candidate.__name__}"
+                if isinstance(candidate, type)
+                else type(candidate).__name__
             )
             raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {kind}")
         if y is None:

@@ -71,6 +71,7 @@ def errors_of_counts(
     # known noise: their interval covers the true count whatever the model has missed,
     # and whether or not it was fitted to the end. The count by the model is mostly
     # better, and always taken into the interval.
+    # Arrays have an axis for each column that is asked for value by value: `shape`.
     merged = merge(marginals)
     pieces = [_Piece.of(marginal, query) for marginal in merged]
     by_value = [column for column, weights in query.items() if weights is None]
@@ -82,6 +83,7 @@ def errors_of_counts(
             piece_precision = piece.onto(piece.is_exact, by_value) / piece.variance
             precision += piece_precision
             weighted += piece_precision * piece.onto(piece.most, by_value)
+    # Without a marginal that holds all columns there is no estimate, but bounds.
     is_supported = precision > 0
     noise = np.full(shape, np.nan)
     np.divide(1, np.sqrt(precision), out=noise, where=is_supported)
@@ -92,6 +94,8 @@ def errors_of_counts(
         least, most = _bounds(total, pieces, query, shape, quantile)
         lower = np.where(is_supported, lower, least)
         upper = np.where(is_supported, upper, most)
+    # The count by the model is inside, and a standard error is told such that the
+    # interval is as many of them wide as that of a normal number.
     lower = np.minimum(np.maximum(lower, 0), np.floor(counts + _FUZZ))
     upper = np.maximum(upper, np.ceil(counts - _FUZZ))
     reach = np.maximum(upper - counts, counts - lower) / quantile.reach
@@ -123,6 +127,7 @@ class _Piece:
         piece = cls(
             columns, marginal.clique, marginal.counts, marginal.counts, exact, variance
         )
+        # From the last axis to the first: those before keep their places.
         for column in reversed(marginal.clique):
             members = marginal.groups_of(column)
             weights = query.get(column)
@@ -138,6 +143,7 @@ class _Piece:
 
     def _sum(self, column: int, least: Counts, most: Counts) -> _Piece:
         """Sum over a column, with the least and the largest weights of its values."""
+        # The variance of a weighted sum of independent noise: sum(weight ** 2) each.
         axis = self.axes.index(column)
         is_same = bool((least == most).all())
         return _Piece(
@@ -180,6 +186,7 @@ def _weights_of_groups(
     most = np.ceil(weights - _ROUNDING)
     if members is None:
         return least, most
+    # Of a group, all values count at least as much as the one that counts least.
     low = np.ones(members.max() + 1)
     high = np.zeros(members.max() + 1)
     np.minimum.at(low, members, least)

@@ -263,6 +263,7 @@ def _infer(
     """Estimate a statistic from the counts, as far as it is linear in them."""
     # A step of Newton's method, in which the slope has noise too.
     value = linear.values[term]
+    # (2, n_cells): of the statistic, and of the slope, whose mean at the table is 1.
     weights = np.stack([linear.influence[term], linear.slope[term] - 1])
     change, slope = map(counts.mean, weights)
     divisor = 1 + slope.value
@@ -270,6 +271,7 @@ def _infer(
     reach = None
     if linear.is_determined[term] and divisor > 0:
         means = (change, slope)
+        # Covariances of both, of the noise and of the records as a sample.
         noise = [[mean.covariance(also) for also in means] for mean in means]
         shares = counts.shares.ravel()
         sampling = (weights * shares) @ weights.T / counts.n_rows
@@ -278,6 +280,7 @@ def _infer(
     estimate = value + step.value
     if reach is not None:
         low, high = reach
+        # At the end of the interval that is further away, the slope matters most.
         bias = change.bias + (abs(step.value) + max(reach)) * slope.bias
         bias /= divisor
         if bias <= (low + high) / 2:
@@ -466,6 +469,7 @@ def _best(
         error = np.abs(component - spread(means, groups)).max()
         is_whole = bool(error <= _EXACT * largest)
         holders.append((is_whole, 1 / max(variance, _LEAST), index, groups))
+    # Marginals that have grouped values of it only count if no other one is whole.
     some_whole = any(is_whole for is_whole, *_ in holders)
     best = [holder for holder in holders if holder[0] == some_whole]
     total = sum(precision for _, precision, *_ in best)
@@ -510,6 +514,7 @@ def rake(
     # have little noise.
     targets = {}
     for axis, column in enumerate(columns):
+        # Columns that are only counted in groups keep the shares of the model.
         column_shares = _column_shares(marginals, column, n_rows)
         if column_shares is not None:
             targets[axis] = column_shares
@@ -581,6 +586,7 @@ def _linear_statistic(
     counts = np.diff(sums, prepend=0.0).astype(np.int64)
     rows = cells.iloc[np.repeat(np.arange(n_cells), counts)]
     terms, values = _read_terms(statistic(rows.reset_index(drop=True)))
+    # One row more changes the share of its cell by about 1 / n_rows.
     influence = np.empty((len(terms), n_cells))
     for index in range(n_cells):
         more_rows = pd.concat([rows, cells.iloc[[index]]], ignore_index=True)
@@ -723,6 +729,7 @@ def _read_target(estimator: Any, column: pd.Series) -> tuple[Table, Link]:
 def _design(features: pd.DataFrame) -> tuple[list[str], Table]:
     """Return numbers, and an indicator of each value of other columns but the first."""
     terms: list[str] = []
+    # The first value of a column is what others are compared with.
     columns: list[Table] = []
     for name in features:
         column = features[name]

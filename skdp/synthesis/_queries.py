@@ -86,14 +86,15 @@ def range_weights(
         edges = np.array(values.edges, "datetime64[us]")
     if start > stop:
         raise ValueError("low must not be above high")
-    first = np.clip(start, edges[:-1], edges[1:])
-    last = np.clip(stop, edges[:-1], edges[1:])
-    weights = (last - first) / np.diff(edges)  # of its width
+    lowest = np.clip(start, edges[:-1], edges[1:])
+    highest = np.clip(stop, edges[:-1], edges[1:])
+    # Numbers are taken as evenly spread over the width of their bin.
+    weights = (highest - lowest) / np.diff(edges)
     if shape is not None:
         # Of its records. What the shape says is an estimate: a part of a bin is never
         # for certain all or none of it.
         bin_shares = shape.share_below(edges[1:]) - shape.share_below(edges[:-1])
-        shares = shape.share_below(last) - shape.share_below(first)
+        shares = shape.share_below(highest) - shape.share_below(lowest)
         parts = weights.copy()
         np.divide(shares, bin_shares, out=parts, where=bin_shares > 0)
         parts = np.clip(parts, _LITTLE, 1 - _LITTLE)
@@ -144,6 +145,7 @@ def _value_weights(
     is_list = isinstance(condition, Iterable) and not isinstance(condition, str | bytes)
     listed = list(condition) if is_list else [condition]
     listed = [None if is_missing(value) else value for value in listed]
+    # None and no more behind the values: NumPy makes an array of objects of them.
     codes = values.encode(np.array([*listed, None], object)[:-1])
     if (codes == len(values)).any():
         raise ValueError(

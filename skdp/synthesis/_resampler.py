@@ -181,26 +181,30 @@ def _sampled(
         ), None
     column, name = target_column(y)
     frame = y if is_frame(y) else np.empty((0, 1), object)
-    one = public_template(Table((name,), (column,), frame), domain.select([name]))
-    both = Table(domain.columns, (*table.columns, *one.columns), template.native)
-    *made, target = decode(both, domain, rows, rng, order, synthesizer._shapes)
-    return assemble(table, made, names), assemble(one, [target], [name]) if is_frame(
-        y
-    ) else _like(target, column, y)
+    target_template = public_template(
+        Table((name,), (column,), frame), domain.select([name])
+    )
+    both = Table(
+        domain.columns, (*table.columns, *target_template.columns), template.native
+    )
+    *columns_made, target = decode(both, domain, rows, rng, order, synthesizer._shapes)
+    return assemble(table, columns_made, names), assemble(
+        target_template, [target], [name]
+    ) if is_frame(y) else _like(target, column, y)
 
 
-def _like(made: Any, column: Any, y: Any) -> Any:
+def _like(columns_made: Any, column: Any, y: Any) -> Any:
     """Make a series or array of the kind of y of a column that was decoded."""
     if isinstance(column, np.ndarray):
-        return made.reshape(-1, 1) if np.ndim(y) == 2 else made
+        return columns_made.reshape(-1, 1) if np.ndim(y) == 2 else columns_made
     if isinstance(column, pd.Series):
-        return pd.Series(made, dtype=made.dtype, name=column.name)
+        return pd.Series(columns_made, dtype=columns_made.dtype, name=column.name)
     if type(column).__module__.startswith("pyarrow"):
         import pyarrow
 
         return (
-            made
-            if isinstance(made, pyarrow.ChunkedArray)
-            else pyarrow.chunked_array([made])
+            columns_made
+            if isinstance(columns_made, pyarrow.ChunkedArray)
+            else pyarrow.chunked_array([columns_made])
         )
-    return made.alias(column.name)
+    return columns_made.alias(column.name)

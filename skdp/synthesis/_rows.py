@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, BinaryIO, Self
 
@@ -26,8 +27,12 @@ from skdp.base import (
 from skdp.domain import Domain
 from skdp.oracles import check_size
 from skdp.synthesis._answers import ModelAnswers
-from skdp.synthesis._pair_scores import Scores, tabulate_scores
-from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
+from skdp.synthesis._persistence import (
+    Scores,
+    read_synthesizer,
+    tabulate_scores,
+    write_synthesizer,
+)
 from skdp.synthesis._queries import of_columns
 from skdp.synthesis.model import GraphicalModel, redraw, sample
 from skdp.synthesis.selection import (
@@ -38,8 +43,6 @@ from skdp.synthesis.selection import (
     without_bins,
 )
 from skdp.synthesis.tables import (
-    Order,
-    Shapes,
     assemble,
     decode,
     public_template,
@@ -63,7 +66,7 @@ class ModelRows(ModelAnswers):
         """Return the generator of post-processing, which shares no random bits with the noise."""
         if self.random_state is None:
             return np.random.default_rng()
-        words = [ord(letter) for letter in repr(key)]
+        words = map(ord, repr(key))
         return np.random.default_rng([int(self.random_state), *words])
 
     def sample(
@@ -103,28 +106,36 @@ class ModelRows(ModelAnswers):
         skdp.synthetic_inference : Estimates with intervals that hold.
         """
         check_is_fitted(self)
-        if n_tables is not None:
-            n_tables = check_size(n_tables, name="n_tables", least=1)
-            n, rng = self._start_sample(n_samples)
-            found = [self._fit_again(rng) for _ in range(n_tables)]
-            totals = [round(total) if n_samples is None else n for _, total in found]
-            drawn = [
-                list(sample(model, own, rng))
-                for (model, _), own in zip(found, totals, strict=True)
-            ]
-        else:
-            rows, rng = self._sample_codes(n_samples)
-            drawn = [rows]
+        n, rng = self._start_sample(n_samples)
+        if n_tables is None:
+            return self._draw_table(self.model_, n, rng)
+        tables = []
+        for _ in range(check_size(n_tables, name="n_tables", least=1)):
+            model, total = self._fit_again(rng)
+            # Each table has the number of records that its own counts say.
+            n_rows = round(total) if n_samples is None else n
+            tables.append(self._draw_table(model, n_rows, rng))
+        return tables
+
+    def _draw_table(
+        self, model: GraphicalModel, n: int, rng: np.random.Generator
+    ) -> Any:
+        """Draw rows of a model."""
+        rows = list(sample(model, n, rng))
+        columns = self._decode(self._template, self.domain_, rows, rng)
+        return assemble(self._template, columns, self.domain_.columns)
+
+    def _decode(
+        self,
+        template: Table,
+        domain: Domain,
+        rows: Sequence[NDArray[np.int32]],
+        rng: np.random.Generator,
+        given: Mapping[Any, NDArray[Any]] | None = None,
+    ) -> tuple[Any, ...]:
+        """Turn codes into columns, with the shapes and the order of the fit."""
         order = read_order(self.structural_zeros)
-        tables = [
-            assemble(
-                self._template,
-                decode(self._template, self.domain_, rows, rng, order, self._shapes),
-                self.domain_.columns,
-            )
-            for rows in drawn
-        ]
-        return tables[0] if n_tables is None else tables
+        return decode(template, domain, rows, rng, order, self._shapes, given)
 
     def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
         """Fit a model to the noisy counts with noise again; return the number of records too."""
@@ -188,9 +199,12 @@ class ModelRows(ModelAnswers):
         check_is_fitted(self)
         size = check_size(batch_size, name="batch_size", least=1)
         n, rng = self._start_sample(n_samples)
-        order = read_order(self.structural_zeros)
-        return _batches(
-            self.model_, self._template, self.domain_, n, size, rng, order, self._shapes
+        # Of the model as it is now.
+        sampler = copy(self)
+        starts = range(0, n, size)
+        model = self.model_
+        return (
+            sampler._draw_table(model, min(size, n - start), rng) for start in starts
         )
 
     def _sample_codes(
@@ -223,25 +237,24 @@ class RowTransformer(TransformerMixin, ModelRows):
 
     def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
         zeros = read_zeros(self.structural_zeros, self.domain_)
-        moved = [
-            replace(
-                one, counts=one.counts + rng.normal(0, one.std_error, one.counts.shape)
-            )
-            for one in self.marginals_
-        ]
+        # With as much noise again, the fits differ by as much as the noise decides.
+        noisier = []
+        for marginal in self.marginals_:
+            noise = rng.normal(0, marginal.std_error, marginal.shape)
+            noisier.append(replace(marginal, counts=marginal.counts + noise))
         fitted = fit_table(
             self.domain_.sizes,
-            moved,
+            noisier,
             zeros=zeros,
             max_iter=int(self.max_iter),
             tol=float(self.tol),
         )
-        if self._shapes is not None:  # bins that are far from all records stay so
-            places = list(map(self.domain_.columns.index, self._shapes.columns))
-            fitted = without_bins(
-                fitted,
-                {place: self.model_.marginal((place,)) <= UNLIKELY for place in places},
-            )
+        # Bins that are far from all records stay so.
+        far_bins = {}
+        for name in self._shapes.columns if self._shapes else ():
+            column = self.domain_.columns.index(name)
+            far_bins[column] = self.model_.marginal((column,)) <= UNLIKELY
+        fitted = without_bins(fitted, far_bins)
         return fitted.model, fitted.total
 
     def transform(self, X: TableLike) -> Any:
@@ -274,92 +287,82 @@ class RowTransformer(TransformerMixin, ModelRows):
         features = self.domain_.columns[: self.n_features_in_]
         check_names(self, table, features)
         rng = self._generator("transform", self._calls.advance())
-        drawn = self._redrawn(features)
-        if drawn is not None:
-            refuse_protected_levels(X, [features[place] for place in drawn])
-        domain, order = (
-            self.domain_.select(features),
-            read_order(self.structural_zeros),
-        )
-        if drawn is None:
-            rows = list(
-                sample(self.model_, len(table.columns[0]), rng)[: len(features)]
-            )
-            made = decode(
-                public_template(table, domain), domain, rows, rng, order, self._shapes
-            )
-            return as_asked(self, assemble(table, made, features))
-        codes = list(self._redraw(table, domain, drawn, rng))
-        columns = dict(zip(features, table.columns, strict=True))
-        names = [features[place] for place in drawn]
-        others = domain.select(names)
-        given = {
-            name: values_of(domain[name], columns[name])
-            for name in dict.fromkeys(itertools.chain(*order))
-            if name in columns and name not in names
-        }
-        template = public_template(
-            Table(tuple(names), tuple(columns[name] for name in names), table.native),
-            others,
-        )
-        columns |= zip(
-            names,
-            decode(template, others, codes, rng, order, self._shapes, given),
-            strict=True,
-        )
-        return as_asked(self, table.rebuild(list(columns.values()), features))
+        places = self._redrawn(features)
+        if places is None:
+            domain = self.domain_.select(features)
+            rows = sample(self.model_, len(table.columns[0]), rng)[: len(features)]
+            template = public_template(table, domain)
+            columns = self._decode(template, domain, list(rows), rng)
+            return as_asked(self, assemble(table, columns, features))
+        refuse_protected_levels(X, [features[place] for place in places])
+        redrawn = self._redraw_columns(table, features, places, rng)
+        return as_asked(self, table.rebuild(redrawn, features))
 
     def _redrawn(self, features: Sequence[Any]) -> list[int] | None:
-        """Check `redraw`, and return the places of these columns."""
+        """Check `redraw`, and return the numbers of these columns."""
         if self.redraw is None:
             return None
         if isinstance(self.redraw, str) or not isinstance(self.redraw, Iterable):
             raise TypeError(
-                f"redraw must be a list of column names, got {type(self.redraw).__name__}"
+                f"redraw must be a list of column names, got "
+                f"{type(self.redraw).__name__}"
             )
         names = list(self.redraw)
-        unknown = [name for name in names if name not in features]
-        if unknown or len(set(names)) < len(names) or not names:
+        is_distinct = names and len(set(names)) == len(names)
+        if not is_distinct or not set(names) <= set(features):
             raise ValueError(
-                f"redraw must name columns of X, each once, got {names}; X has {list(features)}"
+                f"redraw must name columns of X, each once, got {names}; X has "
+                f"{list(features)}"
             )
         return [list(features).index(name) for name in names]
 
-    def _redraw(
+    def _redraw_columns(
         self,
         table: Table,
-        domain: Domain,
-        drawn: Sequence[int],
+        features: Sequence[Any],
+        places: Sequence[int],
         rng: np.random.Generator,
+    ) -> list[Any]:
+        """Return the columns of a table, some of them drawn again."""
+        codes = list(self._redraw_codes(table, places, rng))
+        columns = dict(zip(features, table.columns, strict=True))
+        # Numbers that stay, and that others have to be below or above.
+        names = [features[place] for place in places]
+        values = {}
+        for name in itertools.chain(*read_order(self.structural_zeros)):
+            if name in columns and name not in names:
+                values[name] = values_of(self.domain_[name], columns[name])
+        domain = self.domain_.select(names)
+        template = public_template(_select(table, places), domain)
+        drawn = self._decode(template, domain, codes, rng, values)
+        columns |= zip(names, drawn, strict=True)
+        return list(columns.values())
+
+    def _redraw_codes(
+        self, table: Table, places: Sequence[int], rng: np.random.Generator
     ) -> NDArray[np.int32]:
-        """Draw columns of rows again; the target is not known, and is drawn and dropped with them."""
-        n = len(table.columns[0])
-        rows = np.zeros((len(self.domain_.columns), n), np.int64)
-        kept = [place for place in range(len(domain.columns)) if place not in drawn]
-        if kept:
-            others = Table(
-                tuple(domain.columns[place] for place in kept),
-                tuple(table.columns[place] for place in kept),
-                table.native,
+        """Draw columns again; the target is not known, and is drawn and dropped."""
+        n_features = self.n_features_in_
+        n_columns = len(self.domain_.columns)
+        # (n_columns of the model, n_rows); what is drawn or unknown is left at 0.
+        rows = np.zeros((n_columns, len(table.columns[0])), np.int64)
+        conditions = [place for place in range(n_features) if place not in places]
+        if conditions:
+            condition_table = _select(table, conditions)
+            codes = read_codes(
+                condition_table,
+                self.domain_.select(condition_table.names),
+                of_columns(self.handle_unknown, condition_table.names),
+                of_columns(self._others, condition_table.names),
             )
-            names = others.names
-            policy, rest = (
-                of_columns(self.handle_unknown, names),
-                of_columns(self._others, names),
-            )
-            for place, code in zip(
-                kept,
-                read_codes(others, domain.select(names), policy, rest),
-                strict=True,
-            ):
-                # What is ignored in `fit` is given the likeliest value here: a row must have one.
-                rows[place] = np.where(
-                    code < domain.sizes[place],
-                    code,
-                    self.model_.marginal([place]).argmax(),
-                )
-        hidden = range(len(domain.columns), len(self.domain_.columns))
-        return redraw(self.model_, rows, [*drawn, *hidden], rng)[: len(drawn)]
+            for place, column_codes in zip(conditions, codes, strict=True):
+                # What is ignored in `fit` is given the likeliest value here: a row
+                # must have one.
+                is_declared = column_codes < self.domain_.sizes[place]
+                likeliest = self.model_.marginal([place]).argmax()
+                rows[place] = np.where(is_declared, column_codes, likeliest)
+        hidden = range(n_features, n_columns)
+        return redraw(self.model_, rows, [*places, *hidden], rng)[: len(places)]
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
@@ -385,16 +388,17 @@ class RowTransformer(TransformerMixin, ModelRows):
         names = self.domain_.columns[: self.n_features_in_]
         if input_features is None:
             return np.array(names, object)
-        given = np.array(input_features, object)
-        if hasattr(self, "feature_names_in_") and tuple(given) != names:
+        listed = np.array(input_features, object)
+        if hasattr(self, "feature_names_in_") and tuple(listed) != names:
             raise ValueError(
                 f"input_features is not equal to feature_names_in_: {list(names)}"
             )
-        if len(given) != len(names):
+        if len(listed) != len(names):
             raise ValueError(
-                f"input_features should have length equal to number of features ({len(names)})"
+                "input_features should have length equal to number of features "
+                f"({len(names)})"
             )
-        return given
+        return listed
 
     def save(self, path: PathType | BinaryIO) -> None:
         """Write the fitted synthesizer to a file that may be shared as its samples may.
@@ -443,23 +447,11 @@ class RowTransformer(TransformerMixin, ModelRows):
         return read_synthesizer(cls, path)
 
 
-def _batches(
-    model: GraphicalModel,
-    template: Table,
-    domain: Domain,
-    n: int,
-    size: int,
-    rng: np.random.Generator,
-    order: Order = (),
-    shapes: Shapes | None = None,
-) -> Iterator[Any]:
-    for start in range(0, n, size):
-        codes = list(sample(model, min(size, n - start), rng))
-        yield assemble(
-            template,
-            decode(template, domain, codes, rng, order, shapes),
-            domain.columns,
-        )
+def _select(table: Table, places: Sequence[int]) -> Table:
+    """Return some columns of a table."""
+    names = tuple(table.names[place] for place in places)
+    columns = tuple(table.columns[place] for place in places)
+    return Table(names, columns, table.native)
 
 
 def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,22 +26,25 @@ from skdp.base import (
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within
-from skdp.domain import Domain, DomainLike
+from skdp.domain import Domain, DomainLike, Interval
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
-from skdp.synthesis._coded_table import CodedTable, code_table
 from skdp.synthesis._rows import RowTransformer
+from skdp.synthesis.model import Clique
 from skdp.synthesis.selection import (
     BINS,
     FittedTable,
     FoundCells,
     NoiseBudget,
+    Plan,
     PrivateTable,
+    Strategy,
     check_marginals,
     check_width,
     find_cells,
     largest_sizes,
     open_budget,
+    read_plan,
     warn_not_chosen,
     warn_out_of_reach,
     warn_unknown,
@@ -51,14 +55,20 @@ from skdp.synthesis.tables import (
     Policy,
     Records,
     Shapes,
+    cells_within,
+    check_decodable,
     check_not_named,
     check_policy,
     check_share,
     count_open_columns,
     count_others,
+    declared_orders,
     find_values,
+    fine_grid,
     open_rows,
     public_template,
+    read_codes,
+    read_declared,
     undeclared,
     warn_undiscovered,
     with_target,
@@ -127,8 +137,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         Charged by each `fit`, before anything is drawn.
     random_state : None or int, default=None
         None for secure randomness; an int for reproducible experiments, not private to anyone who knows it.
-    verbose : bool, default=False
-        Whether to print progress to the standard error stream. For the curator only: its seconds depend on the table.
 
     Attributes
     ----------
@@ -248,7 +256,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         redraw: Sequence[ColumnName] | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
-        verbose: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -267,7 +274,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.redraw = redraw
         self.ledger = ledger
         self.random_state = random_state
-        self.verbose = verbose
 
     @property
     def protects_rows(self) -> Any:  # type: ignore[override] # numpydoc ignore=RT01
@@ -391,15 +397,13 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             source = spend(mechanism, delta=delta, rho=rho, losses=budget.losses)
 
         # Find bins and measure.
-        say = self._say if self.verbose else None
-        table = PrivateTable(records, coded.cells.sizes, budget, source, say)
+        table = PrivateTable(records, coded.cells.sizes, budget, source)
         cells = find_cells(table, coded.cells, coded.domain, self.bins)
         plan = replace(plan, sizes=cells.domain.sizes)
         cells.table.prepare(strategy.first_cliques(plan))
         with one_thread():
             measured = strategy.measure(cells.table, plan)
             fitted, shapes = cells.place(measured, self._generator("shapes"))
-        cells.table.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
 
         self._set_fitted(fitted, shapes, cells, coded.others)
         self._template = public_template(private.table, cells.domain)
@@ -456,9 +460,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         reach = f", up to {rows} rows a person" if rows > 1 else ""
         return f"{budget.name} noise on {counted}{reach}"
 
-    def _say(self, line: str) -> None:
-        print(f"[{type(self).__name__}]", line, file=sys.stderr)
-
     def _set_fitted(
         self,
         fitted: FittedTable,
@@ -508,3 +509,90 @@ class _PrivateRows(NamedTuple):
         if self.large is not None:
             return LargeRecords(self.large, coded.cells, handle_unknown)
         return CodedRecords(coded.codes, coded.cells.sizes)
+
+
+class CodedTable(NamedTuple):
+    """What is declared of a table and planned with it, and the codes of its rows."""
+
+    domain: Domain
+    """The declared values of each column."""
+    cells: Domain
+    """The same, or finer cells of intervals, in which the table is read."""
+    plan: Plan
+    strategy: Strategy
+    codes: list[NDArray[np.unsignedinteger]]
+    """Of the cells, a column each, without rows that are left out."""
+    others: dict[Any, Any]
+    """What stands for all values of a column that were not found."""
+
+    @property
+    def first(self) -> list[Clique]:
+        """The marginals that are counted first."""
+        if self.cells is self.domain:
+            return self.strategy.first_cliques(self.plan)
+        return self.plan.columns
+
+
+def code_table(
+    synthesizer: Any, table: Table, keep: NDArray[np.bool_], values: dict[Any, Any]
+) -> CodedTable:
+    """Complete the domain by values that were found, and code the rows that count."""
+    domain = read_declared(table, synthesizer.domain, values)
+    finds_bins = synthesizer.bins == "private"
+    if finds_bins:
+        why = "whose bins bins='private' is to find; use bins='declared'"
+        zeros = synthesizer.structural_zeros
+        check_not_named(_intervals(domain), None, zeros, why=why)
+    plan, strategy = read_plan(
+        domain,
+        ordered=declared_orders(table, domain),
+        marginals=synthesizer.marginals,
+        workload=synthesizer.workload,
+        target=synthesizer.target,
+        structural_zeros=synthesizer.structural_zeros,
+        max_cells=synthesizer.max_cells,
+        max_iter=synthesizer.max_iter,
+        tol=synthesizer.tol,
+    )
+    check_decodable(public_template(table, domain), domain)
+    _check_widths(domain)
+    cells = _cut(domain, finds_bins)
+    others = {name: listed[-1] for name, listed in values.items()}
+    codes = read_codes(table, cells, synthesizer.handle_unknown, others)
+    is_counted = keep
+    for code, size in zip(codes, cells.sizes, strict=True):
+        is_counted = is_counted & (code < size)
+    if not is_counted.all():
+        codes = [code[is_counted] for code in codes]
+    return CodedTable(domain, cells, plan, strategy, codes, others)
+
+
+def _cut(domain: Domain, finds_bins: bool) -> Domain:
+    """Cut intervals into fine cells; return the domain itself if none is cut."""
+    columns = {name: domain[name] for name in domain.columns}
+    is_cut = False
+    for name, interval in _intervals(domain).items():
+        grid = fine_grid(interval) if finds_bins else cells_within(interval)
+        columns[name] = grid
+        is_cut = is_cut or grid is not interval
+    return Domain(columns) if is_cut else domain
+
+
+def _check_widths(domain: Domain) -> None:
+    """Refuse intervals whose width is no float."""
+    for name, interval in _intervals(domain).items():
+        first, upper_end = interval.edges[0], interval.edges[-1]
+        if isinstance(first, float) and not math.isfinite(upper_end - first):
+            raise ValueError(
+                f"the declared interval of column {name!r} is wider than the largest "
+                f"float, {sys.float_info.max:.1e}: declare closer ends"
+            )
+
+
+def _intervals(domain: Domain) -> dict[Any, Interval]:
+    intervals = {}
+    for name in domain.columns:
+        values = domain[name]
+        if isinstance(values, Interval):
+            intervals[name] = values
+    return intervals

@@ -16,8 +16,14 @@ import pytest
 
 from skdp import Domain, DPGroupBy, DPMarginalSynthesizer, DPOneHotEncoder, DPTargetEncoder, PrivacyLedger
 from skdp.central.statistics import _discovery, count_distinct, discover_values, plan_discovery
-from skdp.central.statistics._discovery import discovery_threshold
-from skdp.central.statistics._partitions import CountThreshold, WeightThreshold, squared_tail, total_weights, weight_of
+from skdp.central.statistics._discovery import (
+    CountThreshold,
+    WeightThreshold,
+    discovery_threshold,
+    squared_tail,
+    total_weights,
+    weight_of,
+)
 from skdp.privacy import Share, gaussian_delta
 from skdp.randomness import SeededSource
 from skdp.tables import ColumnError

@@ -27,8 +27,8 @@ from skdp import (
     DPVarianceThreshold,
     PrivacyLedger,
 )
-from skdp.central.statistics import NOWHERE, Noise, count_values, place_bounds
-from skdp.central.statistics._private_bounds import _CLEAR_ANYWHERE, Cells, _limit, find_bounds
+from skdp.central.statistics import NOWHERE, Batches, Noise, count_values, place_bounds
+from skdp.central.statistics._private_bounds import _CHANCE_ANYWHERE, Cells, _limit, find_bounds
 from skdp.privacy import Mu, Rho
 from skdp.tables import read_table
 from tests.central.estimators import EVERY, fitted, made, whole
@@ -68,7 +68,7 @@ class TestCells:
         records = list(itertools.product(ODD, repeat=2))[::2]
 
         def counts(rows):
-            return np.array(count_values(read_table(np.array(rows, float).reshape(len(rows), 2)), None, [0, 1], cells))
+            return np.array(count_values(Batches(read_table(np.array(rows, float).reshape(len(rows), 2))), cells))
 
         none = counts([])
         for record in records:
@@ -103,8 +103,7 @@ def noisy_counts(size):
 def test_bounds_follow_from_noisy_counts_alone():
     def released(values):
         noises = [Released(noisy_counts, Fraction(5)) for _ in range(2)]
-        count = lambda cells: count_values(read_table(values.reshape(-1, 1)), None, [0], cells)  # noqa: E731
-        ends, hidden = place_bounds([NOWHERE], ["a"], [0], count, noises, None)
+        ends, hidden = place_bounds([NOWHERE], Batches(read_table(values.reshape(-1, 1))), [0], noises, None)
         return ends.tolist(), hidden, [noise.seen[0] for noise in noises]
 
     X = column("far", 3000)
@@ -161,7 +160,7 @@ class TestAccuracy:
         for parts in (4, 8, 16):
             chances = []
             for width in (1, 2, 4, 8, 16)[: int(math.log2(parts)) + 1]:
-                limit = float(_limit(width, _CLEAR_ANYWHERE[parts])) * math.sqrt(2)
+                limit = float(_limit(width, np.log([_CHANCE_ANYWHERE / Cells(parts).size]))[0]) * math.sqrt(2)
                 at = np.linspace(0, 60, 4001)
                 tail = gamma.pdf(at, width) * gamma.sf(limit + at, width)
                 chances.append(Cells(parts).size * np.sum((tail[1:] + tail[:-1]) / 2) * (at[1] - at[0]))
@@ -289,8 +288,8 @@ class TestPromise:
     @pytest.mark.parametrize("kind", [DPMean, DPMinMaxScaler])
     def test_the_draws_spend_what_is_given(self, kind, epsilon, monkeypatch):
         drawn = []
-        draw = Noise.draw
-        monkeypatch.setattr(Noise, "draw", lambda self, *more: drawn.append(self) or draw(self, *more))
+        draw = Noise.draw_each
+        monkeypatch.setattr(Noise, "draw_each", lambda self, *more: drawn.append(self) or draw(self, *more))
         X = np.column_stack([column("skewed"), column("centred"), column("uniform")])
         guarantee = kind(epsilon, bounds="private", max_rows_per_person=2, random_state=0).fit(X).guarantee_
         assert len(drawn) == (7 if kind is DPMean else 6)  # two looks at each of three columns

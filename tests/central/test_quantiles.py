@@ -15,13 +15,19 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from skdp import DPKBinsDiscretizer
-from skdp.central.statistics import Noise, _cuts, _noise, equal_steps, plan_quantiles, read_candidates, read_probability
+from skdp.central.statistics import (
+    Batches,
+    Noise,
+    _noise,
+    equal_steps,
+    plan_quantiles,
+    read_candidates,
+    read_probability,
+)
 from skdp.central.statistics._quantiles import (
-    cells_of,
     count_below,
     counted_quantiles,
     estimate_cells,
-    halved_quantiles,
     ranked_quantiles,
     scores,
 )
@@ -295,111 +301,18 @@ class TestCountedQuantiles:
             ]
             return np.mean(failures)
 
-        plan = plan_quantiles(read_table(column.reshape(-1, 1)), None, [grid], probabilities, share)
+        plan = plan_quantiles(Batches(read_table(column.reshape(-1, 1))), [grid], probabilities, share)
         together = error(np.searchsorted(grid, plan.draw(source)[0]))
         by_choices = ranked_quantiles([ranks], probabilities, [np.arange(grid.size)], share, source)[0]
         assert together < 80
         assert together < error(by_choices.astype(int)) / 10
 
 
-NAN = math.nan
-THREE = np.arange(3.0)
-CUT_VALUES = (0.0, 0.5, 2.0, 7.0, NAN)
-QUARTILES = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
-UNEVEN = [Fraction(1, 10), Fraction(1, 3), Fraction(9, 10)]
+def test_four_quantiles_and_more_are_counted():
+    table, share = read_table(np.zeros((4, 1))), Share("epsilon", Fraction(1))
 
+    def name(k):
+        probabilities = [Fraction(index, k + 1) for index in range(1, k + 1)]
+        return plan_quantiles(Batches(table), [equal_steps(0, 1, 1000)], probabilities, share).mechanism
 
-@pytest.fixture
-def cut_laws(monkeypatch):
-    """The laws of all cut_laws of a release, given the first one."""
-    monkeypatch.setattr(_cuts, "PARTS", 2)
-
-    def laws_of(rows, probabilities, share):
-        found = []
-        for first in range(11):
-            laws = []
-
-            def choose(source, size, within, gap, rate, scores, laws=laws, first=first):
-                gaps = np.array([gap(index) for index in range(size)])
-                for far in (0, 7):
-                    assert np.flatnonzero(gaps <= far).tolist() == list(range(*within(far)))
-                weights = np.exp(-float(rate) * gaps)
-                laws.append(np.log(weights / weights.sum()))
-                return first if len(laws) == 1 else 0
-
-            monkeypatch.setattr(_cuts, "unimodal_choice", choose)
-            _cuts.cut_positions(cells_of(count_below(np.array(rows, float), THREE)), probabilities, share, None)
-            assert laws[0].size == 11
-            found.append((laws[0][first], laws[1:]))
-        return found
-
-    return laws_of
-
-
-def loss_of_cuts(one, other):
-    """The greatest log ratio of the probabilities of a release: the later cut_laws do not depend on each other."""
-    return max(
-        a - b + sum((left - right).max() for left, right in zip(later, others, strict=True))
-        for (a, later), (b, others) in zip(one, other, strict=True)
-    )
-
-
-class TestCutGuarantee:
-    @pytest.mark.parametrize("probabilities", [QUARTILES, UNEVEN, QUARTILES[::2]], ids=["quartiles", "uneven", "two"])
-    def test_adding_a_record_costs_at_most_epsilon(self, cut_laws, probabilities):
-        """All tables of up to 2 rows, on candidates, between and beyond them, and all neighbours."""
-        share, known, worst = Share("epsilon", Fraction(1)), {}, 0
-        for rows in itertools.chain(*(itertools.combinations_with_replacement(range(5), n) for n in range(4))):
-            known[rows] = cut_laws([CUT_VALUES[row] for row in rows], probabilities, share)
-        for rows, here in known.items():
-            if len(rows) < 3:
-                for row in range(5):
-                    there = known[tuple(sorted((*rows, row)))]
-                    assert row < 4 or loss_of_cuts(here, there) == 0
-                    worst = max(worst, loss_of_cuts(here, there), loss_of_cuts(there, here))
-        assert 0.45 < worst <= 1 + 1e-9
-
-
-class TestCuts:
-    @pytest.mark.parametrize("counts", [[2, 0, 3], [0, 0, 1], [0, 0], [5]])
-    def test_the_first_of_a_mass(self, monkeypatch, counts):
-        monkeypatch.setattr(_cuts, "PARTS", 4)
-        cuts = _cuts.Cuts(np.append(0, np.cumsum(counts)))
-        masses = [cuts.mass(cut) for cut in range(cuts.last + 1)]
-        assert masses == [sum((np.repeat(counts, 4))[:cut]) for cut in range(cuts.last + 1)]
-        for mass in range(-1, 4 * sum(counts) + 3):
-            assert cuts.first(mass) == np.searchsorted(masses, mass)
-
-
-class TestCutQuantiles:
-    @pytest.mark.parametrize("probabilities", [QUARTILES, UNEVEN, [Fraction(i, 8) for i in range(1, 8)]], ids=len)
-    @pytest.mark.parametrize(
-        "column",
-        [[0.0] * 60 + [3.5] * 11 + [9.0] * 29, np.linspace(0, 4, 801), [3.0] * 40],
-        ids=["tied", "even", "one"],
-    )
-    def test_with_a_huge_epsilon_no_candidate_is_better(self, column, probabilities):
-        ranks, grid = count_below(np.array(column), np.arange(5.0)), np.arange(5)
-        found = halved_quantiles([ranks], probabilities, [grid], Share("epsilon", Fraction(10**9)), SeededSource(1))
-        for q, index in zip(probabilities, found[0], strict=True):
-            assert scores(*ranks, q)[index] == scores(*ranks, q).max()
-
-    @pytest.mark.parametrize("epsilon", [Fraction(1, 10**30), Fraction(1)])
-    @pytest.mark.parametrize("rows", [[], [2.0, 3.0]], ids=len)
-    def test_little_is_known(self, rows, epsilon):
-        grid, source = equal_steps(0, 1, 5000), SeededSource("tiny")
-        found = halved_quantiles(
-            [count_below(np.array(rows), grid)], QUARTILES, [grid], Share("epsilon", epsilon), source
-        )
-        assert (np.diff(found) >= 0).all()
-        assert np.isin(found, grid).all()
-
-    def test_fine_candidates_and_three_to_seven_are_halved(self):
-        table, share = read_table(np.zeros((4, 1))), Share("epsilon", Fraction(1))
-
-        def name(k, steps):
-            probabilities = [Fraction(index, k + 1) for index in range(1, k + 1)]
-            return plan_quantiles(table, None, [equal_steps(0, 1, steps)], probabilities, share).mechanism
-
-        assert [name(k, 10_000)[:4] for k in (1, 2, 3, 7, 8)] == ["perm", "perm", "expo", "expo", "disc"]
-        assert [name(k, 1000)[:4] for k in (1, 2, 3, 4)] == ["perm"] * 3 + ["disc"]
+    assert [name(k)[:4] for k in (1, 2, 3, 4, 50)] == ["perm"] * 3 + ["disc"] * 2

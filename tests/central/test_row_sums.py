@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from skdp.central._linear_model import ExactMoments
+from skdp.central._logistic_regression import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
 from skdp.central._pca import _noise_of_products
-from skdp.central._select_k_best import NUMBERS, Contrasts
-from skdp.central.linear_model._descent import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
-from skdp.central.linear_model._moments import ExactMoments
+from skdp.central._selectors import NUMBERS, Contrasts
 from skdp.central.statistics import UNIT, Noise, Rows, _rows, find_limits, largest_moments
 from skdp.central.statistics._rows import choose_limit
 from skdp.privacy import Mu, read_share

@@ -13,21 +13,21 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp import DPCategoricalNB
-from skdp.central._chunks import random_chunks
-from skdp.central._sample_and_aggregate import totals_noise
+from skdp.central._encoders import DPTargetEncoder
+from skdp.central._naive_bayes import _sums_by_class
+from skdp.central._sample_and_aggregate import random_chunks, totals_noise
 from skdp.central._supervised import Classes
-from skdp.central._target_encoder import _distances, _sum_of_squares
-from skdp.central.naive_bayes._gaussian import sums_by_class
 from skdp.central.statistics import (
     GRID,
-    ColumnSums,
+    Batches,
     GroupSums,
+    Noise,
     _noise,
     count_values,
     join_codes,
-    query,
+    sums_of_groups,
     to_places,
-    two_sums,
+    to_values,
 )
 from skdp.central.statistics._noise import cube_quantile, cube_std
 from skdp.central.statistics._private_bounds import Cells
@@ -41,22 +41,14 @@ from tests.conftest import each
 FALSE_ALARM = 1e-6
 
 
-class Recorder:
-    """Noise of 0, which keeps what it is added to."""
-
-    error = Fraction(1)
-
-    def add(self, source, numbers):
-        self.seen = np.array(list(numbers), object)
-        return self.seen.tolist()
-
-    def reach(self, *_):
-        return Fraction(0)
+def summed(columns, bounds, *groups):
+    """Return the exact sums of columns between bounds."""
+    return GroupSums.read(sums_of_groups(columns, np.array(bounds), *groups), np.array(bounds))
 
 
 def columns_of(rows):
-    one, two = zip(*rows, strict=True) if rows else ((), ())
-    return [ColumnSums.of(np.array(one, float), 0.0, 100.0), ColumnSums.of(np.array(two, float), -30.0, 10.0)]
+    columns = np.array(rows, float).reshape(-1, 2).T
+    return summed(list(columns), [(0.0, 100.0), (-30.0, 10.0)])
 
 
 def largest_changes(numbers, *, missing=True):
@@ -75,14 +67,11 @@ class TestSums:
     """Of numbers between bounds."""
 
     @pytest.mark.parametrize("shared_count", [False, True])
-    def test_two_sums(self, shared_count):
-        noise = Recorder()
-
+    def test_numbers_of_means(self, shared_count):
         def numbers(rows):
-            two_sums(columns_of(rows), noise, 0.95, None, shared_count=shared_count)
-            return noise.seen
+            return columns_of(rows).numbers(squares=False, shared_count=shared_count)[0]
 
-        # Turned by 45 degrees, each number changes by a width at most, which the densities of `Noise.joint` are for.
+        # Each number changes by half a width at most, which the densities of `Noise.joint` are for.
         assert largest_changes(numbers, missing=not shared_count) == [GRID] * (3 if shared_count else 4)
 
     @pytest.mark.parametrize(
@@ -94,8 +83,8 @@ class TestSums:
 
         def numbers(rows, shared_count):
             X = np.array(rows, float).reshape(len(rows), n_columns)
-            columns = [ColumnSums.of(column, 0.0, 2.0) for column in X.T]
-            return query(columns, squares=squares, shared_count=shared_count)
+            sums = summed(list(X.T), [(0.0, 2.0)] * n_columns)
+            return sums.numbers(squares=squares, shared_count=shared_count)[0].tolist()
 
         worst = []
         for shared_count in (False, True):
@@ -113,23 +102,37 @@ class TestSums:
                         assert max(abs(b - a) for a, b in zip(one, other, strict=True)) <= 2 * GRID
         assert max(worst) == GRID
 
+    @each("share", [Share("mu", Fraction(1, 3)), Share("mu", Fraction(1, 3), rows=2)])
+    def test_gaussian_noise_covers_a_record_at_the_bounds(self, share):
+        """It changes all numbers by half a width: the mu of one, or of the rows of a person, is that of the share."""
+        for squares, shared_count in itertools.product([False, True], repeat=2):
+            before, after = (
+                columns_of(rows).numbers(squares=squares, shared_count=shared_count)[0]
+                for rows in ([], [(100.0, -30.0)] * share.rows)
+            )
+            noise = Noise.joint(share, GRID, len(after))
+            assert sum((after - before) ** 2) / noise.scale == Fraction(1, 3)
+
     def test_sums_do_not_depend_on_the_order_of_rows_or_on_blocks(self):
         rng = np.random.default_rng(0)
         values = rng.normal(size=200_001) * 1e5
         values[::7] = np.nan
-        one = ColumnSums.of(values, -1e5, 3e5).sums
-        assert ColumnSums.of(rng.permutation(values), -1e5, 3e5).sums == one
-        halves = [ColumnSums.of(part, -1e5, 3e5).sums for part in np.split(values, [777])]
-        assert tuple(a + b for a, b in zip(*halves, strict=True)) == one
+
+        def sums(values):
+            parts = summed([values], [(-1e5, 3e5)])
+            return [parts.counts[0, 0], parts.places[0, 0], parts.squares[0, 0]]
+
+        assert sums(rng.permutation(values)) == sums(values)
+        assert np.sum([sums(part) for part in np.split(values, [777])], axis=0).tolist() == sums(values)
 
     @each("low, high", [(0.1, 0.7), (1e9, 1e9 + 2), (-1e-300, 1e-300), (-8e307, 8e307)])
     def test_the_bounds_are_the_ends_of_the_grid(self, low, high):
-        column = ColumnSums.of(np.array([low, high]), low, high)
         places = to_places(np.array([low, high, -np.inf, np.inf, np.nan]), low, high)
         np.testing.assert_array_equal(places, [-GRID, GRID, -GRID, GRID, np.nan])
-        assert column.value(-GRID) == low
-        assert column.value(GRID) == pytest.approx(high, rel=1e-15)
-        assert column.value(Fraction(10**400)) <= high
+        bounds = np.array([[low, high]])
+        assert to_values(-1, bounds) == low
+        assert to_values(1, bounds) == pytest.approx(high, rel=1e-15)
+        assert to_values(1e300, bounds) <= high
 
     def test_quantiles_of_cube_noise(self):
         # In two dimensions z_1 + z_2 and z_1 - z_2 are independent Laplace numbers of scale 2.
@@ -161,9 +164,10 @@ class TestGroups:
         def numbers(rows):
             codes = np.array([row[:2] for row in rows], np.uint8).reshape(-1, 2)
             column = np.array([row[2] for row in rows], float)
-            sums = GroupSums.zeros(domain.size, 2)
-            sums.add(join_codes(domain, list(codes.T)), [column, 10 - column], [(0.0, 10.0)] * 2)
-            return sums.numbers(rows=True, shared=shared)
+            groups = join_codes(domain, list(codes.T))
+            sums = summed([column, 10 - column], [(0.0, 10.0)] * 2, groups, domain.size)
+            numbers = sums.numbers(squares=False, shared_count=shared)
+            return numbers if shared else np.hstack([sums.rows[:, np.newaxis] * GRID, numbers])
 
         worst = {1: 0, 2: 0}
         for other in records[::9]:
@@ -179,11 +183,14 @@ class TestGroups:
     def test_a_record_or_a_person_moves_the_sums_by_two_numbers_a_column(self):
         """All tables of two other rows, and persons of one and of two rows; code 2 is no declared value."""
         records = list(itertools.product(range(3), range(3), (0.0, 0.3, 1.0, 7.0)))
+        domain = Domain({"a": [0.0, 1.0], "b": [0.0, 1.0]})
 
         def sums(rows):
-            codes, places = np.array([row[:2] for row in rows], int).reshape(-1, 2), [row[2] for row in rows]
-            placed = to_places(np.array(places, float), 0.0, 1.0).astype(np.int64)
-            return np.concatenate([_distances(column, placed, 2) for column in codes.T]), _sum_of_squares(placed)
+            values = [np.array([row[place] for row in rows], float) for place in range(3)]
+            table = Table(("a", "b", "y"), tuple(values), None)
+            encoder = DPTargetEncoder(handle_unknown="ignore")
+            square, distances = encoder._sums(Batches(table), domain, [], np.array([[0.0, 1.0]]))
+            return distances, square
 
         worst = {1: 0, 2: 0}
         for others in itertools.combinations(records[::7], 2):
@@ -206,8 +213,9 @@ class TestGroups:
         def released(rows):
             columns = tuple(np.array([row[place] for row in rows], float) for place in range(3))
             table = Table(("a", "b", "y"), (*columns[:2], columns[2].astype(int)), None)
-            sums = sums_by_class(table, None, classes, np.array([[0.0, 1.0]] * 2))
-            return np.array([query(one, squares=True, shared_count=True) for one in sums], object)
+            ends = np.array([[0.0, 1.0]] * 2)
+            sums = GroupSums.read(_sums_by_class(table, None, classes=classes, ends=ends), ends)
+            return sums.numbers(squares=True, shared_count=True)
 
         alone = {row: released([row]) for row in records}
         assert all(np.abs(alone[row][row[2]]).max() == GRID for row in records)
@@ -252,9 +260,9 @@ class TestGroups:
 
         def numbers(rows):
             column = np.array(rows, float)
-            sums = query([ColumnSums.of(column, 0.0, 100.0)], squares=True, shared_count=False)
-            (cells,) = count_values(read_table(column.reshape(-1, 1)), None, [0], [Cells(8, 50.0)])
-            return np.array(sums, object), cells, scores(*count_below(column, candidates), Fraction(1, 3))
+            sums = summed([column], [(0.0, 100.0)]).numbers(squares=True, shared_count=False)[0]
+            (cells,) = count_values(Batches(read_table(column.reshape(-1, 1))), [Cells(8, 50.0)])
+            return sums, cells, scores(*count_below(column, candidates), Fraction(1, 3))
 
         worst = np.zeros(3)
         for n in range(3):

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain, Interval
-from skdp.central.statistics import CellTally, SumTally
-from skdp.central.statistics._quantiles import RankTally
+from skdp.central.statistics import CellTally, GroupSums, RowSums
+from skdp.central.statistics._quantiles import count_ranks
+from skdp.central.statistics._sums import _sums_of_table
 from skdp.domain import Grid
 from skdp.engines.backends import duckdb as _large_duckdb
 from skdp.synthesis.tables import find_codes
-from skdp.tables import open_large
+from skdp.tables import open_large, read_table
 
 BIG = 1 << 53
 EDGES = np.array([-1.0, 0.0, 0.1, 10.0, BIG])
@@ -29,6 +30,15 @@ NUMBERS = {
     "decimal": (pa.decimal128(20, 2), [Decimal("-1.01"), Decimal("-1.00"), Decimal("0.10"), Decimal(BIG + 1), None]),
 }
 DAYS = [date(1999, 12, 31), date(2000, 1, 1), date(2000, 6, 30), date(2001, 1, 1), date(2001, 1, 2), None]
+
+
+def summary_of(sums_of, bounds):
+    nothing = sums_of(read_table(pa.table({"x": pa.array([], pa.float64())})), None)
+    return RowSums(sums_of, nothing, bounds)
+
+
+SUMS = summary_of(partial(_sums_of_table, ends=np.array([[-1.0, 10.0]]), missing=True), [(-1.0, 10.0)])
+RANKS = summary_of(partial(count_ranks, candidates=[EDGES]), [(-1.0, float(BIG))])
 
 
 def drawn(values, kind, seed=0):
@@ -51,13 +61,13 @@ def both_ways(table, names, summary, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
-@pytest.mark.parametrize("summary", [SumTally([(-1.0, 10.0)]), RankTally([EDGES])], ids=["sums", "ranks"])
+@pytest.mark.parametrize("summary", [SUMS, RANKS], ids=["sums", "ranks"])
 def test_sums_and_ranks_are_those_of_all_rows(kind, summary, monkeypatch):
     dtype, values = NUMBERS[kind]
     rows, distinct = both_ways(pa.table({"x": drawn(values, dtype)}), ["x"], summary, monkeypatch)
-    if isinstance(summary, SumTally):  # which keeps a sum in two parts
-        assert [sums[0][0] for sums in (rows, distinct)] == [rows[0][0]] * 2
-        rows, distinct = ([list(column.sums) for column in summary.read(sums)] for sums in (rows, distinct))
+    if summary is SUMS:  # which keeps a sum in two parts
+        columns = [GroupSums.read(sums, np.array([[-1.0, 10.0]])) for sums in (rows, distinct)]
+        rows, distinct = ([one.n_odd, one.rows, one.counts[0], one.places[0], one.squares[0]] for one in columns)
     assert list(map(list, distinct)) == list(map(list, rows))
     assert sum(map(sum, rows))
 
@@ -84,11 +94,11 @@ def test_bins_are_those_of_a_loop(kind, monkeypatch):
 
 
 def test_sums_of_many_equal_rows_do_not_overflow():
-    tally, counts = SumTally([(0.0, 1.0)]), np.array([1 << 55, 3])
-    sums = tally.zeros()
-    tally.add(sums, pa.table({"x": [1.0, None]}), counts)
-    assert tally.read(sums)[0].sums == (1 << 55, 1 << 84, 1 << 84)
-    assert sums[0][0] == 3
+    ends, counts = np.array([[0.0, 1.0]]), np.array([1 << 55, 3])
+    table = read_table(pa.table({"x": [1.0, None]}))
+    sums = GroupSums.read(_sums_of_table(table, counts, ends=ends, missing=True), ends)
+    assert [sums.counts[0, 0], sums.places[0, 0], sums.squares[0, 0]] == [1 << 55, 1 << 84, 1 << 84]
+    assert sums.n_odd == 3
 
 
 GRIDS = [(0.0, 100.0, 20), (0.0, 1.0, 10), (-50.0, 50.0, 20), (-1.0, 1.0, 7), (17.0, 90.0, 10), (1.5, 4.5, 30)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+from scipy.stats import beta, binom
 
 from skdp import HeavyHitters, LocalHashingEncoder, NumericPerturber, RandomizedResponseEncoder, RapporEncoder
 from skdp.evaluation.audits import audited_transformers, clopper_pearson
@@ -57,6 +59,11 @@ class TestBound:
                     wrong += binom.pmf(a, trials[0], one_share) * binom.pmf(b, trials[1], other_share)
         assert wrong <= level
 
+    def test_both_probabilities_have_half_of_the_level(self):
+        low, high = beta.ppf(0.05, 9, 2), beta.isf(0.05, 2, 9)
+        bound = epsilon_lower_bound((9, 1), (10, 10), delta=0.1, level=0.1)
+        assert bound == pytest.approx(math.log((low - 0.1) / high))
+
     def test_no_event_that_luck_has_chosen_raises_the_level(self):
         """Of 80 audits of 64 x 4 outcomes without any signal, no more may reject than level .2 explains (1e-6).
 
@@ -82,6 +89,11 @@ class TestExactValue:
         rappor = RapporEncoder(1.0, n_bits=4).fit(pd.DataFrame({"word": ["a"]}))
         assert exact_epsilon(rappor) == rappor.guarantee_.epsilon
         assert exact_epsilon(object()) is None
+
+    def test_of_one_sampled_attribute_it_is_the_largest_ratio(self):
+        channels = [[[Fraction(1, k + 1), Fraction(k, k + 1)], [Fraction(1, 2), Fraction(1, 2)]] for k in (2, 9, 3)]
+        fitted = SimpleNamespace(strategy="sample", channel=lambda: channels)
+        assert exact_epsilon(fitted) == pytest.approx(math.log(5))
 
     @each("n_sampled", [1, 2])
     def test_of_sampled_attributes_it_is_that_of_the_largest(self, n_sampled):
@@ -147,6 +159,8 @@ class TestWhatIsTried:
         sound, rows, pickled = (kept_by(kind.made().fit(table)) for kind in kinds)
         assert rows["_rows"] == "[[3], [1]]"
         assert sound.keys() == pickled.keys() >= {"guarantee_", "the text", "the pickle"}
+        again = kept_by(leaky.PickleHoldsRows.made().fit(table.assign(value=[0, 2])))
+        assert {name for name in pickled if pickled[name] != again[name]} == {"the pickle"}
 
     @pytest.mark.parametrize("name", often(dict(audited_transformers()), ["subset selection", "optimal"]))
     def test_of_a_correct_transformer_no_call_fails_and_nothing_of_the_record_is_kept(self, name):

@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from skdp.evaluation import bayes_accuracy
 from skdp.evaluation.attacks._attacker import Outcome, cells_of, code_column
+from skdp.evaluation.attacks._measures import area, area_interval, best_of_report, rank_measures, value_table
 from skdp.evaluation.attacks._membership_inference import _by_distance, advantage
-from skdp.evaluation.attacks._ranking import area, area_interval, best_of_report, rank_measures, value_table
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
 from tests.conftest import each
@@ -121,7 +121,7 @@ def test_distances_are_those_of_gower():
     synthetic = pd.DataFrame({"sex": ["F", "M"], "age": [20.0, 60.0]})
     members = pd.DataFrame({"age": [20.0, 30.0], "sex": ["F", None]})
     others = pd.DataFrame({"sex": ["X", "M"], "age": [100.0, np.nan]})
-    inside, outside = _by_distance(synthetic, members, others, None)
+    inside, outside = _by_distance(synthetic, members, others)
     assert inside == pytest.approx([0, -(1 + 10 / 80)])
     assert outside == pytest.approx([-(1 + 40 / 80), -(1 + 40 / 80)])
 

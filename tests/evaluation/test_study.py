@@ -23,7 +23,7 @@ from skdp.evaluation.report._experiments import (
     synthesize,
 )
 from skdp.evaluation.report._study import Study
-from skdp.evaluation.report._summary import difference
+from skdp.evaluation.report._tables import difference
 from tests.conftest import each
 
 

@@ -232,7 +232,7 @@ def test_the_privacy_statement_is_the_same():
         DPMean(bounds=np.array([[0.0, 1.0]])),
         DPHistogram(domain={"age": Interval(0, 100, bins=5), 3: [None, 1.5, date(2020, 1, 1)]}),
         RapporEncoder(secret_key=SecretKey.generate()),
-        SyntheticResampler(DPMarginalSynthesizer(domain=range(4), workload=[("a", "b")], verbose=True)),
+        SyntheticResampler(DPMarginalSynthesizer(domain=range(4), workload=[("a", "b")])),
         PosteriorFeatures(RandomizedResponseEncoder(), privatize=False),
         preprocessing.StandardScaler().set_output(transform="polars"),
     ],

@@ -200,3 +200,12 @@ def test_levels_that_are_refused(level):
         synthesizer.count_estimate({}, confidence_level=level)
     with pytest.raises(ValueError, match="confidence_level must be"):
         synthesizer.range_estimate("age", confidence_level=level)
+
+
+def test_the_bounds_share_the_error_that_the_level_allows():
+    """Two bounds of 60 and 70 records, of five parts of the error: 2.33 standard errors each, not 1.96."""
+    marginals = [Marginal((0,), np.array([60.0, 40.0]), 5.0), Marginal((1,), np.array([70.0, 30.0]), 5.0)]
+    query = {0: np.array([1.0, 0.0]), 1: np.array([1.0, 0.0])}
+    errors = errors_of_counts(marginals, query, (2, 2), np.array(42.0), QUANTILE)
+    assert not errors.supported
+    assert errors.upper == math.floor(60 + 2.3263 * 5 + 0.5)

@@ -74,7 +74,8 @@ def test_pairs_that_show_nothing_leave_room_for_what_pairs_do_not_show(seed):
     rows[:, 2] = rows[:, 0] ^ rows[:, 1]
     table = private_table(rows, sizes, make_budget("gaussian", 50), seed)
     AUTO.measure(table, plan(sizes, max_cells=24, max_iter=30))
-    assert any({0, 1, 2} <= {*marginal.clique} for marginal in table.marginals)
+    measured = [marginal.clique for marginal in table.marginals if len(marginal.clique) > 1]
+    assert measured[0] == (0, 1, 2)  # the pairs are left for the second round
     assert table.budget.left == 0
 
 

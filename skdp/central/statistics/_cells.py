@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -11,20 +11,29 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_domain
 from skdp.base import undeclared_error as error_of_undeclared
-from skdp.central.statistics._sums import dtypes_of, most_values
+from skdp.central.statistics._batches import (
+    Batches,
+    dtypes_of,
+    find_missing,
+    most_values,
+)
 from skdp.domain import Categories, Codes, Domain, Grid, Interval
-from skdp.tables import LargeTable, Table, is_missing, kind_of, read_table
+from skdp.tables import LargeTable, Table, kind_of, read_table
 
+# The kinds of values that have an order of their own.
 ORDERED = ("number", "datetime")
-"""The kinds of values that have an order of their own."""
 
+# Returns codes, and the names of the columns with values that are undeclared, but must
+# not be.
 Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
-"""Returns codes, and the names of the columns with values that are undeclared, but must not be."""
+
+
+# Makes the error of a column with values that are undeclared.
+Refusal = Callable[[Any], ValueError]
 
 
 @dataclass(frozen=True)
@@ -51,14 +60,16 @@ class CellTally:
     ) -> None:
         """Count the rows of a batch; those with an undeclared value are in no cell."""
         codes, undeclared = self.code(read_table(batch), self.domain)
-        outside, *tables = sums
-        outside += np.array([name in undeclared for name in self.domain.columns])
+        n_undeclared, *tables = sums
+        n_undeclared += np.array([name in undeclared for name in self.domain.columns])
         codes, counts = _declared(self.domain, codes, counts)
-        for clique, table in zip(self.cliques, tables, strict=True):
-            cells = part_of(self.domain, clique).join(
-                [codes[column] for column in clique]
-            )
-            np.add.at(table, cells, 1 if counts is None else counts)
+        for clique, total in zip(self.cliques, tables, strict=True):
+            part = part_of(self.domain, clique)
+            cells = part.join([codes[column] for column in clique])
+            if counts is None:
+                total += np.bincount(cells, minlength=part.size)
+            else:
+                np.add.at(total, cells, counts)
 
     def n_distinct(self, sample: Any) -> float:
         """Return the number of different declared rows."""
@@ -81,15 +92,15 @@ def part_of(domain: Domain, clique: Iterable[int]) -> Domain:
 
 
 def count_large(
-    table: LargeTable, tally: CellTally, refuse: Callable[[Any], ValueError]
+    table: LargeTable, tally: CellTally, refuse: Refusal
 ) -> list[NDArray[np.int64]]:
     """Count some marginals of a large table, in one pass."""
     # A column that cannot be coded at all is an error before any row is read.
     sample = nw.from_native(table.sample, eager_only=True).select(*tally.domain.columns)
     tally.add(tally.zeros(), sample.to_native())
-    outside, *tables = table.add_up(tally.domain.columns, tally)
-    if outside.any():
-        raise refuse(tally.domain.columns[int(np.flatnonzero(outside)[0])])
+    n_undeclared, *tables = table.add_up(tally.domain.columns, tally)
+    if n_undeclared.any():
+        raise refuse(tally.domain.columns[int(np.flatnonzero(n_undeclared)[0])])
     return tables
 
 
@@ -107,32 +118,33 @@ def declared_domain(table: Table, declared: Any, name: str) -> Domain:
 
 
 def count_cells(
-    table: Table,
-    large: LargeTable | None,
+    rows: Batches,
     domain: Domain,
     cliques: Sequence[Sequence[int]],
     handle_unknown: str,
-    name: str,
+    name: str = "",
     *,
     missing: bool = False,
+    refuse: Refusal | None = None,
 ) -> list[NDArray[np.int64]]:
     """Count the records of each cell of some marginals; in each, those with an undeclared value are in no cell."""
     code = partial(find_codes, handle_unknown=handle_unknown, missing=missing)
-    refuse = partial(undeclared_error, domain=domain, name=name, missing=missing)
-    codes, undeclared = code(table, domain)
+    if refuse is None:
+        refuse = partial(undeclared_error, domain=domain, name=name, missing=missing)
+    # Undeclared values of any column are an error before a marginal is counted.
+    codes, undeclared = code(rows.table, domain)
     if undeclared:
         raise refuse(undeclared[0])
     counts = []
     for clique in cliques:
         part = part_of(domain, clique)
-        if large is None:
+        if rows.large is None:
             declared, _ = _declared(part, [codes[place] for place in clique])
             counts.append(np.bincount(part.join(declared), minlength=part.size))
         else:
-            tally = CellTally(
-                part, code, [tuple(range(len(clique)))], handle_unknown == "error"
-            )
-            counts += count_large(large, tally, refuse)
+            cells = [tuple(range(len(clique)))]
+            tally = CellTally(part, code, cells, handle_unknown == "error")
+            counts += count_large(rows.large, tally, refuse)
     return counts
 
 
@@ -158,13 +170,13 @@ def find_codes(
     if handle_unknown == "ignore":
         return codes, []
     undeclared = []
-    for column, size, found, values in zip(
+    for column, size, column_codes, values in zip(
         domain.columns, domain.sizes, codes, table.columns, strict=True
     ):
-        outside = found == size
+        is_undeclared = column_codes == size
         if missing:
-            outside &= ~find_missing(values)
-        if outside.any():
+            is_undeclared &= ~find_missing(values)
+        if is_undeclared.any():
             undeclared.append(column)
     return codes, undeclared
 
@@ -186,25 +198,6 @@ def undeclared_error(
         what=what,
         where=where,
         missing_is_undeclared=not missing,
-    )
-
-
-def find_missing(column: Any) -> NDArray[np.bool_]:
-    """Mark the missing values of a column."""
-    if isinstance(column, pd.Series) and column.dtype == object:
-        column = column.to_numpy()
-    if isinstance(column, np.ndarray):
-        if column.dtype != object:
-            return np.asarray(pd.isna(column))
-        return np.fromiter(
-            map(is_missing, column), bool, len(column)
-        )  # pandas stumbles over Decimal("sNaN")
-    series = nw.from_native(column, series_only=True)
-    missing = series.is_null().to_numpy().astype(bool)
-    return (
-        missing | series.is_nan().fill_null(True).to_numpy().astype(bool)
-        if series.dtype.is_float()
-        else missing
     )
 
 
@@ -234,7 +227,42 @@ def is_ordered(attribute: Categories | Interval) -> bool:
     """Whether neighbouring cells of a column are neighbours by value."""
     if isinstance(attribute, Interval):
         return True
-    known = [value for value in attribute.values if value is not None]
-    return all(kind_of(value) in ORDERED for value in known) and all(
-        a < b for a, b in pairwise(known)
+    values = [value for value in attribute.values if value is not None]
+    return all(kind_of(value) in ORDERED for value in values) and all(
+        a < b for a, b in pairwise(values)
     )
+
+
+def join_codes(
+    domain: Domain, codes: Sequence[NDArray[np.integer]]
+) -> NDArray[np.int64]:
+    """Combine the codes of several columns; a row with an undeclared value gets the number of combinations."""
+    declared = np.logical_and.reduce(
+        [column < size for column, size in zip(codes, domain.sizes, strict=True)]
+    )
+    joint = np.full(len(declared), domain.size, np.int64)
+    joint[declared] = domain.join([column[declared] for column in codes])
+    return joint
+
+
+def library_of(table: Table) -> str:
+    """Return the library of tables about a table: its own, or pandas for an array."""
+    if isinstance(table.native, np.ndarray):
+        return "pandas"
+    return nw.from_native(table.native, eager_only=True).implementation.name.lower()
+
+
+def keyed_frame(
+    keys: Mapping[str, NDArray[Any]], columns: Mapping[str, NDArray[Any]], library: Any
+) -> Any:
+    """Build a table of a library whose first columns are keys; no two columns have one name."""
+    of_keys = {name: _plain(values) for name, values in keys.items()}
+    return nw.from_dict(of_keys | dict(columns), backend=library).to_native()
+
+
+def _plain(values: NDArray[Any]) -> list[Any]:
+    """Return keys as a list of one type, where numbers are whole and others are not."""
+    listed: list[Any] = values.tolist()
+    if any(isinstance(value, float) for value in listed):
+        return [None if value is None else float(value) for value in listed]
+    return listed

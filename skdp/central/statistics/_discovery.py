@@ -1,26 +1,35 @@
-"""Which values occur in a column: found privately, where nobody can declare them."""
+"""Which values occur in columns: found privately, where nobody can declare them."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
+from skdp.central.statistics._batches import Batches
+from skdp.central.statistics._cells import declared_domain
+from skdp.central.statistics._noise import Noise
+from skdp.central.statistics._private_bounds import PRIVATE
+from skdp.domain import Domain
 from skdp.exact import exp_minus_bounds
 from skdp.oracles import check_size
-from skdp.privacy import check_delta, check_epsilon
+from skdp.privacy import Share, check_delta, check_epsilon, largest_mu
 from skdp.randomness import ByteSource, discrete_laplace
 from skdp.tables import (
     ANY,
     KIND_NAMES,
     ColumnError,
+    Table,
     ValueCoder,
     distinct_values,
     is_missing,
@@ -29,26 +38,29 @@ from skdp.tables import (
     name_of_dtype,
     objects_of,
     plain,
+    shielded,
 )
 
+# The kinds of values that are discovered; of several that are as frequent, the first.
 _KINDS = ("string", "number", "boolean", "date")
-"""The kinds of values that are discovered; of several that are as frequent, the first."""
 
+# What a missing value counts as.
 _MISSING = ("missing", 0)
-"""What a missing value counts as."""
 
 
 def code_values(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
     """Return the values that occur in a column, and their codes; what cannot be discovered has the next code."""
-    # Only the dtype can be refused. Which values there are, and of which kinds, is private: a value of any kind is
-    # counted as one, or it is nothing, and neither an error nor the other values depend on it. Those that are published
-    # have one kind, by their noisy counts (`of_one_kind`).
+    # Only the dtype can be refused. Which values there are, and of which kinds, is
+    # private: a value of any kind is counted as one, or it is nothing, and neither an
+    # error nor the other values depend on it. Those that are published have one kind,
+    # by their noisy counts (`of_one_kind`).
     kind = kind_of_dtype(column)
     if kind == ANY:
         return _code_objects(column)
     if kind not in _KINDS:
         raise ColumnError(
-            f"is of dtype {name_of_dtype(column)}; only text, numbers, booleans and dates are discovered"
+            f"is of dtype {name_of_dtype(column)}; only text, numbers, booleans and "
+            "dates are discovered"
         )
     # Equal values are written alike, whichever row comes first: 1 and 1.0 are 1.
     distinct, missing = distinct_values(column)
@@ -66,12 +78,12 @@ def code_values(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
 def _code_objects(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
     """Code Python objects, which may be of several kinds: 1, True and "1" are three values."""
     keys = [_key_of(value) for value in objects_of(column)]
-    known = sorted({key for key in keys if key is not None and key != _MISSING})
-    values = [value for _, value in known]
+    distinct = sorted({key for key in keys if key is not None and key != _MISSING})
+    values = [value for _, value in distinct]
     if _MISSING in keys:
-        known.append(_MISSING)
+        distinct.append(_MISSING)
         values.append(None)
-    codes: dict[Any, int] = {key: code for code, key in enumerate(known)}
+    codes: dict[Any, int] = {key: code for code, key in enumerate(distinct)}
     return values, np.array(
         [codes.get(key, len(values)) for key in keys], np.min_scalar_type(len(values))
     )
@@ -87,16 +99,16 @@ def _key_of(value: Any) -> tuple[str, Any] | None:
             return (kind, value) if type(value) is date else None
         if kind not in _KINDS:
             return None
-        known = plain(value)
+        number = plain(value)
         if kind == "number":
-            known = _canonical(known) if math.isfinite(known) else None
-        elif type(known) not in (str, bool):
+            number = _canonical(number) if math.isfinite(number) else None
+        elif type(number) not in (str, bool):
             return None  # its class has the name of a kind
     except (
         Exception
     ):  # objects that cannot be converted or compared, and numbers beyond all floats
         return None
-    return None if known is None else (kind, known)
+    return None if number is None else (kind, number)
 
 
 def count_codes(
@@ -125,13 +137,14 @@ def discover_values(
     most: int | None = None,
 ) -> list[Any]:
     """Publish the values of a column that occur often enough (partition selection, [1]_)."""
-    # A value is published if its count plus discrete Laplace noise of scale ``max_rows_per_person / epsilon`` reaches
-    # `discovery_threshold`. Missing is a value like any other.
-    # **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to `max_rows_per_person` rows is
-    # added or removed; proven at `discovery_threshold`. To replace a person is to remove one and to add one. Nothing is
-    # charged here.
-    # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks
-    #    privately. WWW.
+    # A value is published if its count plus discrete Laplace noise of scale
+    # ``max_rows_per_person / epsilon`` reaches `discovery_threshold`. Missing is a
+    # value like any other.
+    # **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to
+    # `max_rows_per_person` rows is added or removed; proven at `discovery_threshold`.
+    # To replace a person is to remove one and to add one. Nothing is charged here.
+    # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search
+    #    queries and clicks privately. WWW.
     published = publish(
         source,
         values,
@@ -147,10 +160,11 @@ def discover_values(
 class Published(NamedTuple):
     """Which of the values that were counted are published."""
 
+    # The places of these values among those that were counted.
     places: list[int]
-    """The places of these values among those that were counted."""
+    # For each column, the kinds of the values that reach the threshold and are left
+    # out.
     other_kinds: list[list[str]]
-    """For each column, the kinds of the values that reach the threshold and are left out."""
 
 
 def publish(
@@ -174,11 +188,7 @@ def publish(
     noisy_counts = dict(
         zip(occurring.tolist(), (counts[occurring] + noise).tolist(), strict=True)
     )
-    above = {
-        place: noisy_count
-        for place, noisy_count in noisy_counts.items()
-        if noisy_count >= threshold
-    }
+    above = {place: n for place, n in noisy_counts.items() if n >= threshold}
     places, other_kinds = of_one_kind(values, above)
     if most is not None and len(places) > most:
         places = sorted(sorted(places, key=lambda place: -above[place])[:most])
@@ -187,19 +197,19 @@ def publish(
 
 def of_one_kind(values: Sequence[Any], noisy_counts: Mapping[int, int]) -> Published:
     """Choose, among the places of values with a noisy count, those of the most frequent kind, and of missing values."""
-    # A domain has values of one kind. Which one, and which others there are, follows from what may be published anyway:
-    # the values that reach the threshold, and their noisy counts. Of combinations of the values of several columns,
-    # those of one kind in the first column, then of these in the second, and so on.
+    # A domain has values of one kind. Which one, and which others there are, follows
+    # from what may be published anyway: the values that reach the threshold, and their
+    # noisy counts. Of combinations of the values of several columns, those of one kind
+    # in the first column, then of these in the second, and so on.
     places = list(noisy_counts)
     together = bool(values) and isinstance(values[0], tuple)
     columns = zip(*values, strict=True) if together else [values]
     other_kinds = []
     for column in columns:
-        kinds = {
-            place: kind_of(column[place])
-            for place in places
-            if column[place] is not None
-        }
+        kinds = {}
+        for place in places:
+            if column[place] is not None:
+                kinds[place] = kind_of(column[place])
         totals = dict.fromkeys((kind for kind in _KINDS if kind in kinds.values()), 0)
         for place, kind in kinds.items():
             totals[kind] += noisy_counts[place]
@@ -214,8 +224,10 @@ def warn_of_kinds(other_kinds: Iterable[tuple[Any, list[str]]]) -> None:
     for name, kinds in other_kinds:
         if kinds:
             warnings.warn(
-                f"column {name!r} has values of several kinds, and frequent ones that are "
-                f"{' or '.join(KIND_NAMES[kind] for kind in kinds)} are left out, since more records have values of "
+                f"column {name!r} has values of several kinds, and frequent ones that "
+                "are "
+                f"{' or '.join(KIND_NAMES[kind] for kind in kinds)} are left out, "
+                "since more records have values of "
                 "another kind. Convert the column to one kind, or declare its values",
                 stacklevel=level_of_the_caller(),
             )
@@ -225,35 +237,40 @@ def discovery_threshold(
     *, epsilon: Fraction | float, delta: Fraction | float, max_rows_per_person: int = 1
 ) -> int:
     """Return the noisy count from which a value may be published."""
-    # Let a table lack, and its neighbour have, a person with m_v rows of value v, k in all at most; let z be discrete
-    # Laplace noise of scale b = k / epsilon and F(y) = P(z <= y). Values are published independently of each other.
-    # *Values that others have too.* Whether v is published is a function of its count plus z, so its probabilities
-    # differ by a factor of at most ``exp(m_v / b)``, and those of any set of such values by ``exp(k / b) =
-    # exp(epsilon)``.
-    # The same holds of the count plus z itself, so that of the values above the threshold those of the highest noisy
-    # counts may be chosen.
-    # *Values that are new.* The first table never publishes one. The second publishes none with probability Q = the
-    # product of F(t - 1 - m_v), for any outcome of the others. If p and p' are the probabilities of a set of
-    # outcomes among the old values, the second table has these outcomes with probability between Q p' and Q p' + 1 - Q.
-    # So
-    # ``Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)`` and ``p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)``:
-    # both directions hold with delta = 1 - Q. It cannot be less: where all of the k rows are new values, outcomes that
-    # the first table never has make up 1 - Q.
-    # *The worst person.* More rows of a new value make Q smaller, so let there be k of them. The law of z is
-    # log-concave, hence F is too, hence g(m) = -log F(t - 1 - m) is convex; and g >= 0. Among the divisions of the k
-    # rows into j new values, a sum of a convex function is largest where they are as uneven as possible, g(k - j + 1) +
-    # (j - 1) g(1). This is convex in j, so it is largest at j = 1 or at j = k: one value with k rows, or k values with
-    # one row each. Both are computed. (Neither is always the worse one: with a small epsilon many values are, with a
-    # large one a single value.)
-    # *Why t is above k.* For y >= 0, with a = exp(-1 / b), F(y) = 1 - a**(y + 1) / (1 + a). For y < 0, F(y) < 1/2: no
-    # smaller threshold would do for any delta up to 1/2.
+    # Let a table lack, and its neighbour have, a person with m_v rows of value v, k in
+    # all at most; let z be discrete Laplace noise of scale b = k / epsilon and F(y) =
+    # P(z <= y). Values are published independently of each other.
+    # *Values that others have too.* Whether v is published is a function of its count
+    # plus z, so its probabilities differ by a factor of at most ``exp(m_v / b)``, and
+    # those of any set of such values by ``exp(k / b) = exp(epsilon)``. The same holds
+    # of the count plus z itself, so that of the values above the threshold those of the
+    # highest noisy counts may be chosen.
+    # *Values that are new.* The first table never publishes one. The second publishes
+    # none with probability Q = the product of F(t - 1 - m_v), for any outcome of the
+    # others. If p and p' are the probabilities of a set of outcomes among the old
+    # values, the second table has these outcomes with probability between Q p' and Q p'
+    # + 1 - Q. So ``Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)`` and ``p = Q p + (1 - Q) p
+    # <= exp(epsilon) Q p' + (1 - Q)``: both directions hold with delta = 1 - Q. It
+    # cannot be less: where all of the k rows are new values, outcomes that the first
+    # table never has make up 1 - Q.
+    # *The worst person.* More rows of a new value make Q smaller, so let there be k of
+    # them. The law of z is log-concave, hence F is too, hence g(m) = -log F(t - 1 - m)
+    # is convex; and g >= 0. Among the divisions of the k rows into j new values, a sum
+    # of a convex function is largest where they are as uneven as possible, g(k - j + 1)
+    # + (j - 1) g(1). This is convex in j, so it is largest at j = 1 or at j = k: one
+    # value with k rows, or k values with one row each. Both are computed. (Neither is
+    # always the worse one: with a small epsilon many values are, with a large one a
+    # single value.)
+    # *Why t is above k.* For y >= 0, with a = exp(-1 / b), F(y) = 1 - a**(y + 1) / (1 +
+    # a). For y < 0, F(y) < 1/2: no smaller threshold would do for any delta up to 1/2.
     scale = check_size(
         max_rows_per_person, name="max_rows_per_person", least=1
     ) / check_epsilon(epsilon)
     exact_delta = check_delta(delta)
     if exact_delta == 0:
         raise ValueError(
-            "delta must be above 0: publishing a value that one person alone has cannot be ruled out"
+            "delta must be above 0: publishing a value that one person alone has "
+            "cannot be ruled out"
         )
     above = 1
     while not _is_safe(above, scale, exact_delta, max_rows_per_person):
@@ -305,5 +322,382 @@ def _canonical(value: Any) -> Any:
     if kind_of(value) != "number":
         return value
     return next(
-        (written for written in (int(value), float(value)) if written == value), None
+        (number for number in (int(value), float(value)) if number == value), None
     )
+
+
+# The values of a column, and the code of each row, as of `code_values`.
+Coded = tuple[list[Any], NDArray[np.unsignedinteger]]
+
+# The squares of the weights of a person add up to at most the square of this.
+_WHOLE = 1 << 20
+
+# Persons that no value has.
+_HOPELESS = 1 << 40
+
+# A lower bound.
+_PI = Fraction(314159265, 10**8)
+
+
+class Discovery(ABC):
+    """A planned discovery of the values of some columns."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def needed(self) -> Fraction:
+        """How many persons must have a value so that it passes without noise, if all of them have many others."""
+
+    @abstractmethod
+    def find(
+        self,
+        source: ByteSource,
+        columns: Sequence[Coded],
+        persons: NDArray[np.intp] | None,
+    ) -> list[Published]:
+        """Draw; return which values of each column are published, in their order."""
+
+
+@dataclass(frozen=True)
+class CountThreshold(Discovery):
+    """Laplace noise on the number of rows of each value, column by column: `discover_values`."""
+
+    name = "discrete Laplace"
+
+    epsilon: Fraction
+    delta: Fraction
+    n_columns: int
+    rows: int
+
+    @property
+    def needed(self) -> Fraction:
+        epsilon, delta = self._parts
+        return Fraction(
+            discovery_threshold(
+                epsilon=epsilon, delta=delta, max_rows_per_person=self.rows
+            )
+        )
+
+    @property
+    def _parts(self) -> tuple[Fraction, Fraction]:
+        """Epsilon and delta of each column."""
+        return self.epsilon / self.n_columns, self.delta / self.n_columns
+
+    def find(
+        self,
+        source: ByteSource,
+        columns: Sequence[Coded],
+        persons: NDArray[np.intp] | None,
+    ) -> list[Published]:
+        epsilon, delta = self._parts
+        published = []
+        for values, codes in columns:
+            counts = count_codes(values, codes)
+            published.append(
+                publish(
+                    source,
+                    values,
+                    counts,
+                    epsilon=epsilon,
+                    delta=delta,
+                    max_rows_per_person=self.rows,
+                )
+            )
+        return published
+
+
+@dataclass(frozen=True)
+class WeightThreshold(Discovery):
+    """Gaussian noise on weights, of which a person gives the same to each of their distinct values ([1]_)."""
+
+    # A person with n distinct values, those of all columns together, adds ``floor(W /
+    # sqrt(n))`` to the total of each. So they move all totals by at most W in L2 norm.
+    # Each total gets rounded Gaussian noise of variance ``W**2 / mu**2``, and a value
+    # is published if its own reaches the threshold.
+    # *Values that others have too* are a function of totals with noise that is
+    # (epsilon, delta / 2)-private, as mu is the largest that is. *Values that are new*,
+    # j of their n: none is published with probability Q, for any outcome of the others.
+    # As at `discovery_threshold`, with p <= exp(epsilon) p' + delta / 2 among the
+    # others, the outcomes of both have delta = delta / 2 + 1 - Q. By the union bound
+    # ``1 - Q <= n P(weight + noise >= threshold)``, which the threshold keeps below
+    # delta / 2 for each n.
+    # .. [1] S. Gopi, P. Gulhane, J. Kulkarni, J. H. Shen, M. Shokouhi, S. Yekhanin
+    #    (2020). Differentially private set union. ICML.
+
+    name = "rounded Gaussian"
+
+    mu_squared: Fraction
+    threshold: int
+    # The most distinct values of a person.
+    most: int
+
+    @classmethod
+    def planned(cls, epsilon: Fraction, delta: Fraction, most: int) -> WeightThreshold:
+        """Find the noise and the threshold."""
+        noise = cls(Fraction(largest_mu(epsilon, delta / 2)) ** 2, 0, most)
+        return cls(
+            noise.mu_squared,
+            weight_threshold(noise.noise.scale, delta / 2, most),
+            most,
+        )
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of each total."""
+        return Noise("mu", self.mu_squared, _WHOLE**2)
+
+    @property
+    def needed(self) -> Fraction:
+        return Fraction(self.threshold, weight_of(self.most))
+
+    def find(
+        self,
+        source: ByteSource,
+        columns: Sequence[Coded],
+        persons: NDArray[np.intp] | None,
+    ) -> list[Published]:
+        totals = total_weights(
+            [codes for _, codes in columns],
+            [len(values) for values, _ in columns],
+            persons,
+        )
+        noisy = totals + self.noise.draw(source, totals.size)
+        published = []
+        start = 0
+        for values, _ in columns:
+            of_column = noisy[start : start + len(values)].tolist()
+            above = {p: n for p, n in enumerate(of_column) if n >= self.threshold}
+            published.append(of_one_kind(values, above))
+            start += len(values)
+        return published
+
+
+def weight_of(n_values: int) -> int:
+    """Return the weight of each of n distinct values of a person."""
+    return math.isqrt(_WHOLE**2 // n_values)
+
+
+def total_weights(
+    codes: Sequence[NDArray[Any]],
+    sizes: Sequence[int],
+    persons: NDArray[np.intp] | None,
+) -> NDArray[np.int64]:
+    """Add up the weights of all values of all columns; without persons, each row is one of its own."""
+    who = np.arange(len(codes[0])) if persons is None else persons
+    starts, n_items = np.cumsum([0, *sizes[:-1]]), sum(sizes)
+    pairs = []
+    for column, size, start in zip(codes, sizes, starts, strict=True):
+        is_value = column < size
+        items = column[is_value].astype(np.int64) + start
+        pairs.append(who[is_value] * n_items + items)
+    # Each value of a person counts once, in however many of the rows it is.
+    holder, item = np.divmod(np.unique(np.concatenate(pairs)), max(n_items, 1))
+    n_values = np.bincount(holder)
+    weights = np.array([0, *map(weight_of, range(1, int(n_values.max(initial=0)) + 1))])
+    totals = np.zeros(n_items, np.int64)
+    np.add.at(totals, item, weights[n_values[holder]])
+    return totals
+
+
+@lru_cache(maxsize=64)  # each fit asks for that of the same public numbers
+def weight_threshold(variance: Fraction, delta: Fraction, most: int) -> int:
+    """Return the total from which a value may be published, if no person has more than `most` values."""
+    too_low, above = _WHOLE, 2 * _WHOLE
+    while not _is_safe_weight(above, variance, delta, most):
+        too_low, above = above, 2 * above
+    while above - too_low > 1:
+        middle = (above + too_low) // 2
+        too_low, above = (
+            (too_low, middle)
+            if _is_safe_weight(middle, variance, delta, most)
+            else (middle, above)
+        )
+    return above
+
+
+def _is_safe_weight(
+    threshold: int, variance: Fraction, delta: Fraction, most: int
+) -> bool:
+    """Bound by delta the probability that a value of one person alone passes, however many values they have."""
+    bits = 128 + 2 * (
+        most.bit_length() + (delta.denominator // delta.numerator).bit_length()
+    )
+    first = 1
+    while first <= most:
+        # Those with up to an eighth more values are counted as if they had as many, and
+        # each the weight of the fewest.
+        most_values = min(first + first // 8, most)
+        if (
+            most_values**2 * squared_tail(threshold - weight_of(first), variance, bits)
+            > delta**2
+        ):
+            return False
+        first = most_values + 1
+    return True
+
+
+def squared_tail(distance: int, variance: Fraction, bits: int) -> Fraction:
+    """Bound from above the square of the probability that rounded Gaussian noise is at least a positive integer."""
+    # Rounded noise is at least the distance if real noise is at least half less: y
+    # standard deviations. The third convergent of the continued fraction of Laplace is
+    # an upper bound of the tail, ``exp(-y**2 / 2) (y**2 + 2) / (y (y**2 + 3) sqrt(2
+    # pi))``, whose square is rational but for the exponential.
+    square = (distance - Fraction(1, 2)) ** 2 / variance
+    square = Fraction(
+        math.floor(square * (1 << 64)), 1 << 64
+    )  # a variance may have many digits
+    if square == 0:
+        return Fraction(1)
+    tail = Fraction(exp_minus_bounds(square, bits)[1], 1 << bits)
+    return tail * (square + 2) ** 2 / (2 * _PI * square * (square + 3) ** 2)
+
+
+def plan_discovery(
+    share: Share, delta: Fraction, n_columns: int, *, persons: bool
+) -> Discovery:
+    """Choose how the values of some columns are found: by what is publicly known, and by the fewer persons needed."""
+    counts = CountThreshold(share.amount, delta, n_columns, share.rows)
+    unknown = (
+        share.rows > 1 and not persons
+    )  # it is not known which rows are one person's
+    if unknown or counts.needed > _HOPELESS:
+        return counts
+    weights = WeightThreshold.planned(share.amount, delta, n_columns * share.rows)
+    return min(counts, weights, key=lambda discovery: discovery.needed)
+
+
+@dataclass(frozen=True)
+class CategoryPlan:
+    """The declared categories of a table, and how those of other columns are to be found."""
+
+    # With None in place of what is to be found.
+    domain: Domain
+    # The columns whose categories are to be found.
+    private: tuple[Any, ...] = ()
+    discovery: Discovery | None = None
+    # The values of these columns.
+    columns: Sequence[Coded] = ()
+    persons: NDArray[np.intp] | None = None
+
+    @property
+    def mechanism(self) -> str:
+        """The name of what finds categories."""
+        if self.discovery is None:
+            return "declared categories"
+        return f"{self.discovery.name} noise and thresholds on categories"
+
+    def find(self, source: ByteSource) -> tuple[Domain, dict[Any, list[Any]]]:
+        """Find categories; return the domain, with None where there are none, and what is found."""
+        categories: dict[Any, list[Any]] = {}
+        if self.discovery is not None:
+            published = self.discovery.find(source, self.columns, self.persons)
+            for name, (values, _), part in zip(
+                self.private, self.columns, published, strict=True
+            ):
+                warn_of_kinds([(name, *part.other_kinds)])
+                categories[name] = [values[place] for place in part.places]
+        attributes = {}
+        for name in self.domain.columns:
+            attributes[name] = categories.get(name) or self.domain[name]
+        return Domain(attributes), categories
+
+
+def plan_categories(
+    rows: Batches, declared: Any, share: Share, delta: Any
+) -> CategoryPlan:
+    """Check what is declared of the categories of a table, and plan how the others are found."""
+    private, declared = _split_categories(rows.names, declared)
+    domain = declared_domain(rows.table, declared, "categories")
+    if not private:
+        return CategoryPlan(domain)
+    discovery = check_discovery("categories", rows, share, delta, len(private))
+    columns = [code_column(rows.table, name, "categories") for name in private]
+    return CategoryPlan(domain, tuple(private), discovery, columns, rows.table.persons)
+
+
+def check_discovery(
+    what: str, rows: Batches, share: Share, delta: Any, n_columns: int
+) -> Discovery:
+    """Check that the values of some columns can be found, and plan how."""
+    if rows.large is not None:
+        raise TypeError(
+            f"{what}='private' needs the values, and skdp.engines only adds up: "
+            "declare "
+            "them, or collect"
+        )
+    if share.given is not None:
+        raise ValueError(
+            f"{what}='private' needs an epsilon and a delta, got epsilon={share.given}"
+        )
+    if check_delta(delta) == 0:
+        raise ValueError(
+            f"{what}='private' needs delta > 0: a value that one person has may then "
+            "be "
+            "published by accident only"
+        )
+    has_persons = rows.table.persons is not None
+    return plan_discovery(share, check_delta(delta), n_columns, persons=has_persons)
+
+
+def code_column(table: Table, name: Any, what: str) -> Coded:
+    """Code the values that occur in a column."""
+    try:
+        coded: Coded = shielded(code_values, table.columns[table.names.index(name)])
+    except ColumnError as error:
+        raise ValueError(f"column {name!r} {error}; declare its {what}") from None
+    return coded
+
+
+def code_together(table: Table, names: Sequence[Any], what: str) -> Coded:
+    """Code the combinations of the values of some columns; an infinite number is in none of them."""
+    coded = [code_column(table, name, what) for name in names]
+    is_value = np.logical_and.reduce([codes < len(values) for values, codes in coded])
+    codes_of_columns, places = (
+        [codes[is_value] for _, codes in coded],
+        np.zeros(np.count_nonzero(is_value), np.int64),
+    )
+    for (known, _), codes in zip(coded, codes_of_columns, strict=True):
+        _, first, places = np.unique(
+            places * len(known) + codes, return_index=True, return_inverse=True
+        )
+    columns = [
+        [known[code] for code in codes[first].tolist()]
+        for (known, _), codes in zip(coded, codes_of_columns, strict=True)
+    ]
+    together = np.full(is_value.size, len(first), np.uint64)
+    together[is_value] = places
+    return list(zip(*columns, strict=True)), together
+
+
+def private_columns(names: Sequence[Any], declared: Any) -> list[Any]:
+    """Return the columns whose categories are to be found."""
+    return _split_categories(names, declared)[0]
+
+
+def _split_categories(names: Sequence[Any], declared: Any) -> tuple[list[Any], Any]:
+    """Return the columns whose categories are to be found, and what is declared, with None for these."""
+    if isinstance(declared, str):
+        if declared != PRIVATE:
+            raise ValueError(
+                f"categories must be {PRIVATE!r}, or declare the values of each "
+                f"column, got {declared!r}"
+            )
+        declared = dict.fromkeys(names, PRIVATE)
+    if isinstance(declared, Mapping):
+        private = [name for name in names if _is_private(declared.get(name))]
+        return private, dict(declared) | {name: [None] for name in private}
+    if isinstance(declared, list | tuple):
+        private = [
+            name
+            for name, values in zip(names, declared, strict=False)
+            if _is_private(values)
+        ]
+        return private, [
+            [None] if _is_private(values) else values for values in declared
+        ]
+    return [], declared
+
+
+def _is_private(values: Any) -> bool:
+    return isinstance(values, str) and values == PRIVATE

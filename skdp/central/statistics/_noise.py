@@ -38,20 +38,20 @@ class Estimate(NamedTuple):
 class Noise:
     """Noise that is added to integers."""
 
-    # Of kind "epsilon", blocks of `dimension` integers z have the density
-    # ``e**(-amount max|z| / sensitivity)``: the K-norm mechanism of the maximum norm
-    # (M. Hardt, K. Talwar, 2010; T. Steinke, J. Ullman, 2016), where a row changes each
-    # integer by at most `sensitivity`. Blocks of one integer are discrete Laplace noise,
-    # where a row changes all integers by at most `sensitivity` in L1 norm.
-    # Of kind "mu", it is rounded Gaussian noise, where a row changes all integers by at
-    # most the root of `sensitivity` in L2 norm. Real noise of this variance is
-    # mu-Gaussian differentially private, and rounding is post-processing. The squares of
-    # mu add up, also of parts that are chosen by earlier results: the references are at
+    # Of kind "epsilon", blocks of `dimension` integers z have the density ``e**(-amount
+    # max|z| / sensitivity)``: the K-norm mechanism of the maximum norm (M. Hardt, K.
+    # Talwar, 2010; T. Steinke, J. Ullman, 2016), where a row changes each integer by at
+    # most `sensitivity`. Blocks of one integer are discrete Laplace noise, where a row
+    # changes all integers by at most `sensitivity` in L1 norm. Of kind "mu", it is
+    # rounded Gaussian noise, where a row changes all integers by at most the root of
+    # `sensitivity` in L2 norm. Real noise of this variance is mu-Gaussian
+    # differentially private, and rounding is post-processing. The squares of mu add up,
+    # also of parts that are chosen by earlier results: the references are at
     # `skdp.privacy.Mu`.
 
     kind: Literal["epsilon", "mu"]
+    # Epsilon, or the square of mu.
     amount: Fraction
-    """Epsilon, or the square of mu."""
     sensitivity: int = 1
     dimension: int = 1
 
@@ -71,13 +71,14 @@ class Noise:
     def _least(
         cls, share: Share, sensitivity: int, dimension: int, l2_squared: int
     ) -> Noise:
+        pure_sensitivity = share.rows * sensitivity
+        if share.kind == "epsilon":
+            return cls("epsilon", share.amount, pure_sensitivity, dimension)
         gaussian = cls("mu", share.mu_squared, share.rows**2 * l2_squared)
         if share.kind == "mu":
             return gaussian
-        pure = cls("epsilon", share.pure, share.rows * sensitivity, dimension)
-        if share.kind == "epsilon" or pure.error < gaussian.error:
-            return pure
-        return gaussian
+        pure = cls("epsilon", share.pure, pure_sensitivity, dimension)
+        return pure if pure.error < gaussian.error else gaussian
 
     @property
     def name(self) -> str:
@@ -93,19 +94,17 @@ class Noise:
 
     def draw(self, source: ByteSource, size: int) -> NDArray[Any]:
         """Draw the noise of some integers; of several dimensions, of one block."""
-        if self.kind == "mu":
-            return rounded_gaussian(source, self.scale, size)
-        if self.dimension == 1:
-            return discrete_laplace(source, self.scale, size)
-        return cube_noise(source, self.scale, size)[0]
+        return self.draw_each(source, 1, size)[0]
 
     def draw_each(self, source: ByteSource, n: int, size: int) -> NDArray[Any]:
         """Draw the noise of several groups of integers, of which a row changes one: (n, size)."""
+        if self.kind == "mu":
+            return rounded_gaussian(source, self.scale, n * size).reshape(n, size)
+        if self.dimension == 1:
+            return discrete_laplace(source, self.scale, n * size).reshape(n, size)
         # A person's rows in several groups change the largest numbers of these by
         # ``rows * sensitivity`` together, as rows in one group do.
-        if self.kind == "epsilon" and self.dimension > 1:
-            return cube_noise(source, self.scale, size, n)
-        return self.draw(source, n * size).reshape(n, size)
+        return cube_noise(source, self.scale, size, n)
 
     def add(self, source: ByteSource, numbers: Sequence[int]) -> list[int]:
         """Add noise to integers."""
@@ -119,7 +118,7 @@ class Noise:
             variance = self.scale + Fraction(1, 12)  # rounding adds a twelfth
             square = (variance.numerator << 120) // variance.denominator
             return Fraction(math.isqrt(square), 1 << 60)
-        rate = float(1 / self.scale)
+        rate = float(self.amount / self.sensitivity)
         if self.dimension > 1 or rate < 2.0**-20:
             return self.scale * Fraction(cube_std(self.dimension))
         # That of discrete Laplace noise, which is less where the scale is small.
@@ -140,10 +139,10 @@ class Noise:
         """What is lost by one draw."""
         if self.kind == "mu":
             return gaussian_loss(self.amount)
-        # Numbers that change by `sensitivity` change by 1 as many times, and each change
-        # by 1 multiplies or divides probabilities by at most e**(epsilon / sensitivity):
-        # a chain of links, as `LaplaceLoss` wants it. With several rows of a person in
-        # several groups, there are as many links together.
+        # Numbers that change by `sensitivity` change by 1 as many times, and each
+        # change by 1 multiplies or divides probabilities by at most e**(epsilon /
+        # sensitivity): a chain of links, as `LaplaceLoss` wants it. With several rows
+        # of a person in several groups, there are as many links together.
         return laplace_loss(self.amount, self.sensitivity)
 
 
@@ -167,14 +166,17 @@ def choice_name(share: Share) -> str:
 
 def choice_loss(share: Share) -> Loss:
     """Return the loss of `choose`, for a share of epsilon."""
-    # Permute-and-flip is defined for all real scores, and with a smaller change of these
-    # it is as much more private. So a change of scores can be divided into a chain of any
-    # number of links.
+    # Permute-and-flip is defined for all real scores, and with a smaller change of
+    # these it is as much more private. So a change of scores can be divided into a
+    # chain of any number of links.
     return laplace_loss(share.amount)
 
 
+# The limit of noisy counts and of their sums.
+LARGEST = 1 << 62
+
+# Beyond all sums. With a tiny epsilon noise is larger, also than all floats.
 _BEYOND_SUMS = 1 << 200
-"""Beyond all sums. With a tiny epsilon noise is larger, also than all floats."""
 
 
 def as_float(number: int | Fraction) -> float:
@@ -182,8 +184,8 @@ def as_float(number: int | Fraction) -> float:
     return float(min(max(number, -_BEYOND_SUMS), _BEYOND_SUMS))
 
 
-# Noise of scale 1 in D dimensions has the density e^-max|z| up to a factor: a mixture of
-# uniform distributions on cubes, whose half side R has a gamma distribution of shape
+# Noise of scale 1 in D dimensions has the density e^-max|z| up to a factor: a mixture
+# of uniform distributions on cubes, whose half side R has a gamma distribution of shape
 # D + 1.
 
 
@@ -231,8 +233,3 @@ def _gamma_moment(power: int, dimension: int, low: float, high: float) -> float:
     factor = math.prod(range(shape - power, shape))
     share = gammainc(shape - power, high) - gammainc(shape - power, low)
     return float(share) / factor
-
-
-def losses_of(noises: Sequence[Noise]) -> tuple[Loss, ...]:
-    """Return the losses of the parts of a release that is nothing but numbers with noise."""
-    return tuple(noise.loss for noise in noises)

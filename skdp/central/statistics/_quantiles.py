@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -13,28 +14,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import read_bounds
-from skdp.central.statistics._cuts import cut_positions, n_halvings
+from skdp.central.statistics._batches import Batches
 from skdp.central.statistics._noise import (
+    LARGEST,
     Noise,
     choice_loss,
     choice_name,
     choose,
 )
-from skdp.central.statistics._ranges import LARGEST
-from skdp.central.statistics._sums import most_rows, read_values, warn_of_objects
+from skdp.central.statistics._sums import read_values, warn_of_objects
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Share, exponential_loss
+from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table, read_table
+from skdp.tables import Table
 
+# The largest denominator of a probability: scores are then integers of 64 bits for up
+# to 9 * 10**12 values.
 FINEST = 1_000_000
-"""The largest denominator of a probability: scores are then integers of 64 bits for up to 9 * 10**12 values."""
 
 _OneColumn: TypeAlias = Literal["integers"] | ArrayLike
 Candidates: TypeAlias = _OneColumn | Mapping[Any, _OneColumn]
 
+# The number of values less than each candidate, of those not greater, and of all
+# values.
 Ranks = tuple[NDArray[np.int64], NDArray[np.int64], int]
-"""The number of values less than each candidate, of those not greater, and of all values."""
 
 
 def ranked_quantiles(
@@ -45,12 +48,14 @@ def ranked_quantiles(
     source: ByteSource,
 ) -> NDArray[np.float64]:
     """Release quantiles of columns by private choices, each with an equal share."""
-    # Of n values, a candidate c is a q-quantile if at most q n are below it, and at least q n are not above it. Its
-    # score is minus the number of values by which it fails to be one::
-    #     score(c) = -max(0, #{x < c} - q n, q n - #{x <= c})
-    # Adding or removing one value moves a score by at most max(q, 1 - q): each difference moves by q or by 1 - q. A
-    # score may rise while another falls by the same amount, so the rate of `choose` is epsilon / (2 max(q, 1 - q)). No
-    # larger one is private: the privacy loss tends to epsilon as the candidates become many.
+    # Of n values, a candidate c is a q-quantile if at most q n are below it, and at
+    # least q n are not above it. Its score is minus the number of values by which it
+    # fails to be one::
+    #     score(c) = -max(0, #{x < c} - q n, q n - #{x <= c}) Adding or removing one
+    #     value moves a score by at most max(q, 1 - q): each difference moves by q or by
+    #     1 - q. A score may rise while another falls by the same amount, so the rate of
+    #     `choose` is epsilon / (2 max(q, 1 - q)). No larger one is private: the privacy
+    #     loss tends to epsilon as the candidates become many.
     share /= len(ranks) * len(probabilities)
     released = np.empty((len(ranks), len(probabilities)))
     for row, counts, values in zip(released, ranks, candidates, strict=True):
@@ -70,12 +75,12 @@ def count_below(
     counts: NDArray[np.int64] | None = None,
 ) -> Ranks:
     """Count the values below each candidate."""
-    known = ~np.isnan(column)
-    values = np.clip(column[known], candidates[0], candidates[-1])
+    is_number = ~np.isnan(column)
+    values = np.clip(column[is_number], candidates[0], candidates[-1])
     totals = None
     if counts is not None:
         order = np.argsort(values)
-        totals = np.append(0, np.cumsum(counts[known][order]))
+        totals = np.append(0, np.cumsum(counts[is_number][order]))
     values.sort()
     below, up_to = (
         np.searchsorted(values, candidates, "left"),
@@ -97,51 +102,31 @@ def scores(
     )
 
 
-@dataclass(frozen=True)
-class RankTally:
-    """The numbers of values below each candidate, as of `count_below`: what a `LargeTable` adds up."""
-
-    candidates: Sequence[NDArray[np.float64]]
-
-    def zeros(self) -> list[NDArray[np.int64]]:
-        return [
-            np.zeros(size, np.int64)
-            for values in self.candidates
-            for size in (values.size, values.size, 1)
-        ]
-
-    def add(
-        self,
-        sums: list[NDArray[np.int64]],
-        batch: Any,
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
-        columns = read_values(read_table(batch))
-        pairs = zip(columns, self.candidates, strict=True)
-        parts = [part for pair in pairs for part in count_below(*pair, counts)]
-        for total, part in zip(sums, parts, strict=True):
-            total += part
-
-    def n_distinct(self, sample: Any) -> float:
-        """Return the number of different rows between the candidates."""
-        return most_rows(
-            sample, [(float(grid[0]), float(grid[-1])) for grid in self.candidates]
-        )
-
-
 def rank_columns(
-    table: Table, large: LargeTable | None, candidates: Sequence[NDArray[np.float64]]
+    rows: Batches, candidates: Sequence[NDArray[np.float64]]
 ) -> list[Ranks]:
     """Count the values of each column below its candidates."""
-    warn_of_objects(table)
-    numbers = read_values(table)
-    if large is None:
-        return [count_below(*pair) for pair in zip(numbers, candidates, strict=True)]
-    sums = large.add_up(table.names, RankTally(candidates))
-    return [
-        (below, up_to, int(n[0]))
-        for below, up_to, n in zip(sums[::3], sums[1::3], sums[2::3], strict=True)
-    ]
+    warn_of_objects(rows.table)
+    ends = [(float(values[0]), float(values[-1])) for values in candidates]
+    sums = rows.add_up(partial(count_ranks, candidates=candidates), ends)
+    ranks = []
+    for below, up_to, n in zip(sums[::3], sums[1::3], sums[2::3], strict=True):
+        ranks.append((below, up_to, int(n[0])))
+    return ranks
+
+
+def count_ranks(
+    table: Table,
+    counts: NDArray[np.int64] | None,
+    *,
+    candidates: Sequence[NDArray[np.float64]],
+) -> list[NDArray[np.int64]]:
+    """Return the three arrays of `count_below` of each column."""
+    sums = []
+    for column, values in zip(read_values(table), candidates, strict=True):
+        below, up_to, n = count_below(column, values, counts)
+        sums += [below, up_to, np.array([n])]
+    return sums
 
 
 def cells_of(ranks: Ranks) -> NDArray[np.int64]:
@@ -152,26 +137,9 @@ def cells_of(ranks: Ranks) -> NDArray[np.int64]:
     return cells
 
 
-def halved_quantiles(
-    ranks: Sequence[Ranks],
-    probabilities: Sequence[Fraction],
-    candidates: Sequence[NDArray[np.float64]],
-    share: Share,
-    source: ByteSource,
-) -> NDArray[np.float64]:
-    """Release quantiles of columns by recursive halving, each column with an equal share."""
-    share /= len(ranks)
-    halves = np.array(
-        [cut_positions(cells_of(one), probabilities, share, source) for one in ranks]
-    )
-    # Between two candidates, the nearer one: by numbers of values.
-    return np.array(
-        [values[row] for values, row in zip(candidates, (halves + 1) // 4, strict=True)]
-    )
-
-
+# The numbers of groups of cells on levels of counts, where there are at least eight
+# times as many cells.
 _GROUPS = 784, 49, 7
-"""The numbers of groups of cells on levels of counts, where there are at least eight times as many cells."""
 
 
 def level_sizes(n_cells: int) -> list[int]:
@@ -182,29 +150,33 @@ def estimate_cells(
     counts: NDArray[np.int64], sizes: Sequence[int], noise: Noise, source: ByteSource
 ) -> NDArray[np.float64]:
     """Estimate the counts of cells by noisy counts of them, of groups of cells, of groups of these, and so on."""
-    # A record changes one count on each level, by 1. Groups follow from the noisy counts below them, and so levels
-    # compose adaptively: a group has about as many records as the others, and few counts are spent where none are. Its
-    # own count improves the sum of its parts, as in `Hierarchy`; variances are in units of that of a noisy count.
+    # A record changes one count on each level, by 1. Groups follow from the noisy
+    # counts below them, and so levels compose adaptively: a group has about as many
+    # records as the others, and few counts are spent where none are. Its own count
+    # improves the sum of its parts, as in `Hierarchy`; variances are in units of that
+    # of a noisy count.
     most = LARGEST // counts.size
     levels = []
     best, variances = np.zeros(counts.size), np.full(counts.size, np.inf)
     for size in sizes:
         first = _even_groups(best, size)
-        counts, best, parts = (
-            np.add.reduceat(values, first) for values in (counts, best, variances)
-        )
+        counts, best = np.add.reduceat(counts, first), np.add.reduceat(best, first)
+        parts = np.add.reduceat(variances, first)
         noisy = np.clip(counts + noise.draw(source, first.size), -most, most).astype(
             float
         )
         variances = 1 / (1 + 1 / parts)
         best += variances * (noisy - best)
         levels.append((best, first))
-    # From the top, the parts of a group are projected to what is not negative and has its sum: noise is not spread over
-    # the many cells that are empty.
-    whole, groups = np.maximum(best.sum(keepdims=True), 0), np.zeros(1, np.intp)
+    # From the top, the parts of a group are projected to what is not negative and has
+    # its sum: noise is not spread over the many cells that are empty.
+    counts_of_groups, groups = (
+        np.maximum(best.sum(keepdims=True), 0),
+        np.zeros(1, np.intp),
+    )
     for best, first in reversed(levels):
-        whole, groups = _project(best, groups, whole), first
-    return whole
+        counts_of_groups, groups = _project(best, groups, counts_of_groups), first
+    return counts_of_groups
 
 
 def _even_groups(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
@@ -219,18 +191,19 @@ def _project(
     values: NDArray[np.float64], first: NDArray[np.intp], sums: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Project the numbers of each group to the nearest ones that are not negative and have the given sum."""
-    # What is below the mean excess of the others is 0, until nothing more is (C. Michelot, 1986).
+    # What is below the mean excess of the others is 0, until nothing more is (C.
+    # Michelot, 1986).
     sizes = np.diff(first, append=values.size)
-    kept = np.ones(values.size, np.bool_)
+    is_positive = np.ones(values.size, np.bool_)
     while True:
-        n_kept = np.maximum(np.add.reduceat(kept, first, dtype=np.intp), 1)
+        n_kept = np.maximum(np.add.reduceat(is_positive, first, dtype=np.intp), 1)
         excess = np.repeat(
-            (np.add.reduceat(values * kept, first) - sums) / n_kept, sizes
+            (np.add.reduceat(values * is_positive, first) - sums) / n_kept, sizes
         )
-        dropped = kept & (values < excess)
+        dropped = is_positive & (values < excess)
         if not dropped.any():
-            return (values - excess) * kept
-        kept ^= dropped
+            return (values - excess) * is_positive
+        is_positive ^= dropped
 
 
 def counted_quantiles(
@@ -246,88 +219,100 @@ def counted_quantiles(
     if sums[-1] <= 0:  # nothing is known
         sums = np.arange(1.0, sums.size + 1)
     before, until = np.append(0.0, sums[1::2]), sums[::2]
-    wanted = sums[-1] * np.array([float(q) for q in probabilities])
-    found = np.minimum(np.searchsorted(until, wanted), until.size - 1)
-    last = np.maximum(found - 1, 0)
-    return np.where(wanted - until[last] < before[found] - wanted, last, found)
+    ranks_of_quantiles = sums[-1] * np.array([float(q) for q in probabilities])
+    places = np.minimum(np.searchsorted(until, ranks_of_quantiles), until.size - 1)
+    before_places = np.maximum(places - 1, 0)
+    return np.where(
+        ranks_of_quantiles - until[before_places] < before[places] - ranks_of_quantiles,
+        before_places,
+        places,
+    )
 
 
-# Chosen on generated columns and columns of Adult. Halving has three levels for up to seven quantiles. With few
-# candidates most values are tied, and cuts between them are found no better than by choices or counts.
-_FEW, _HALVED, _FINE = 2, 7, 2000
-"""Up to this many quantiles are chosen each by itself; up to this many are halved among this many candidates."""
-
+# The number of quantiles from which on noisy counts have less error than choices: each
+# level of counts gets the share of a few choices. On generated columns and columns of
+# Adult, they are about equal at three to five.
 _COUNTED = 4
-"""The number of quantiles from which on noisy counts have less error than choices, where they are not halved."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QuantilePlan:
-    """A release of quantiles that is not drawn yet: those of each column, in a row."""
+    """A release of quantiles that is not drawn yet."""
 
-    draw: Callable[[ByteSource], NDArray[np.float64]]
-    mechanism: str
-    losses: tuple[Loss, ...] = ()
+    ranks: Sequence[Ranks]
+    candidates: Sequence[NDArray[np.float64]]
+    probabilities: Sequence[Fraction]
+    share: Share
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether all quantiles of a column are from one tree of noisy counts, or each is a choice of its own."""
+        return len(self.probabilities) >= _COUNTED
+
+    def draw(self, source: ByteSource) -> NDArray[np.float64]:
+        """Return the quantiles of each column, in a row."""
+        if not self.is_counted:
+            return ranked_quantiles(
+                self.ranks, self.probabilities, self.candidates, self.share, source
+            )
+        quantiles = []
+        for ranks, values, (sizes, noise) in zip(
+            self.ranks, self.candidates, self._trees, strict=True
+        ):
+            places = counted_quantiles(ranks, self.probabilities, sizes, noise, source)
+            quantiles.append(values[places])
+        return np.array(quantiles)
+
+    @property
+    def _trees(self) -> list[tuple[list[int], Noise]]:
+        """The numbers of groups on the levels of each column, and the noise of their counts."""
+        # A record changes one count of each level by 1.
+        trees = []
+        for values in self.candidates:
+            sizes = level_sizes(2 * values.size - 1)
+            part = self.share / (len(self.candidates) * len(sizes))
+            if self.share.kind == "rho":
+                part = replace(part, kind="mu", amount=part.mu_squared)
+            trees.append((sizes, Noise.of(part)))
+        return trees
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the mechanism."""
+        if self.is_counted:
+            return f"{self._trees[0][1].name} on nested counts"
+        return choice_name(self.share)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What is lost, as far as it is known."""
+        # Of rho, a choice by the exponential mechanism loses less than its epsilon
+        # says. The number of levels is that of declared candidates, or of a public
+        # number of steps; between bounds that are yet to be found there are always
+        # enough candidates for all levels.
+        is_pure = self.share.kind == "epsilon"
+        if not self.is_counted:
+            n_choices = len(self.probabilities) * len(self.ranks)
+            loss = choice_loss(self.share / n_choices)
+            return (replace(loss, count=n_choices),) if is_pure else ()
+        if not is_pure:
+            return (Noise("mu", self.share.mu_squared).loss,)
+        losses = []
+        for sizes, noise in self._trees:
+            losses.append(replace(noise.loss, count=len(sizes)))
+        return tuple(losses)
 
 
 def plan_quantiles(
-    table: Table,
-    large: LargeTable | None,
+    rows: Batches,
     candidates: Sequence[NDArray[np.float64]],
     probabilities: Sequence[Fraction],
     share: Share,
 ) -> QuantilePlan:
     """Read the columns of a table, and plan the release of their quantiles, of ascending probabilities."""
-    # How they are released depends on the numbers of quantiles and candidates. What is lost is stated for a share of
-    # epsilon; of rho, a choice by the exponential mechanism loses less than its epsilon says.
-    ranks = rank_columns(table, large, candidates)
-    pure = share.kind == "epsilon"
-    if _FEW < len(probabilities) <= _HALVED and all(
-        values.size >= _FINE for values in candidates
-    ):
-        n_levels = n_halvings(probabilities) * len(ranks)
-        return QuantilePlan(
-            lambda source: halved_quantiles(
-                ranks, probabilities, candidates, share, source
-            ),
-            "exponential mechanism",
-            (replace(exponential_loss((share / n_levels).amount), count=n_levels),)
-            if pure
-            else (),
-        )
-    if len(probabilities) < _COUNTED:
-        n_choices = len(probabilities) * len(ranks)
-        return QuantilePlan(
-            lambda source: ranked_quantiles(
-                ranks, probabilities, candidates, share, source
-            ),
-            choice_name(share),
-            (replace(choice_loss(share / n_choices), count=n_choices),) if pure else (),
-        )
-    levels = [level_sizes(2 * values.size - 1) for values in candidates]
-    parts = [share / (len(ranks) * len(sizes)) for sizes in levels]
-    noises = [
-        Noise.of(part) if pure else Noise("mu", part.mu_squared, part.rows**2)
-        for part in parts
-    ]
-
-    def draw(source: ByteSource) -> NDArray[np.float64]:
-        trees = zip(ranks, levels, noises, strict=True)
-        found = [
-            counted_quantiles(one, probabilities, sizes, noise, source)
-            for one, sizes, noise in trees
-        ]
-        return np.array(
-            [values[row] for values, row in zip(candidates, found, strict=True)]
-        )
-
-    # A record changes one count of each level by 1. The number of levels is that of declared candidates, or of a public
-    # number of steps; between bounds that are yet to be found there are always enough candidates for all levels.
-    losses: tuple[Loss, ...] = (Noise("mu", share.mu_squared).loss,)
-    if pure:
-        pairs = zip(levels, noises, strict=True)
-        losses = tuple(replace(noise.loss, count=len(sizes)) for sizes, noise in pairs)
-    return QuantilePlan(draw, f"{noises[0].name} on nested counts", losses)
+    return QuantilePlan(
+        rank_columns(rows, candidates), candidates, probabilities, share
+    )
 
 
 def read_probability(value: Any, name: str) -> Fraction:
@@ -342,13 +327,15 @@ def read_probability(value: Any, name: str) -> Fraction:
     )
     if not 0 < exact < 1:
         raise ValueError(
-            f"{name} must be between 0 and 1, at least a millionth away from both, got {value}"
+            f"{name} must be between 0 and 1, at least a millionth away from both, got "
+            f"{value}"
         )
     return exact
 
 
+# The most steps between the bounds by default, unless more are needed to have all whole
+# numbers.
 STEPS = 10_000
-"""The most steps between the bounds by default, unless more are needed to have all whole numbers."""
 
 MOST_INTEGERS = 100_000
 MOST_CANDIDATES = 1_000_000
@@ -360,21 +347,24 @@ def read_candidates(
     candidates: Any, names: Sequence[Any], bounds: Any
 ) -> list[NDArray[np.float64]]:
     """Take the declared candidates of each column, or make them from the bounds."""
-    # They do not depend on the table, whose dtypes show what is in it: pandas makes floats of integers where one is
-    # missing.
+    # They do not depend on the table, whose dtypes show what is in it: pandas makes
+    # floats of integers where one is missing.
     ends = read_bounds(bounds, names)
     if isinstance(candidates, Mapping):
         unknown = [name for name in candidates if name not in names]
         if unknown:
             raise ValueError(
-                f"candidates declares columns that X does not have: {unknown}; X has {list(names)}"
+                f"candidates declares columns that X does not have: {unknown}; X has "
+                f"{list(names)}"
             )
         declared = [candidates.get(name) for name in names]
     else:
         declared = [candidates] * len(names)
     return [
-        _read(name, one, low, high)
-        for name, one, (low, high) in zip(names, declared, ends.tolist(), strict=True)
+        _read(name, values, low, high)
+        for name, values, (low, high) in zip(
+            names, declared, ends.tolist(), strict=True
+        )
     ]
 
 
@@ -386,7 +376,8 @@ def check_steps(candidates: Any, names: Sequence[Any]) -> None:
         )
         if isinstance(declared, str) or hasattr(declared, "__len__"):
             raise ValueError(
-                f"candidates of column {name!r} must be None or a number of steps, as its bounds are to be found"
+                f"candidates of column {name!r} must be None or a number of steps, as "
+                "its bounds are to be found"
             )
 
 
@@ -413,7 +404,8 @@ def _read_values(
         values = np.empty((0, 0))
     if values.ndim != 1 or not 0 < values.size <= MOST_CANDIDATES:
         raise ValueError(
-            f"candidates of column {name!r} must be a list of 1 to {MOST_CANDIDATES:,} numbers"
+            f"candidates of column {name!r} must be a list of 1 to {MOST_CANDIDATES:,} "
+            "numbers"
         )
     if values.dtype.kind not in "iuf":
         raise TypeError(
@@ -421,7 +413,8 @@ def _read_values(
         )
     if not ((low <= values) & (values <= high)).all():  # not so for nan
         raise ValueError(
-            f"candidates of column {name!r} must be between its bounds, {low:g} and {high:g}"
+            f"candidates of column {name!r} must be between its bounds, {low:g} and "
+            f"{high:g}"
         )
     return np.unique(values.astype(float))
 
@@ -436,12 +429,14 @@ def _default_steps(low: float, high: float) -> int:
 def _integers(name: Any, declared: str, low: float, high: float) -> NDArray[np.float64]:
     if declared != "integers":
         raise ValueError(
-            f"candidates of column {name!r} must be 'integers', a number of steps or a list, got {declared!r}"
+            f"candidates of column {name!r} must be 'integers', a number of steps or a "
+            f"list, got {declared!r}"
         )
     least, most = math.ceil(low), math.floor(high)
     if not 0 <= most - least < MOST_CANDIDATES:
         raise ValueError(
-            f"candidates='integers' of column {name!r}: there must be 1 to {MOST_CANDIDATES:,} whole numbers between "
+            f"candidates='integers' of column {name!r}: there must be 1 to "
+            f"{MOST_CANDIDATES:,} whole numbers between "
             f"the bounds {low:g} and {high:g}"
         )
     return np.arange(least, most + 1, dtype=float)
@@ -450,8 +445,11 @@ def _integers(name: Any, declared: str, low: float, high: float) -> NDArray[np.f
 def equal_steps(low: float, high: float, steps: int) -> NDArray[np.float64]:
     """Cut the range between two bounds into equal steps."""
     index = np.arange(steps + 1)
-    # Where the sum is exact, as of small whole bounds, this is the float that the decimal fraction is written as. The
-    # power of 2 changes no digit, and keeps the product of large bounds finite.
-    inside = (_SCALE * low * (steps - index) + _SCALE * high * index) / steps / _SCALE
-    inside[0], inside[-1] = low, high
-    return np.clip(inside, low, high)
+    # Where the sum is exact, as of small whole bounds, this is the float that the
+    # decimal fraction is written as. The power of 2 changes no digit, and keeps the
+    # product of large bounds finite.
+    steps_between = (
+        (_SCALE * low * (steps - index) + _SCALE * high * index) / steps / _SCALE
+    )
+    steps_between[0], steps_between[-1] = low, high
+    return np.clip(steps_between, low, high)

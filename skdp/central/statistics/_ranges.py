@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics._cells import ORDERED
-from skdp.central.statistics._noise import Noise
+from skdp.central.statistics._noise import LARGEST, Noise
 from skdp.domain import Categories, Interval
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -26,14 +26,14 @@ def find_range(
     name: Any, attribute: Categories | Interval, low: Any, high: Any
 ) -> NDArray[np.bool_]:
     """Mark the cells of a column in a half-open range."""
-    known = [value for value in attribute.values if value is not None]
+    values = [value for value in attribute.values if value is not None]
     ends = [
-        _read_end(name, known, label, end)
-        for label, end in (("low", low), ("high", high))
+        _read_end(name, values, "low", low),
+        _read_end(name, values, "high", high),
     ]
     if isinstance(attribute, Interval):
         places = [_find_edge(name, attribute.edges, end) for end in ends]
-    elif known and kind_of(known[0]) not in ORDERED:
+    elif values and kind_of(values[0]) not in ORDERED:
         places = [_find_value(name, attribute.values, end) for end in ends]
     else:
         start, stop = ends
@@ -56,13 +56,14 @@ def find_range(
     )
 
 
-def _read_end(name: Any, known: Sequence[Any], label: str, end: Any) -> Any:
+def _read_end(name: Any, values: Sequence[Any], label: str, end: Any) -> Any:
     if end is None:
         return None
-    if is_missing(end) or (known and kind_of(end) != kind_of(known[0])):
+    if is_missing(end) or (values and kind_of(end) != kind_of(values[0])):
         kinds = "a missing value" if is_missing(end) else f"a {kind_of(end)}"
         raise TypeError(
-            f"{label} must be None or a {kind_of(known[0])}, as column {name!r} has them, got {kinds}"
+            f"{label} must be None or a {kind_of(values[0])}, as column {name!r} has "
+            f"them, got {kinds}"
         )
     return plain(end)
 
@@ -74,7 +75,8 @@ def _find_edge(name: Any, edges: Sequence[Any], end: Any) -> int | None:
     place = bisect_left(edges, end)
     if 0 < place < len(edges) and edges[place] != end:
         raise ValueError(
-            f"the ends of a range must be edges of the bins of column {name!r}, got {end!r}; the next ones are "
+            f"the ends of a range must be edges of the bins of column {name!r}, got "
+            f"{end!r}; the next ones are "
             f"{_short(edges[place - 1])} and {_short(edges[place])}"
         )
     return min(place, len(edges) - 1)
@@ -87,7 +89,8 @@ def _short(edge: Any) -> str:
 def _find_value(name: Any, values: Sequence[Any], end: Any) -> int | None:
     if end is not None and end not in values:
         raise ValueError(
-            f"the ends of a range must be declared values of column {name!r}, got {end!r}"
+            f"the ends of a range must be declared values of column {name!r}, got "
+            f"{end!r}"
         )
     return None if end is None else values.index(end)
 
@@ -103,20 +106,22 @@ Floats = NDArray[np.float64]
 class Hierarchy:
     """A tree over k ordered cells: groups of b cells each, groups of b groups each, and so on."""
 
-    # The top level is the first one of at most b groups; so a tree with b >= k is the cells alone. Each level holds all
-    # cells: a record that is added changes one count on each. With equal, independent noise on all counts, those of the
-    # groups improve those of the cells. The best linear unbiased estimates, for which every group is the sum of its
-    # parts, are found in one pass up and one down ([1]_, section 4). Variances here are in units of that of one noisy
-    # count.
-    # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of differentially private histograms
-    #    through consistency. PVLDB 3(1).
+    # The top level is the first one of at most b groups; so a tree with b >= k is the
+    # cells alone. Each level holds all cells: a record that is added changes one count
+    # on each. With equal, independent noise on all counts, those of the groups improve
+    # those of the cells. The best linear unbiased estimates, for which every group is
+    # the sum of its parts, are found in one pass up and one down ([1]_, section 4).
+    # Variances here are in units of that of one noisy count.
+    # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of
+    #    differentially private histograms through consistency. PVLDB 3(1).
 
     def __init__(self, size: int, branching: int) -> None:
         self.branching = branching
         self.sizes = [size]
         while self.sizes[-1] > branching:
             self.sizes.append(-(-self.sizes[-1] // branching))
-        # From the counts of a group and of all within: the variance of its best estimate, and of the sum of its parts.
+        # From the counts of a group and of all within: the variance of its best
+        # estimate, and of the sum of its parts.
         self._own: list[Floats] = [np.ones(size)]
         self._parts: list[Floats] = []
         for _ in self.sizes[1:]:
@@ -143,12 +148,11 @@ class Hierarchy:
     ) -> list[NDArray[np.int64]]:
         """Add noise to the counts of all levels; all sums of cells are integers of 64 bits, however large it is."""
         most = LARGEST // counts.size
-        return [
-            np.clip(level + noise.draw(source, level.size), -most, most).astype(
-                np.int64
-            )
-            for level in self.totals(counts)
-        ]
+        noisy = []
+        for level in self.totals(counts):
+            drawn = level + noise.draw(source, level.size)
+            noisy.append(np.clip(drawn, -most, most).astype(np.int64))
+        return noisy
 
     def _improve(self, noisy: Sequence[NDArray]) -> list[Floats]:
         """Return the best estimates of the counts of each level from themselves and all within."""
@@ -161,62 +165,75 @@ class Hierarchy:
         """Return the least-squares estimates of the cells."""
         best = self._improve(noisy)
         final = best.pop()
-        for below, own, parts in zip(
+        for below, variances, parts in zip(
             best[::-1], self._own[-2::-1], self._parts[::-1], strict=True
         ):
             gap = (final - self._gather(below)) / parts
-            final = below + own * self._spread(gap, below.size)
+            final = below + variances * self._spread(gap, below.size)
         return final
 
     @cached_property
     def cell_variances(self) -> Floats:
         """The variance of the estimate of each cell."""
         final = self._own[-1]
-        for own, parts in zip(self._own[-2::-1], self._parts[::-1], strict=True):
-            # Given its group's count, an estimate has the slope own / parts and the variance own - own**2 / parts.
-            final = own + (own / self._spread(parts, own.size)) ** 2 * self._spread(
-                final - parts, own.size
-            )
+        for variances, parts in zip(self._own[-2::-1], self._parts[::-1], strict=True):
+            # Given its group's count, an estimate has the slope own / parts and the
+            # variance own - own**2 / parts.
+            final = variances + (
+                variances / self._spread(parts, variances.size)
+            ) ** 2 * self._spread(final - parts, variances.size)
         return final
 
     def variance(self, weights: NDArray) -> float:
         """Return the variance of a weighted sum of the estimates of the cells."""
-        # Given the count of a group, the weighted sum within has a slope in it, and a variance around that.
+        # Given the count of a group, the weighted sum within has a slope in it, and a
+        # variance around that.
         slopes, around = np.asarray(weights, float), 0.0
-        for own, parts in zip(self._own, self._parts, strict=False):
-            above = self._gather(slopes * own) / parts
-            around += float((own * (slopes - self._spread(above, own.size)) ** 2).sum())
+        for variances, parts in zip(self._own, self._parts, strict=False):
+            above = self._gather(slopes * variances) / parts
+            around += float(
+                (variances * (slopes - self._spread(above, variances.size)) ** 2).sum()
+            )
             slopes = above
         return around + float((self._own[-1] * slopes**2).sum())
 
     def mean_range_variance(self) -> float:
         """Return the mean of the variances of all ``k (k + 1) / 2`` ranges of cells."""
-        # With V(j) the variance of the first j cells together, and W that of the sum of these sums over j, the
-        # variances of all ranges add up to ``(k + 1) (V(0) + … + V(k)) - W``.
+        # With V(j) the variance of the first j cells together, and W that of the sum of
+        # these sums over j, the variances of all ranges add up to ``(k + 1) (V(0) + … +
+        # V(k)) - W``.
         size = self.sizes[0]
-        # Of each group: the ends j of prefixes that fall into it, before its last cell; the sums over them of the slope
-        # of the prefix in its count, of the square of that, and of the variance around it, as in `variance`.
+        # Of each group: the ends j of prefixes that fall into it, before its last cell;
+        # the sums over them of the slope of the prefix in its count, of the square of
+        # that, and of the variance around it, as in `variance`.
         ends, slopes, squares, around = (
             np.ones(size),
             np.zeros(size),
             np.zeros(size),
             np.zeros(size),
         )
-        for own, parts in zip(self._own, self._parts, strict=False):
-            before = self._before(own)
-            around = self._gather(around + ends * before + own * squares)
+        for variances, parts in zip(self._own, self._parts, strict=False):
+            before = self._before(variances)
+            around = self._gather(around + ends * before + variances * squares)
             squares = (
                 self._gather(
-                    ends * before**2 + 2 * before * own * slopes + own**2 * squares
+                    ends * before**2
+                    + 2 * before * variances * slopes
+                    + variances**2 * squares
                 )
                 / parts**2
             )
-            slopes = self._gather(ends * before + own * slopes) / parts
+            slopes = self._gather(ends * before + variances * slopes) / parts
             around -= parts * squares
             ends = self._gather(ends)
-        own = self._own[-1]
+        variances = self._own[-1]
         of_prefixes = float(
-            (around + ends * self._before(own) + own * squares + own).sum()
+            (
+                around
+                + ends * self._before(variances)
+                + variances * squares
+                + variances
+            ).sum()
         )
         of_their_sum = self.variance(np.arange(size, 0, -1))
         return ((size + 1) * of_prefixes - of_their_sum) / (size * (size + 1) / 2)
@@ -262,19 +279,16 @@ def _smallest_branching(size: int, n_levels: int) -> int:
     return next(branching for branching in count(guess) if branching**n_levels >= size)
 
 
-LARGEST = 1 << 62
-"""The limit of noisy counts and of their sums."""
-
-
 def count_interval(
     counts: int | NDArray[np.int64],
     std_error: float | NDArray[np.float64],
     level: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the ends of the intervals of noisy counts."""
-    # The noise is a sum of discrete Laplace numbers: it is nearly normal for many, and Laplace for one. The larger
-    # quantile is taken, and rounded up: the true and the noisy count are whole, even if the latter was rounded from an
-    # estimate less than 1 away.
+    # The noise is a sum of discrete Laplace numbers: it is nearly normal for many, and
+    # Laplace for one. The larger quantile is taken, and rounded up: the true and the
+    # noisy count are whole, even if the latter was rounded from an estimate less than 1
+    # away.
     quantile = max(
         NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
@@ -14,19 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller, one_thread, together
+from skdp.central.statistics._batches import Batches
 from skdp.central.statistics._noise import Noise, as_float
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
+from skdp.tables import Table
 
+# Of the values of a row: the place of the end of its bounds that is farther from where
+# they start.
 UNIT = 1 << 14
-"""Of the values of a row: the place of the end of its bounds that is farther from where they start."""
 
+# Values at a time, which stay in the cache. Floats add up their products exactly: below
+# 2**(15 + 15 + 17).
 _BLOCK = 1 << 17
-"""Values at a time, which stay in the cache. Floats add up their products exactly: below 2**(15 + 15 + 17)."""
 
 
+# From here on, several threads share the products of a block in less time than they
+# need to meet.
 _MANY_COLUMNS = 256
-"""From here on, several threads share the products of a block in less time than they need to meet."""
 
 
 def in_units(number: int | Fraction) -> float:
@@ -46,18 +51,19 @@ def widths(
 class Rows:
     """Private rows whose values are integers, of a bounded norm; they live inside `fit` only."""
 
-    # A float sum of real values depends on the order of its terms, so that a row could change it by more than itself.
-    # All products and sums here are of integers below 2**53, which floats hold exactly, in any order.
+    # A float sum of real values depends on the order of its terms, so that a row could
+    # change it by more than itself. All products and sums here are of integers below
+    # 2**53, which floats hold exactly, in any order.
 
     places: NDArray[np.int16]
+    # The class of each row, or the place of its target.
     codes: NDArray[np.intp]
-    """The class of each row, or the place of its target."""
+    # The square of the largest norm of a row, its constant included.
     square: int
-    """The square of the largest norm of a row, its constant included."""
+    # A last value, of all rows; 0 for none.
     constant: int = 0
-    """A last value, of all rows; 0 for none."""
+    # The largest size of each value.
     most: int | NDArray[np.int64] = UNIT
-    """The largest size of each value."""
 
     @classmethod
     def of(
@@ -71,25 +77,27 @@ class Rows:
         """Place values between bounds on a grid whose 0 is at a start, in units of at least `widths`, their default."""
         places = np.empty((len(codes), len(columns)), np.int16)
         scale = (widths(ends, starts) if units is None else units) / UNIT
-        lows, highs = (np.trunc((one - starts) / scale) for one in ends.T)
+        lows, highs = (np.trunc((numbers - starts) / scale) for numbers in ends.T)
         most = np.maximum(-lows, highs).astype(np.int64)
-        whole = together(columns)
+        matrix = together(columns)
         shape = (min(_step(len(columns)), len(places)), len(columns))
-        # Of the shape of a block: numpy then has one loop for it instead of one for each row.
+        # Of the shape of a block: numpy then has one loop for it instead of one for
+        # each row.
         public = [
-            np.broadcast_to(one, shape).copy() for one in (starts, scale, lows, highs)
+            np.broadcast_to(numbers, shape).copy()
+            for numbers in (starts, scale, lows, highs)
         ]
         buffer = np.empty(shape)
         with np.errstate(over="ignore"):
             for rows in _slices(places):
-                given = (
+                values = (
                     np.stack([column[rows] for column in columns], axis=1)
-                    if whole is None
-                    else whole[rows]
+                    if matrix is None
+                    else matrix[rows]
                 )
-                part = buffer[: len(given)]
-                start, step, low, high = (one[: len(given)] for one in public)
-                np.subtract(given, start, out=part)
+                part = buffer[: len(values)]
+                start, step, low, high = (numbers[: len(values)] for numbers in public)
+                np.subtract(values, start, out=part)
                 part /= step
                 np.maximum(part, low, out=part)
                 np.minimum(part, high, out=part)
@@ -218,8 +226,8 @@ def _slices(table: NDArray[Any]) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(table), step))
 
 
+# Of the budget, for the numbers of rows by norm, and for their mean.
 _SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
-"""Of the budget, for the numbers of rows by norm, and for their mean."""
 
 TOO_FEW = "the noise hides how many rows there are, and so what they say: there are too few rows for this epsilon"
 
@@ -229,8 +237,8 @@ def warn_of_few() -> None:
     warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
 
 
+# Limits of the norm to choose from.
 _N_NORMS = 24
-"""Limits of the norm to choose from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,14 +246,14 @@ class Bounded:
     """Rows, measured from a public middle, and what was found on the way."""
 
     rows: Rows
+    # The square of a norm that few rows exceed.
     square: int
-    """The square of a norm that few rows exceed."""
     middle: NDArray[np.int16]
     n_rows: float
+    # The standard deviation of `n_rows`.
     error: float
-    """The standard deviation of `n_rows`."""
+    # What remains of the budget, in mu if there is one.
     rest: Share
-    """What remains of the budget, in mu if there is one."""
 
 
 def find_limits(
@@ -260,14 +268,15 @@ def find_limits(
     """Find the middle of rows, if they are to be centred, and a norm that only the share `cut` of them exceeds."""
     if share.kind == "rho":  # Gaussian noise only
         share = replace(share, kind="mu", amount=share.mu_squared)
-    sizes, rest = Noise.of(share * _SIZE_PART), 1 - _SIZE_PART
+    sizes, remaining = Noise.of(share * _SIZE_PART), 1 - _SIZE_PART
     square, n_rows = choose_limit(rows, sizes, cut, source, most)
     error = math.sqrt(_N_NORMS) * as_float(sizes.error)
     if n_rows < 3 * error:
         warn_of_few()
     middle = np.zeros(rows.n_columns, np.int16)
     if centred:
-        # In L1 norm, a row is at most as many times longer as the root of the number of columns.
+        # In L1 norm, a row is at most as many times longer as the root of the number of
+        # columns.
         means = Noise.of(
             share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square
         )
@@ -278,8 +287,8 @@ def find_limits(
         middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
         rows = rows.map(partial(Rows.centred, middle=middle))
         square, _ = choose_limit(rows, sizes, cut, source, most)
-        rest -= _SIZE_PART + _MEAN_PART
-    return Bounded(rows, square, middle, n_rows, error, share * rest)
+        remaining -= _SIZE_PART + _MEAN_PART
+    return Bounded(rows, square, middle, n_rows, error, share * remaining)
 
 
 def limit_losses(share: Share, *, centred: bool) -> tuple[tuple[Loss, ...], Share]:
@@ -287,7 +296,8 @@ def limit_losses(share: Share, *, centred: bool) -> tuple[tuple[Loss, ...], Shar
     sizes = Noise.of(share * _SIZE_PART).loss
     if not centred:
         return (sizes,), share * (1 - _SIZE_PART)
-    # How far a row changes the sums depends on the limit of the norm that is found first.
+    # How far a row changes the sums depends on the limit of the norm that is found
+    # first.
     return (replace(sizes, count=2), (share * _MEAN_PART).loss()), share * (
         1 - 2 * _SIZE_PART - _MEAN_PART
     )
@@ -301,15 +311,73 @@ def choose_limit(
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     counts = noise.add(source, rows.sum(partial(Rows.counts, limits=limits)).tolist())
     n_rows = as_float(max(sum(counts), 0))
-    few = (
-        place
-        for place in range(_N_NORMS)
-        if sum(counts[place + 1 :]) <= min(cut * n_rows, most)
-    )
-    return limits[next(few)], n_rows
+    n_longer = sum(counts)
+    for limit, count in zip(limits, counts, strict=True):
+        n_longer -= count
+        if n_longer <= min(cut * n_rows, most):
+            return limit, n_rows
+    return limits[-1], n_rows
 
 
 def largest_moments(square: int, largest: int) -> int:
     """Return the square of the largest norm of the products of all pairs of values of a row, each counted once."""
-    # Half the sum of the fourth power of the norm, of which the square is given, and of those of the values.
+    # Half the sum of the fourth power of the norm, of which the square is given, and of
+    # those of the values.
     return (square * (square + min(square, largest**2)) + 1) // 2
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """How a batch becomes rows: picklable, to be sent to workers."""
+
+    place: Callable[[Table], Rows]
+    changes: tuple[Callable[[Rows], Rows], ...] = ()
+
+    def __call__(self, table: Table) -> Rows:
+        rows = self.place(table)
+        for change in self.changes:
+            rows = change(rows)
+        return rows
+
+    def sums(
+        self, table: Table, _: Any, *, what: Callable[[Rows], NDArray[np.int64]]
+    ) -> list[NDArray[np.int64]]:
+        """Return sums over the rows of a batch, which no engine has grouped."""
+        return [what(self(table))]
+
+
+@dataclass(frozen=True, eq=False)
+class LargeRows(Rows):
+    """The rows of a large table, which are read again for each of their sums; in memory there are none of them."""
+
+    batches: Batches = field(kw_only=True)
+    read: _Read = field(kw_only=True)
+
+    def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
+        (total,) = self.batches.add_up(partial(self.read.sums, what=what))
+        return total
+
+    def map(self, change: Callable[[Rows], Rows]) -> Rows:
+        return _large_rows(
+            self.batches, _Read(self.read.place, (*self.read.changes, change))
+        )
+
+
+def open_rows(batches: Batches, place: Callable[[Table], Rows]) -> Rows:
+    """Place the rows of a table, or prepare to place those of a large one, whose values are checked already."""
+    if batches.large is None:
+        return place(batches.table)
+    return _large_rows(batches, _Read(place))
+
+
+def _large_rows(batches: Batches, reading: _Read) -> Rows:
+    none = reading(batches.table)
+    return LargeRows(
+        none.places,
+        none.codes,
+        none.square,
+        none.constant,
+        none.most,
+        batches=batches,
+        read=reading,
+    )

@@ -1,111 +1,72 @@
-"""Integer sums of columns whose values are placed on a grid between public bounds, wherever their rows are."""
+"""Integer sums of columns by group, placed on a grid between public bounds, and what noisy ones say."""
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from operator import mul
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, NamedTuple
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller, read_bounds, read_numbers
-from skdp.tables import LargeTable, Table, read_table
+from skdp.central.statistics._batches import Batches, Integers
+from skdp.central.statistics._noise import LARGEST, Estimate, Noise, as_float
+from skdp.randomness import ByteSource
+from skdp.tables import Table
 
+Floats = NDArray[np.float64]
+
+# Steps from the middle between the bounds to either of them: a value moves by at most a
+# billionth of the width.
 GRID = 1 << 29
-"""Steps from the middle between the bounds to either of them: a value moves by at most a billionth of the width."""
 
-Bound = float | NDArray[np.float64]
-
+# Rows at a time: they stay in the cache, and floats add the integers of a block exactly
+# (2**45 < 2**53).
 _BLOCK = 1 << 16
-"""Rows at a time: they stay in the cache, and floats add the integers of a block exactly (2**45 < 2**53)."""
+
+# Bits. A sum is kept as two integers, the lower one less than 2**32 per batch: no table
+# is too long.
+_LIMB = 32
+
+# Of a uniform distribution between the bounds, in squared half widths.
+UNIFORM_VARIANCE = 1 / 3
 
 
-class Sums(NamedTuple):
-    """The exact sums of a column."""
-
-    # One record adds 1 to the number n of values, a number from -`GRID` to `GRID` to the sum of places, and one from 0
-    # to `GRID` to the sum of squares; a missing value adds nothing.
-
-    n: int
-    places: int
-    squares: int
+def read_values(table: Table) -> list[Floats]:
+    """Read private numbers of which some may be missing; Python objects that are no numbers are."""
+    # Only a dtype is refused. That a record holds text is private, and an error would
+    # show it: anybody could stop a release with it.
+    return read_numbers(table, missing=True, others=True)
 
 
-@dataclass(frozen=True)
-class ColumnSums:
-    """A private column between public bounds, of which the sums are known; it lives inside `fit` only."""
-
-    # Every value is clipped to the bounds and placed on the integers from -`GRID` (the lower bound) to `GRID` (the
-    # upper). So sums are sums of integers: neither their order nor the rounding of floats shows in them, and how far
-    # one record moves them is exact.
-
-    sums: Sums
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, numbers: NDArray[np.float64], low: float, high: float) -> Self:
-        """Add up a column in memory."""
-        return cls(exact_sums(numbers, low, high), low, high)
-
-    def value(self, place: float | Fraction) -> float:
-        """Convert a place on the grid to a value."""
-        return to_value(place, self.low, self.high)
-
-    def error(self, of_place: float | Fraction) -> float:
-        """Convert the error of a place to that of a value; beyond half the width nothing is known."""
-        return (
-            float(min(of_place, Fraction(GRID))) / (2 * GRID) * (self.high - self.low)
+def warn_of_objects(table: Table) -> None:
+    """Warn of columns of Python objects that are read by `read_values`."""
+    # By the dtype alone, whatever the objects are. That of a list of rows is inferred
+    # from its values, and a warning would tell of them.
+    if not table.has_dtypes or not isinstance(table.native, pd.DataFrame | np.ndarray):
+        return
+    names = []
+    for name, column in zip(table.names, table.columns, strict=True):
+        if column.dtype == object:
+            names.append(name)
+    if names:
+        warnings.warn(
+            f"the columns {names} are of dtype object: what is not a number in them "
+            "counts as missing, and no error says so, since it would show that there "
+            "is "
+            "such a record. Convert them to a dtype of numbers, in a dataframe if "
+            "other "
+            "columns hold text",
+            stacklevel=level_of_the_caller(),
         )
 
 
-def exact_sums(numbers: NDArray[np.float64], low: float, high: float) -> Sums:
-    """Return the number of values, the sum of their places, and that of the squares of their places over `GRID`."""
-    # Blocks are added up by Python's integers, which do not overflow.
-    n = total = squares = 0
-    for start in range(0, numbers.size, _BLOCK):
-        places = to_places(numbers[start : start + _BLOCK], low, high)
-        n += places.size
-        sum_places = places.sum()
-        if np.isnan(sum_places):
-            missing = np.isnan(places)
-            n -= int(np.count_nonzero(missing))
-            places[missing] = 0.0  # adds nothing
-            sum_places = places.sum()
-        total += int(sum_places)
-        places *= places
-        places *= 1 / GRID  # exact, as it is a power of 2
-        squares += int(np.rint(places, out=places).sum())
-    return Sums(n, total, squares)
-
-
-def weighted_sums(
-    values: NDArray[np.float64], counts: NDArray[np.int64], low: float, high: float
-) -> Sums:
-    """Return the sums of a column of which each value occurs several times, as of `exact_sums`."""
-    known = ~np.isnan(values)
-    places = to_places(values[known], low, high)
-    squares = np.rint(places * places / GRID)
-    # Integers of Python, which do not overflow.
-    weights = counts[known].tolist()
-    total, total_squares = (
-        sum(map(mul, column.astype(np.int64).tolist(), weights))
-        for column in (places, squares)
-    )
-    return Sums(sum(weights), total, total_squares)
-
-
-def to_places(
-    values: NDArray[np.float64], low: Bound, high: Bound
-) -> NDArray[np.float64]:
-    """Place values on the grid between bounds."""
+def to_places(values: Floats, low: float | Floats, high: float | Floats) -> Floats:
+    """Place values on the grid between bounds, from -`GRID` to `GRID`."""
     places = np.clip(values, low, high)
     # Rounding is monotone, so the share of the width is at most 1, whatever the bounds.
     places -= low
@@ -116,159 +77,330 @@ def to_places(
     return places
 
 
-def to_value(place: float | Fraction, low: float, high: float) -> float:
-    """Convert a place on the grid to a value between the bounds."""
-    inside = (
-        place
-        if isinstance(place, float)
-        else float(min(max(place, Fraction(-GRID)), Fraction(GRID)))
-    )
-    return float(np.clip(low + (high - low) * ((inside / GRID + 1) / 2), low, high))
+def to_values(shares: Any, bounds: Floats) -> Any:
+    """Convert half widths from the middle to values between bounds, one pair or one for each column."""
+    low, high = bounds.T
+    values = low + (high - low) * ((np.clip(shares, -1, 1) + 1) / 2)
+    return np.clip(values, low, high)
 
 
-_LIMB = 32
-"""Bits. A sum is kept as two integers, the lower one less than 2**32 per batch: no table is too long."""
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """Exact sums of columns between bounds, by group of rows; they live inside `fit` only."""
 
+    # A record adds 1 to the rows of one group and, for each column, 1 to the number of
+    # values, a number from -`GRID` to `GRID` to the sum of places, and one from 0 to
+    # `GRID` to the sum of squares (of places, over `GRID`); a missing value adds
+    # nothing to these three. Sums are sums of integers: neither their order nor the
+    # rounding of floats shows in them, and how far one record moves them is exact.
 
-@dataclass(frozen=True)
-class SumTally:
-    """The sums of columns between bounds, as of `exact_sums`: what a `LargeTable` adds up."""
+    # The number of rows: (n_groups,).
+    rows: NDArray[np.object_]
+    counts: NDArray[np.object_]
+    places: NDArray[np.object_]
+    # Integers of Python, which do not overflow: (n_groups, n_columns).
+    squares: NDArray[np.object_]
+    # The number of values that are missing or infinite: (n_columns,).
+    n_odd: Integers
+    bounds: Floats
 
-    bounds: Sequence[tuple[float, float]]
-
-    def zeros(self) -> list[NDArray[np.int64]]:
-        return [np.zeros(6, np.int64) for _ in self.bounds]
-
-    def add(
-        self,
-        sums: list[NDArray[np.int64]],
-        batch: Any,
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
-        self.add_numbers(sums, read_values(read_table(batch)), counts)
-
-    def add_numbers(
-        self,
-        sums: list[NDArray[np.int64]],
-        columns: Sequence[NDArray[np.float64]],
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
-        """Add columns to the sums."""
-        for total, numbers, ends in zip(sums, columns, self.bounds, strict=True):
-            found = (
-                exact_sums(numbers, *ends)
-                if counts is None
-                else weighted_sums(numbers, counts, *ends)
-            )
-            finite = np.isfinite(numbers)
-            n_odd = (
-                numbers.size - np.count_nonzero(finite)
-                if counts is None
-                else int(counts[~finite].sum())
-            )
-            total += np.array(
-                [n_odd, found.n, *_limbs(found.places), *_limbs(found.squares)],
-                np.int64,
-            )
-
-    def n_distinct(self, sample: Any) -> float:
-        """Return the number of different rows between the bounds."""
-        return most_rows(sample, self.bounds)
-
-    def read(self, sums: list[NDArray[np.int64]]) -> list[ColumnSums]:
-        """Turn the sums over all rows into columns."""
-        found = []
-        for total, ends in zip(sums, self.bounds, strict=True):
-            _, n, *limbs = total.tolist()
-            places, squares = (
-                (upper << _LIMB) + lower for upper, lower in (limbs[:2], limbs[2:])
-            )
-            found.append(ColumnSums(Sums(n, places, squares), *ends))
-        return found
-
-
-def read_values(table: Table) -> list[NDArray[np.float64]]:
-    """Read private numbers of which some may be missing; Python objects that are no numbers are."""
-    # Only a dtype is refused. That a record holds text is private, and an error would show it: anybody could stop a
-    # release with it.
-    return read_numbers(table, missing=True, others=True)
-
-
-def warn_of_objects(table: Table) -> None:
-    """Warn of columns of Python objects that are read by `read_values`."""
-    # By the dtype alone, whatever the objects are. That of a list of rows is inferred from its values, and a warning
-    # would tell of them.
-    if not table.has_dtypes or not isinstance(table.native, pd.DataFrame | np.ndarray):
-        return
-    names = [
-        name
-        for name, column in zip(table.names, table.columns, strict=True)
-        if column.dtype == object
-    ]
-    if names:
-        warnings.warn(
-            f"the columns {names} are of dtype object: what is not a number in them counts as missing, and no error "
-            "says so, since it would show that there is such a record. Convert them to a dtype of numbers, in a "
-            "dataframe if other columns hold text",
-            stacklevel=level_of_the_caller(),
+    @classmethod
+    def read(cls, sums: Sequence[Integers], bounds: Floats) -> GroupSums:
+        """Read what `sums_of_groups` has added up."""
+        n_odd, rows, *limbs = sums
+        counts, upper, lower, upper_squares, lower_squares = limbs
+        return cls(
+            rows.astype(object),
+            counts.T.astype(object),
+            _join_limbs(upper, lower),
+            _join_limbs(upper_squares, lower_squares),
+            n_odd,
+            bounds,
         )
 
+    def refuse_missing(self, names: Sequence[Any]) -> GroupSums:
+        """Refuse missing values."""
+        for name, n_odd in zip(names, self.n_odd, strict=True):
+            if n_odd:
+                raise missing_error(name)
+        return self
 
-def _limbs(total: int) -> tuple[int, int]:
-    return total >> _LIMB, total & ((1 << _LIMB) - 1)
-
-
-def sum_columns(
-    table: Table, large: LargeTable | None, bounds: Any, *, missing: bool = True
-) -> Sequence[ColumnSums]:
-    """Read the numbers of a table between declared bounds; of a large table, their sums."""
-    ends = [(low, high) for low, high in read_bounds(bounds, table.names).tolist()]
-    if missing:
-        warn_of_objects(table)
-        numbers = read_values(table)
-    else:
-        numbers = read_numbers(table)
-    if large is None:
-        return [
-            ColumnSums.of(column, *pair)
-            for column, pair in zip(numbers, ends, strict=True)
-        ]
-    tally = SumTally(ends)
-    sums = large.add_up(table.names, tally)
-    return tally.read(sums if missing else complete(table.names, sums))
+    def numbers(self, *, squares: bool, shared_count: bool) -> NDArray[np.object_]:
+        """Return what gets noise: one record changes each number of one group by at most `GRID`."""
+        # (n_groups, n_numbers): a number of rows or those of values, sums, sums of
+        # squares from half the grid, which then lie on both sides of 0.
+        counts = self.rows[:, np.newaxis] if shared_count else self.counts
+        parts = [counts * GRID, self.places]
+        if squares:
+            parts.append(2 * self.squares - GRID * self.counts)
+        return np.hstack(parts)
 
 
-def complete(
-    names: Sequence[Any], sums: list[NDArray[np.int64]]
-) -> list[NDArray[np.int64]]:
-    """Refuse the sums of columns with missing values."""
-    for name, total in zip(names, sums, strict=True):
-        if total[0]:
-            raise missing_error(name)
-    return sums
+def _join_limbs(upper: Integers, lower: Integers) -> NDArray[np.object_]:
+    wide = (upper.T.astype(object) << _LIMB) + lower.T
+    return wide.astype(object)
+
+
+def n_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
+    """Return how many `GroupSums.numbers` a group has."""
+    return (1 if shared_count else n_columns) + (2 if squares else 1) * n_columns
+
+
+def sums_of_groups(
+    columns: Sequence[Floats],
+    bounds: Floats,
+    groups: NDArray[Any] | None = None,
+    n_groups: int = 1,
+    counts: Integers | None = None,
+) -> list[Integers]:
+    """Add up rows, each as often as it counts, for `GroupSums`; those of no group have the number after the last."""
+    n_odd = np.zeros(len(columns), np.int64)
+    limbs = np.zeros((5, len(columns), n_groups), np.int64)
+    if groups is not None:
+        groups = groups.astype(np.intp)
+    ones = np.ones(len(columns[0] if groups is None else groups), bool)
+    rows = _sum_by_group(ones, groups, n_groups, counts)
+    for place, (column, (low, high)) in enumerate(zip(columns, bounds, strict=True)):
+        is_finite = np.isfinite(column)
+        n_odd[place] = len(column) - np.count_nonzero(is_finite)
+        if counts is not None:
+            n_odd[place] = counts[~is_finite].sum()
+        sums = _sums_of_column(column, low, high, groups, n_groups, counts)
+        limbs[0, place] = sums[0]
+        limbs[1:3, place] = sums[1] >> _LIMB, sums[1] & ((1 << _LIMB) - 1)
+        limbs[3:5, place] = sums[2] >> _LIMB, sums[2] & ((1 << _LIMB) - 1)
+    return [n_odd, rows, *limbs]
+
+
+def _sums_of_column(
+    column: Floats,
+    low: float,
+    high: float,
+    groups: NDArray[Any] | None,
+    n_groups: int,
+    counts: Integers | None,
+) -> NDArray[Any]:
+    """Return the number of values, the sum of places and that of squares, of each group: (3, n_groups)."""
+    # A few distinct rows may each count so often that 64 bits do not hold their sum.
+    totals = np.zeros((3, n_groups), np.int64 if counts is None else object)
+    for start in range(0, column.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        part_groups = None if groups is None else groups[block]
+        part_counts = None if counts is None else counts[block].astype(object)
+        places = to_places(column[block], low, high)
+        is_value = np.ones(places.size, bool)
+        if np.isnan(places.sum()):
+            is_value = ~np.isnan(places)
+            places[~is_value] = 0.0  # adds nothing
+        totals[0] += _sum_by_group(is_value, part_groups, n_groups, part_counts)
+        totals[1] += _sum_by_group(places, part_groups, n_groups, part_counts)
+        places *= places
+        places *= 1 / GRID  # exact, as it is a power of 2
+        np.rint(places, out=places)
+        totals[2] += _sum_by_group(places, part_groups, n_groups, part_counts)
+    return totals
+
+
+def _sum_by_group(
+    numbers: NDArray[Any],
+    groups: NDArray[Any] | None,
+    n_groups: int,
+    counts: NDArray[Any] | None,
+) -> NDArray[Any]:
+    """Add up integers of one block by group; rows of no group add nothing."""
+    if groups is None and counts is None:
+        is_flag = numbers.dtype == bool
+        return np.array([np.count_nonzero(numbers) if is_flag else int(numbers.sum())])
+    if groups is None:
+        groups = np.zeros(len(numbers), np.intp)
+    if counts is None:
+        sums = np.bincount(groups, numbers, n_groups + 1)
+        return sums[:n_groups].astype(np.int64)
+    totals = np.zeros(n_groups + 1, counts.dtype)
+    np.add.at(totals, groups, numbers.astype(np.int64) * counts)
+    return totals[:n_groups]
 
 
 def missing_error(name: Any) -> ValueError:
     """Make the error of a missing value."""
     return ValueError(
-        f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public rule."
+        f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop "
+        "the record, by a public rule."
     )
 
 
-def most_rows(sample: Any, ends: Iterable[tuple[float, float]]) -> float:
-    """Return the number of different rows of a table between two ends for each column."""
-    return math.prod(
-        most_values(dtype, *pair)
-        for dtype, pair in zip(dtypes_of(sample), ends, strict=True)
+def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSums:
+    """Sum up the numbers of a table between declared bounds, as one group."""
+    ends = read_bounds(bounds, rows.names)
+    if missing:
+        warn_of_objects(rows.table)
+    sums = rows.add_up(
+        partial(_sums_of_table, ends=ends, missing=missing),
+        [(low, high) for low, high in ends.tolist()],
+    )
+    group_sums = GroupSums.read(sums, ends)
+    return group_sums if missing else group_sums.refuse_missing(rows.names)
+
+
+def refuse_missing(rows: Batches, bounds: Any) -> None:
+    """Refuse missing values of a large table before anything is charged; one in memory is read whole before."""
+    if rows.large is not None:
+        sum_columns(rows, bounds, missing=False)
+
+
+def _sums_of_table(
+    table: Table, counts: Integers | None, *, ends: Floats, missing: bool
+) -> list[Integers]:
+    columns = read_values(table) if missing else read_numbers(table)
+    return sums_of_groups(columns, ends, counts=counts)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisySums:
+    """The sums of groups with noise, as floats, in units of the grid: arrays (n_groups, n_columns)."""
+
+    counts: Floats
+    places: Floats
+    # Sums of squares, from half the grid.
+    squares: Floats | None
+
+    @classmethod
+    def draw(
+        cls,
+        sums: GroupSums,
+        noise: Noise,
+        source: ByteSource,
+        *,
+        squares: bool = False,
+        shared_count: bool = False,
+    ) -> NoisySums:
+        """Add noise to `GroupSums.numbers`."""
+        # One record changes each number of one group by at most `GRID`. So noise of the
+        # density ``e**(-epsilon max|z| / GRID)`` gives epsilon-differential privacy for
+        # all columns together: the K-norm mechanism of the maximum norm. All of D
+        # numbers change by at most ``sqrt(D) * GRID`` in L2 norm, which is attained by
+        # a record at the bounds: the sensitivity for Gaussian noise. Groups do not
+        # share epsilon, as they have no record in common.
+        exact = sums.numbers(squares=squares, shared_count=shared_count)
+        n_columns = len(sums.bounds)
+        noisy = clip_floats(exact + noise.draw_each(source, *exact.shape))
+        n_counts = 1 if shared_count else n_columns
+        return cls(
+            noisy[:, :n_counts],
+            noisy[:, n_counts : n_counts + n_columns],
+            noisy[:, n_counts + n_columns :] if squares else None,
+        )
+
+
+def clip_floats(numbers: NDArray[Any]) -> Floats:
+    """Convert noisy integers to floats: with a tiny epsilon noise is larger than all of them."""
+    return np.clip(numbers, -(LARGEST**2), LARGEST**2).astype(float)
+
+
+class Moments(NamedTuple):
+    """Noisy means and variances, in half widths of the bounds from their middle, and standard errors."""
+
+    # Errors are at most the half width and its square. A variance is never below its
+    # error; where the noise drowns it, it is that of a uniform distribution.
+
+    mean: Floats
+    mean_error: Floats
+    variance: Floats
+    variance_error: Floats
+
+    @property
+    def drowned(self) -> NDArray[np.bool_]:
+        """Whether the noise is as large as the variance of a uniform distribution."""
+        return self.variance_error >= UNIFORM_VARIANCE
+
+
+def moments_of(noisy: NoisySums, noise: Noise) -> Moments:
+    """Turn noisy sums into moments: arrays (n_groups, n_columns)."""
+    is_counted = noisy.counts > 0
+    counts = np.where(is_counted, noisy.counts, 1.0)
+    # What is possible without noise; and no quotient overflows.
+    mean = np.where(is_counted, np.clip(noisy.places / counts, -1, 1), 0.0)
+    error = as_float(noise.error)
+    share = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)
+    mean_error = np.minimum(share * np.hypot(1, mean), 1.0)
+    variance = np.full(mean.shape, UNIFORM_VARIANCE)
+    variance_error = np.ones(mean.shape)
+    if noisy.squares is not None:
+        squares = (np.clip(noisy.squares / counts, -1, 1) + 1) / 2
+        exact = np.maximum(squares - mean**2, 0)
+        # The slopes of the variance in the three sums, 1/2, 2 m and m² - v + 1/2; and
+        # places are rounded, by up to half a step.
+        slopes = np.sqrt(0.25 + (2 * mean) ** 2 + (mean**2 - exact + 0.5) ** 2)
+        variance_error = np.minimum(share * slopes + 1 / GRID, 1.0)
+        variance_error = np.where(is_counted, variance_error, 1.0)
+        is_known = variance_error < UNIFORM_VARIANCE
+        variance[is_known] = np.maximum(exact, variance_error)[is_known]
+    return Moments(mean, mean_error, variance, variance_error)
+
+
+_KNOTS = np.linspace(0, 1, 33)
+
+
+def _reaches(noise: Noise, level: float, slopes: Floats) -> Floats:
+    """Return `Noise.reach` for many slopes, between those of a few."""
+    knots = [as_float(noise.reach(level, slope)) for slope in _KNOTS.tolist()]
+    return np.interp(slopes, _KNOTS, knots)
+
+
+def mean_estimates(
+    noisy: NoisySums, bounds: Floats, noise: Noise, level: float
+) -> Estimate:
+    """Estimate means between bounds, by Fieller's intervals of a quotient: arrays (n_groups, n_columns)."""
+    # E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16. With r the
+    # reach over the count, the ends solve ``(mean - x)² = r² (1 + x²)``.
+    is_counted = noisy.counts > 0
+    counts = np.where(is_counted, noisy.counts, 1.0)
+    mean = np.where(is_counted, noisy.places / counts, 0.0)
+    mean = np.clip(mean, -LARGEST, LARGEST)
+    noise_error = as_float(noise.error)
+    error = np.where(is_counted, noise_error / counts * np.hypot(1, mean), 1.0)
+    reach = _reaches(noise, level, np.minimum(np.abs(mean), 1)) / counts
+    is_known = is_counted & (reach < 1)
+    reach = np.where(is_known, reach, 0.0)
+    spread = np.sqrt(reach**2 * (1 - reach**2) + (reach * mean) ** 2)
+    lower = np.where(is_known, (mean - spread) / (1 - reach**2), -np.inf)
+    upper = np.where(is_known, (mean + spread) / (1 - reach**2), np.inf)
+    return Estimate(
+        to_values(mean, bounds),
+        np.minimum(error, 1) / 2 * (bounds[:, 1] - bounds[:, 0]),
+        to_values(lower, bounds),
+        to_values(upper, bounds),
     )
 
 
-def most_values(dtype: Any, low: Any, high: Any) -> float:
-    """Return the number of values of a column between two ends, missing among them."""
-    if isinstance(low, float):
-        return high - low + 2 if dtype.is_integer() else math.inf
-    return float((high - low).days + 2) if dtype == nw.Date else math.inf
+def sum_estimates(
+    noisy: NoisySums, bounds: Floats, noise: Noise, level: float
+) -> Estimate:
+    """Estimate sums between bounds: arrays (n_groups, n_columns)."""
+    # A sum is ``half * places + middle * count``.
+    half = (bounds[:, 1] - bounds[:, 0]) / 2 / GRID
+    middle = (bounds[:, 0] + bounds[:, 1]) / 2 / GRID
+    norm = np.hypot(half, middle)
+    smaller = np.minimum(half, np.abs(middle))
+    slope = smaller / np.maximum(half, np.abs(middle))
+    value = half * noisy.places + middle * noisy.counts
+    error = np.broadcast_to(norm * as_float(noise.error), value.shape)
+    reach = norm * _reaches(noise, level, slope)
+    return Estimate(value, error, value - reach, value + reach)
 
 
-def dtypes_of(sample: Any) -> list[Any]:
-    return list(nw.from_native(sample, eager_only=True).schema.values())
+def shrunk_shifts(
+    counts: Floats, excesses: Floats, *, of_row: float, of_noise: float, of_count: float
+) -> Floats:
+    """Return by how much the means of groups differ from that of all, by their sums less what that lets expect."""
+    # Empirical Bayes (B. Efron, C. Morris, 1973). The mean square of the difference d
+    # of a group: excess = d n + what the rows and the noise add, with variances of
+    # `of_row` for each row and of `of_noise`; `of_count` is that of the noise of n.
+    n = np.maximum(counts, 0)
+    n_squares = max((counts**2 - of_count).sum(), 1.0)
+    spread = (excesses**2 - of_noise - of_row * n).sum() / n_squares
+    spread = float(np.clip(spread, 0, 1))
+    variance = spread * n**2 + of_row * n + of_noise
+    shifts = np.zeros(n.shape)
+    np.divide(spread * n * excesses, variance, out=shifts, where=variance > 0)
+    return shifts

@@ -27,12 +27,7 @@ from skdp.evaluation.attacks._attacker import (
     name_of_kind,
     read_columns,
 )
-from skdp.evaluation.attacks._bayes_bound import (
-    best_guess,
-    bound_of_reports,
-    declared_labels,
-)
-from skdp.evaluation.attacks._ranking import value_table
+from skdp.evaluation.attacks._measures import Protected, guessing_bound, value_table
 from skdp.evaluation.audits import clopper_pearson
 from skdp.local import ReportTransformer
 from skdp.markup import html_facts, html_table
@@ -71,26 +66,28 @@ class AttackResult:
 
     def _repr_html_(self) -> str:
         low, high = self.interval()
-        without = self.accuracy_without_report
+        interval = f"95 % interval {low:.4f} to {high:.4f}, {self.n_rows:,} rows"
         facts = [
-            (
-                "guessed right",
-                f"{self.accuracy:.4f} (95 % interval {low:.4f} to {high:.4f}, {self.n_rows:,} rows)",
-            ),
-            ("the most frequent value", f"{self.baseline:.4f}"),
-            (
-                "the best guess from the reports",
-                None if math.isnan(self.bayes_bound) else f"{self.bayes_bound:.4f}",
-            ),
+            ("guessed right", f"{self.accuracy:.4f} ({interval})"),
+            ("the most frequent value", _decimals(self.baseline)),
+            ("the best guess from the reports", _decimals(self.bayes_bound)),
             ("bound", self.bound),
-            ("the best guess from the report alone", _written(self.report_accuracy)),
-            ("without the reports", _written(without)),
+            (
+                "the best guess from the report alone",
+                _decimals(self.report_accuracy),
+            ),
+            ("without the reports", _decimals(self.accuracy_without_report)),
             ("exceeds the bound", "yes" if self.exceeds_bound else "no"),
         ]
-        note = "Computed from true values: not private."
-        return html_facts("Attack", facts, note) + (
-            "" if self.values.empty else html_table(self.values.reset_index())
-        )
+        text = html_facts("Attack", facts, "Computed from true values: not private.")
+        if len(self.values):
+            text += html_table(self.values.reset_index())
+        return text
+
+
+def _decimals(share: float | None) -> str | None:
+    """Write a share, if it is known."""
+    return None if share is None or math.isnan(share) else f"{share:.4f}"
 
 
 def attribute_inference(
@@ -249,15 +246,13 @@ def attribute_inference(
     _check_options(cv, random_state, estimator)
     if isinstance(sensitive, str):
         raise TypeError(
-            "sensitive must hold the true values of the protected column, got a str: give the column itself, of the "
-            "table before it was privatised or encoded"
+            "sensitive must hold the true values of the protected column, got a str: "
+            "give the column itself, of the table before it was privatised or encoded"
         )
-    released, protected = (
-        read_columns(X_released, "X_released"),
-        read_columns(sensitive, "sensitive"),
-    )
-    seen, reported = _choose_columns(list(released.columns), known, report, encoder)
-    frame = _add_label(released[seen], y)
+    released = read_columns(X_released, "X_released")
+    protected = read_columns(sensitive, "sensitive")
+    visible, reported = _choose_columns(list(released.columns), known, report, encoder)
+    frame = _add_label(released[visible], y)
     if len(protected) != len(frame):
         raise ValueError(
             f"X_released has {len(frame)} rows, sensitive has {len(protected)}"
@@ -266,65 +261,73 @@ def attribute_inference(
     shares = np.bincount(truth) / len(truth)
     if shares.size < 2:
         raise ValueError("sensitive has one value only: there is nothing to guess")
-    outputs = (
-        reported if encoder is None else [*reported, *encoder.get_feature_names_out()]
-    )
-    reports = [name for name in seen if name in outputs]
-    bound, kind = bound_of_reports(protected, shares, encoder, epsilon, reports)
-    attack = Attacker(frame, truth, estimator, cv, random_state)
+
+    # What the reports alone can tell.
+    bound, kind = math.nan, ""
+    report_accuracy, areas = None, np.nan
+    labels = list(range(shares.size))  # without a declaration, nothing else is public
+    if encoder is not None:
+        declared = Protected(protected, truth, encoder)
+        # A report that is visible counts, also if it is not named.
+        outputs = {*reported, *encoder.get_feature_names_out()}
+        bound, kind = declared.bound(shares, [n for n in visible if n in outputs])
+        report_accuracy, areas = declared.best_guess(random_state)
+        labels = declared.labels()
+    elif epsilon is not None:
+        bound = guessing_bound(shares, epsilon)
+        kind = f"the best protocol of epsilon = {epsilon:g}"
+
+    # What is guessed from all columns, and from those that are no reports.
     is_report = np.array([name in reported for name in frame.columns], bool)
-    others = np.flatnonzero(~is_report).tolist()
-    runs = attack.run(
-        [list(range(len(is_report))), *([others] if reported else [])],
-        progress=progress,
-    )
-    right, without = (
-        runs[0].guesses == truth,
-        runs[1].guesses == truth if reported else None,
-    )
-    alone = [attack.alone(place) for place in range(len(is_report))]
+    column_sets: list[Any] = [range(len(is_report))]
+    if reported:
+        column_sets.append(np.flatnonzero(~is_report))
+    # All other columns are known to the attacker, too.
+    attacker = Attacker(estimator, cv, random_state, progress=progress)
+    outcomes = attacker.run(frame, truth, column_sets)
+    is_right = outcomes[0].guesses == truth
+    values = value_table(truth, outcomes[0])
+    values["auc_without_report"] = np.nan
+    blind_accuracy, blind_error = None, None
+    if reported:
+        is_right_blind = outcomes[1].guesses == truth
+        blind_accuracy = float(is_right_blind.mean())
+        blind_error = _std_error(is_right_blind)
+        values["auc_without_report"] = value_table(truth, outcomes[1])["auc"]
+    values["auc_of_report"] = areas
+    values.index = pd.Index(labels, name="value", tupleize_cols=False)
+    alone = attacker.accuracies_of_columns(frame, truth)
     carriers = pd.DataFrame(
-        {"is_report": is_report, "alone": alone, "drop": runs[0].drops},
+        {"is_report": is_report, "alone": alone, "drop": outcomes[0].drops},
         index=pd.Index(list(frame.columns), name="column", tupleize_cols=False),
     )
-    best, areas = best_guess(protected, truth, encoder, random_state)
-    values = value_table(truth, runs[0])
-    values["auc_without_report"] = (
-        value_table(truth, runs[1])["auc"] if reported else np.nan
-    )
-    values["auc_of_report"] = areas
-    values.index = pd.Index(
-        declared_labels(protected, truth, encoder), name="value", tupleize_cols=False
-    )
+    carriers = carriers.sort_values(["alone", "drop"], ascending=False, kind="stable")
     return AttackResult(
-        accuracy=float(right.mean()),
+        accuracy=float(is_right.mean()),
         baseline=float(shares.max()),
         bayes_bound=bound,
-        std_error=_std_error(right),
+        std_error=_std_error(is_right),
         n_rows=len(truth),
         bound=kind,
-        accuracy_without_report=None if without is None else float(without.mean()),
-        std_error_without_report=None if without is None else _std_error(without),
-        carriers=carriers.sort_values(
-            ["alone", "drop"], ascending=False, kind="stable"
-        ),
-        report_accuracy=best,
+        accuracy_without_report=blind_accuracy,
+        std_error_without_report=blind_error,
+        carriers=carriers,
+        report_accuracy=report_accuracy,
         values=values.sort_values("share", kind="stable"),
     )
 
 
-def _written(accuracy: float | None) -> str | None:
-    return None if accuracy is None else f"{accuracy:.4f}"
-
-
 def _check_options(cv: Any, random_state: Any, estimator: Any) -> None:
+    """Check the folds, the seed and the classifier."""
     if not isinstance(cv, Integral) or isinstance(cv, bool):
         raise TypeError(f"cv must be a number of folds, got {type(cv).__name__}")
     if cv < 2:
         raise ValueError(f"cv must be at least 2, got {cv}")
     check_random_state(random_state)
+    if estimator is None:
+        return
     is_instance = hasattr(estimator, "fit") and not isinstance(estimator, type)
-    if estimator is not None and not (is_instance and is_classifier(estimator)):
+    if not is_instance or not is_classifier(estimator):
         raise TypeError(
             f"estimator must be a classifier, got {name_of_kind(estimator)}"
         )
@@ -339,12 +342,14 @@ def _choose_columns(
             check_is_fitted(encoder)
         if getattr(getattr(encoder, "protocol_", None), "strategy", None) is None:
             raise TypeError(
-                f"encoder must be a fitted local transformer, got {name_of_kind(encoder)}"
+                "encoder must be a fitted local transformer, got "
+                f"{name_of_kind(encoder)}"
             )
+    if known is None:
+        known = names
     if report is None:
         report = [] if encoder is None else list(encoder.get_feature_names_out())
-    chosen = {"report": report, "known": names if known is None else known}
-    for label, columns in chosen.items():
+    for label, columns in (("report", report), ("known", known)):
         if isinstance(columns, str) or not isinstance(columns, Sequence):
             raise TypeError(
                 f"{label} must be a list of column names, got {type(columns).__name__}"
@@ -352,11 +357,11 @@ def _choose_columns(
         absent = [name for name in columns if name not in names]
         if absent:
             raise ValueError(
-                f"{label} names columns that X_released does not have: {absent}; it has {names}"
+                f"{label} names columns that X_released does not have: {absent}; it "
+                f"has {names}"
             )
-    return [name for name in names if name in report or name in chosen["known"]], list(
-        report
-    )
+    visible = [name for name in names if name in report or name in known]
+    return visible, list(report)
 
 
 def _add_label(frame: pd.DataFrame, y: Any) -> pd.DataFrame:
@@ -377,14 +382,13 @@ def _add_label(frame: pd.DataFrame, y: Any) -> pd.DataFrame:
 
 def _combine(protected: pd.DataFrame) -> NDArray[np.intp]:
     """Assign a number to each combination of values."""
-    codes = np.column_stack(
-        [
-            factorize(protected.iloc[:, place], missing=True)[0]
-            for place in range(protected.shape[1])
-        ]
-    )
-    return np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1)
+    columns = [column for _, column in protected.items()]
+    codes = [factorize(column, missing=True)[0] for column in columns]
+    combinations = np.column_stack(codes)
+    return np.unique(combinations, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _std_error(right: NDArray[np.bool_]) -> float:
-    return float(np.sqrt(right.mean() * (1 - right.mean()) / right.size))
+def _std_error(is_right: NDArray[np.bool_]) -> float:
+    """Return the standard error of a share of rows."""
+    share = is_right.mean()
+    return float(np.sqrt(share * (1 - share) / is_right.size))

@@ -19,7 +19,7 @@ from skdp.base import (
     check_random_state,
 )
 from skdp.evaluation.attacks._attacker import code_column, read_columns
-from skdp.evaluation.attacks._ranking import area
+from skdp.evaluation.attacks._measures import area
 from skdp.evaluation.audits import clopper_pearson
 from skdp.markup import html_facts
 from skdp.privacy import PrivacyGuarantee
@@ -27,6 +27,7 @@ from skdp.synthesis import DPMarginalSynthesizer
 
 Method = Literal["nearest", "likelihood"]
 _METHODS: tuple[str, ...] = get_args(Method)
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -45,21 +46,16 @@ class MembershipResult:
     n_non_members: int
 
     def _repr_html_(self) -> str:
+        auc = f"{self.auc:.4f} ({self.auc_lower:.4f} to {self.auc_upper:.4f})"
+        ends = f"{self.advantage_lower:.4f} to {self.advantage_upper:.4f}"
+        bound = self.advantage_bound
         facts = [
             ("method", self.method),
-            (
-                "area under the curve",
-                f"{self.auc:.4f} ({self.auc_lower:.4f} to {self.auc_upper:.4f})",
-            ),
-            (
-                "advantage",
-                f"{self.advantage:.4f} ({self.advantage_lower:.4f} to {self.advantage_upper:.4f})",
-            ),
+            ("area under the curve", auc),
+            ("advantage", f"{self.advantage:.4f} ({ends})"),
             (
                 "largest expected advantage",
-                None
-                if math.isnan(self.advantage_bound)
-                else f"{self.advantage_bound:.4f}",
+                None if math.isnan(bound) else f"{bound:.4f}",
             ),
             ("rows", f"{self.n_members:,} members, {self.n_non_members:,} non-members"),
         ]
@@ -147,18 +143,25 @@ def membership_inference(
     check_random_state(random_state)
     check_choice("method", method, _METHODS)
     bound = _advantage_bound(guarantee, synthesizer)
-    test = _by_distance if method == "nearest" else _by_likelihood
-    inside, outside = test(synthetic, members, non_members, synthesizer)
+    if method == "nearest":
+        inside, outside = _by_distance(synthetic, members, non_members)
+    else:
+        inside, outside = _by_likelihood(synthesizer, members, non_members)
     if min(len(inside), len(outside)) < 2:
         raise ValueError("members and non_members must have at least two rows each")
     auc, std_error = area(inside, outside)
     reach = float(norm.isf((1 - level) / 2)) * std_error
+    difference, lower, upper = advantage(
+        inside, outside, level=level, seed=random_state
+    )
     return MembershipResult(
-        method,
-        auc,
-        max(0.0, auc - reach),
-        min(1.0, auc + reach),
-        *advantage(inside, outside, level=level, seed=random_state),
+        method=method,
+        auc=auc,
+        auc_lower=max(0.0, auc - reach),
+        auc_upper=min(1.0, auc + reach),
+        advantage=difference,
+        advantage_lower=lower,
+        advantage_upper=upper,
         advantage_bound=bound,
         n_members=len(inside),
         n_non_members=len(outside),
@@ -166,37 +169,33 @@ def membership_inference(
 
 
 def advantage(
-    inside: NDArray[np.float64],
-    outside: NDArray[np.float64],
-    *,
-    level: float,
-    seed: int | None,
+    inside: Numbers, outside: Numbers, *, level: float, seed: int | None
 ) -> tuple[float, float, float]:
     """Choose a threshold on one half of the rows; measure the difference of the rates on the other."""
+    # A threshold that was chosen on the tested rows would look better than it is.
     rng = np.random.default_rng(seed)
-    halves = [
-        np.array_split(rng.permutation(scores), 2) for scores in (inside, outside)
-    ]
-    (chosen_in, tested_in), (chosen_out, tested_out) = halves
-    candidates = np.unique(np.concatenate([chosen_in, chosen_out]))
-    rates = [
-        1 - np.searchsorted(np.sort(scores), candidates) / scores.size
-        for scores in (chosen_in, chosen_out)
-    ]
-    threshold = candidates[np.argmax(rates[0] - rates[1])]
-    hits = [
-        (int((scores >= threshold).sum()), scores.size)
-        for scores in (tested_in, tested_out)
-    ]
+    members_chosen, members_tested = np.array_split(rng.permutation(inside), 2)
+    others_chosen, others_tested = np.array_split(rng.permutation(outside), 2)
+    candidates = np.unique(np.concatenate([members_chosen, others_chosen]))
+    gains = _rates(members_chosen, candidates) - _rates(others_chosen, candidates)
+    threshold = candidates[np.argmax(gains)]
+    n_members = int((members_tested >= threshold).sum())
+    n_others = int((others_tested >= threshold).sum())
     # Two rates, two sides: a quarter of the error probability each.
-    (low_in, high_in), (low_out, high_out) = (
-        clopper_pearson(*hit, (1 - level) / 4) for hit in hits
-    )
-    difference = hits[0][0] / hits[0][1] - hits[1][0] / hits[1][1]
-    return difference, low_in - high_out, high_in - low_out
+    tail = (1 - level) / 4
+    low_true, high_true = clopper_pearson(n_members, members_tested.size, tail)
+    low_false, high_false = clopper_pearson(n_others, others_tested.size, tail)
+    difference = n_members / members_tested.size - n_others / others_tested.size
+    return difference, low_true - high_false, high_true - low_false
+
+
+def _rates(scores: Numbers, thresholds: Numbers) -> Numbers:
+    """Return the share of the scores that reach each threshold."""
+    return 1 - np.searchsorted(np.sort(scores), thresholds) / scores.size
 
 
 def _advantage_bound(guarantee: Any, synthesizer: Any) -> float:
+    """Return the largest expected advantage; nan without a guarantee."""
     if guarantee is None:
         guarantee = getattr(synthesizer, "guarantee_", None)
     if guarantee is None:
@@ -206,37 +205,39 @@ def _advantage_bound(guarantee: Any, synthesizer: Any) -> float:
             f"guarantee must be a PrivacyGuarantee, got {type(guarantee).__name__}"
         )
     promise = guarantee.to("replace")
-    # Divided by e^epsilon, which may be infinite.
-    small = math.exp(-promise.epsilon)
-    return min(1.0, (1 - small + 2 * promise.delta * small) / (1 + small))
+    # (e^epsilon - 1 + 2 delta) / (e^epsilon + 1), divided by e^epsilon, which may be
+    # infinite.
+    inverse = math.exp(-promise.epsilon)
+    return min(1.0, (1 - inverse + 2 * promise.delta * inverse) / (1 + inverse))
 
 
 def _by_distance(
-    synthetic: Any, members: Any, non_members: Any, synthesizer: Any
-) -> tuple[Any, Any]:
+    synthetic: Any, members: Any, non_members: Any
+) -> tuple[Numbers, Numbers]:
     """Score rows by the negative distance to the nearest synthetic one."""
     tables = {"synthetic": synthetic, "members": members, "non_members": non_members}
-    frames = [read_columns(table, name) for name, table in tables.items()]
-    names = list(frames[0].columns)
-    for label, frame in zip(list(tables)[1:], frames[1:], strict=True):
+    frames = []
+    for label, table in tables.items():
+        frame = read_columns(table, label)
+        frames.append(frame)
+        names = list(frames[0].columns)
         if set(frame.columns) != set(names):
             raise ValueError(
-                f"{label} must have the columns of synthetic, {names}, got {list(frame.columns)}"
+                f"{label} must have the columns of synthetic, {names}, got "
+                f"{list(frame.columns)}"
             )
-    whole = pd.concat([frame[names] for frame in frames], ignore_index=True)
-    points = np.column_stack(
-        [_coordinates(whole.iloc[:, place]) for place in range(len(names))]
+    rows = pd.concat([frame[names] for frame in frames], ignore_index=True)
+    coordinates = [_coordinates(column) for _, column in rows.items()]
+    # (n_synthetic + n_members + n_non_members, n_coordinates)
+    points = np.column_stack(coordinates)
+    n_synthetic, n_members = len(frames[0]), len(frames[1])
+    _, distances = pairwise_distances_argmin_min(
+        points[n_synthetic:], points[:n_synthetic], metric="manhattan"
     )
-    ends = np.cumsum([len(frame) for frame in frames])
-    places, *rows = np.split(points, ends[:-1])
-    inside, outside = (
-        -pairwise_distances_argmin_min(part, places, metric="manhattan")[1]
-        for part in rows
-    )
-    return inside, outside
+    return -distances[:n_members], -distances[n_members:]
 
 
-def _coordinates(column: pd.Series) -> NDArray[np.float64]:
+def _coordinates(column: pd.Series) -> Numbers:
     """Return coordinates in which different values have distance 1, and numbers that in units of their range."""
     coded = code_column(column)
     if isinstance(coded.dtype, pd.CategoricalDtype):
@@ -246,21 +247,18 @@ def _coordinates(column: pd.Series) -> NDArray[np.float64]:
     finite = numbers[np.isfinite(numbers)]
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
     scaled = (np.clip(numbers, low, high) - low) / (high - low or 1.0)
-    missing = np.isnan(numbers)
-    return np.column_stack([np.where(missing, 0, scaled), missing])
+    is_missing = np.isnan(numbers)
+    return np.column_stack([np.where(is_missing, 0, scaled), is_missing])
 
 
 def _by_likelihood(
-    synthetic: Any, members: Any, non_members: Any, synthesizer: Any
-) -> tuple[Any, Any]:
+    synthesizer: Any, members: Any, non_members: Any
+) -> tuple[Numbers, Numbers]:
     """Score rows by their likelihood under the model."""
     if not hasattr(synthesizer, "score_samples"):
         raise TypeError(
-            "method='likelihood' needs a synthesizer with score_samples, such as a fitted DPMarginalSynthesizer, got "
-            f"{type(synthesizer).__name__}"
+            "method='likelihood' needs a synthesizer with score_samples, such as a "
+            f"fitted DPMarginalSynthesizer, got {type(synthesizer).__name__}"
         )
-    inside, outside = (
-        np.asarray(synthesizer.score_samples(rows), float)
-        for rows in (members, non_members)
-    )
-    return inside, outside
+    inside = np.asarray(synthesizer.score_samples(members), float)
+    return inside, np.asarray(synthesizer.score_samples(non_members), float)

@@ -26,6 +26,7 @@ from skdp.evaluation._common import check_count
 from skdp.evaluation.audits._releases import (
     Audited,
     count_rows,
+    declared_of,
     declared_values,
     differing_rows,
     hash_cells,
@@ -80,6 +81,7 @@ class AuditResult:
     @property
     def rejected(self) -> bool:
         """Whether the claim is refuted: the bound, or the exact value, is above it."""
+        # An exact value of infinity refutes any claim.
         largest = max(self.epsilon_lower, self.epsilon_exact or 0.0)
         return largest > self.epsilon_claimed
 
@@ -262,10 +264,12 @@ def audit_epsilon(
     if epsilon is None:
         claimed, allowed = _claim(audited)
     else:
+        # A claim of epsilon alone is one of pure differential privacy.
         claimed, allowed = float(check_epsilon(epsilon, zero=True)), 0.0
     if delta is not None:
         allowed = float(check_delta(delta))
     exact_value = None
+    # Several reports have the product of their channels, which is not computed.
     if exact and n_reports in (None, 1):
         exact_value = exact_epsilon(audited.fitted)
     bound = search(audited, n_draws, claimed, delta=allowed, level=1 - confidence)
@@ -422,6 +426,7 @@ def of_transformer(
     release = fitted.transform if hasattr(fitted, "transform") else fitted.report
     fit_release = _fit_transform(estimator, fitted, random_state)
     if isinstance(estimator, OnFitOnly):
+        # Its `transform` releases unprotected rows on purpose.
         release, fit_release, fitted = fit_release, None, fitted.transformer_
     each_row = all(count_rows(table) == 1 for table in tables)
     return Audited(
@@ -439,6 +444,7 @@ def of_transformer(
 
 def _protects_rows(estimator: Any, neighbours: Any) -> bool:
     """Whether each row is protected by itself, and not what is learned from all."""
+    # A client of heavy hitters has `report` in place of `transform`.
     is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
     if not is_local or getattr(estimator, "protects_rows", None) is False:
         return False
@@ -463,6 +469,7 @@ def _fitted(
     estimator: Any, table: Any, changes: dict[str, Any], random_state: int | None
 ) -> Any:
     """Return a fitted copy without a ledger; of one that is fitted, the copy of it."""
+    # An audit of hundreds of releases must not use up a budget.
     changes = changes | dict.fromkeys(_named(estimator, "ledger", only_set=True))
     if random_state is not None:
         seeds = _named(estimator, "random_state")
@@ -498,6 +505,7 @@ def _of_central(
 
     def learn(table: Any) -> dict[str, Any]:
         fitted = fresh()
+        # A resampler releases its rows as well.
         rows = dict(zip("Xy", _fit(fitted, table), strict=False))
         fields = vars(fitted).items()
         return rows | {name: x for name, x in fields if _is_released(name, x)}
@@ -551,7 +559,7 @@ def _declared(fitted: Any) -> dict[str, Any]:
     domain = getattr(fitted, "domain_", None)
     if domain is None:
         return {}
-    return {"categories": {name: domain[name] for name in domain.columns}}
+    return {"categories": declared_of(domain)}
 
 
 class _Clones:
@@ -626,7 +634,9 @@ def _claim(audited: Audited) -> tuple[float, float]:
         )
     if audited.central:
         n_rows = set(map(count_rows, audited.tables))
+        # The relation of the two tables that were given.
         guarantee = guarantee.to("replace" if len(n_rows) == 1 else "add_remove")
+    # Permanent reports are one release, however often they are made.
     n_losses = 1 if audited.keyed else audited.n_reports
     epsilon = Fraction(guarantee.epsilon) * n_losses
     return float(epsilon), float(guarantee.delta) * n_losses
@@ -667,6 +677,7 @@ def _seed_shows(estimator: Any, audited: Audited) -> bool:
     if isinstance(estimator, OnFitOnly):
         estimator = estimator.transformer
     n_rows = 64  # of which the reports of two records differ
+    # Two releases of one record under the same seed, and one of another record.
     releases = []
     for place in (0, 0, 1):
         fitted = _without_ledger(estimator).set_params(**_declared(audited.fitted))
@@ -718,6 +729,7 @@ def worst_ratio(channel: Channel) -> Fraction | None:
     """Return the largest ratio of the probabilities of a report under two true values; None if it is infinite."""
     worst = Fraction(1)
     for report in zip(*channel, strict=True):
+        # Of one report: the least and the largest probability over all true values.
         low, high = Fraction(min(report)), Fraction(max(report))
         if high <= 0:
             continue
@@ -732,6 +744,7 @@ def _attributes(fitted: Any) -> list[Iterator[Channel]]:
     protocol = getattr(fitted, "protocol_", None)
     if isinstance(protocol, ReportProtocol):
         # Of larger channels, exact sums would take minutes.
+        # None for a protocol whose probabilities have no table.
         return protocol.channels(1 << 18) or []
     if hasattr(fitted, "channel"):
         return [iter([channel]) for channel in fitted.channel()]

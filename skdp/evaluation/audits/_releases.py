@@ -55,6 +55,7 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
     parameters: dict[str, Any] = {}
     if hasattr(estimator, "get_params"):
         parameters = estimator.get_params(deep=False)
+    # A wrapper takes the records of what it wraps.
     for name in ("encoder", "transformer"):
         if hasattr(parameters.get(name), "get_params"):
             return make_records(parameters[name])
@@ -88,10 +89,13 @@ def _value_records(
         chosen = []
         for column in columns.values():
             k = len(column)
+            # Ends, their neighbours and the middle: an oracle that treats some codes
+            # differently does so there.
             places = [0, 1 % k, k // 2, (k - 2) % k, k - 1]
             chosen.append([column[place] for place in places])
         cells = list(dict.fromkeys(zip(*chosen, strict=True)))
     records = [dict(zip(columns, cell, strict=True)) for cell in cells]
+    # Undeclared and missing values are accepted, so they are protected, too.
     if parameters.get("handle_unknown", "error") != "error":
         outside = {name: _outside(attribute) for name, attribute in declared.items()}
         records.append(outside)
@@ -137,9 +141,10 @@ def _number_records(bounds: Any) -> list[pd.DataFrame]:
         names = list(bounds)
     else:
         n_columns = 1 if np.ndim(bounds) == 1 else len(bounds)
-        names = [f"x{place}" for place in range(n_columns)]
+        names = _default_names(n_columns)
     low, high = read_bounds(bounds, names).T
     width = high - low
+    # A number beyond the bounds must be clipped without a trace.
     zero = np.clip(0.0, low, high)
     numbers = [low, high, (low + high) / 2, low + width / 3, zero, high + width]
     cells = [tuple(number.tolist()) for number in numbers]
@@ -164,10 +169,15 @@ def declared_values(encoder: LocalTableEncoder) -> Any:
     return encoder.categories
 
 
+def declared_of(domain: Domain) -> dict[Any, Any]:
+    """Return a domain as a mapping, as the parameter of a transformer."""
+    return {name: domain[name] for name in domain.columns}
+
+
 def _declared(categories: Any) -> dict[Any, Any]:
     """Return what is declared of each column."""
     if isinstance(categories, Domain):
-        return {name: categories[name] for name in categories.columns}
+        return declared_of(categories)
     if isinstance(categories, Mapping):
         return dict(categories)
     if categories is None or isinstance(categories, str):
@@ -175,7 +185,12 @@ def _declared(categories: Any) -> dict[Any, Any]:
             "nothing is declared to make neighbouring tables of: declare the "
             "categories, or give neighbours"
         )
-    return {f"x{place}": values for place, values in enumerate(categories)}
+    return dict(zip(_default_names(len(categories)), categories, strict=True))
+
+
+def _default_names(n_columns: int) -> list[str]:
+    """Name the columns of an array, as scikit-learn does."""
+    return [f"x{place}" for place in range(n_columns)]
 
 
 def _values(attribute: Any) -> list[Any]:
@@ -320,7 +335,7 @@ def _columns(released: Any) -> Outputs:
     elif is_frame(released):
         frame = nw.from_native(released, eager_only=True)
         names = frame.columns
-        arrays = [frame.get_column(name).to_numpy() for name in names]
+        arrays = [column.to_numpy() for column in frame.iter_columns()]
     else:
         table = np.asarray(released)
         if table.ndim == 0:
@@ -347,6 +362,7 @@ def _spread(name: str, values: NDArray[Any]) -> Outputs:
     """Split cells that hold lists into one column for each place."""
     lists = []
     for value in values:
+        # A cell among lists that is none, such as a missing one, is a list of itself.
         is_list = hasattr(value, "__iter__") and not isinstance(value, str)
         lists.append(list(value) if is_list else [value])
     columns = {f"{name}, length": np.array(list(map(len, lists)))}
@@ -371,6 +387,7 @@ def read_call(release: Callable[[], Any]) -> dict[str, Any]:
     text = "the whole output as text"
     if failure:
         return {FORM: f"{failure}{messages}", text: ""}
+    # By the place of each cell in the output.
     cells: dict[str, Any] = {}
     form = _flatten(released, "", cells)
     call = {FORM: repr((form, messages))}
@@ -427,6 +444,7 @@ def _flatten_table(table: Any, name: str, cells: dict[str, Any]) -> Any:
             # The types of the cells distinguish 1, 1.0 and True.
             types.append(_flatten(cell, f"{name}{column}, row {place}", cells))
     if len(rows) > 1:
+        # Rows that share random bits are equal more often than others.
         counts = Counter(map(repr, rows))
         cells[f"{name}the number of different rows"] = len(counts)
         for text, count in counts.items():
@@ -509,6 +527,7 @@ def _hash_object(value: Any) -> np.uint64:
 def _hash_floats(values: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Hash floats; integers among them as integers, but not -0.0."""
     is_integer = (np.abs(values) < 2.0**62) & (values == np.floor(values))
+    # The sign of zero is visible, and so is a difference.
     is_integer &= ~(np.signbit(values) & (values == 0))
     integers = np.where(is_integer, values, 0).astype(np.int64).view(np.uint64)
     bits = _mix(values.view(np.uint64) ^ _SALT)
@@ -539,7 +558,7 @@ def to_floats(values: NDArray[Any]) -> NDArray[np.float64]:
     """Return numbers, with nan for anything else."""
     if values.dtype.kind in "iubf":
         return values.astype(float)
-    return np.array([_to_float(value) for value in values])
+    return np.array(list(map(_to_float, values)))
 
 
 def _to_float(value: Any) -> float:
@@ -588,10 +607,12 @@ class Audited:
 
     def groups(self) -> list[list[Situation]]:
         """List the groups of tables for single calls."""
+        # All pairs of records by single calls.
         groups = [self._group("", self.tables)]
         pairs = self._pairs() if self.paired else []
         if self.fit_release is not None and not pairs:
             groups.append(self._group("fit_transform: ", self.tables, fit=True))
+        # Whether rows are sorted, or share random bits, shows in two of them.
         groups += [self._group("two rows: ", pair) for pair in pairs]
         if self.fit_release is not None and pairs:
             name = "fit_transform of two rows: "
@@ -615,12 +636,15 @@ class Audited:
         """List groups of tables of seven rows that differ in the first or the last one, also of other libraries."""
         records = [self.tables[place % len(self.tables)] for place in range(7)]
         ends = self.tables[0], self.tables[-1]
-        first = [stack([record, *records[1:]]) for record in ends]
-        last = [stack([*records[:-1], record]) for record in ends]
-        groups = [self._group("7 rows: ", pair) for pair in (first, last)]
+        with_first = [stack([record, *records[1:]]) for record in ends]
+        with_last = [stack([*records[:-1], record]) for record in ends]
+        groups = [
+            self._group("7 rows: ", with_first),
+            self._group("7 rows: ", with_last),
+        ]
         for library in ("polars", "pyarrow"):
             try:
-                tables = [in_library(table, library) for table in first]
+                tables = [in_library(table, library) for table in with_first]
             except Exception:
                 continue  # it is not installed, or does not take such values
             groups.append(self._group(f"{library}: ", tables))
@@ -673,10 +697,15 @@ class Audited:
                     statistics = read_rows(self.statistic(report), n)
                     for name, column in statistics.items():
                         columns[f"statistic, {name}"] = column
+                # The reports of a record side by side, so that events may join them.
                 prefix = "" if self.n_reports == 1 else f"report {turn}, "
                 for name, column in columns.items():
                     outputs[prefix + name] = column
         return outputs
+
+    def samples(self, n: int) -> list[Outputs]:
+        """Draw a sample of outputs of each table."""
+        return [self.rows(which, n) for which in range(len(self.tables))]
 
     def calls(self, situation: Situation, n: int) -> list[dict[str, Any]]:
         """Draw outputs by releasing a table again and again, with everything that is visible."""
@@ -689,12 +718,14 @@ class Audited:
     def _seen(self, situation: Situation) -> Any:
         """Return what one call shows."""
         if situation.kept and self.fresh is not None:
+            # Everything that an attacker who gets the object could read.
             fresh = self.fresh()
             self._release_by(fresh, situation.table)
             return kept_by(fresh)
+        # Several reports of a record are one output.
         reports = self._reports(situation.table, fit=situation.fit)
         if self.statistic is not None:
-            reports += [self.statistic(report) for report in reports]
+            reports += list(map(self.statistic, reports))
         return reports[0] if len(reports) == 1 else reports
 
     def batches(
@@ -727,6 +758,8 @@ def _supports(fitted: Any, columns: Outputs) -> Outputs:
         if not oracle.shows_hash:
             continue
         reports = np.column_stack([part.astype(np.uint64) for part in parts])
+        # (n_reports, n_values): whether the report is one of those that a value makes
+        # likelier.
         supports = oracle.supports(reports)[:, :_MOST_ITEMS]
         for value, is_supported in enumerate(supports.T):
             name = f"support of value {value} by attribute {number}"
@@ -741,6 +774,7 @@ def kept_by(fitted: Any) -> dict[str, str]:
     for name, value in vars(fitted).items():
         if name not in parameters:
             texts[name] = repr(value)
+    # Parameters are public, and are left out.
     texts["the text"] = repr(fitted)
     for name, text in texts.items():
         # An address in memory is that of a call, and may well be the same for all calls

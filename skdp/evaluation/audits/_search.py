@@ -62,6 +62,7 @@ def search(
     of_rows = by_rows(audited, n_rows, delta, level / 2)
     if of_rows is not None and of_rows.epsilon_lower > claimed:
         return of_rows
+    # Without a test of rows, the calls alone must give a bound.
     needs_event = of_rows is None
     of_calls = _by_few_calls(
         audited, n_rows, claimed, delta, level / 2, needs_event=needs_event
@@ -122,20 +123,22 @@ def _choice_draws(n: int, n_tables: int) -> int:
 
 def by_rows(audited: Audited, n: int, delta: float, level: float) -> Bound | None:
     """Test by rows; None if a table of many rows cannot be released, or is not released row by row."""
-    tables = range(len(audited.tables))
-    n_choice = _choice_draws(n, len(tables))
-    size = (n - 2 * n_choice * len(tables)) // 2
+    n_tables = len(audited.tables)
+    n_choice = _choice_draws(n, n_tables)
+    size = (n - 2 * n_choice * n_tables) // 2
     try:
-        ranking = [audited.rows(table, n_choice) for table in tables]
-        scoring = [audited.rows(table, n_choice) for table in tables]
+        ranking = audited.samples(n_choice)
+        scoring = audited.samples(n_choice)
     except Exception:
         return None  # single calls show which tables are refused
+    # Two samples choose the event; the draws that test it are fresh.
     event = choose_event(ranking, scoring, delta=delta)
-    n_drawn = 2 * n_choice * len(tables)
+    n_drawn = 2 * n_choice * n_tables
     reach = _reach(size, delta, level)
     if event is None:
         return Bound(0.0, reach, n_drawn, None)
     n_columns = len(ranking[0])
+    # Of the likelier table first.
     hits = [0, 0]
     for side, table in enumerate((event.likelier, event.unlikelier)):
         for n_rows, outputs in audited.batches(table, size, width=n_columns):
@@ -208,6 +211,8 @@ def _by_few_calls(
     n_more = n_rows // 40_000
     candidates = _candidates(audited, _FIRST + n_more, delta, few=True)
     n_drawn = 2 * (_FIRST + n_more) * sum(map(len, audited.groups()))
+    # More calls for a larger claim: an event that never comes under one table bounds
+    # its probability by about 15 / size.
     sizes = _test_sizes(claimed, delta, level)
     n_trials = _AGAIN + n_more
     best, size, most = None, sizes[0], -1.0
@@ -240,7 +245,7 @@ def _expected(
     hits: tuple[int, int], trials: int, size: int, delta: float, level: float
 ) -> float:
     """Return the bound that a test of some size can be expected to give."""
-    more, less = ((count + 0.5) / (trials + 1) for count in hits)
+    more, less = (np.array(hits) + 0.5) / (trials + 1)
     if hits == (trials, 0):
         more, less = 1.0, 0.0
     # Half a standard error less, as chance would choose too many events for a test.
@@ -270,6 +275,7 @@ def _candidates(
         if event is not None:
             pair = group[event.likelier], group[event.unlikelier]
             candidates.append(_Candidate(event, *pair))
+    # Stable: of equal scores, the plainer group is first.
     candidates.sort(key=lambda candidate: -candidate.event.score)
     return candidates
 
@@ -358,7 +364,7 @@ def choose_event(
     # under one table than under another; the second scores the unions of the first
     # outcomes of this order, so that an event which fits the first sample by chance is
     # not chosen. The test of the event needs a third sample.
-    names = list(dict.fromkeys(name for sample in ranking for name in sample))
+    names = list(dict.fromkeys(chain.from_iterable(ranking)))
     events: list[Event] = []
     if few:
         # One standard error less, where there is hardly anything to estimate one from.
@@ -397,14 +403,16 @@ def _unions(
     caution: float,
 ) -> Iterator[Event]:
     """Yield the best union of outcomes of a feature for each pair of tables."""
-    first = [feature.outcomes(sample) for sample in ranking]
+    first = list(map(feature.outcomes, ranking))
     outcomes = _frequent(first)
     if len(outcomes) == 0:
         return
-    second = [feature.outcomes(sample) for sample in scoring]
+    second = list(map(feature.outcomes, scoring))
     ranked = _tabulate(first, outcomes)  # (n_tables, n_outcomes), as the next
     scored = _tabulate(second, outcomes)
     for likelier, unlikelier in permutations(range(len(ranking)), 2):
+        # Half a count more, so that an outcome that was seen once is not infinitely
+        # likelier.
         ratios = (ranked[likelier] + 0.5) / (ranked[unlikelier] + 0.5)
         order = np.argsort(-ratios, kind="stable")
         hits = [scored[table][order].cumsum() for table in (likelier, unlikelier)]
@@ -412,6 +420,8 @@ def _unions(
         scores = _scores(hits, sizes, delta, caution)
         best = int(np.argmax(scores))
         if scores[best] > 0:
+            # By the lemma of Neyman and Pearson, the best event is a set of the
+            # outcomes with the largest ratios.
             members = outcomes[order[: best + 1]]
             score = float(scores[best])
             name = f"values of {feature.name}"
@@ -429,7 +439,8 @@ def _summed_features(
         yield coarse, name
     if len(coarse) > 2:
         for root in (coarse[0], coarse[-1]):
-            outcomes = [root.outcomes(sample) for sample in ranking]
+            # A root of many values would leave too few draws for each.
+            outcomes = list(map(root.outcomes, ranking))
             if len(_frequent(outcomes)) > _BINS:
                 continue
             pairs = [_joined(root, leaf) for leaf in coarse if leaf is not root]
@@ -444,8 +455,8 @@ def _sums(
     delta: float,
 ) -> Iterator[Event]:
     """Yield, for each pair of tables, the best event "the sum of the log ratios is at least t"."""
-    first = [[feature.outcomes(sample) for sample in ranking] for feature in features]
-    second = [[feature.outcomes(sample) for sample in scoring] for feature in features]
+    first = [list(map(feature.outcomes, ranking)) for feature in features]
+    second = [list(map(feature.outcomes, scoring)) for feature in features]
     outcomes = list(map(_frequent, first))
     counts = list(map(_tabulate, first, outcomes))
     for likelier, unlikelier in permutations(range(len(ranking)), 2):
@@ -459,6 +470,7 @@ def _sums(
         if len(used) < 2:
             continue
         ranked = _log_ratio_sums([first[i][likelier] for i in used], ratios)
+        # Quantiles of the sums under the likelier table.
         shares = np.linspace(0, 1, _BINS + 1)[1:]
         thresholds = np.unique(np.quantile(ranked, shares, method="lower"))
         hits = []
@@ -540,6 +552,7 @@ class _Values(Feature):
     """The values of some columns together."""
 
     def outcomes(self, outputs: Outputs) -> Hashes:
+        # (n_columns, n_outputs)
         hashes = [hash_cells(column_of(outputs, name)) for name in self.columns]
         return reduce(combine, hashes)
 

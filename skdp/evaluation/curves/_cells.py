@@ -21,9 +21,8 @@ from skdp.local import OnFitOnly, PosteriorFeatures
 from skdp.tables import is_frame, read_table, take_rows
 
 _SEEDS = 1 << 32  # the number of seeds of NumPy's generators
-_NO_NOISE = (
-    1e9  # an epsilon: any noise is less than the rounding, any report is the true one
-)
+# An epsilon: any noise is less than the rounding, any report is the true one.
+_NO_NOISE = 1e9
 
 
 @dataclass(frozen=True)
@@ -54,53 +53,50 @@ class Study:
     params: Mapping[str, Any]
 
     def model(self, cell: Cell) -> Any:
-        own_baseline = cell.epsilon == inf and not self.is_without_noise(cell)
-        model = clone(self.baseline if own_baseline else self.estimator).set_params(
-            **cell.seeds
-        )
+        """Return the model of a cell, unfitted."""
         if cell.epsilon < inf:
+            model = clone(self.estimator).set_params(**cell.seeds)
             return self.step.at(model, cell.epsilon, fit_only=self.fit_only)
-        return (
-            model
-            if own_baseline
-            else self.step.without_noise(model, fit_only=self.fit_only)
-        )
+        if not self.is_without_noise(cell):
+            return clone(self.baseline).set_params(**cell.seeds)
+        model = clone(self.estimator).set_params(**cell.seeds)
+        return self.step.without_noise(model, fit_only=self.fit_only)
 
     def is_without_noise(self, cell: Cell) -> bool:
         """Whether a cell is of the automatic baseline."""
         return cell.epsilon == inf and isinstance(self.baseline, str)
 
     def run(self, cell: Cell) -> list[Row]:
-        params = {
-            name: self._of_rows(value, cell.train)
-            for name, value in self.params.items()
-        }
-        model = self.model(cell).fit(
+        """Fit the model of a cell, and score it."""
+        params = {}
+        for name, value in self.params.items():
+            params[name] = self._entries(value, cell.train)
+        model = self.model(cell)
+        model.fit(
             take_rows(self.X, cell.train), take_rows(self.y, cell.train), **params
         )
         rows = take_rows(self.X, cell.test)
-        weights = None if self.weights is None else self.weights[cell.test]
-        groups = None if self.groups is None else take_rows(self.groups, cell.test)
-        seen = (
-            Answers(model, rows),
-            rows,
-            as_text(np.asarray(take_rows(self.y, cell.test))),
-            groups,
-        )
-        return [row for measure in self.scoring for row in measure(*seen, weights)]
+        weights = groups = None
+        if self.weights is not None:
+            weights = self.weights[cell.test]
+        if self.groups is not None:
+            groups = take_rows(self.groups, cell.test)
+        # All scorers get one release and one set of predictions.
+        targets = as_text(np.asarray(take_rows(self.y, cell.test)))
+        answers = Answers(model, rows)
+        scores = []
+        for measure in self.scoring:
+            scores += measure(answers, rows, targets, groups, weights)
+        return scores
 
-    def _of_rows(self, value: Any, places: NDArray[np.int64]) -> Any:
+    def _entries(self, value: Any, places: NDArray[np.int64]) -> Any:
         """Return the entries of some rows of what has an entry a row; anything else as it is."""
-        each = (
-            not isinstance(value, str | bytes | Mapping)
-            and hasattr(value, "__len__")
-            and len(value) == len(self.y)
-        )
-        return (
-            take_rows(value if hasattr(value, "shape") else np.asarray(value), places)
-            if each
-            else value
-        )
+        if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__len__"):
+            return value
+        if len(value) != len(self.y):
+            return value
+        rows = value if hasattr(value, "shape") else np.asarray(value)
+        return take_rows(rows, places)
 
 
 def cells_of(
@@ -110,31 +106,26 @@ def cells_of(
     random_state: int | None,
 ) -> Iterator[Cell]:
     """List all cells, those of the baseline first."""
-    path = study.step.path
-    private = _seeded_steps(study.estimator, path)
-    plain = (
-        private
-        if isinstance(study.baseline, str)
-        else _seeded_steps(study.baseline)
-        if study.baseline
-        else []
-    )
-    settings = [inf] * (study.baseline is not None) + [
-        float(epsilon) for epsilon in epsilons
-    ]
+    private = _seeded_steps(study.estimator, study.step.path)
+    settings = [(float(epsilon), private) for epsilon in epsilons]
+    if isinstance(study.baseline, str):
+        settings.insert(0, (inf, private))
+    elif study.baseline is not None:
+        settings.insert(0, (inf, _seeded_steps(study.baseline)))
     taken: set[int] = set()
-    for epsilon in settings:
+    for epsilon, names in settings:
         for repeat, folds in enumerate(repeats):
             for fold, (train, test) in enumerate(folds):
-                names = plain if epsilon == inf else private
-                seeds = {
-                    name: _seed(random_state, taken, epsilon, repeat, fold, name)
-                    for name in names
-                }
+                seeds = {}
+                for name in names:
+                    key = epsilon, repeat, fold, name
+                    seeds[name] = _seed(random_state, taken, key)
                 yield Cell(epsilon, repeat, fold, train, test, seeds)
 
 
-def _seed(random_state: int | None, taken: set[int], *key: Any) -> int | None:
+def _seed(
+    random_state: int | None, taken: set[int], key: tuple[Any, ...]
+) -> int | None:
     """Return an unused seed that depends on the cell only, so that epsilons can be added later."""
     if random_state is None:
         return None
@@ -160,6 +151,7 @@ class Step:
 
     @classmethod
     def find(cls, estimator: Any, param_name: Any) -> Self:
+        """Find the step that has a parameter, by its nested name."""
         if not isinstance(param_name, str):
             raise TypeError(
                 f"param_name must be a str, got {type(param_name).__name__}"
@@ -167,38 +159,36 @@ class Step:
         params = estimator.get_params(deep=True)
         if param_name not in params:
             raise ValueError(
-                f"param_name {param_name!r} is not a parameter of {type(estimator).__name__}"
+                f"param_name {param_name!r} is not a parameter of "
+                f"{type(estimator).__name__}"
             )
-        path, _, last = param_name.rpartition("__")
-        if not last.startswith("epsilon") and not last.endswith("epsilon"):
+        path, _, name = param_name.rpartition("__")
+        if not name.startswith("epsilon") and not name.endswith("epsilon"):
             raise ValueError(
                 f"param_name must be the nested name of an epsilon, got {param_name!r}"
             )
-        around = [
-            estimator,
-            *(params[part] for part in _prefixes(path) if part in params),
-        ]
-        owner = params[path] if path else estimator
-        fit_only = any(isinstance(part, OnFitOnly) for part in around)
+        # From the whole estimator down to what holds the step.
+        prefixes = [prefix for prefix in _prefixes(path) if prefix in params]
+        holders = [estimator, *(params[prefix] for prefix in prefixes)]
+        fit_only = any(isinstance(holder, OnFitOnly) for holder in holders)
         # A step inside of a resampler privatises the rows of `fit` only.
-        spares = fit_only or any(
-            getattr(part, "protects_rows", None) == "fit" for part in around
-        )
+        protections = [getattr(holder, "protects_rows", None) for holder in holders]
+        step = params[path] if path else estimator
         outer = _outermost(params, path)
+        is_transformer = bool(path) and hasattr(step, "transform")
+        protects_rows = bool(getattr(step, "protects_rows", True))
+        # PosteriorFeatures reads the reports of its encoder: no step may be inserted
+        # between the two.
+        is_read = isinstance(params.get(outer), PosteriorFeatures)
         return cls(
             path,
             outer,
             param_name,
-            # PosteriorFeatures reads the reports of its encoder: no step may be inserted between the two.
-            encodes=bool(path)
-            and hasattr(owner, "encode")
-            and not isinstance(params.get(outer), PosteriorFeatures),
-            releases=bool(
-                path
-                and hasattr(owner, "transform")
-                and getattr(owner, "protects_rows", True)
-                and not spares
-            ),
+            encodes=bool(path) and hasattr(step, "encode") and not is_read,
+            releases=is_transformer
+            and protects_rows
+            and not fit_only
+            and "fit" not in protections,
             fit_only=fit_only,
             kind=type(params[outer] if outer else estimator).__name__,
         )
@@ -208,68 +198,63 @@ class Step:
         estimator.set_params(**{self.epsilon: epsilon})
         if not self.releases:
             return estimator
-        return (
-            _wrapped(estimator, self.path, OnFitOnly)
-            if fit_only
-            else _wrapped(estimator, self.outer, OneRelease)
-        )
+        if fit_only:
+            return _wrapped(estimator, self.path, OnFitOnly)
+        return _wrapped(estimator, self.outer, OneRelease)
 
     def without_noise(self, estimator: Any, *, fit_only: bool) -> Any:
         """Set an epsilon of next to no noise, and leave out a round that has its own; nothing is charged."""
         params = estimator.get_params(deep=True)
-        owner = params[self.path] if self.path else estimator
-        changes = {"ledger": None, **getattr(owner, "without_instantaneous", {})}
-        names = {
-            f"{self.path}__{name}" if self.path else name: value
-            for name, value in changes.items()
-        }
-        estimator.set_params(
-            **{name: value for name, value in names.items() if name in params}
-        )
+        step = params[self.path] if self.path else estimator
+        changes = {"ledger": None, **getattr(step, "without_instantaneous", {})}
+        for name, value in changes.items():
+            nested = f"{self.path}__{name}" if self.path else name
+            if nested in params:
+                estimator.set_params(**{nested: value})
         return self.at(estimator, _NO_NOISE, fit_only=fit_only)
 
 
 def _wrapped(estimator: Any, path: str, wrapper: type) -> Any:
-    return estimator.set_params(
-        **{path: wrapper(estimator.get_params(deep=True)[path])}
-    )
+    """Put a wrapper around a step."""
+    step = estimator.get_params(deep=True)[path]
+    return estimator.set_params(**{path: wrapper(step)})
 
 
 def _outermost(params: Mapping[str, Any], path: str) -> str:
     """Return the outermost transformer that has a step as a parameter; steps of a Pipeline do not count."""
     while "__" in path:
-        around, _, own = path.rpartition("__")
-        holder: Any = params.get(around)
-        if (
-            isinstance(holder, OnFitOnly)
-            or not hasattr(holder, "transform")
-            or hasattr(holder, "predict")
-        ):
+        holder_path, _, name = path.rpartition("__")
+        holder: Any = params.get(holder_path)
+        if isinstance(holder, OnFitOnly) or hasattr(holder, "predict"):
             break
-        if own not in holder.get_params(deep=False):
+        if not hasattr(holder, "transform"):
             break
-        path = around
+        if name not in holder.get_params(deep=False):
+            break
+        path = holder_path
     return path
 
 
 def _prefixes(path: str) -> list[str]:
+    """List the paths of what is around a step."""
     parts = path.split("__")
     return ["__".join(parts[:size]) for size in range(1, len(parts))]
 
 
 def _seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
-    """Return the steps that draw private random bits."""
+    """Return the names of the seeds of the steps that draw private random bits."""
     params = estimator.get_params(deep=True)
-    found = []
+    seeds = []
     for name in sorted(params):
-        owner, _, own = name.rpartition("__")
-        near = (f"{owner}__" if owner else "") + "{}"
-        if own == "random_state" and (
-            owner == path
-            or any(near.format(x) in params for x in ("epsilon", "ledger"))
-        ):
-            found.append(name)
-    return found
+        owner, _, parameter = name.rpartition("__")
+        if parameter != "random_state":
+            continue
+        prefix = f"{owner}__" if owner else ""
+        # What has neither draws public random bits, such as a forest.
+        is_private = f"{prefix}epsilon" in params or f"{prefix}ledger" in params
+        if is_private or owner == path:
+            seeds.append(name)
+    return seeds
 
 
 class OneRelease(MetaEstimatorMixin, BaseEstimator):
@@ -300,11 +285,9 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
         return self._last[1]
 
     def set_output(self, *, transform: Any = None) -> Self:
-        for transformer in (
-            self.transformer,
-            getattr(self, "transformer_", self.transformer),
-        ):
-            transformer.set_output(transform=transform)
+        self.transformer.set_output(transform=transform)
+        if hasattr(self, "transformer_"):
+            self.transformer_.set_output(transform=transform)
         return self
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> Any:
@@ -318,72 +301,70 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
 
 
 def read_groups(features: Any, X: Any, rows: int) -> Any:
+    """Read the groups of rows: an array, or of several columns a table."""
+    is_list = isinstance(features, list | tuple)
     if isinstance(features, str | Integral):
-        features = _columns_of(X, [features])
-    elif (
-        isinstance(features, list | tuple)
-        and len(features) != rows
-        and _all_names(features, X)
-    ):
-        features = _columns_of(X, features)
+        columns = _columns_of(X, [features])
+    elif is_list and len(features) != rows and _are_names(features, X):
+        columns = _columns_of(X, features)
     elif is_frame(features) or np.ndim(features) == 2:
-        table = read_table(
-            features if is_frame(features) else np.array(features, dtype=object)
-        )
-        features = dict(zip(table.names, table.columns, strict=True))
+        if not is_frame(features):
+            features = np.array(features, dtype=object)
+        table = read_table(features)
+        columns = dict(zip(table.names, table.columns, strict=True))
     else:
         # Keep objects: NumPy would convert [1, "a"] to two strings.
-        features = {
-            None: np.array(features, dtype=object)
-            if isinstance(features, list | tuple)
-            else features
-        }
-    columns = {
-        name: _name_missing(np.asarray(column)) for name, column in features.items()
-    }
-    for values in columns.values():
-        if values.ndim != 1 or len(values) != rows:
-            raise ValueError(
-                f"sensitive_features must name columns of X, or have {rows} rows, got {values.shape}"
-            )
-    if len(columns) > 1:
-        return pd.DataFrame(columns)
+        columns = {None: np.array(features, dtype=object) if is_list else features}
     if not columns:
         raise ValueError("sensitive_features has no columns")
-    (values,) = columns.values()
+    groups = {}
+    for name, column in columns.items():
+        values = _name_missing(np.asarray(column))
+        if values.ndim != 1 or len(values) != rows:
+            raise ValueError(
+                f"sensitive_features must name columns of X, or have {rows} rows, got "
+                f"{values.shape}"
+            )
+        groups[name] = values
+    if len(groups) > 1:
+        return pd.DataFrame(groups)
     if ALL in set(values.tolist()):
         raise ValueError(
-            f"sensitive_features has a group {ALL!r}, which stands for all rows in the result; rename it"
+            f"sensitive_features has a group {ALL!r}, which stands for all rows in the "
+            "result; rename it"
         )
     return values
 
 
-def _all_names(features: Sequence[Any], X: Any) -> bool:
-    return (
-        is_frame(X)
-        and len(features) > 0
-        and set(map(str, features)) <= set(map(str, read_table(X).names))
-    )
+def _are_names(features: Sequence[Any], X: Any) -> bool:
+    """Whether all entries are names of columns."""
+    if not is_frame(X) or not features:
+        return False
+    return set(map(str, features)) <= set(map(str, read_table(X).names))
 
 
 def _columns_of(X: Any, names: Sequence[Any]) -> dict[Any, Any]:
+    """Read columns of the table by their names."""
     if not is_frame(X):
         raise ValueError(
             "sensitive_features names a column, but X is an array: give the values"
         )
     table = read_table(X)
+    columns = dict(zip(table.names, table.columns, strict=True))
     for name in names:
-        if name not in table.names:
+        if name not in columns:
             raise ValueError(f"sensitive_features {name!r} is not a column of X")
-    return {name: table.columns[table.names.index(name)] for name in names}
+    return {name: columns[name] for name in names}
 
 
 def _name_missing(values: NDArray[Any]) -> NDArray[Any]:
     """Name missing values, which fairlearn would drop, "missing", or "(missing)" if "missing" is a value."""
-    gone = pd.isna(values)
-    if values.ndim != 1 or not gone.any():
+    is_missing = pd.isna(values)
+    if values.ndim != 1 or not is_missing.any():
         return values
-    name, known = "missing", set(values[~gone].tolist())
-    while name in known:
-        name = f"({name})"
-    return np.where(gone, name, values.astype(object))
+    names = set(values[~is_missing].tolist())
+    label = "missing"
+    # A group of that name stays apart from missing values.
+    while label in names:
+        label = f"({label})"
+    return np.where(is_missing, label, values.astype(object))

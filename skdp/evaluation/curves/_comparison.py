@@ -44,6 +44,7 @@ def rows_of_group(table: pd.DataFrame, group: Any) -> pd.DataFrame:
     missing = np.array([is_missing(name) for name in table["group"]], bool)
     if is_missing(group):
         return table[missing]
+    # A comparison with a missing value may raise, so it is replaced.
     equal = np.array([name == group for name in table["group"].where(~missing, "")])
     return table[equal.astype(bool) & ~missing]
 
@@ -139,6 +140,7 @@ def _difference(
             "curve must have each repeat and fold once for each epsilon, metric and "
             "group"
         )
+    # Both models of a pair are of the same split.
     pairs = scores.merge(baseline, on=_SPLIT, suffixes=("", "_baseline"))
     pairs["value"] -= pairs["value_baseline"]
     pairs = pairs[np.isfinite(pairs["value"])]

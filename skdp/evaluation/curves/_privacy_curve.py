@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+import joblib
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length
@@ -29,7 +34,6 @@ from skdp.base import (
 from skdp.evaluation._common import check_count, counted
 from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
 from skdp.evaluation.curves._comparison import COLUMNS, SIZES
-from skdp.evaluation.curves._results import ResultsFile, hash_of_study
 from skdp.evaluation.curves._scoring import Row, read_scoring
 from skdp.privacy import WeakGuaranteeWarning, check_epsilon
 from skdp.tables import is_frame
@@ -217,26 +221,20 @@ def privacy_curve(
     rows: Any = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
     targets: Any = y if hasattr(y, "dtype") else np.asarray(y)
     check_consistent_length(rows, targets)
-    features = (
-        None
-        if sensitive_features is None
-        else read_groups(sensitive_features, rows, len(targets))
-    )
+    features = weights = None
+    if sensitive_features is not None:
+        features = read_groups(sensitive_features, rows, len(targets))
     _check_estimator(estimator)
     step = Step.find(estimator, param_name)
     _check_modes(estimator, step, privatize, baseline)
-    labels: dict[str, Any] = {
-        "privileged": privileged,
-        "positive_label": positive_label,
-    }
-    weights = (
-        None if sample_weight is None else _read_weights(sample_weight, len(targets))
-    )
+    if sample_weight is not None:
+        weights = _read_weights(sample_weight, len(targets))
     scores = read_scoring(
         scoring,
         estimator,
         targets,
-        **labels,
+        privileged=privileged,
+        positive_label=positive_label,
         grouped=features is not None,
         weighted=weights is not None,
     )
@@ -254,27 +252,24 @@ def privacy_curve(
     )
     repeats = _splits(estimator, rows, np.asarray(targets), cv, groups, n_repeats)
     cells = list(cells_of(study, losses, repeats, random_state))
-    results = (
-        None
-        if path is None
-        else ResultsFile(path, hash_of_study(study, repeats[0], random_state))
-    )
+    results = None
+    if path is not None:
+        results = ResultsFile(path, _hash_of_study(study, repeats[0], random_state))
     undefined: Counter[str] = Counter()
-    found = dict(
-        counted(_scores(study, cells, results, n_jobs, undefined), len(cells), progress)
-    )
+    finished = _scores(study, cells, results, n_jobs, undefined)
+    by_cell = dict(counted(finished, len(cells), progress))
     for text, count in undefined.items():
         warnings.warn(
             f"{text} (in {count} of {len(cells)} fits)",
             UndefinedMetricWarning,
             stacklevel=2,
         )
-    scored = [
-        (cell.epsilon, cell.repeat, cell.fold, *row, len(cell.train), len(cell.test))
-        for place, cell in enumerate(cells)
-        for row in found[place]
-    ]
-    return pd.DataFrame(scored, columns=[*COLUMNS, *SIZES])
+    table = []
+    for place, cell in enumerate(cells):
+        key = cell.epsilon, cell.repeat, cell.fold
+        sizes = len(cell.train), len(cell.test)
+        table += [(*key, *row, *sizes) for row in by_cell[place]]
+    return pd.DataFrame(table, columns=[*COLUMNS, *SIZES])
 
 
 def _scores(
@@ -285,21 +280,21 @@ def _scores(
     undefined: Counter[str],
 ) -> Iterator[tuple[int, list[Row]]]:
     """Read or compute the scores of each cell; the baseline is finished before anything private."""
-    missing = []
+    baseline = []
+    private = []
     for place, cell in enumerate(cells):
-        known = None if results is None else results.read(cell)
-        if known is None:
-            missing.append(place)
+        scores = None if results is None else results.read(cell)
+        if scores is not None:
+            yield place, scores
+        elif cell.epsilon == np.inf:
+            baseline.append(place)
         else:
-            yield place, known
-    for baseline in (True, False):
-        part = [
-            place for place in missing if (cells[place].epsilon == np.inf) == baseline
-        ]
-        made = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(_run)(study, cells[place]) for place in part
-        )
-        for place, (rows, texts) in zip(part, made, strict=True):
+            private.append(place)
+    # A mistake in the data or the scoring shows before anything is charged.
+    for places in (baseline, private):
+        calls = [delayed(_run)(study, cells[place]) for place in places]
+        computed = Parallel(n_jobs=n_jobs, return_as="generator")(calls)
+        for place, (rows, texts) in zip(places, computed, strict=True):
             undefined.update(texts)
             if results is not None:
                 results.add(cells[place], rows)
@@ -315,12 +310,16 @@ def _run(study: Study, cell: Cell) -> tuple[list[Row], set[str]]:
             warnings.simplefilter("ignore", WeakGuaranteeWarning)
         rows = study.run(cell)
     texts = set()
-    for one in caught:
-        if issubclass(one.category, UndefinedMetricWarning):
-            texts.add(str(one.message))
+    for warning in caught:
+        if issubclass(warning.category, UndefinedMetricWarning):
+            texts.add(str(warning.message))
         else:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            where = warning.filename, warning.lineno
+            warnings.warn_explicit(warning.message, warning.category, *where)
     return rows, texts
+
+
+# Checks of parameters, and the splits.
 
 
 def _read_epsilons(epsilons: Any) -> list[float]:
@@ -342,30 +341,35 @@ def _read_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     weights = np.asarray(sample_weight, dtype=float)
     if weights.shape != (rows,):
         raise ValueError(
-            f"sample_weight must have {rows} entries, one a row, got the shape {weights.shape}"
+            f"sample_weight must have {rows} entries, one a row, got the shape "
+            f"{weights.shape}"
         )
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise ValueError(
-            "sample_weight must hold finite numbers of at least 0, and not 0 for all rows"
+            "sample_weight must hold finite numbers of at least 0, and not 0 for all "
+            "rows"
         )
     return weights
 
 
 def _read_params(params: Any) -> dict[str, Any]:
-    if params is not None and (
-        not isinstance(params, Mapping)
-        or not all(isinstance(name, str) for name in params)
-    ):
+    """Check what `fit` gets beside the rows."""
+    if params is None:
+        return {}
+    is_named = isinstance(params, Mapping)
+    if not is_named or not all(isinstance(name, str) for name in params):
         raise TypeError(
-            f"params must map names of parameters of fit to their values, got {type(params).__name__}"
+            "params must map names of parameters of fit to their values, got "
+            f"{type(params).__name__}"
         )
-    return dict(params or {})
+    return dict(params)
 
 
 def _check_estimator(estimator: Any) -> None:
     if isinstance(estimator, type):
         raise TypeError(
-            f"estimator must be an estimator, got the class {estimator.__name__}, not an instance"
+            f"estimator must be an estimator, got the class {estimator.__name__}, not "
+            "an instance"
         )
     if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         raise TypeError(
@@ -378,23 +382,21 @@ def _check_modes(estimator: Any, step: Step, privatize: Any, baseline: Any) -> N
         raise ValueError(f"privatize must be 'always' or 'fit', got {privatize!r}")
     if privatize == "always" and step.fit_only:
         raise ValueError(
-            "privatize='always' contradicts the OnFitOnly around the step; remove it, or use 'fit'"
+            "privatize='always' contradicts the OnFitOnly around the step; remove it, "
+            "or use 'fit'"
         )
     if privatize == "fit" and step.releases and not step.encodes:
         raise ValueError(
-            f"privatize='fit' needs an encoding without noise, which {step.kind} does not have"
+            f"privatize='fit' needs an encoding without noise, which {step.kind} does "
+            "not have"
         )
-    if isinstance(baseline, str):
-        if baseline != "auto":
-            raise ValueError(
-                f"baseline must be 'auto', an estimator or None, got {baseline!r}"
-            )
-    elif baseline is not None and (
-        isinstance(baseline, type) or not hasattr(baseline, "fit")
-    ):
-        raise TypeError(
-            f"baseline must be 'auto', an estimator or None, got {type(baseline).__name__}"
-        )
+    message = "baseline must be 'auto', an estimator or None, got "
+    if isinstance(baseline, str) and baseline != "auto":
+        raise ValueError(message + repr(baseline))
+    if baseline is None or isinstance(baseline, str):
+        return
+    if isinstance(baseline, type) or not hasattr(baseline, "fit"):
+        raise TypeError(message + type(baseline).__name__)
 
 
 def _splits(
@@ -406,11 +408,14 @@ def _splits(
         return [_grouped_folds(cv, X, y, groups)] * n_repeats
     if cv is not None and not isinstance(cv, Integral):
         return [list(folds.split(X, y))] * n_repeats
-    shuffled = (
-        type(folds)(folds.n_splits, shuffle=True, random_state=repeat)
-        for repeat in range(n_repeats)
-    )
-    return [list(one.split(y, y)) for one in shuffled]
+    # In each repeat other splits, but the same in each call, so that epsilons can be
+    # added.
+    repeats = []
+    for repeat in range(n_repeats):
+        kind = type(folds)
+        shuffled = kind(folds.n_splits, shuffle=True, random_state=repeat)
+        repeats.append(list(shuffled.split(y, y)))
+    return repeats
 
 
 def _grouped_folds(
@@ -427,14 +432,107 @@ def _grouped_folds(
                 return list(cv.split(X, y, groups))
         except UserWarning:
             pass
-    given = (
-        "None"
-        if cv is None
-        else repr(cv)
-        if isinstance(cv, Integral)
-        else type(cv).__name__
-    )
+    name = type(cv).__name__
+    if cv is None or isinstance(cv, Integral):
+        name = repr(cv)
     raise ValueError(
-        f"groups must come with cv=, a splitter that uses them, such as GroupKFold(5) or StratifiedGroupKFold(5); "
-        f"got cv={given}, which ignores them"
+        "groups must come with cv=, a splitter that uses them, such as GroupKFold(5) or "
+        f"StratifiedGroupKFold(5); got cv={name}, which ignores them"
     )
+
+
+# Scores of finished cells in a file, to resume an interrupted study.
+
+
+class ResultsFile:
+    """A file with a line for the study, and a line for each finished cell."""
+
+    def __init__(self, path: Any, study: str) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"path must be a path, got {type(path).__name__}")
+        self.path = Path(path)
+        if self.path.is_dir():
+            raise ValueError("path must be a file, got a folder")
+        self._scores: dict[tuple[float, int, int], list[Row]] = {}
+        first_line = json.dumps({_KIND: study}).encode() + b"\n"
+        text = self.path.read_bytes() if self.path.exists() else b""
+        # An interruption may have left a part of the last line.
+        lines = text[: text.rfind(b"\n") + 1]
+        # An interrupted first line is begun again.
+        if not lines and not first_line.startswith(text):
+            raise ValueError(_OF_SOMETHING_ELSE)
+        if lines:
+            self._read(lines, study)
+        with self.path.open("ab") as file:
+            file.truncate(len(lines))
+            if not lines:
+                file.write(first_line)
+
+    def _read(self, lines: bytes, study: str) -> None:
+        """Read the scores, and check that they are of the study."""
+        try:
+            # A line of the study, then a line for each cell.
+            first, *cells = map(json.loads, lines.splitlines())
+            name = first[_KIND]
+            for cell in cells:
+                rows = []
+                for metric, group, value in cell["scores"]:
+                    # JSON has lists for tuples.
+                    label = tuple(group) if isinstance(group, list) else group
+                    rows.append((metric, label, float(value)))
+                key = float(cell["epsilon"]), cell["repeat"], cell["fold"]
+                self._scores[key] = rows
+        except (ValueError, TypeError, KeyError):
+            raise ValueError(_OF_SOMETHING_ELSE) from None
+        if name != study:
+            raise ValueError(
+                "path has the scores of another study: of another estimator, baseline, "
+                "scoring, seed or version, or of other rows or splits; name another file"
+            )
+
+    def read(self, cell: Cell) -> list[Row] | None:
+        """Return the scores of a cell, None if it is not finished."""
+        return self._scores.get((cell.epsilon, cell.repeat, cell.fold))
+
+    def add(self, cell: Cell, scores: list[Row]) -> None:
+        """Write the scores of a finished cell."""
+        key = {"epsilon": cell.epsilon, "repeat": cell.repeat, "fold": cell.fold}
+        line = json.dumps(key | {"scores": scores})
+        with self.path.open("ab") as file:
+            file.write(line.encode() + b"\n")
+
+
+_KIND = "skdp.privacy_curve"
+_OF_SOMETHING_ELSE = (
+    "path is a file of something else than privacy_curve; name another one"
+)
+
+
+def _hash_of_study(study: Study, folds: Any, random_state: int | None) -> str:
+    """Hash all that scores depend on, but for what distinguishes the cells, and for the code of functions."""
+    versions = [version(package) for package in ("skdp", "scikit-learn", "numpy")]
+    models = _without_ledgers(study.estimator), _without_ledgers(study.baseline)
+    # Another version may draw other bits from a seed, or score otherwise.
+    settings = versions, models, study.step, study.fit_only, study.scoring, random_state
+    data = study.X, study.y, study.groups, study.weights, study.params, folds
+    try:
+        return str(joblib.hash((settings, *data)))
+    except Exception as error:
+        # joblib's message shows all that was to be hashed, the data included, so it is
+        # not repeated.
+        raise TypeError(
+            f"path needs picklable objects ({type(error).__name__}): functions and "
+            "classes with a name in a module, no lambda, in the estimator, the "
+            "baseline, the scoring and the data"
+        ) from None
+
+
+def _without_ledgers(model: Any) -> Any:
+    """Return a copy whose charges do not count; "auto" and None as they are."""
+    if not hasattr(model, "get_params"):
+        return model
+    copy = clone(model)
+    for name in copy.get_params(deep=True):
+        if name.split("__")[-1] == "ledger":
+            copy.set_params(**{name: None})
+    return copy

@@ -47,13 +47,11 @@ def _score(
     weights: Any,
 ) -> list[Row]:
     """Call a scorer of scikit-learn, ``scorer(estimator, X, y)``."""
-    value = (
-        scorer(answers, X, y)
-        if weights is None
-        else scorer(answers, X, y, sample_weight=weights)
-    )
-    several = value if isinstance(value, Mapping) else {name: value}
-    return [(name, ALL, _number(one, name)) for name, one in several.items()]
+    options = {} if weights is None else {"sample_weight": weights}
+    value = scorer(answers, X, y, **options)
+    if not isinstance(value, Mapping):
+        value = {name: value}
+    return [(key, ALL, _number(number, key)) for key, number in value.items()]
 
 
 def _group_score(
@@ -76,17 +74,14 @@ def _group_score(
         return [(name, ALL, _number(result, name))]
     parts = [(name, result.overall, result.by_group)]
     if hasattr(result.overall, "items"):  # several metrics
-        parts = [
-            (f"{name}__{one}", result.overall[one], result.by_group[one])
-            for one in result.overall.index
-        ]
+        parts = []
+        for key, overall in result.overall.items():
+            parts.append((f"{name}__{key}", overall, result.by_group[key]))
     rows = []
-    for part, overall, by_group in parts:
-        rows.append((part, ALL, _number(overall, part)))
-        rows.extend(
-            (part, _label(group), _number(value, part))
-            for group, value in by_group.items()
-        )
+    for label, overall, by_group in parts:
+        rows.append((label, ALL, _number(overall, label)))
+        for group, value in by_group.items():
+            rows.append((label, _label(group), _number(value, label)))
     return rows
 
 
@@ -104,9 +99,10 @@ def _fairness(
         y, answers.predict(X), groups, sample_weight=weights, **labels
     )
     values = report.set_index("metric")["value"]
-    return [
-        (name, ALL, _number(values[method], name)) for name, method in names.items()
-    ]
+    rows = []
+    for name, method in names.items():
+        rows.append((name, ALL, _number(values[method], name)))
+    return rows
 
 
 def read_scoring(
@@ -119,49 +115,49 @@ def read_scoring(
     grouped: bool,
     weighted: bool,
 ) -> tuple[Measure, ...]:
+    """Return the functions that compute the scores, those of aif360 last."""
     measures: list[Measure] = []
     fair: dict[str, str] = {}
     by_group = False
-    for name, asked in _named(scoring, estimator):
-        if isinstance(asked, str) and asked in AIF360:
-            fair[name] = asked
-        elif isinstance(asked, str):
-            measures.append(partial(_score, name, get_scorer(asked)))
-        elif not callable(asked):
+    for name, metric in _named(scoring, estimator):
+        if isinstance(metric, str) and metric in AIF360:
+            fair[name] = metric
+            continue
+        if isinstance(metric, str):
+            measures.append(partial(_score, name, get_scorer(metric)))
+            continue
+        if not callable(metric):
             raise TypeError(
-                f"scoring must hold names and callables, got {type(asked).__name__}"
+                f"scoring must hold names and callables, got {type(metric).__name__}"
             )
-        elif "sensitive_features" in _parameters(asked):
-            by_group = True
-            measures.append(partial(_group_score, name, asked))
-        else:
-            measures.append(partial(_score, name, asked))
-        if (
-            weighted
-            and callable(asked)
-            and {"sample_weight", "sample_params"}.isdisjoint(_parameters(asked))
-        ):
+        parameters = _parameters(metric)
+        takes_weights = not parameters.keys().isdisjoint(_WEIGHTS)
+        if weighted and not takes_weights:
             raise ValueError(
-                f"scoring {name!r} takes no weights of rows; score it in a call without sample_weight="
+                f"scoring {name!r} takes no weights of rows; score it in a call without "
+                "sample_weight="
             )
+        # As fairlearn's metrics do.
+        takes_groups = "sensitive_features" in parameters
+        by_group = by_group or takes_groups
+        score = _group_score if takes_groups else _score
+        measures.append(partial(score, name, metric))
     if fair and privileged is None:
         raise ValueError(f"scoring {next(iter(fair.values()))!r} needs privileged=")
     if fair:
-        positive_label = find_positive_label(
-            positive_label, y=read_column(targets, "y")
-        )
-        measures.append(
-            partial(
-                _fairness,
-                fair,
-                {"privileged": privileged, "positive_label": positive_label},
-            )
-        )
+        column = read_column(targets, "y")
+        positive_label = find_positive_label(positive_label, y=column)
+        labels = {"privileged": privileged, "positive_label": positive_label}
+        measures.append(partial(_fairness, fair, labels))
     if not grouped and (fair or by_group):
         raise ValueError(
-            "scoring by group needs sensitive_features=, a column name of X or an array of its length"
+            "scoring by group needs sensitive_features=, a column name of X or an array "
+            "of its length"
         )
     return tuple(measures)
+
+
+_WEIGHTS = ("sample_weight", "sample_params")
 
 
 def _named(scoring: Any, estimator: Any) -> list[tuple[str, Any]]:
@@ -172,18 +168,16 @@ def _named(scoring: Any, estimator: Any) -> list[tuple[str, Any]]:
                 "scoring=None is for classifiers and regressors; name a scorer"
             )
         scoring = "accuracy" if is_classifier(estimator) else "r2"
+    if isinstance(scoring, str) or callable(scoring):
+        scoring = [scoring]
     if isinstance(scoring, Mapping):
         named = list(scoring.items())
     elif isinstance(scoring, list | tuple):
-        named = [
-            (one if isinstance(one, str) else _name_of(one), one) for one in scoring
-        ]
-    elif isinstance(scoring, str) or callable(scoring):
-        named = [(scoring if isinstance(scoring, str) else _name_of(scoring), scoring)]
+        named = [(_name_of(metric), metric) for metric in scoring]
     else:
-        kind = type(scoring).__name__
         raise TypeError(
-            f"scoring must be a name, a callable, a list or tuple of these, or a dict, got {kind}"
+            "scoring must be a name, a callable, a list or tuple of these, or a dict, "
+            f"got {type(scoring).__name__}"
         )
     names = [name for name, _ in named]
     if not names:
@@ -197,6 +191,8 @@ def _named(scoring: Any, estimator: Any) -> list[tuple[str, Any]]:
 
 def _name_of(metric: Any) -> str:
     """Name a callable; a partial one, or a scorer of scikit-learn, by its function and what it was given."""
+    if isinstance(metric, str):
+        return metric
     if hasattr(metric, "_score_func"):  # what `make_scorer` returns
         name = _name_of(partial(metric._score_func, **metric._kwargs))
         return f"neg_{name}" if metric._sign < 0 else name
@@ -205,22 +201,20 @@ def _name_of(metric: Any) -> str:
     measured = metric.keywords.get("metrics")
     if callable(measured):  # of fairlearn's MetricFrame
         return _name_of(measured)
-    given = [
-        *map(_shown, metric.args),
-        *(f"{key}={_shown(value)}" for key, value in metric.keywords.items()),
-    ]
-    own = _name_of(metric.func)
-    return (
-        own
-        if isinstance(measured, Mapping) or not given
-        else f"{own}({', '.join(given)})"
-    )
+    name = _name_of(metric.func)
+    arguments = list(map(_argument_text, metric.args))
+    for key, value in metric.keywords.items():
+        arguments.append(f"{key}={_argument_text(value)}")
+    if isinstance(measured, Mapping) or not arguments:
+        return name
+    return f"{name}({', '.join(arguments)})"
 
 
-def _shown(value: Any) -> str:
+def _argument_text(value: Any) -> str:
     """Write an argument; of a long one, only its type."""
-    plain = value is None or isinstance(value, str | Real)
-    return repr(value) if plain else getattr(value, "__name__", type(value).__name__)
+    if value is None or isinstance(value, str | Real):
+        return repr(value)
+    return getattr(value, "__name__", type(value).__name__)
 
 
 def _parameters(metric: Any) -> Mapping[str, Any]:
@@ -234,15 +228,13 @@ def _weighted(metric: Any, weights: Any) -> dict[str, Any]:
     """Return the arguments that give a metric by group the weights of rows."""
     if weights is None:
         return {}
-    own = {"sample_weight": weights}
+    options = {"sample_weight": weights}
     if "sample_params" not in _parameters(metric):
-        return own
+        return options
     metrics = metric.keywords.get("metrics") if isinstance(metric, partial) else None
-    return {
-        "sample_params": dict.fromkeys(metrics, own)
-        if isinstance(metrics, Mapping)
-        else own
-    }
+    if isinstance(metrics, Mapping):
+        return {"sample_params": dict.fromkeys(metrics, options)}
+    return {"sample_params": options}
 
 
 def _number(value: Any, name: str) -> float:
@@ -259,9 +251,8 @@ def _label(group: Any) -> Any:
         return tuple(map(_label, group))
     if isinstance(group, np.generic):
         group = group.item()
-    return (
-        group if group is None or isinstance(group, str | int | float) else str(group)
-    )
+    is_plain = group is None or isinstance(group, str | int | float)
+    return group if is_plain else str(group)
 
 
 _RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
@@ -274,8 +265,9 @@ class Answers:
     # object as the model, and must pass the test rows unchanged: other rows would be another release.
 
     def __init__(self, model: Any, X: Any) -> None:
-        self._given = X
+        self._test_rows = X
         while True:
+            # A search predicts by its best estimator.
             if hasattr(model, "best_estimator_"):
                 model = model.best_estimator_
             elif isinstance(model, Pipeline):
@@ -283,19 +275,19 @@ class Answers:
             else:
                 break
         self._model, self._rows = model, X
-        self._known: dict[str, Any] = {}
+        self._cache: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._model, name)
+        method = getattr(self._model, name)
         if name not in _RESPONSES:
-            return found
+            return method
 
-        @wraps(found)  # scikit-learn reads the name of the method
+        @wraps(method)  # scikit-learn reads the name of the method
         def answer(X: Any) -> Any:
             self._check(X)
-            if name not in self._known:
-                self._known[name] = as_text(found(self._rows))
-            return self._known[name]
+            if name not in self._cache:
+                self._cache[name] = as_text(method(self._rows))
+            return self._cache[name]
 
         return answer
 
@@ -305,7 +297,7 @@ class Answers:
         return self._model.score(self._rows, y)
 
     def _check(self, X: Any) -> None:
-        if X is not self._given:
+        if X is not self._test_rows:
             raise ValueError(
                 "scoring must use the unchanged test rows; other rows would be another release"
             )
@@ -313,20 +305,16 @@ class Answers:
 
 def as_text(labels: Any) -> Any:
     """Convert Python strings to NumPy's, which scikit-learn's metrics sort several times faster."""
-    strings = (
-        isinstance(labels, np.ndarray)
-        and pd.api.types.infer_dtype(labels, skipna=False) == "string"
-    )
-    return labels.astype(str) if strings else labels
+    if not isinstance(labels, np.ndarray):
+        return labels
+    is_text = pd.api.types.infer_dtype(labels, skipna=False) == "string"
+    return labels.astype(str) if is_text else labels
 
 
 def _transformed(model: Pipeline, X: Any) -> Any:
     """Transform rows as a pipeline does before its last step; steps that resample apply to `fit` only."""
     for _, step in model.steps[:-1]:
-        if (
-            step is not None
-            and not isinstance(step, str)
-            and not hasattr(step, "fit_resample")
-        ):
+        is_skipped = step is None or isinstance(step, str)
+        if not is_skipped and not hasattr(step, "fit_resample"):
             X = step.transform(X)
     return X

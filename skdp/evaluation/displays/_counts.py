@@ -114,6 +114,7 @@ class CountEstimateDisplay(PanelDisplay):
         check_count(max_values, "max_values", least=1)
         import_pyplot()
         tables = _split(self.estimates)
+        # All panels are as high as the one with the most rows.
         n_rows = max(2, *(min(len(table), max_values) for _, table in tables))
         panels = self._use_panels(
             ax,
@@ -132,6 +133,8 @@ class CountEstimateDisplay(PanelDisplay):
         """Draw a column, and return what its legend explains."""
         n_hidden = len(table) - most
         if n_hidden > 0:
+            # Values of which nothing is known come last; those that are drawn keep
+            # their order.
             counts = table["count"].fillna(-np.inf).to_numpy()
             order = np.argsort(-counts, kind="stable")
             table = table.iloc[np.sort(order[:most])]
@@ -181,6 +184,7 @@ def _match(true_counts: Any, index: pd.Index) -> pd.Series:
         raise ValueError(
             f"true_counts must have labels of {index.nlevels} levels, got {n_levels}"
         )
+    # By label and not by place: `value_counts` sorts by frequency.
     numbers = true_counts.to_numpy(dtype=float)
     by_label = dict(zip(_plain(true_counts.index), numbers, strict=True))
     labels = _plain(index)

@@ -126,6 +126,8 @@ class PrivacyCurveDisplay(PanelDisplay):
         check_curve(self.curve)
         if kind == "score":
             return _summarise(self.curve, self._band(kind, band))
+        # Differences are of pairs of fits on the same split, so that their interval
+        # allows for the rows that splits share.
         costs = compare_to_baseline(self.curve, confidence_level=_LEVEL)
         n_splits = len(self.curve[["repeat", "fold"]].drop_duplicates())
         costs["n_undefined"] = n_splits - costs.pop("n_pairs")
@@ -174,12 +176,13 @@ class PrivacyCurveDisplay(PanelDisplay):
         groups = groups_of(self.curve)
         # As many lines as there are colours can be distinguished in a panel.
         is_crowded = len(groups) > len(COLOURS)
+        parts: list[Any]
         if is_crowded:
-            parts = [(metric, [group]) for metric in metrics for group in groups]
+            parts = list(itertools.product(metrics, [[group] for group in groups]))
             size: dict[str, Any] = {"width": 2.4, "height": 2.0, "across": 6}
             kinds = ", one for each metric and group"
         else:
-            parts = [(metric, groups) for metric in metrics]
+            parts = list(itertools.product(metrics, [groups]))
             size = {"width": 4.0, "height": 3.2, "across": 3}
             kinds = ", one for each metric"
         panels = self._use_panels(
@@ -187,6 +190,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         )
         for panel, (metric, drawn) in zip(panels, parts, strict=True):
             scores = summary[summary["metric"] == metric]
+            # Beside each group the line of all rows, to compare with.
             if is_crowded and groups[0] == ALL and drawn[0] != ALL:
                 _draw_line(panel, scores, ALL, lw=1.2, color=_GREY)
             for place, group in enumerate(drawn):
@@ -216,6 +220,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         """Explain the lines, the band, and what is left out."""
         from matplotlib.patches import Patch
 
+        # What is drawn is explained once, whatever the number of panels.
         handles: list[Any] = []
         if is_crowded:
             handles.append(legend_entry("the group", lw=1.6, ms=5, **series_style(0)))
@@ -226,6 +231,7 @@ class PrivacyCurveDisplay(PanelDisplay):
                 handles.append(legend_entry(_group_label(group), lw=1.6, ms=5, **style))
         if np.isinf(summary["epsilon"]).any() or kind == "difference":
             handles.append(legend_entry("without noise", ls="--", lw=1.2))
+        # A band of no height, as of one split, is not explained.
         drawn_band = self._band(kind, band)
         if drawn_band is not None and (summary["high"] > summary["low"]).any():
             label = self._band_label(drawn_band)
@@ -302,6 +308,7 @@ def _share_scales(panels: list[Any], metrics: list[str]) -> None:
     """Give the panels of a metric one scale."""
     for metric in dict.fromkeys(metrics):
         row = [panels[i] for i, name in enumerate(metrics) if name == metric]
+        # The widest range of all panels of the metric, (n_panels, 2).
         ends = np.array([panel.get_ylim() for panel in row])
         for panel in row:
             panel.set_ylim(ends[:, 0].min(), ends[:, 1].max())
@@ -335,6 +342,8 @@ def _band_ends(scores: pd.DataFrame, band: str | None) -> tuple[float, float]:
     values = scores["value"]
     if band == "range" and len(scores):
         return values.min(), values.max()
+    # The deviation of the mean over the folds: that of single folds would show how
+    # different the folds are, and not the noise.
     repeats = scores.groupby("repeat")["value"].mean()
     if band == "std" and len(repeats) > 1:
         return values.mean() - repeats.std(), values.mean() + repeats.std()
@@ -423,6 +432,7 @@ class ParetoDisplay(PanelDisplay):
         curves = self.curves if isinstance(self.curves, Mapping) else {"": self.curves}
         if not curves:
             raise ValueError("curves must hold at least one curve")
+        # How bad each point is in x and in y, so that less is better in both.
         losses = []
         points = pd.concat(
             [self._points(name, curve) for name, curve in curves.items()]
@@ -452,6 +462,7 @@ class ParetoDisplay(PanelDisplay):
         for epsilon, part in scores.groupby("epsilon"):
             row = {"curve": name, "epsilon": epsilon}
             for axis, metric in (("x", self.x), ("y", self.y)):
+                # Scores that are undefined on a split are left out, as in the curve.
                 is_used = (part["metric"] == metric) & np.isfinite(part["value"])
                 row[axis] = part.loc[is_used, "value"].mean()
                 row[f"{axis}_error"] = corrected_error(part[is_used])
@@ -518,6 +529,7 @@ class ParetoDisplay(PanelDisplay):
         if ideal is None:
             if metric == "disparate_impact" or metric.endswith("ratio"):
                 return 1.0
+            # Of a difference between groups, none is best; of a ratio, one.
             is_gap = metric in AIF360 or metric.endswith(("difference", "index"))
             return 0.0 if is_gap else "high"
         if isinstance(ideal, str) and ideal in ("high", "low"):
@@ -537,10 +549,13 @@ def _draw_points(axes: Any, points: pd.DataFrame, style: dict[str, Any]) -> None
     private = points[np.isfinite(points["epsilon"])]
     axes.plot(private["x"], private["y"], color=colour, lw=1.0, alpha=0.6)
     for point in points.to_dict("records"):
+        # The baseline has an infinite epsilon and a star; all others have the marker of
+        # their curve, and their epsilon beside it.
         is_private = math.isfinite(point["epsilon"])
         marker = {"marker": style["marker"], "ms": 6}
         if not is_private:
             marker = {"marker": "*", "ms": 10}
+        # A standard error of a single split is nan, and has no bar.
         bars = {}
         if not math.isnan(point["x_error"]):
             bars["xerr"] = point["x_error"]

@@ -108,11 +108,13 @@ class FairnessDisplay(PanelDisplay):
             raise TypeError(
                 "reports must be a mapping of name to report, with at least one report"
             )
+        # One table of all reports, so that equal metrics share a panel.
         tables = [_tidy_report(name, report) for name, report in reports.items()]
         self.data = pd.concat(tables, ignore_index=True)
         if self.data["metric"].map(_kind_of).isna().all():
             raise ValueError("reports must have rows of rates, differences or ratios")
         if confidence_level is None:
+            # Reports of different levels have no common legend.
             levels = {
                 report.attrs.get("confidence_level") for report in reports.values()
             }
@@ -140,6 +142,7 @@ class FairnessDisplay(PanelDisplay):
         import_pyplot()
         table = _drawn_rows(self.data)
         groups = table.loc[table["has_groups"], "row"].unique().tolist()
+        # In the order of the rows: rates first, then differences and ratios.
         panels = table.groupby("panel", sort=False)
         titles = [str(title) for title in panels.groups]
         kinds = f" ({', '.join(titles)})"
@@ -163,9 +166,12 @@ class FairnessDisplay(PanelDisplay):
         """Return new panels: the rates of several groups, below them how these compare, and then the others."""
         panels = table.drop_duplicates("panel").set_index("panel")
         is_rate = panels["kind"] == "rate"
+        # Three lines of panels: 0, rates of groups; 1, how they compare; 2, the others.
         line = np.where(panels["has_groups"], np.where(is_rate, 0, 1), 2)
         lines = panels.groupby(line)
         n_rows = table.groupby("panel")["row"].nunique()
+        # A row holds the dots of all reports, and many rows are closer together
+        # (inches).
         scale = 0.8 + 0.2 * self.data["report"].nunique()
         heights = []
         for _, part in lines:
@@ -190,6 +196,7 @@ class FairnessDisplay(PanelDisplay):
         heights = table["row"].map(rows.index)
         for index, name in enumerate(names):
             report = table[table["report"] == name]
+            # Within the row, from -.3 to .3, so that reports do not cover each other.
             shift = 0.6 * ((index + 0.5) / len(names) - 0.5)
             places = (heights[report.index] + shift).to_numpy()
             is_bounded = report[["lower", "upper"]].notna().all(axis=1).to_numpy()
@@ -204,6 +211,7 @@ class FairnessDisplay(PanelDisplay):
             axes.set_xlim(-0.03, 1.05 * _right_end(table))
         if kind == "rate":  # from 0, so that the rates of a group can be compared
             axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+        # A row without a value in any report says so, and is not just empty.
         undefined = table["value"].isna().groupby(heights).all()
         for height in undefined.index[undefined]:
             axes.text(
@@ -250,6 +258,7 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
     names = pd.Series(str(name), index=report.index)
     for column in controls:
         names = names + ", " + report[column].astype(str)
+    # What a report does not have is empty in the table of all.
     absent = {"definition": "", "group": None, "lower": np.nan, "upper": np.nan}
     for column in absent.keys() & set(report.columns):
         del absent[column]
@@ -278,6 +287,7 @@ def _drawn_rows(data: pd.DataFrame) -> pd.DataFrame:
     table = data.assign(kind=data["metric"].map(_kind_of))
     table = table[table["kind"].notna()].reset_index(drop=True)
     table["metric"] = table["metric"].map(_metric_label)
+    # A value without a group is of all rows.
     is_all = table["group"].map(_is_all)
     table["group"] = table["group"].where(~is_all, _ALL)
     n_groups = table[~is_all].groupby("metric")["group"].nunique()
@@ -290,6 +300,7 @@ def _drawn_rows(data: pd.DataFrame) -> pd.DataFrame:
     of_group = table["metric"] + ", " + table["group"].map(_label)
     names = table["metric"].where(has_all, of_group)
     table["row"] = table["group"].where(table["has_groups"], names)
+    # Panels of groups before the others, and in either the order of `_KINDS`.
     rank = table["kind"].map(list(_KINDS).index) - 3 * table["has_groups"]
     return table.iloc[np.argsort(rank.to_numpy(), kind="stable")]
 
@@ -303,6 +314,7 @@ def _right_end(table: pd.DataFrame) -> float:
     """Return where a panel of ratios ends: beyond the values, and the intervals that have a near end."""
     values = table["value"][np.isfinite(table["value"])]
     largest = values.max() if len(values) else 1.0
+    # An interval of a ratio may reach to infinity: it is cut off by the panel.
     near = table["upper"][table["upper"] < 2 * max(1.0, largest)]
     return float(np.nanmax([1.0, largest, near.max()]))
 

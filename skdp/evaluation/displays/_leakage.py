@@ -119,6 +119,7 @@ class LeakageDisplay(PanelDisplay):
             if len(result.values):
                 table = result.values.rename_axis("value").reset_index()
                 values.append(table.assign(release=release))
+            # Without reports that are known there is one attack only.
             accuracies = result.accuracy, result.accuracy_without_report
             for attack, accuracy in zip(ATTACKS, accuracies, strict=True):
                 if accuracy is None:
@@ -222,12 +223,14 @@ class LeakageDisplay(PanelDisplay):
             axes.set_xticks(range(len(releases)), names, parse_math=False)
             axes.set_xlim(-0.6, len(releases) - 0.4)
         axes.set_ylabel("protected values guessed right (share)")
+        # From the tenth below the lowest end, so that small gains can be seen.
         lowest = self.data[["lower", "baseline"]].to_numpy(float).min()
         axes.set_ylim(max(0.0, math.floor(10 * lowest - 0.5) / 10), 1.02)
         return handles
 
     def _plot_values(self, measure: str, ax: Any) -> list[Any]:
         """Draw a measure of each value, the rarest first."""
+        # One order of the values for all releases, which may differ in their rows.
         shares = self.values.groupby("value", sort=False)["share"].mean()
         shares = shares.sort_values(kind="stable")
         height = 1.4 + 0.36 * len(shares)
@@ -241,6 +244,7 @@ class LeakageDisplay(PanelDisplay):
             handles.append(axes.axvline(no_gain, label="nothing is learned", **style))
         series = self._series(measure)
         for number, (label, column, rows) in enumerate(series):
+            # Within the row of a value, from -.25 to .25.
             shift = 0.5 * ((number + 0.5) / len(series) - 0.5)
             heights = rows["value"].map(shares.index.get_loc) + shift
             style = series_style(number)
@@ -260,6 +264,8 @@ class LeakageDisplay(PanelDisplay):
         for release, rows in tables:
             label = f"epsilon {release:g}" if isinstance(release, Real) else release
             series.append((str(label), measure, rows))
+        # A single release has room for what the attack and the best guess learn without
+        # other columns.
         if measure == "auc" and len(tables) == 1:
             columns = [column for column in _OF_AUC if rows[column].notna().any()]
             return [(_OF_AUC[column], column, rows) for column in columns]

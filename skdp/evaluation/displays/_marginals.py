@@ -147,6 +147,7 @@ class MarginalDisplay(PanelDisplay):
             errors = marginal_errors(real, synthetic, order=1, domain=domain)
             columns = errors["columns"]
         names = _read_columns(columns)
+        # Both tables are counted in the same bins.
         declared = _declare(real, synthetic, names, domain)
         marginals = {}
         edges = {}
@@ -237,6 +238,8 @@ class MarginalDisplay(PanelDisplay):
         scales = []
         for axis, (name, values) in enumerate(zip(names, levels, strict=True)):
             # The shares of the column alone, in the real table.
+            # Which values are frequent is said by the real table: the synthetic one is
+            # judged by it.
             frequencies = np.moveaxis(shares["real"], axis, 0)
             frequencies = frequencies.reshape(sizes[axis], -1).sum(axis=1)
             scales.append(_Scale.of(values, frequencies, self.edges.get(name), most))
@@ -308,6 +311,7 @@ def _cut(values: pd.Index) -> Interval:
     low, high = float(values.min()), float(values.max())
     if not all(float(value).is_integer() for value in values):
         return Interval(low, high, bins=_MOST_NUMBERS)
+    # Whole numbers per bin, so that no bin has more of them than another by rounding.
     width = math.ceil((high - low + 1) / _MOST_NUMBERS)
     bins = math.ceil((high - low + 1) / width)
     return Interval(low, low + bins * width, bins=bins)
@@ -323,6 +327,7 @@ def _new_panels(marginals: list[tuple[Any, ...]]) -> list[Any]:
     figure = import_pyplot().figure(figsize=size, layout="constrained")
     # Six columns can be divided among one, two or three panels.
     grid = figure.add_gridspec(len(heights), 6, height_ratios=heights)
+    # Columns of the grid for a panel.
     width = 6 // across
     panels = []
     for place in range(n_single):
@@ -353,11 +358,8 @@ class _Scale:
         most: int,
     ) -> _Scale:
         """Choose the labels of a column; the least frequent of too many text values share one."""
-        labels = [_label(value) for value in values]
-        is_number = [
-            not pd.isna(value) and kind_of(value) == "number" for value in values
-        ]
-        ordered = edges is not None or any(is_number)
+        labels = list(map(_label, values))
+        ordered = edges is not None or any(map(_is_number, values))
         if ordered or len(labels) <= most:
             return cls(tuple(labels), np.arange(len(labels)), edges, ordered)
         n_frequent = most - 1
@@ -371,6 +373,7 @@ class _Scale:
     def pool(self, shares: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Sum the shares that are drawn under one label."""
         by_value = np.moveaxis(shares, axis, 0)
+        # (n_labels, ...): values that share a label are added up.
         pooled = np.zeros((len(self.labels), *by_value.shape[1:]))
         np.add.at(pooled, self.places, by_value)
         return np.moveaxis(pooled, 0, axis)
@@ -431,6 +434,8 @@ def _draw_steps(axes: Any, scale: _Scale, shares: Shares) -> list[Any]:
         axes.xaxis.set_major_locator(MaxNLocator(5))
         if max(map(abs, edges)) >= 10_000:
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    # Real rows as an area, synthetic ones as a line over it: both are seen where they
+    # agree.
     styles = {"real": {"fill": True, "alpha": 0.6}, "synthetic": {"lw": 1.6}}
     handles = []
     for side, style in styles.items():
@@ -473,6 +478,7 @@ def _write_ticks(axis: Any, scale: _Scale) -> None:
     """Write every label; for numbers and bins a few at equal distances, and those outside the bins."""
     n_labels = len(scale.labels)
     n_bins = len(scale.edges) - 1 if scale.edges else n_labels
+    # About eight labels fit below a panel.
     step = math.ceil(n_bins / 8) if scale.ordered else 1
     places = [*range(0, n_bins, step), *range(n_bins, n_labels)]
     labels = [_short(scale.labels[place]) for place in places]
@@ -484,7 +490,12 @@ def _label(value: Any) -> str:
     """Write a value."""
     if pd.isna(value):
         return "missing"
-    return f"{value:g}" if kind_of(value) == "number" else str(value)
+    return f"{value:g}" if _is_number(value) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, and not missing."""
+    return not pd.isna(value) and kind_of(value) == "number"
 
 
 def _short(label: str) -> str:

@@ -32,28 +32,25 @@ class CountStudy:
 
     def summary(self) -> pd.DataFrame:
         """Summarise the errors over the repeats."""
-        rows, expected = [], self.expected.to_dict("index")
-        for (epsilon, postprocess), group in self.errors.groupby(
-            ["epsilon", "postprocess"], sort=False
-        ):
+        rows = []
+        expected = self.expected.to_dict("index")
+        groups = self.errors.groupby(["epsilon", "postprocess"], sort=False)
+        for (epsilon, postprocess), errors in groups:
             row: dict[str, Any] = {
                 "epsilon": epsilon,
                 "postprocess": postprocess,
-                "repeats": len(group),
+                "repeats": len(errors),
             }
             for name in ("l1", "l2"):
-                row[f"{name}_mean"] = group[name].mean()
-                row[f"{name}_sd"] = group[name].std()
-                row[f"{name}_q05"], row[f"{name}_q95"] = group[name].quantile(
-                    [0.05, 0.95]
-                )
-            row["l2_rms"] = np.sqrt((group["l2"] ** 2).mean())
+                row[f"{name}_mean"] = errors[name].mean()
+                row[f"{name}_sd"] = errors[name].std()
+                row[f"{name}_q05"] = errors[name].quantile(0.05)
+                row[f"{name}_q95"] = errors[name].quantile(0.95)
+            row["l2_rms"] = np.sqrt((errors["l2"] ** 2).mean())
             if postprocess == "none":
-                row |= {
-                    f"{name}_expected": value
-                    for name, value in expected[epsilon].items()
-                }
-            row["coverage"] = group["covered"].mean()
+                for column, value in expected[epsilon].items():
+                    row[f"{column}_expected"] = value
+            row["coverage"] = errors["covered"].mean()
             rows.append(row)
         return pd.DataFrame(rows)
 
@@ -119,12 +116,17 @@ def count_study(
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
     _check_epsilons(epsilons)
-    releases, errors, expected = [], [], []
     table = read_table(frame)
     codes = declared_codes(domain, table.columns)
+    # The number of the combination of values of each row.
     cells = domain.join(codes)
+    n = len(cells)
     true = np.bincount(cells, minlength=domain.size)
     truth = pd.Series(true, index=domain.cells(), name="true")
+    half_width = two_sided(0.95)
+    releases = []
+    errors = []
+    expected = []
     for index, epsilon in enumerate(epsilons):
         # A separate seed for each epsilon, as all would use the same noise otherwise.
         seed = None if random_state is None else random_state + index
@@ -132,44 +134,36 @@ def count_study(
             epsilon, strategy="joint", categories=domain, random_state=seed
         ).fit(frame)
         # The mean of |N(0, s)| is s sqrt(2 / pi).
+        # Of the unbiased estimate at the true counts, in closed form.
         variances = encoder.count_variances(truth)
         l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
         expected.append((l1_mean, float(np.sqrt(variances.sum()))))
         protocol, (oracle,) = encoder.protocol_, encoder.oracles_
         for repeat in range(repeats):
-            # As `transform` and `estimate_counts`, which would code the same rows and make a table each time.
-            tally = protocol.tally(
-                protocol.randomise(list(codes), [], encoder.randomness())
-            )
+            # As `transform` and `estimate_counts`, which would code the same rows and
+            # make a table each time.
+            reports = protocol.randomise(list(codes), [], encoder.randomness())
+            tally = protocol.tally(reports)
             if repeat == 0:
                 estimate = encoder.estimate_counts(tally, postprocess=postprocess[0])
                 releases.append(pd.concat([truth, estimate], axis=1))
-            unbiased = oracle.estimate(tally.counts[0], len(cells))
-            reach = two_sided(0.95) * np.sqrt(oracle.variance(unbiased, len(cells)))
+            sums = tally.counts[0]
+            unbiased = oracle.estimate(sums, n)
+            reach = half_width * np.sqrt(oracle.variance(unbiased, n))
+            # The share of the cells whose 95 % interval holds the truth.
             covered = (np.abs(unbiased - true) <= reach).mean()
             for name in postprocess:
-                count = POSTPROCESSORS[name](oracle, tally.counts[0], len(cells))
-                errors.append(
-                    (
-                        epsilon,
-                        repeat,
-                        name,
-                        count_error(true, count),
-                        count_error(true, count, metric="l2"),
-                        covered,
-                    )
-                )
+                counts = POSTPROCESSORS[name](oracle, sums, n)
+                l1 = count_error(true, counts)
+                l2 = count_error(true, counts, metric="l2")
+                errors.append((epsilon, repeat, name, l1, l2, covered))
             advance()
+    names = ["epsilon", "repeat", "postprocess", "l1", "l2", "covered"]
+    rows = pd.Index(epsilons, name="epsilon")
     return CountStudy(
         pd.concat(releases, keys=list(epsilons), names=["epsilon"]),
-        pd.DataFrame(
-            errors, columns=["epsilon", "repeat", "postprocess", "l1", "l2", "covered"]
-        ),
-        pd.DataFrame(
-            expected,
-            index=pd.Index(epsilons, name="epsilon"),
-            columns=["l1_mean", "l2_rms"],
-        ),
+        pd.DataFrame(errors, columns=names),
+        pd.DataFrame(expected, index=rows, columns=["l1_mean", "l2_rms"]),
     )
 
 
@@ -181,33 +175,34 @@ def errors_by_trust(
 ) -> pd.DataFrame:
     """Compute the expected errors of counts by epsilon in three models: who is trusted decides the noise."""
     true = np.asarray(counts)
-    if (
-        true.ndim != 1
-        or true.size < 2
-        or true.dtype.kind not in "iu"
-        or true.min() < 0
-        or true.sum() < 1
-    ):
+    is_counts = true.ndim == 1 and true.size > 1 and true.dtype.kind in "iu"
+    if not is_counts or true.min() < 0 or true.sum() < 1:
         raise ValueError(
-            "counts must be whole numbers of at least 0, of at least two values and one record"
+            "counts must be whole numbers of at least 0, of at least two values and one "
+            "record"
         )
-    n, k, rows = int(true.sum()), true.size, []
     _check_epsilons(epsilons)
+    n, k = int(true.sum()), true.size
+    rows = []
     for epsilon in epsilons:
-        found = local_epsilon(epsilon, delta, n, partial(RandomizedResponse, k))
-        of_reports = (
-            math.sqrt(RandomizedResponse(k, own).variance(true, n).sum())
-            for own in (epsilon, found)
-        )
+        # The larger local epsilon that shuffling n reports brings down to this one.
+        shuffled = local_epsilon(epsilon, delta, n, partial(RandomizedResponse, k))
         # The variance of discrete Laplace noise of ratio r is 2 r / (1 - r)**2.
+        deviation = math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)
         rows.append(
-            (*of_reports, math.sqrt(2 * k * math.exp(-epsilon)) / -math.expm1(-epsilon))
+            {
+                "local": _error_of_reports(true, epsilon),
+                "shuffled": _error_of_reports(true, shuffled),
+                "central": math.sqrt(k) * deviation,
+            }
         )
-    return pd.DataFrame(
-        rows,
-        index=pd.Index(epsilons, name="epsilon"),
-        columns=["local", "shuffled", "central"],
-    )
+    return pd.DataFrame(rows, index=pd.Index(epsilons, name="epsilon"))
+
+
+def _error_of_reports(true: Any, epsilon: float) -> float:
+    """Return the expected L2 error of counts by randomised response."""
+    oracle = RandomizedResponse(true.size, epsilon)
+    return math.sqrt(oracle.variance(true, int(true.sum())).sum())
 
 
 def declared_codes(domain: Domain, columns: Sequence[Any]) -> list[Codes]:

@@ -57,7 +57,6 @@ _FAIRNESS = (
 )
 _COLUMNS = ["classifier", "setting", "metric", "repeat", "value"]
 _TEST_SHARE = 0.25
-_FEW_ROWS = 10_000
 _ATTACKED_ROWS = 4_000
 _MODELS, _ATTACKS, _SYNTHESIS = 1, 2, 3  # the seeds of the parts of the study
 
@@ -70,6 +69,7 @@ def score(
     sensitive: Any = None,
     privileged: Any = None,
 ) -> dict[str, float]:
+    """Return the accuracy, the AUC and, with groups, the metrics of fairness of a model."""
     predicted, shares = model.predict(X), model.predict_proba(X)
     positive = shares[:, list(model.classes_).index(True)]
     scores = {
@@ -104,9 +104,8 @@ def model_scores(
     options: dict[str, Any] = {"scoring": scoring, "cv": splits, "n_jobs": study.n_jobs}
     parts = []
     # With few rows, threads wait for each other longer than they work.
-    with threadpool_limits(
-        1 if len(study.frame) < _FEW_ROWS else None, user_api="openmp"
-    ):
+    n_threads = 1 if len(study.frame) < 10_000 else None
+    with threadpool_limits(n_threads, user_api="openmp"):
         for place, (name, classifier) in enumerate(classifiers.items()):
             model = study.model(classifier, protected="reported")
             options |= {
@@ -114,9 +113,8 @@ def model_scores(
                 "random_state": study.seed(_MODELS, place),
                 "baseline": "auto",
             }
-            for epsilon in (
-                study.epsilons
-            ):  # one by one, for the progress bar; the baseline only once
+            # One by one, for the progress bar; the baseline only once.
+            for epsilon in study.epsilons:
                 curve = privacy_curve(
                     model, study.features, study.y, epsilons=[epsilon], **options
                 )
@@ -130,83 +128,78 @@ def model_scores(
 
 def model_costs(scores: pd.DataFrame) -> pd.DataFrame:
     """Compare each score with that of the model without noise, with intervals."""
-    curve = scores[scores["setting"] != LEFT_OUT].rename(
-        columns={"setting": "epsilon", "repeat": "fold"}
+    # As a curve, whose folds are the splits, and whose baseline has an infinite epsilon.
+    scores = scores[scores["setting"] != LEFT_OUT]
+    epsilons = scores["setting"].replace(NOT_PRIVATE, np.inf).astype(float)
+    curve = scores.assign(
+        epsilon=epsilons,
+        fold=scores["repeat"],
+        repeat=0,
+        group="all",
+        n_train=1 - _TEST_SHARE,
+        n_test=_TEST_SHARE,
     )
-    curve = curve.assign(
-        repeat=0, group="all", n_train=1 - _TEST_SHARE, n_test=_TEST_SHARE
-    )
-    curve["epsilon"] = (
-        curve["epsilon"]
-        .map(lambda epsilon: np.inf if epsilon == NOT_PRIVATE else epsilon)
-        .astype(float)
-    )
-    costs = pd.concat(
-        {name: compare_to_baseline(part) for name, part in curve.groupby("classifier")},
-        names=["classifier"],
-    )
-    costs = (
-        costs.reset_index("classifier")
-        .rename(columns={"epsilon": "setting"})
-        .astype({"setting": object})
-    )
-    return costs[["classifier", "setting", "metric", "difference", "lower", "upper"]]
+    tables = []
+    for name, part in curve.groupby("classifier"):
+        costs = compare_to_baseline(part)
+        setting = costs["epsilon"].astype(object)
+        tables.append(costs.assign(classifier=name, setting=setting))
+    columns = ["classifier", "setting", "metric", "difference", "lower", "upper"]
+    return pd.concat(tables)[columns]
 
 
 def _named(curve: pd.DataFrame, classifier: str) -> pd.DataFrame:
-    setting = (
-        curve["epsilon"]
-        .astype(object)
-        .where(np.isfinite(curve["epsilon"]), NOT_PRIVATE)
-    )
-    return curve.assign(classifier=classifier, setting=setting, repeat=curve["fold"])[
-        _COLUMNS
-    ]
+    """Name the classifier of a curve, and its settings; its folds are the splits."""
+    # The baseline has an infinite epsilon.
+    is_private = np.isfinite(curve["epsilon"])
+    setting = curve["epsilon"].astype(object).where(is_private, NOT_PRIVATE)
+    table = curve.assign(classifier=classifier, setting=setting, repeat=curve["fold"])
+    return table[_COLUMNS]
 
 
 def _left_out(
     study: Study, name: str, classifier: BaseEstimator, scoring: Any, splits: Any
 ) -> pd.DataFrame:
     """Score the same classifier without the protected columns."""
-    X = study.features
     model = study.model(classifier, protected="left out")
-    folds = cross_validate(
+    scores = cross_validate(
         model,
-        X,
+        study.features,
         study.y,
         cv=splits,
         scoring=scoring,
         n_jobs=study.n_jobs,
         error_score="raise",
     )
-    rows = [
-        (name, LEFT_OUT, metric.removeprefix("test_"), repeat, value)
-        for metric, values in folds.items()
-        if metric.startswith("test_")
-        for repeat, value in enumerate(values)
-    ]
-    return pd.DataFrame(rows, columns=_COLUMNS)
+    parts = []
+    for key, values in scores.items():
+        if key.startswith("test_"):
+            metric = key.removeprefix("test_")
+            part = pd.DataFrame({"value": values}).rename_axis("repeat").reset_index()
+            parts.append(part.assign(metric=metric))
+    table = pd.concat(parts).assign(classifier=name, setting=LEFT_OUT)
+    return table[_COLUMNS]
 
 
 def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     """Audit one classifier whose groups are known from reports only."""
     # The classifier does not use the protected columns: its predictions must be independent of the noise of the
     # reports, or the estimates would be biased.
-    folds = StratifiedKFold(
-        5 if study.y.value_counts().min() >= 5 else 2, shuffle=True, random_state=0
-    )
+    n_folds = 5 if study.y.value_counts().min() >= 5 else 2
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
     model = study.model(protected="left out")
     predicted = cross_val_predict(
         model, study.features, study.y, cv=folds, n_jobs=study.n_jobs
     )
-    given: dict[str, Any] = {"privileged": study.privileged, "positive_label": True}
-    true = _quietly(
-        fairness_report, study.y, predicted, study.frame[study.sensitive], **given
-    )
+    labels: dict[str, Any] = {"privileged": study.privileged, "positive_label": True}
+    true_groups = study.frame[study.sensitive]
+    true = _quietly(fairness_report, study.y, predicted, true_groups, **labels)
     audits = {}
     for epsilon in study.epsilons:
         encoder = study.encoder(epsilon, _MODELS, 100)
         reports = encoder.transform(study.frame[study.columns])
+        groups = reports[study.sensitive]
+        naive = _quietly(fairness_report, study.y, predicted, groups, **labels)
         debiased = _quietly(
             debiased_fairness,
             study.y,
@@ -215,10 +208,7 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
             encoder,
             columns=[study.sensitive],
             rows="fixed",
-            **given,
-        )
-        naive = _quietly(
-            fairness_report, study.y, predicted, reports[study.sensitive], **given
+            **labels,
         )
         audits[epsilon] = {TRUE_GROUPS: true, NAIVE: naive, DEBIASED: debiased}
     return audits
@@ -238,22 +228,17 @@ def attacked_column(study: Study) -> Any:
     """Choose the protected column to attack: the sensitive one, otherwise the first with several values."""
     if study.sensitive is not None:
         return study.sensitive
-    return next(
-        (name for name in study.columns if study.frame[name].nunique(dropna=False) > 1),
-        None,
-    )
+    for name in study.columns:
+        if study.frame[name].nunique(dropna=False) > 1:
+            return name
+    return None
 
 
 def attacked_rows(study: Study) -> pd.DataFrame:
     """Draw the rows to attack."""
-    # One tree per value: use fewer rows if there are many values.
-    most = max(
-        1_000,
-        min(
-            _ATTACKED_ROWS,
-            20 * _ATTACKED_ROWS // study.domain.select([attacked_column(study)]).size,
-        ),
-    )
+    # One tree per value: fewer rows if there are many values.
+    n_values = study.domain.select([attacked_column(study)]).size
+    most = max(1_000, min(_ATTACKED_ROWS, 20 * _ATTACKED_ROWS // n_values))
     return study.frame.sample(min(len(study.frame), most), random_state=0)
 
 
@@ -261,41 +246,54 @@ def attack_releases(
     study: Study, advance: Callable[[], Any]
 ) -> dict[float, AttackResult]:
     """Guess a protected column from the release: the reports, and all other columns unprotected."""
-    attacked = attacked_column(study)
+    # The attack without the reports is made once, at the first epsilon.
+    first_epsilon, *further = study.epsilons
     rows = attacked_rows(study)
-    y = None if study.target is None else rows[study.target]
-
-    def attack(epsilon: float, first: AttackResult | None = None) -> AttackResult:
-        encoder = study.encoder(epsilon, _ATTACKS)
-        reports = encoder.transform(rows[study.columns])
-        released = rows[[*study.columns, *study.others]].assign(
-            **{name: reports[name] for name in study.columns}
-        )
-        seed = study.seed(_ATTACKS, 100)
-        options: dict[str, Any] = {"encoder": encoder, "cv": 3, "random_state": seed}
-        if first is None:
-            result = attribute_inference(released, y, rows[[attacked]], **options)
-        else:  # without the reports it is the same at each epsilon
-            result = attribute_inference(
-                released, y, rows[[attacked]], report=[], **options
-            )
-            result.carriers["is_report"] = result.carriers.index.isin(study.columns)
-            result.values["auc_without_report"] = first.values["auc_without_report"]
-            names = "accuracy_without_report", "std_error_without_report"
-            result = replace(result, **{name: getattr(first, name) for name in names})
-        exact = _best_guess(encoder, rows[study.columns], attacked)
-        return (
-            result if exact is None else replace(result, bayes_bound=exact, bound=EXACT)
-        )
-
-    first, *others = study.epsilons
-    results = {first: attack(first)}
+    first = _attack(study, rows, first_epsilon)
+    results = {first_epsilon: first}
     advance()
-    calls = (delayed(attack)(epsilon, results[first]) for epsilon in others)
-    for epsilon, result in zip(others, _parallel(study, calls), strict=True):
+    calls = [delayed(_attack)(study, rows, epsilon, first) for epsilon in further]
+    for epsilon, result in zip(further, _parallel(study, calls), strict=True):
         results[epsilon] = result
         advance()
     return results
+
+
+def _attack(
+    study: Study,
+    rows: pd.DataFrame,
+    epsilon: float,
+    first: AttackResult | None = None,
+) -> AttackResult:
+    """Attack the release at an epsilon; without the reports, it is as the first attack."""
+    column = attacked_column(study)
+    encoder = study.encoder(epsilon, _ATTACKS)
+    reports = encoder.transform(rows[study.columns])
+    released = rows[[*study.columns, *study.others]].copy()
+    for name in study.columns:
+        released[name] = reports[name]
+    result = attribute_inference(
+        released,
+        None if study.target is None else rows[study.target],
+        rows[[column]],
+        encoder=encoder,
+        report=None if first is None else [],
+        cv=3,
+        random_state=study.seed(_ATTACKS, 100),
+    )
+    if first is not None:
+        result.carriers["is_report"] = result.carriers.index.isin(study.columns)
+        result.values["auc_without_report"] = first.values["auc_without_report"]
+        result = replace(
+            result,
+            accuracy_without_report=first.accuracy_without_report,
+            std_error_without_report=first.std_error_without_report,
+        )
+    # The columns are reported together, so the bound is that of the joint report.
+    exact = _best_guess(encoder, rows[study.columns], column)
+    if exact is None:
+        return result
+    return replace(result, bayes_bound=exact, bound=EXACT)
 
 
 def _best_guess(
@@ -305,9 +303,9 @@ def _best_guess(
     domain = encoder.domain_
     cells = domain.join(domain.encode([rows[name] for name in domain.columns]))
     prior = np.bincount(cells.astype(np.intp), minlength=domain.size) / len(rows)
-    groups = np.unravel_index(np.arange(domain.size), domain.sizes)[
-        list(domain.columns).index(attacked)
-    ]
+    # Cells with the same value of the attacked column are one guess.
+    axis = list(domain.columns).index(attacked)
+    groups = np.unravel_index(np.arange(domain.size), domain.sizes)[axis]
     return bayes_accuracy(encoder.oracles_[0], prior, groups=groups)
 
 
@@ -323,82 +321,86 @@ class Synthesis:
 
 def synthesize(study: Study, delta: float, advance: Callable[[], Any]) -> Synthesis:
     """Synthesise the declared columns at each epsilon."""
-    table = study.frame[list(study.domain.columns)]
-    real, test = (
-        (table, None)
-        if study.target is None
-        else train_test_split(
-            table, test_size=_TEST_SHARE, random_state=0, stratify=study.y
+    real = study.frame[list(study.domain.columns)]
+    test = None
+    if study.target is not None:
+        real, test = train_test_split(
+            real, test_size=_TEST_SHARE, random_state=0, stratify=study.y
         )
-    )
-    orders = range(1, min(2, len(table.columns)) + 1)
-
-    def run(
-        index: int, epsilon: float
-    ) -> tuple[list[tuple[Any, ...]], pd.DataFrame, list[str]]:
-        synthesizer = DPMarginalSynthesizer(
-            epsilon,
-            delta=delta,
-            domain=study.domain,
-            random_state=study.seed(_SYNTHESIS, index),
-        )
-        with warnings.catch_warnings(
-            record=True, action="always", category=UserWarning
-        ) as caught:
-            made = synthesizer.fit(real).sample(len(real))
-        rows: list[tuple[Any, ...]] = []
-        for order in orders:
-            error = marginal_error(real, made, order=order, domain=study.domain)
-            rows.append((epsilon, f"mean error of {order}-way marginals", error))
-        if test is not None and len(table.columns) > 1:
-            rows += _train(study, epsilon, made, real, test, first=index == 0)
-        return rows, made, [f"At epsilon {epsilon:g}: {one.message}" for one in caught]
-
-    curve: list[tuple[Any, ...]] = []
+    calls = []
+    for index, epsilon in enumerate(study.epsilons):
+        call = delayed(_synthesize_at)
+        calls.append(call(study, epsilon, delta, real, test, index=index))
+    scores = []
     remarks: list[str] = []
-    calls = (
-        delayed(run)(index, epsilon) for index, epsilon in enumerate(study.epsilons)
-    )
-    for epsilon, (found, made, warned) in zip(
-        study.epsilons, _parallel(study, calls), strict=True
-    ):
-        curve += found
-        remarks += warned
+    results = zip(study.epsilons, _parallel(study, calls), strict=True)
+    for epsilon, (part, synthetic, messages) in results:
+        scores += part
+        remarks += [f"At epsilon {epsilon:g}: {message}" for message in messages]
         if epsilon == study.example:
-            example = made
+            example = synthetic
         advance()
-    rows = pd.DataFrame(curve, columns=["epsilon", "metric", "value"])
-    return Synthesis(rows.assign(repeat=0, fold=0, group="all"), real, example, remarks)
+    curve = pd.DataFrame(scores, columns=["epsilon", "metric", "value"])
+    return Synthesis(
+        curve.assign(repeat=0, fold=0, group="all"), real, example, remarks
+    )
+
+
+def _synthesize_at(
+    study: Study,
+    epsilon: float,
+    delta: float,
+    real: pd.DataFrame,
+    test: pd.DataFrame | None,
+    *,
+    index: int,
+) -> tuple[list[tuple[Any, ...]], pd.DataFrame, list[str]]:
+    """Synthesise rows, and return their scores, themselves, and what the synthesizer warned of."""
+    synthesizer = DPMarginalSynthesizer(
+        epsilon,
+        delta=delta,
+        domain=study.domain,
+        random_state=study.seed(_SYNTHESIS, index),
+    )
+    with warnings.catch_warnings(
+        record=True, action="always", category=UserWarning
+    ) as caught:
+        synthetic = synthesizer.fit(real).sample(len(real))
+    n_columns = len(real.columns)
+    rows: list[tuple[Any, ...]] = []
+    for order in range(1, min(2, n_columns) + 1):
+        error = marginal_error(real, synthetic, order=order, domain=study.domain)
+        rows.append((epsilon, f"mean error of {order}-way marginals", error))
+    if test is not None and n_columns > 1:
+        tables = {"synthetic": synthetic, "real_test": test}
+        if index == 0:  # the scores of real rows are the same at each epsilon
+            tables["real_train"] = real
+        rows += _train(study, epsilon, tables)
+    return rows, synthetic, [str(warning.message) for warning in caught]
 
 
 def _parallel(study: Study, calls: Iterable[Any]) -> Iterator[Any]:
+    """Run calls in processes, in their order."""
     return Parallel(n_jobs=study.n_jobs, return_as="generator")(calls)
 
 
 def _train(
-    study: Study,
-    epsilon: float,
-    made: pd.DataFrame,
-    real: pd.DataFrame,
-    test: pd.DataFrame,
-    *,
-    first: bool,
+    study: Study, epsilon: float, tables: dict[str, pd.DataFrame]
 ) -> list[tuple[Any, ...]]:
     """Score a model that was trained on synthetic rows, and once on real ones."""
-    tables = {"synthetic": made, "real_test": test} | (
-        {"real_train": real} if first else {}
-    )
-    data = {name: study.coded(table) for name, table in tables.items()}
+    data: dict[str, Any] = {name: study.coded(table) for name, table in tables.items()}
     with warnings.catch_warnings():
-        # At a tiny epsilon all rows may be of one class; the score, an AUC of 0.5, shows it.
+        # At a tiny epsilon all rows may be of one class; the score, an AUC of 0.5, shows
+        # it.
         warnings.filterwarnings(
             "ignore", "all rows of synthetic are of one class", UserWarning
         )
         model = study.model(protected="as they are")  # which is synthetic
         scores = train_on_synthetic(model, target=study.target, scoring=score, **data)
-    places = {"real": float("inf"), "synthetic": epsilon}
-    return [
-        (places[str(name)], f"{metric}, trained on synthetic rows", value)
-        for name, row in scores.iterrows()
-        for metric, value in row.items()
-    ]
+    epsilons = {"real": float("inf"), "synthetic": epsilon}
+    rows = []
+    for name, values in scores.iterrows():
+        for metric, value in values.items():
+            label = f"{metric}, trained on synthetic rows"
+            rows.append((epsilons[str(name)], label, value))
+    return rows

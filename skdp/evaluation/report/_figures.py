@@ -26,14 +26,12 @@ from skdp.evaluation.displays import (
     draw_legend,
     label_epsilons,
     label_rows,
+    legend_entry,
 )
 from skdp.evaluation.report._counts import CountStudy
 from skdp.evaluation.report._experiments import LEFT_OUT, NOT_PRIVATE
 
-_WIDTH, _HEIGHT = (
-    5.2,
-    3.9,
-)  # inches: text of 10.5 points can be read on a telephone, too
+_SIZE = (5.2, 3.9)  # inches: text of 10.5 points can be read on a telephone, too
 _STYLE = {
     "font.size": 10.5,
     "font.family": "sans-serif",
@@ -56,9 +54,8 @@ _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "skdp",
 }
-_FONTS = re.compile(
-    r"'DejaVu Sans'[^;\"]*sans-serif\b"
-)  # matplotlib's, by which it lays out
+# Those of matplotlib, by which it lays out.
+_FONTS = re.compile(r"'DejaVu Sans'[^;\"]*sans-serif\b")
 _MOST_CELLS = 20
 POSTPROCESS_NAMES = {
     "none": "unbiased",
@@ -91,53 +88,36 @@ def error_figure(
 ) -> str:
     """Draw the count error by epsilon: means with a band, the closed form, and what other models of trust have."""
     summary = study.summary()
+    # Lines that lie on one another are told apart by their dashes.
+    dashes = {"none": "-", "clip": "--", "simplex": "-.", "power": ":"}
     with _new_panels() as (axes,):
-        for colour, (name, group) in zip(
-            COLOURS, summary.groupby("postprocess", sort=False), strict=False
-        ):
-            dashes = {"none": "-", "clip": "--", "simplex": "-.", "power": ":"}[
-                str(name)
-            ]
-            label = f"{POSTPROCESS_NAMES[str(name)]}, mean"
+        groups = summary.groupby("postprocess", sort=False)
+        for colour, (name, errors) in zip(COLOURS, groups, strict=False):
+            epsilons = errors["epsilon"]
             axes.plot(
-                group["epsilon"],
-                group[f"{norm}_mean"],
-                dashes,
+                epsilons,
+                errors[f"{norm}_mean"],
+                dashes[str(name)],
                 color=colour,
                 marker="o",
                 ms=3.5,
-                label=label,
+                label=f"{POSTPROCESS_NAMES[str(name)]}, mean",
             )
             if name == "none":
-                band = group[f"{norm}_q05"], group[f"{norm}_q95"]
-                axes.fill_between(
-                    group["epsilon"],
-                    *band,
-                    color=colour,
-                    alpha=0.15,
-                    lw=0,
-                    label="unbiased, 5 % to 95 %",
-                )
-        column, label = {
-            "l1": ("l1_mean", "expected mean"),
-            "l2": ("l2_rms", "closed form, rms"),
-        }[norm]
-        axes.plot(
-            study.expected.index, study.expected[column], color=INK, lw=1.2, label=label
-        )
+                style = {"color": colour, "alpha": 0.15, "lw": 0}
+                ends = errors[f"{norm}_q05"], errors[f"{norm}_q95"]
+                label = "unbiased, 5 % to 95 %"
+                axes.fill_between(epsilons, *ends, label=label, **style)
+        column, label = "l1_mean", "expected mean"
+        if norm == "l2":
+            column, label = "l2_rms", "closed form, rms"
+        expected = study.expected[column]
+        axes.plot(expected.index, expected, color=INK, lw=1.2, label=label)
         if by_trust is not None:
-            for name, style in (("shuffled", "s--"), ("central", "^--")):
-                label = f"{name}, rms"
-                axes.plot(
-                    by_trust.index,
-                    by_trust[name],
-                    style,
-                    color=INK,
-                    lw=1,
-                    ms=4,
-                    mfc="none",
-                    label=label,
-                )
+            style = {"color": INK, "lw": 1, "ms": 4, "mfc": "none"}
+            for name, form in (("shuffled", "s--"), ("central", "^--")):
+                rms = by_trust[name]
+                axes.plot(rms.index, rms, form, label=f"{name}, rms", **style)
         label_epsilons(axes, study.expected.index)
         axes.set_yscale("log")
         _write_out(axes.yaxis)
@@ -149,33 +129,23 @@ def error_figure(
 
 def scores_figure(scores: pd.DataFrame, metric: str) -> str:
     """Draw a score by epsilon, one line per classifier, with lines for the models without privacy."""
-    from matplotlib.lines import Line2D
-
-    chosen = scores[scores["metric"] == metric]
-    drawn = chosen[chosen["setting"] != LEFT_OUT]
-    epsilons = drawn["setting"].map(
-        lambda setting: math.inf if setting == NOT_PRIVATE else float(setting)
-    )
-    curve = drawn.assign(epsilon=epsilons, group=drawn["classifier"], fold=0)
-    band: Literal["std"] | None = "std" if curve["repeat"].nunique() > 1 else None
+    scores = scores[scores["metric"] == metric]
+    is_absent = scores["setting"] == LEFT_OUT
+    curve = scores[~is_absent]
+    epsilons = curve["setting"].replace(NOT_PRIVATE, math.inf).astype(float)
+    curve = curve.assign(epsilon=epsilons, group=curve["classifier"], fold=0)
+    repeats = curve["repeat"].nunique()
+    band: Literal["std"] | None = "std" if repeats > 1 else None
     with _new_panels() as (axes,):
         PrivacyCurveDisplay(curve).plot(band=band, ax=axes)
         axes.set_title(metric[0].upper() + metric[1:], parse_math=False)
-        absent = (
-            chosen[chosen["setting"] == LEFT_OUT]
-            .groupby("classifier", sort=False)["value"]
-            .mean()
-        )
+        absent = scores[is_absent].groupby("classifier", sort=False)["value"].mean()
         for colour, level in zip(COLOURS, absent, strict=False):
             axes.axhline(level, color=colour, ls=":", lw=1.4)
-        extra = [Line2D([], [], color=INK, ls=":", lw=1.4, label="columns left out")]
-        repeats = curve["repeat"].nunique()
-        shorter = {
-            f"± 1 standard deviation over {repeats} repeats": f"± 1 sd over {repeats} splits"
-        }
-        return _svg(
-            axes, columns=2, extra=extra, names={"without noise": NOT_PRIVATE} | shorter
-        )
+        extra = [legend_entry("columns left out", ls=":", lw=1.4)]
+        spread = f"± 1 standard deviation over {repeats} repeats"
+        names = {"without noise": NOT_PRIVATE, spread: f"± 1 sd over {repeats} splits"}
+        return _svg(axes, columns=2, extra=extra, names=names)
 
 
 def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
@@ -204,18 +174,16 @@ def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
 def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
     """Draw the share of correct guesses from each released column alone."""
     with _new_panels(height=1.6 + 0.28 * len(carriers)) as (axes,):
+        # In the order of the table: what tells most is at the top.
         places = np.arange(len(carriers))
-        for place, (is_report, label) in enumerate(
-            [(False, "other column"), (True, "report")]
-        ):
-            chosen = (carriers["is_report"] == is_report).to_numpy()
-            axes.barh(
-                places[chosen],
-                carriers["alone"][chosen],
-                height=0.7,
-                color=COLOURS[5 - 4 * place],
-                label=label,
-            )
+        is_report = carriers["is_report"].to_numpy()
+        parts = {
+            "other column": (~is_report, COLOURS[5]),
+            "report": (is_report, COLOURS[1]),
+        }
+        for label, (chosen, colour) in parts.items():
+            shares = carriers["alone"][chosen]
+            axes.barh(places[chosen], shares, height=0.7, color=colour, label=label)
         axes.axvline(prior, color=INK, ls=":", lw=1.6, label="prior")
         label_rows(axes, [_short(name) for name in carriers.index])
         axes.set_xlim(0, 1)
@@ -235,7 +203,7 @@ def marginal_figure(
 
 @contextmanager
 def _new_panels(
-    *, height: float = _HEIGHT, rows: int = 1, ratios: list[float] | None = None
+    *, height: float = _SIZE[1], rows: int = 1, ratios: list[float] | None = None
 ) -> Iterator[Any]:
     """Yield the panels of a figure in the report's style, without touching the user's backend or settings."""
     import matplotlib
@@ -253,7 +221,7 @@ def _new_panels(
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         # The reader's browser draws the letters.
         warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
-        figure = Figure(layout=Rounded(), figsize=(_WIDTH, height))
+        figure = Figure(layout=Rounded(), figsize=(_SIZE[0], height))
         yield figure.subplots(rows, squeeze=False, height_ratios=ratios).ravel()
 
 

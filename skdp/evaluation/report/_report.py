@@ -1,4 +1,4 @@
-"""The report of any table: run the studies, write the page and the tables."""
+"""The report of any table, and of Adult: run the studies, write the page and the tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdp.base import ColumnName, Label, Privileged
-from skdp.domain import Domain
+from skdp.domain import Domain, Interval
 from skdp.evaluation.attacks import EXACT
 from skdp.evaluation.displays import import_pyplot
 from skdp.evaluation.report._counts import CountStudy, count_study, errors_by_trust
@@ -40,7 +40,6 @@ from skdp.evaluation.report._figures import (
     scores_figure,
 )
 from skdp.evaluation.report._study import LOGISTIC, Study
-from skdp.evaluation.report._summary import summarise
 from skdp.evaluation.report._tables import (
     SHOWN,
     audit_table,
@@ -50,6 +49,7 @@ from skdp.evaluation.report._tables import (
     leakage_table,
     scores_table,
     short,
+    summarise,
     synthesis_table,
     values_table,
     written,
@@ -67,6 +67,7 @@ _CLASSIFIERS = {
         learning_rate=0.2, max_iter=40, early_stopping=False, random_state=0
     ),
 }
+# What fits into a figure or a table that is read, and not searched.
 _MOST_CARRIERS, _MOST_MARGINALS, _MOST_VALUES = 12, 4, 20
 _TABLES = (
     *("release_counts", "count_errors", "model_scores", "fairness_audits"),
@@ -190,6 +191,7 @@ def study_report(
     )
     _check_before(study, out, repeats, model_repeats, delta)
     models = _CLASSIFIERS if classifiers is None else classifiers
+    # One step for each part that takes some seconds.
     advance = progress(_n_steps(study, len(models))) if progress else lambda: None
     counts = count_study(
         study.frame[study.columns],
@@ -218,6 +220,7 @@ def study_report(
         "leakage": _leakage_content(study, tables, advance),
         "synthesis": _synthesis_content(study, delta, tables, advance),
     }
+    # Nothing is written before all is computed.
     out.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         table.to_csv(out / f"{name}.csv", index=False)
@@ -226,20 +229,12 @@ def study_report(
         source=source,
         notes=notes,
         remarks=remarks,
-        n_rows=f"{len(frame):,}",
-        size=study.protected.size,
-        names=study.names,
-        several=len(study.columns) > 1,
-        others=bool(study.others),
+        study=study,
         example=short(study.example),
-        target=study.target,
         positive_label=positive_label,
-        sensitive=study.sensitive,
-        privileged=", ".join(map(str, study.privileged)),
         summary=summarise(study, counts, tables),
         guarantee=study.encoder(max(study.epsilons)).guarantee_,
         delta=short(delta),
-        random_state=random_state,
         files=", ".join(f"{name}.csv" for name in tables),
         **content,
     )
@@ -336,16 +331,15 @@ def _model_content(
         [0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1
     )
     groups = study.frame[study.sensitive]
-    chosen = groups.isin(study.privileged)
+    # A missing group is unprivileged.
+    is_privileged = groups.isin(study.privileged)
+    n_rows = is_privileged.sum(), (~is_privileged).sum(), groups.isna().sum()
+    definitions = zip(example["metric"].map(LABELS), example["definition"], strict=True)
     fairness = {
-        "rows": [
-            f"{count:,}" if count else ""
-            for count in (chosen.sum(), (~chosen).sum(), groups.isna().sum())
-        ],
+        "rows": [f"{count:,}" if count else "" for count in n_rows],
         "undefined": bool(scores["value"].isna().any()),
-        "definitions": list(
-            zip(example["metric"].map(LABELS), example["definition"], strict=True)
-        )[6:],
+        # The first six are of the groups themselves.
+        "definitions": list(definitions)[6:],
         "figures": {name: scores_figure(scores, name) for name in SHOWN},
         "scores": written(wide.drop(columns=list(QUALITY)), keys[:1], keys[1]),
         "audit": fairness_figure(audits[study.example]),
@@ -362,34 +356,33 @@ def _leakage_content(
         return None
     results = attack_releases(study, advance)
     tables["leakage"] = leakage_table(results)
-    tables["carriers"] = pd.concat(
-        {epsilon: found.carriers for epsilon, found in results.items()},
-        names=["epsilon"],
-    )
-    tables["carriers"] = tables["carriers"].reset_index()
-    tables["leakage_by_value"] = pd.concat(
-        {epsilon: found.values for epsilon, found in results.items()}, names=["epsilon"]
-    )
-    tables["leakage_by_value"] = tables["leakage_by_value"].reset_index()
+    carriers = {epsilon: result.carriers for epsilon, result in results.items()}
+    values = {epsilon: result.values for epsilon, result in results.items()}
+    for name, parts in (("carriers", carriers), ("leakage_by_value", values)):
+        tables[name] = pd.concat(parts, names=["epsilon"]).reset_index()
     example = results[study.example]
-    carriers = example.carriers.head(_MOST_CARRIERS)
-    left = len(example.values) - _MOST_VALUES
+    # They are sorted by what they tell.
+    largest = example.carriers.head(_MOST_CARRIERS)
+    n_hidden = len(example.values) - _MOST_VALUES
+    remark = ""
+    if n_hidden > 0:
+        remark = (
+            f"; the {_MOST_VALUES} rarest, {n_hidden} more frequent ones are left out"
+        )
+    # The intervals are in the figure.
+    guesses = tables["leakage"].drop(columns=["lower", "upper"])
     return {
         "others": bool(study.others),
         "values": values_table(example.values.head(_MOST_VALUES)),
-        "left": f"; the {_MOST_VALUES} rarest, {left} more frequent ones are left out"
-        if left > 0
-        else "",
+        "left": remark,
         "column": column,
         "n_rows": f"{example.n_rows:,}",
         "bound": example.bound,
         "exact": example.bound == EXACT,
         "guesses": leakage_figure(results, column),
-        "table": written(
-            tables["leakage"].drop(columns=["lower", "upper"]), ["epsilon"]
-        ),
-        "carriers_figure": carriers_figure(carriers, example.baseline, column),
-        "carriers": carriers_table(carriers),
+        "table": written(guesses, ["epsilon"]),
+        "carriers_figure": carriers_figure(largest, example.baseline, column),
+        "carriers": carriers_table(largest),
     }
 
 
@@ -399,20 +392,19 @@ def _synthesis_content(
     synthesis = synthesize(study, delta, advance)
     curve = synthesis.curve
     tables["synthesis"] = curve[["epsilon", "metric", "value"]]
-    shown = study.columns[:_MOST_MARGINALS]
+    figures = {}
+    for metric in curve["metric"].unique():
+        figures[metric] = curve_figure(curve, metric, "real rows")
+    marginals = {}
+    for name in study.columns[:_MOST_MARGINALS]:
+        marginals[str(name)] = marginal_figure(
+            synthesis.real, synthesis.synthetic, name, study.domain
+        )
     return {
         "names": ", ".join(map(str, study.domain.columns)),
         "partly": len(study.domain.columns) < study.frame.shape[1],
-        "figures": {
-            name: curve_figure(curve, name, "real rows")
-            for name in curve["metric"].unique()
-        },
-        "marginals": {
-            str(name): marginal_figure(
-                synthesis.real, synthesis.synthetic, name, study.domain
-            )
-            for name in shown
-        },
+        "figures": figures,
+        "marginals": marginals,
         "table": synthesis_table(curve),
         "remarks": synthesis.remarks,
     }
@@ -446,9 +438,86 @@ def _render(**content: Any) -> str:
         "powers": powers,
         "title_case": lambda text: text[0].upper() + text[1:],
     }
+    # The template is a file of the package, which may be in an archive.
     template = (
         files("skdp.evaluation.report")
         .joinpath("page.html.j2")
         .read_text(encoding="utf-8")
     )
     return str(environment.from_string(template).render(content))
+
+
+AGE_THRESHOLD = 37
+"""Declared, not the median of the data, which depends on the age of each person and would relabel others."""
+
+_NUMBERS_OF_ADULT: dict[str, Any] = {
+    "education-num": list(range(1, 17)),
+    "capital-gain": Interval(edges=[0, 1, 5000, 10_000, 100_000]),
+    "capital-loss": Interval(edges=[0, 1, 1500, 2000, 5000]),
+    "hours-per-week": Interval(edges=[0, 20, 35, 40, 41, 50, 60, 100]),
+}
+_THRESHOLD_REMARK = (
+    f"The threshold of {AGE_THRESHOLD} years is declared, not read from the data. The median happens to be "
+    f"{AGE_THRESHOLD} too, but a median depends on every record: one changed record can move it, relabel many other "
+    "people, and so reveal its presence."
+)
+
+
+def age_sex_report(
+    X: pd.DataFrame,
+    y: pd.Series,
+    out: str | os.PathLike[str],
+    *,
+    epsilons: Sequence[float],
+    repeats: int = 500,
+    model_repeats: int = 5,
+    delta: float = 1e-9,
+    classifiers: Mapping[str, BaseEstimator] | None = None,
+    random_state: int | None = None,
+    n_jobs: int | None = None,
+    progress: Callable[[int], Any] | None = None,
+) -> Path:
+    """Run the age × sex study on Adult and write its report."""
+    frame = X.drop(
+        columns=["fnlwgt", "education"]
+    )  # a weight of the survey, and education-num as text
+    groups = pd.Index([f"{AGE_THRESHOLD} or younger", f"over {AGE_THRESHOLD}"])
+    frame["age"] = pd.Categorical.from_codes(
+        (frame["age"] > AGE_THRESHOLD).to_numpy().astype(int), groups
+    )
+    declared = dict(_NUMBERS_OF_ADULT)
+    for name in frame.columns.difference(list(declared), sort=False):
+        declared[name] = list(frame[name].cat.categories)
+    domain = Domain(declared).select(frame.columns)
+    return study_report(
+        frame.assign(income=y.to_numpy()),
+        domain,
+        out,
+        source="Adult",
+        columns=["age", "sex"],
+        target="income",
+        positive_label=">50K",
+        sensitive="sex",
+        privileged="Male",
+        epsilons=epsilons,
+        repeats=repeats,
+        model_repeats=model_repeats,
+        delta=delta,
+        classifiers=classifiers,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        remarks=[_told_by_relationship(frame), _THRESHOLD_REMARK],
+        progress=progress,
+    )
+
+
+def _told_by_relationship(frame: pd.DataFrame) -> str:
+    """Write how much a column that nobody protects says of a protected one."""
+    relationship = frame["relationship"]
+    tells = relationship.isin(["Husband", "Wife"])
+    is_right = relationship.eq("Husband") == frame["sex"].eq("Male")
+    return (
+        "A column that tells: relationship (Husband or Wife) tells the sex of "
+        f"{tells.mean():.1%} of the people, and is right for "
+        f"{is_right[tells].mean():.2%} of them."
+    )

@@ -27,10 +27,8 @@ from skdp.tables import is_missing
 PARAM_NAME = "columns__private__encoder__epsilon"
 """The name of the epsilon parameter of `Study.model`."""
 
-LOGISTIC = LogisticRegression(
-    solver="newton-cholesky"
-)  # a third of the time of the default, and as accurate
-_MOST_CATEGORIES = 50  # beyond this, rare ones share a column, as names of people would be one column each
+# A third of the time of the default, and as accurate.
+LOGISTIC = LogisticRegression(solver="newton-cholesky")
 _FEWEST = 4  # rows of a class, so that each split has one to train and one to test
 
 
@@ -64,20 +62,19 @@ class Study:
         n_jobs: int | None,
     ) -> Self:
         """Check the parameters of `study_report`."""
-        if others := [name for name in frame if not isinstance(name, str)]:
+        unnamed = [name for name in frame if not isinstance(name, str)]
+        if unnamed:
             raise TypeError(
-                f"the names of the columns must be text, got {others}; `frame.rename(columns=str)` makes them so"
+                f"the names of the columns must be text, got {unnamed}; "
+                "`frame.rename(columns=str)` makes them so"
             )
         columns = list(domain.columns if columns is None else columns)
         if not epsilons or len(set(epsilons)) < len(epsilons):
             raise ValueError(
                 f"`epsilons` must be distinct, and at least one, got {list(epsilons)}"
             )
-        absent = [
-            name
-            for name in (*domain.columns, *([] if target is None else [target]))
-            if name not in frame
-        ]
+        required = [*domain.columns, *([] if target is None else [target])]
+        absent = [name for name in required if name not in frame]
         if absent:
             raise ValueError(
                 f"the table has no columns {absent}; it has {frame.columns.to_list()}"
@@ -93,19 +90,16 @@ class Study:
         )
         if domain.select(columns).size < 2:
             raise ValueError(
-                f"`columns`: {columns} can have one value only, so there is nothing to protect"
+                f"`columns`: {columns} can have one value only, so there is nothing to "
+                "protect"
             )
         if target is not None:
             frame = frame.assign(**{target: _positive(frame[target], positive_label)})
-            domain = Domain(
-                {name: domain[name] for name in domain.columns}
-                | {target: [False, True]}
-            )
-        groups = (
-            []
-            if sensitive is None
-            else _privileged(domain, frame[sensitive], privileged)
-        )
+            declared = {name: domain[name] for name in domain.columns}
+            domain = Domain(declared | {target: [False, True]})
+        groups = []
+        if sensitive is not None:
+            groups = _privileged(domain, frame[sensitive], privileged)
         return cls(
             frame,
             domain,
@@ -131,14 +125,12 @@ class Study:
     def coded(self, frame: pd.DataFrame, unchanged: Sequence[Any] = ()) -> pd.DataFrame:
         """Replace text by whole numbers, which encoders read in a hundredth of the time; missing is one of them."""
         columns: dict[Any, Any] = {}
-        for name, column in frame.drop(
-            columns=[*unchanged, self.target], errors="ignore"
-        ).items():
+        for name in frame.columns.difference([*unchanged, self.target], sort=False):
             if name in self.numbers:
-                columns[name] = column.astype(float)
+                columns[name] = frame[name].astype(float)
             else:
-                known = pd.Index(self.frame[name].astype(object).dropna().unique())
-                columns[name] = known.get_indexer(column.astype(object))
+                values = pd.Index(self.frame[name].astype(object).dropna().unique())
+                columns[name] = values.get_indexer(frame[name].astype(object))
         return frame.assign(**columns)
 
     @cached_property
@@ -176,11 +168,8 @@ class Study:
         if self.random_state is None:
             return None
         # With its length, as NumPy ignores trailing zeros.
-        return int(
-            np.random.SeedSequence([self.random_state, len(key), *key]).generate_state(
-                1
-            )[0]
-        )
+        entropy = np.random.SeedSequence([self.random_state, len(key), *key])
+        return int(entropy.generate_state(1)[0])
 
     def encoder(self, epsilon: float, *key: int) -> RandomizedResponseEncoder:
         """Return a fitted encoder of the protected columns."""
@@ -195,54 +184,45 @@ class Study:
     ) -> Pipeline:
         """Return a classifier of all columns, as `features` and `coded` return them."""
         names = self.others
-        if (
-            protected == "as they are"
-        ):  # in synthetic rows, which have the declared columns
+        if protected == "as they are":
+            # In synthetic rows, which have the declared columns.
             names = [name for name in self.domain.columns if name != self.target]
-        parts: list[Any] = [("others", "passthrough", names)]
-        if not isinstance(
-            classifier, HistGradientBoostingClassifier
-        ):  # which takes codes, and missing numbers
-            one_hot = OneHotEncoder(
-                handle_unknown="infrequent_if_exist",
-                max_categories=_MOST_CATEGORIES,
-                sparse_output=False,
-            )
-            scaled = make_pipeline(
-                SimpleImputer(keep_empty_features=True), StandardScaler()
-            )
-            parts = [
-                ("numbers", scaled, [name for name in names if name in self.numbers]),
-                (
-                    "categories",
-                    one_hot,
-                    [name for name in names if name not in self.numbers],
-                ),
-            ]
+        parts: list[Any] = []
         if protected == "reported":
             encoder = RandomizedResponseEncoder(
                 strategy="joint", categories=self.protected
             )
-            known = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-            parts.insert(
-                0,
-                (
-                    "private",
-                    Pipeline([("encoder", encoder), ("one_hot", known)]),
-                    self.columns,
-                ),
-            )
-        last = clone(LOGISTIC if classifier is None else classifier)
+            one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+            steps = [("encoder", encoder), ("one_hot", one_hot)]
+            parts.append(("private", Pipeline(steps), self.columns))
+        # All other columns are used as they are, in every model.
+        parts += self._prepared(classifier, names)
+        model = clone(LOGISTIC if classifier is None else classifier)
         if protected == "left out" and not self.others:
-            last = (
-                DummyClassifier()
-            )  # nothing is left to predict from but the shares of the target
-        return Pipeline(
-            [
-                ("columns", ColumnTransformer(parts, remainder="drop")),
-                ("classifier", last),
-            ]
+            # Nothing is left to predict from but the shares of the target.
+            model = DummyClassifier()
+        columns = ColumnTransformer(parts, remainder="drop")
+        return Pipeline([("columns", columns), ("classifier", model)])
+
+    def _prepared(self, classifier: Any, names: list[Any]) -> list[Any]:
+        """Return the steps that prepare columns for a classifier."""
+        # Trees take codes, and missing numbers.
+        if isinstance(classifier, HistGradientBoostingClassifier):
+            return [("others", "passthrough", names)]
+        numbers = [name for name in names if name in self.numbers]
+        categories = [name for name in names if name not in self.numbers]
+        imputer = SimpleImputer(keep_empty_features=True)
+        # Beyond fifty, rare ones share a column, as names of people would be one column
+        # each.
+        one_hot = OneHotEncoder(
+            handle_unknown="infrequent_if_exist",
+            max_categories=50,
+            sparse_output=False,
         )
+        return [
+            ("numbers", make_pipeline(imputer, StandardScaler()), numbers),
+            ("categories", one_hot, categories),
+        ]
 
 
 def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
@@ -271,10 +251,10 @@ def _with_labels(
         if name in protected and isinstance(domain[name], Interval):
             labels = pd.Series(list(domain[name].labels), name=name)
             labelled[name] = labels.take(column.astype(np.intp)).set_axis(frame.index)
-    declared = {
-        name: list(domain[name].labels) if name in labelled else domain[name]
-        for name in names
-    }
+    # Bins of protected numbers are values from here on.
+    declared: dict[Any, Any] = {name: domain[name] for name in names}
+    for name in labelled:
+        declared[name] = list(domain[name].labels)
     return frame.assign(**labelled), Domain(declared)
 
 
@@ -294,26 +274,28 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
 
 
 def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]:
-    values = (
-        list(privileged) if isinstance(privileged, list | tuple | set) else [privileged]
-    )
+    """Check the privileged values: declared ones, and not all, which some rows have."""
+    values = [privileged]
+    if isinstance(privileged, list | tuple | set):
+        values = list(privileged)
     attribute = domain[column.name]
     labels = list(attribute.labels)
-    if any(is_missing(value) or value not in labels for value in values) or len(
-        set(values)
-    ) >= len(labels):
-        declared = (
-            "that occur; numbers may have bins, by `edges`"
-            if attribute.observed
-            else f"that are declared: {labels}"
-        )
+    # Privileged must be a group that can occur, and leave one that is not.
+    is_declared = [not is_missing(value) and value in labels for value in values]
+    if not all(is_declared) or len(set(values)) >= len(labels):
+        # Values that were read from the data are not written into an error.
+        declared = f"that are declared: {labels}"
+        if attribute.observed:
+            declared = "that occur; numbers may have bins, by `edges`"
         raise ValueError(
-            f"`privileged` must be some of the values of `sensitive` {column.name!r}, and not all, {declared}"
+            f"`privileged` must be some of the values of `sensitive` {column.name!r}, "
+            f"and not all, {declared}"
         )
-    chosen = column.isin(values)
-    if chosen.all() or not chosen.any():
-        which = "none but" if chosen.all() else "no"
+    is_privileged = column.isin(values)
+    if is_privileged.all() or not is_privileged.any():
+        number = "none but" if is_privileged.all() else "no"
         raise ValueError(
-            f"`privileged`: column {column.name!r} has {which} such rows, so there are no two groups"
+            f"`privileged`: column {column.name!r} has {number} such rows, so there are "
+            "no two groups"
         )
     return values

@@ -1,8 +1,7 @@
-"""The tables of the report and the formats of their numbers."""
+"""The tables of the report, the formats of their numbers, and a summary in a few sentences."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,19 +10,19 @@ import pandas as pd
 
 from skdp.evaluation.attacks import AttackResult
 from skdp.evaluation.report._counts import CountStudy
-from skdp.evaluation.report._experiments import DEBIASED, LEFT_OUT
+from skdp.evaluation.report._experiments import (
+    DEBIASED,
+    LEFT_OUT,
+    NOT_PRIVATE,
+    attacked_column,
+)
 from skdp.evaluation.report._figures import POSTPROCESS_NAMES
+from skdp.evaluation.report._study import Study
 from skdp.tables import flatten_index, is_missing
 
 SHOWN = ("statistical parity difference", "equal opportunity difference")
 """The metrics of fairness that have a figure."""
 
-_ATTACKS = (
-    "with the report",
-    "without the report",
-    "prior",
-    "bound for the report alone",
-)
 _ERRORS = {
     "l1_mean": "mean L1",
     "l1_mean_expected": "expected L1",
@@ -63,29 +62,37 @@ def written(
     formats: Mapping[str, Callable[[Any], str]] | None = None,
 ) -> Written:
     """Write a table: an epsilon in short, other fractions with four decimals, unless another format is given."""
+    labels = list(labels)
     if group is not None and frame[group].is_unique:
-        labels, group = [group, *labels], None
-    chosen = {
-        name: decimals if frame[name].dtype.kind == "f" else str
-        for name in frame.columns
-    }
-    chosen |= {"epsilon": short} | dict(formats or {})
-    cells = {name: list(map(chosen[name], frame[name])) for name in frame.columns}
-    names = [
-        ", ".join(filter(None, parts))
-        for parts in zip(*(cells[name] for name in labels), strict=True)
+        labels.insert(0, group)
+        group = None
+    # Every cell as text.
+    cells = pd.DataFrame(index=frame.index)
+    for name, column in frame.items():
+        write: Any = decimals if column.dtype.kind == "f" else str
+        if name == "epsilon":
+            write = short
+        write = (formats or {}).get(str(name), write)
+        cells[name] = list(map(write, column))
+    names = [", ".join(filter(None, row)) for row in cells[labels].to_numpy()]
+    columns = cells.columns.difference([*labels, group], sort=False)
+    rows = [
+        (name, *row) for name, row in zip(names, cells[columns].to_numpy(), strict=True)
     ]
-    rest = [name for name in frame.columns if name not in (*labels, group)]
-    rows = zip(names, *(cells[name] for name in rest), strict=True)
-    prefix = "epsilon " if group == "epsilon" else ""
-    of = (
-        [""] * len(names) if group is None else [prefix + cell for cell in cells[group]]
-    )
-    groups = itertools.groupby(zip(of, rows, strict=True), key=lambda pair: pair[0])
+    headings = [""] * len(rows)
+    if group is not None:
+        prefix = "epsilon " if group == "epsilon" else ""
+        headings = [prefix + cell for cell in cells[group]]
+    # Consecutive rows of one heading are a group.
+    groups: list[tuple[str, list[Any]]] = []
+    for heading, row in zip(headings, rows, strict=True):
+        if not groups or groups[-1][0] != heading:
+            groups.append((heading, []))
+        groups[-1][1].append(row)
     return {
-        "columns": [", ".join(filter(None, map(str, labels))), *map(str, rest)],
-        "groups": [(name, [row for _, row in part]) for name, part in groups],
-        "n_rows": len(names),
+        "columns": [", ".join(filter(None, map(str, labels))), *map(str, columns)],
+        "groups": groups,
+        "n_rows": len(rows),
     }
 
 
@@ -127,116 +134,251 @@ def errors_table(study: CountStudy) -> Written:
 
 def scores_table(scores: pd.DataFrame) -> pd.DataFrame:
     """Write the mean and standard deviation of each score, the models without privacy first."""
-    by_classifier = scores.sort_values("classifier", kind="stable")
-    grouped = by_classifier.groupby(["classifier", "setting", "metric"], sort=False)[
-        "value"
-    ].agg(["mean", "std"])
-    text = grouped["mean"].map(decimals) + grouped["std"].map(
-        lambda sd: "" if np.isnan(sd) else f" ± {sd:.4f}"
-    )
+    # Without privacy, without the columns, and then by epsilon.
+    ranks = {NOT_PRIVATE: 0, LEFT_OUT: 1}
+    ordered = scores.assign(rank=scores["setting"].map(ranks).fillna(2))
+    ordered = ordered.sort_values(["classifier", "rank"], kind="stable")
+    keys = ["classifier", "setting", "metric"]
+    grouped = ordered.groupby(keys, sort=False)["value"].agg(["mean", "std"])
+    deviations = [f" ± {sd:.4f}" if sd >= 0 else "" for sd in grouped["std"]]
+    text = grouped["mean"].map(decimals) + deviations
     wide = text.unstack("metric", sort=False).reset_index()
-    first = wide["setting"].map(
-        lambda setting: (
-            1 if setting == LEFT_OUT else 0 if isinstance(setting, str) else 2
-        )
-    )
-    wide = wide.assign(place=first).sort_values(["classifier", "place"], kind="stable")
-    wide["setting"] = [
-        setting if isinstance(setting, str) else f"ε = {short(setting)}"
-        for setting in wide["setting"]
-    ]
-    return (
-        wide.drop(columns="place")
-        .rename(columns={"setting": "columns are"})
-        .rename_axis(columns=None)
-    )
+    wide["setting"] = wide["setting"].map(_setting_text)
+    return wide.rename(columns={"setting": "columns are"}).rename_axis(columns=None)
+
+
+def _setting_text(setting: Any) -> str:
+    """Write how the protected columns are used."""
+    return setting if isinstance(setting, str) else f"ε = {short(setting)}"
 
 
 def audit_table(audits: Mapping[float, Mapping[str, pd.DataFrame]]) -> pd.DataFrame:
     """Arrange the differences of all audits in one table."""
     rows: list[dict[str, Any]] = []
     for epsilon, reports in audits.items():
-        by_metric = {
-            name: report.set_index("metric") for name, report in reports.items()
-        }
         for metric in SHOWN:
-            values = {
-                name: table.loc[metric, "value"] for name, table in by_metric.items()
-            }
-            ends = by_metric[DEBIASED].loc[metric, ["lower", "upper"]]
-            rows.append({"epsilon": epsilon, "metric": metric, **values, **ends})
+            row: dict[str, Any] = {"epsilon": epsilon, "metric": metric}
+            for name, report in reports.items():
+                table = report.set_index("metric")
+                row[name] = table.loc[metric, "value"]
+                if name == DEBIASED:
+                    ends = table.loc[metric, ["lower", "upper"]]
+            rows.append(row | dict(ends))
     return pd.DataFrame(rows)
 
 
 def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
     """Return the shares of correct guesses at each epsilon."""
-    rows = [
-        (
-            epsilon,
-            one.accuracy,
-            one.accuracy_without_report,
-            one.baseline,
-            one.bayes_bound,
-            *one.interval(),
+    rows = []
+    for epsilon, result in results.items():
+        lower, upper = result.interval()
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "with the report": result.accuracy,
+                "without the report": result.accuracy_without_report,
+                "prior": result.baseline,
+                "bound for the report alone": result.bayes_bound,
+                "lower": lower,
+                "upper": upper,
+            }
         )
-        for epsilon, one in results.items()
-    ]
-    return pd.DataFrame(rows, columns=["epsilon", *_ATTACKS, "lower", "upper"])
+    return pd.DataFrame(rows)
 
 
 def values_table(values: pd.DataFrame) -> Written:
     """Write what is learned of each value, with intervals."""
-
-    def between(name: str, form: str, nothing: str = "undefined") -> list[str]:
-        rows = values[[name, f"{name}_lower", f"{name}_upper"]].to_numpy()
-        return [
-            nothing
-            if np.isnan(row[0])
-            else f"{{0:{form}}} ({{1:{form}}} to {{2:{form}}})".format(*row)
-            for row in rows
-        ]
-
-    shown = {
-        "value": [label(value) for value in values.index],
+    blind = [f"{auc:.3f}" for auc in values["auc_without_report"]]
+    columns = {
+        "value": list(map(label, values.index)),
         "of the rows": [f"{share:.1%}" for share in values["share"]],
-        "AUC": between("auc", ".3f"),
-        "AUC without the report": [
-            f"{auc:.3f}" for auc in values["auc_without_report"]
-        ],
-        "lift": between("lift", ".1f"),
-        "precision": between("precision", ".0%", "not guessed"),
+        "AUC": _with_interval(values, "auc", ".3f"),
+        "AUC without the report": blind,
+        "lift": _with_interval(values, "lift", ".1f"),
+        "precision": _with_interval(values, "precision", ".0%", "not guessed"),
     }
-    return written(pd.DataFrame(shown), ["value"])
+    return written(pd.DataFrame(columns), ["value"])
+
+
+def _with_interval(
+    values: pd.DataFrame, name: str, form: str, undefined: str = "undefined"
+) -> list[str]:
+    """Write a measure with the ends of its interval."""
+    texts = []
+    for row in values[[name, f"{name}_lower", f"{name}_upper"]].to_numpy():
+        value, lower, upper = (format(number, form) for number in row)
+        is_defined = not np.isnan(row[0])
+        texts.append(f"{value} ({lower} to {upper})" if is_defined else undefined)
+    return texts
 
 
 def carriers_table(carriers: pd.DataFrame) -> Written:
     """Write the share of correct guesses from each column."""
-    kinds = carriers["is_report"].map({True: " (report)", False: ""})
-    shown = {
-        "column": [f"{name}{kind}" for name, kind in kinds.items()],
+    names = []
+    for name, is_report in carriers["is_report"].items():
+        names.append(f"{name} (report)" if is_report else str(name))
+    columns = {
+        "column": names,
         "right from it alone": carriers["alone"].to_numpy(),
         "lost if shuffled": carriers["drop"].to_numpy(),
     }
-    return written(pd.DataFrame(shown), ["column"])
+    return written(pd.DataFrame(columns), ["column"])
 
 
 def synthesis_table(curve: pd.DataFrame) -> Written:
     """Write the metrics side by side, the real rows last."""
     metrics = list(dict.fromkeys(curve["metric"]))
-    wide = curve.pivot(index="epsilon", columns="metric", values="value")[
-        metrics
-    ].reset_index()
-    formats: dict[str, Any] = dict.fromkeys(
-        metrics, lambda value: "" if np.isnan(value) else decimals(value)
-    )
-    return written(
-        wide,
-        ["epsilon"],
-        None,
-        formats | {"epsilon": lambda one: "real rows" if np.isinf(one) else short(one)},
-    )
+    wide = curve.pivot(index="epsilon", columns="metric", values="value")
+    formats: dict[str, Any] = dict.fromkeys(metrics, _decimals_or_nothing)
+    formats["epsilon"] = _epsilon_or_real
+    return written(wide[metrics].reset_index(), ["epsilon"], None, formats)
+
+
+def _decimals_or_nothing(value: float) -> str:
+    """Write a number; nothing where there is none."""
+    return "" if np.isnan(value) else decimals(value)
+
+
+def _epsilon_or_real(epsilon: float) -> str:
+    """Write an epsilon; that of the real rows is infinite."""
+    return "real rows" if np.isinf(epsilon) else short(epsilon)
 
 
 def label(value: Any) -> str:
     """Write a value of the data."""
     return "missing" if is_missing(value) else str(value)
+
+
+def summarise(
+    study: Study, counts: CountStudy, tables: Mapping[str, pd.DataFrame]
+) -> list[str]:
+    """Write what one epsilon costs: in counts, in scores of the best classifier, in leakage and in synthetic rows."""
+    lines = [_of_counts(study, counts)]
+    if "model_scores" in tables:
+        lines += _of_models(
+            tables["model_scores"],
+            study.example,
+            max(study.y.mean(), 1 - study.y.mean()),
+        )
+    if "leakage" in tables:
+        lines += _of_leakage(tables, study.example, attacked_column(study))
+    scored = study.target is not None and study.scores_hold
+    return [*lines, _of_synthesis(tables["synthesis"], study.example, scored=scored)]
+
+
+def _of_counts(study: Study, counts: CountStudy) -> str:
+    release = counts.releases.loc[study.example]
+    reach = float(((release["upper"] - release["lower"]) / 2).max())
+    return (
+        f"At epsilon {short(study.example)}, each of the {study.protected.size} counts "
+        f"of the {len(study.frame):,} records is known within ± {whole(reach)} (95 % "
+        "intervals of one release)."
+    )
+
+
+def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[str]:
+    table = scores.set_index(["setting", "metric", "classifier"]).sort_index()
+    plain = table["mean"].loc[NOT_PRIVATE]
+    # An accuracy that one answer for all rows has as well says nothing.
+    blind = plain["accuracy"].max() < majority + 0.01
+    metric = "AUC" if blind else "accuracy"
+    best = str(plain[metric].idxmax())
+    key: Any = epsilon, metric, best
+    row: Any = table.loc[key]
+    cost = difference(row["difference"], row["lower"], row["upper"])
+    lines = [
+        f"The {metric} of {best} is {_decimals(row['mean'])}, and "
+        f"{_decimals(plain[metric, best])} without noise: {cost}."
+    ]
+    if blind:
+        lines.append(
+            "Accuracy says little here: to give all rows the more frequent answer is "
+            f"right for {majority:.1%}."
+        )
+    # The statistical parity difference.
+    gap = SHOWN[0]
+    private_gap = table["mean"].get((epsilon, gap, best), np.nan)
+    plain_gap = plain.get((gap, best), np.nan)
+    if np.isfinite([private_gap, plain_gap]).all():
+        lines.append(
+            f"Its {gap} is {_decimals(private_gap)}, and {_decimals(plain_gap)} without "
+            "noise."
+        )
+    return lines
+
+
+def _of_leakage(
+    tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any
+) -> list[str]:
+    """Write what is guessed from the release, and which value is known best."""
+    guesses = tables["leakage"].set_index("epsilon").loc[epsilon]
+    lines = [
+        f"Who sees all that is released guesses {column} right for "
+        f"{guesses['with the report']:.1%} of records, without the reports for "
+        f"{guesses['without the report']:.1%}; the most frequent value is right for "
+        f"{guesses['prior']:.1%}."
+    ]
+    values = tables["leakage_by_value"]
+    values = values[(values["epsilon"] == epsilon) & values["auc_lower"].notna()]
+    if values.empty:
+        return lines
+    # By the lower end, so that a rare value that was found by luck is not called known.
+    best = values.sort_values("auc_lower", kind="stable").iloc[-1]
+    name = f"{label(best['value'])} ({best['share']:.1%} of the rows)"
+    interval = (
+        f"95 % interval of this value alone {best['auc_lower']:.1%} to "
+        f"{best['auc_upper']:.1%}"
+    )
+    if best["auc_lower"] > 0.5:
+        lines.append(
+            f"Best known is {name}: a record with it ranks above one without in "
+            f"{best['auc']:.1%} of pairs (AUC; {interval})."
+        )
+    else:
+        lines.append(
+            "Of no value are records found beyond chance: of "
+            f"{name} the AUC may be 50 % or less ({interval})."
+        )
+    return lines
+
+
+def _of_synthesis(curve: pd.DataFrame, epsilon: float, *, scored: bool) -> str:
+    """Write how far shares are off, and what a model learns from the rows."""
+    values = curve.set_index(["epsilon", "metric"])["value"]
+    things, metric = "pairs of columns", "mean error of 2-way marginals"
+    if (epsilon, metric) not in values.index:
+        things, metric = "columns", "mean error of 1-way marginals"
+    text = (
+        f"In synthetic rows of a curator, shares of {things} are off by "
+        f"{values[epsilon, metric]:.1%} on average (total variation)"
+    )
+    auc = "AUC, trained on synthetic rows"
+    if not scored or (epsilon, auc) not in values.index:
+        return f"{text}."
+    synthetic, real = values[epsilon, auc], values[np.inf, auc]
+    verdict = ""
+    if synthetic <= 0.5:
+        verdict = " It learns nothing from them: 0.5 is chance."
+    return (
+        f"{text}; a logistic regression trained on them has an AUC of "
+        f"{_decimals(synthetic)}, on real rows {_decimals(real)}.{verdict}"
+    )
+
+
+def difference(change: float, lower: float, upper: float) -> str:
+    """Write what noise changes in a score: only what is beyond chance is called a cost."""
+    if np.isnan(lower):
+        return f"{_decimals(change)} on one split of the rows"
+    lower, upper = np.clip(
+        [lower, upper], -1, 1
+    )  # as scores are between 0 and 1; of two splits little is known
+    if lower <= 0 <= upper:
+        interval = f"(95 % interval {_decimals(lower)} to {_decimals(upper)})"
+        return f"a difference of {_decimals(change)} {interval}, which may be chance"
+    low, high = sorted([abs(lower), abs(upper)])
+    verb = "costs" if upper < 0 else "adds"
+    return f"privacy {verb} {abs(change):.3f} (95 % interval {low:.3f} to {high:.3f})"
+
+
+def _decimals(value: float) -> str:
+    return f"{round(value, 3) + 0.0:.3f}".replace("-", "−")

@@ -18,6 +18,7 @@ from skdp.base import ColumnLike, ColumnName, Label, Privileged, TableLike, chec
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import Numbers, import_optional
 from skdp.metrics.private_groups._reports import (
+    GroupReports,
     check_encoder,
     find_privileged,
     indicate_positive,
@@ -366,15 +367,7 @@ def private_reweighing(
             "y_true must hold labels that equal positive_label, and others"
         )
     codes = positive.astype(np.intp)
-    counts = project_rows(invert_counts(groups, codes, 2)[0])
-    of_others = counts[:, ~is_privileged].sum(axis=1)
-    of_privileged = counts[:, is_privileged].sum(axis=1)
-    table = np.stack([of_others, of_privileged], axis=1)  # (label, group)
-    if not (table > 0).all():
-        raise ValueError(
-            "no row of a group is estimated to have one of the labels: too few rows "
-            "for this much noise"
-        )
+    table = _count_labels_and_groups(groups, codes, is_privileged)
     factors = _reweigh(table)
     indicator = indicate_privileged_rows(groups, is_privileged)
     weights: Numbers = (
@@ -409,6 +402,22 @@ def private_reweighing(
         stacklevel=2,
     )
     return balanced
+
+
+def _count_labels_and_groups(
+    groups: GroupReports, codes: NDArray[np.intp], is_privileged: NDArray[np.bool_]
+) -> Numbers:
+    """Estimate the rows of each label that are privileged, or not: (label, group)."""
+    counts = project_rows(invert_counts(groups, codes, 2)[0])
+    of_others = counts[:, ~is_privileged].sum(axis=1)
+    of_privileged = counts[:, is_privileged].sum(axis=1)
+    table = np.stack([of_others, of_privileged], axis=1)
+    if not (table > 0).all():
+        raise ValueError(
+            "no row of a group is estimated to have one of the labels: too few rows "
+            "for this much noise"
+        )
+    return table
 
 
 def _raise_share(indicators: Numbers, probabilities: Numbers, goal: float) -> Numbers:

@@ -58,8 +58,12 @@ class Elimination:
                 current[other] = self._cells(neighbours[other])
                 heapq.heappush(queue, (current[other], other))
         # A clique is within another one exactly if it is what one leaves of its own.
-        left = {clique ^ (1 << column) for column, clique in self._clique_of.items()}
-        self._maximal = [bits for bits in self._clique_of.values() if bits not in left]
+        remainders = {
+            clique ^ (1 << column) for column, clique in self._clique_of.items()
+        }
+        self._maximal = [
+            bits for bits in self._clique_of.values() if bits not in remainders
+        ]
         self._n_cells = [self._cells(bits) for bits in self._maximal]
 
     @property

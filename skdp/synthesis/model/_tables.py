@@ -298,6 +298,7 @@ def merge(marginals: Iterable[Marginal]) -> list[Marginal]:
 
 def estimate_total(marginals: Iterable[Marginal]) -> tuple[float, float]:
     """Estimate the number of records from noisy counts, with its standard error."""
+    # Totals of marginals of few cells have the least noise.
     totals, variances = np.array([marginal.total for marginal in marginals]).T
     weights = 1 / variances
     mean = float(weights @ totals / weights.sum())
@@ -325,6 +326,7 @@ def count_pairs(
     """Count many pairs of columns of few values by products of indicators."""
     starts = np.cumsum([0, *sizes])
     n_values = starts[-1]
+    # The counts of all pairs of values of all columns are one matrix.
     together = np.zeros((n_values, n_values), np.int64)
     for first_row in range(0, codes[0].size, _EXACT_ROWS):
         rows = slice(first_row, first_row + _EXACT_ROWS)
@@ -354,6 +356,7 @@ def cover(
     waiting = list(dict.fromkeys(map(frozenset, by_size)))
     covers = []
     while waiting:
+        # The largest one grows by the column that completes most of the others.
         columns = set(waiting[0])
         while True:
             # How many cliques a further column completes.

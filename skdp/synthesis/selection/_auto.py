@@ -465,10 +465,10 @@ def _second_candidates(
     are_listed = bool(plan.workload) or math.comb(n_columns, 3) <= _MOST_LISTED
     triples = plan.candidates(3) if are_listed else {}
     # First the triples that cost no further cells; of very many, they are enough.
-    inside = set[Clique]()
+    held_triples = set[Clique]()
     for clique in fitted.model.tree.cliques:
-        inside.update(itertools.combinations(clique, 3))
-    for triple in sorted(inside):
+        held_triples.update(itertools.combinations(clique, 3))
+    for triple in sorted(held_triples):
         if triple in triples or not are_listed:
             candidates.setdefault(triple, triples.get(triple, 1))
     for triple in sorted(triples, key=plan.n_cells):
@@ -480,7 +480,7 @@ def _second_candidates(
     return dict(itertools.islice(candidates.items(), _MOST_CANDIDATES))
 
 
-_ROWS = 1 << 17
+_N_GUESS_ROWS = 1 << 16
 
 
 def guess_counts(
@@ -495,7 +495,7 @@ def guess_counts(
         if tree.holder(clique) is None:
             spanning.update(clique)
     if spanning:
-        rows = sample(fitted.model, _ROWS, np.random.default_rng(0), spanning)
+        rows = sample(fitted.model, _N_GUESS_ROWS, np.random.default_rng(0), spanning)
     counts = []
     for clique in cliques:
         if tree.holder(clique) is not None:
@@ -503,7 +503,7 @@ def guess_counts(
         else:
             codes = [rows[column] for column in clique]
             sizes = [tree.sizes[column] for column in clique]
-            shares = count_cells(codes, sizes) / _ROWS
+            shares = count_cells(codes, sizes) / _N_GUESS_ROWS
         counts.append(shares * fitted.total)
     return counts
 

@@ -173,12 +173,12 @@ def find_bins(
 
 def _without_last_number(cuts: list[int], grid: Interval) -> list[int]:
     """Leave out a bin of the last number alone, which has a cell of half a step."""
-    last = len(grid.edges) - 2
+    highest = len(grid.edges) - 2
     if grid.decimals is None:
         return cuts
-    width = grid.edges[last + 1] - grid.edges[last]
+    width = grid.edges[highest + 1] - grid.edges[highest]
     is_half = 2 * width <= 10.0**-grid.decimals
-    return [cut for cut in cuts if cut < last] if is_half else cuts
+    return [cut for cut in cuts if cut < highest] if is_half else cuts
 
 
 def _count_fine_cells(
@@ -201,7 +201,6 @@ def _count_fine_cells(
         covariance = _covariance(len(cells[name])) * marginal.std_error**2
         counts = covariance @ sums / marginal.std_error**2
         fine_counts[name] = FineCounts(counts, covariance)
-    part.progress.flush()
     return fine_counts
 
 
@@ -251,11 +250,11 @@ def _shares_of_cells(
         parents = parent_level[starts]
         split = np.zeros(starts.size)
         for parent, share in enumerate(shares):
-            inside = parents == parent
-            split[inside] = share * _split(
-                noisy[inside] / max(share, _LEAST_SHARE),
-                limits[inside] / max(share, _LEAST_SHARE),
-                sizes[inside],
+            cells_of_bin = parents == parent
+            split[cells_of_bin] = share * _split(
+                noisy[cells_of_bin] / max(share, _LEAST_SHARE),
+                limits[cells_of_bin] / max(share, _LEAST_SHARE),
+                sizes[cells_of_bin],
             )
         shares = split
         parent_level = level
@@ -357,13 +356,13 @@ class _Column:
         fine = fine_counts.without_missing(grid)
         is_point = find_points(grid)
         shares = _shares_of_cells(fine, is_point)
-        first, last = ends_of_cells(grid)
+        first, highest = ends_of_cells(grid)
         # In a unit of the size of the interval, as squares would overflow otherwise: a
         # power of two, which changes no digit.
-        exponent = math.frexp(last[-1])[1]
+        exponent = math.frexp(highest[-1])[1]
         first = np.ldexp(first, -exponent)
-        last = np.ldexp(last, -exponent)
-        values = np.where(is_point, first, (first + last) / 2)
+        highest = np.ldexp(highest, -exponent)
+        values = np.where(is_point, first, (first + highest) / 2)
         bins = _bins_of_cells(grid, interval)[: shares.size]
         is_clear = shares > 0
         if counts_of_bins is not None:
@@ -374,8 +373,8 @@ class _Column:
             is_clear |= (~is_empty & ~has_clear_cell)[bins]
         mean = float(shares @ values)
         low = mean - _BEYOND * (mean - first[is_clear].min())
-        high = mean + _BEYOND * (last[is_clear].max() - mean)
-        is_near = is_clear | ((last >= low) & (first <= high))
+        high = mean + _BEYOND * (highest[is_clear].max() - mean)
+        is_near = is_clear | ((highest >= low) & (first <= high))
         widths = np.where(is_point, _POINT_WIDTH, 1.0)
         return cls(grid, bins, fine, shares, widths, values, is_near)
 
@@ -397,17 +396,19 @@ class _Column:
         mass = np.zeros(self.bins.size)
         for code, share in enumerate(np.maximum(shares_of_bins, _LEAST_SHARE)):
             start, stop = np.searchsorted(self.bins, [code, code + 1])
-            inside = slice(start, stop)
-            mass[inside] = share * self._split(inside, max(1.0, share * total))
+            cells_of_bin = slice(start, stop)
+            mass[cells_of_bin] = share * self._split(
+                cells_of_bin, max(1.0, share * total)
+            )
         return mass
 
-    def _split(self, inside: slice, n_records: float) -> NDArray[np.float64]:
+    def _split(self, cells_of_bin: slice, n_records: float) -> NDArray[np.float64]:
         """Return the shares of the cells of a bin."""
-        is_near = self.is_near[inside]
+        is_near = self.is_near[cells_of_bin]
         if not is_near.any():
             is_near = np.ones_like(is_near)
-        even = np.where(is_near, self.widths[inside], 0.0)
-        shares = self.shares[inside]
+        even = np.where(is_near, self.widths[cells_of_bin], 0.0)
+        shares = self.shares[cells_of_bin]
         if shares.sum() == 0:
             shares = even
         shares = shares / shares.sum()
@@ -416,10 +417,10 @@ class _Column:
         # how far the mean is off, with a known standard error. It is shrunk by the
         # positive-part rule of James and Stein, and made up for by records that lie
         # evenly on the side to which the mean has to move.
-        values = self.values[inside]
+        values = self.values[cells_of_bin]
         distances = np.where(is_near, values - shares @ values, 0.0)
-        change = float(distances @ self.fine.counts[inside]) / n_records
-        covariance = self.fine.covariance[inside, inside]
+        change = float(distances @ self.fine.counts[cells_of_bin]) / n_records
+        covariance = self.fine.covariance[cells_of_bin, cells_of_bin]
         variance = float(distances @ covariance @ distances) / n_records**2
         if change**2 <= variance:
             return shares

@@ -254,17 +254,17 @@ def follow(
     tables = list(potentials)
     marked = list(marginals)
     impossible = dict(zeros)
-    found = []
+    dependences = []
     for index, marginal in enumerate(marked):
         if len(marginal.clique) == 2 and marginal.groups is None:
             for axes in ((0, 1), (1, 0)):
                 follows = _read(marginal, axes, columns, impossible)
                 if follows is not None:
-                    found.append((index, follows))
-    found.sort(key=lambda pair: pair[1].doubt)
+                    dependences.append((index, follows))
+    dependences.sort(key=lambda pair: pair[1].doubt)
     trees = DisjointSet(range(len(columns)))
     children = set()
-    for index, follows in found:
+    for index, follows in dependences:
         if follows.child in children:
             continue
         if trees.connected(follows.parent, follows.child):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -173,21 +172,17 @@ class PrivateTable:
         sizes: Sequence[int],
         budget: NoiseBudget,
         source: ByteSource,
-        say: Callable[[str], Any] | None = None,
     ) -> None:
         self._records = records
         self._source = source
         self.sizes = tuple(sizes)
         self.budget = budget
-        self.progress = Progress(say)
         self.marginals: list[Marginal] = []
 
     def part(self, share: Fraction) -> PrivateTable:
         """Spend a share on measurements of their own."""
         budget = self.budget.part(share)
-        table = PrivateTable(self._records, self.sizes, budget, self._source)
-        table.progress = self.progress.of(share)
-        return table
+        return PrivateTable(self._records, self.sizes, budget, self._source)
 
     def coarser(
         self,
@@ -214,7 +209,6 @@ class PrivateTable:
         counts = self.budget.counts(self._source, share, group(exact, groups))
         marginal = Marginal(clique, counts, self.budget.std_error(share), groups)
         self.marginals.append(marginal)
-        self.progress.measured(share)
         return marginal
 
     def score(
@@ -233,56 +227,4 @@ class PrivateTable:
             exact = group(counts, tuple(groups[column] for column in clique))
             rounded = np.rint(np.clip(guess, 0, _LARGEST_GUESS)).astype(np.int64)
             distances.append(np.abs(exact - rounded).sum())
-        scores = self.budget.scores(self._source, share, np.array(distances, np.int64))
-        self.progress.scored(len(cliques), share)
-        return scores
-
-
-class Progress:
-    """Reports each step in a line, with the seconds since the start."""
-
-    # **Privacy.** Shares and numbers of candidates, cells and marginals are public or
-    # released anyway. The seconds depend on the table: they are for the curator.
-
-    def __init__(self, say: Callable[[str], Any] | None = None) -> None:
-        self._say = say
-        self._total = Fraction(1)
-        self._start = time.perf_counter()
-        self._n_measured = 0
-        self._measured_share = Fraction(0)
-
-    def of(self, share: Fraction) -> Progress:
-        """Report what a share of the budget is spent on."""
-        progress = Progress(self._say)
-        progress._start = self._start
-        progress._total = self._total * share
-        return progress
-
-    def measured(self, share: Fraction) -> None:
-        """Note a measurement, reported with those that follow."""
-        self._n_measured += 1
-        self._measured_share += share
-
-    def scored(self, n_candidates: int, share: Fraction) -> None:
-        """Report scores."""
-        self.flush()
-        self._line(f"scored {n_candidates:,} candidates", share)
-
-    def fitted(self, n_steps: int, n_cells: int) -> None:
-        """Report a model."""
-        self.flush()
-        self._line(f"fitted a model: {n_steps:,} steps, {n_cells:,} cells")
-
-    def flush(self) -> None:
-        """Report what was measured since the last line."""
-        if self._n_measured:
-            self._line(f"measured {self._n_measured:,} marginals", self._measured_share)
-        self._n_measured = 0
-        self._measured_share = Fraction(0)
-
-    def _line(self, text: str, share: Fraction | None = None) -> None:
-        if self._say is None:
-            return
-        if share is not None:
-            text += f" ({float(100 * share * self._total):.3g} % of the budget)"
-        self._say(f"{time.perf_counter() - self._start:6.1f} s  {text}")
+        return self.budget.scores(self._source, share, np.array(distances, np.int64))

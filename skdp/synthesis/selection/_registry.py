@@ -21,7 +21,7 @@ from skdp.synthesis.selection._strategy import (
     Strategy,
     fit_measured,
 )
-from skdp.synthesis.selection._zeros import leaves_something, needed_zeros, read_zeros
+from skdp.synthesis.selection._zeros import leaves_something, read_zeros
 
 
 class CertainStrategy(Strategy):
@@ -112,14 +112,13 @@ def read_plan(
     cliques: tuple[Clique, ...] = ()
     if workload is not None:
         cliques = read_cliques("workload", workload, domain)
-    zeros = read_zeros(structural_zeros, domain)
     plan = Plan(
         domain.sizes,
         ordered,
         max_cells,
         workload=cliques,
         max_iter=check_size(max_iter, name="max_iter", least=1),
-        zeros=needed_zeros(domain.sizes, zeros, max_cells),
+        zeros=read_zeros(structural_zeros, domain),
         tol=_check_tol(tol),
         target=_read_target(target, marginals, cliques, domain),
     )

@@ -64,6 +64,7 @@ class Plan:
 
     def candidates(self, order: int) -> dict[Clique, int]:
         """List the marginals of an order that matter: in how many of the workload."""
+        # Without a workload, all columns together are one: each marginal counts once.
         n_uses = Counter[Clique]()
         for marginal in self.workload or [tuple(range(len(self.sizes)))]:
             n_uses.update(itertools.combinations(marginal, order))
@@ -184,6 +185,7 @@ def _column(
     column: int, size: int, marginals: Iterable[Marginal], total: float
 ) -> Column:
     """Estimate the distribution of a column, positive everywhere."""
+    # A standard error more for each value: what noise made 0 may still occur.
     noisy, error = _most_precise(column, marginals)
     positive = column_counts(column, size, marginals, total)
     if error == math.inf:
@@ -212,6 +214,8 @@ def measure_columns(
     table: PrivateTable, plan: Plan, share: Fraction, *, equal: bool = False
 ) -> list[NDArray[np.float64]]:
     """Measure each column by itself."""
+    # With equal shares all columns have the same noise, as long as nothing is known;
+    # by their sizes, the sum of all errors is least.
     weights = [1] * len(plan.sizes) if equal else plan.sizes
     shares = table.budget.best_shares(weights, share)
     for clique, part in zip(plan.columns, shares, strict=True):
@@ -260,6 +264,7 @@ def warn_not_chosen(
     warned: Collection[Clique],
 ) -> None:
     """Warn of further marginals of the workload that were not measured."""
+    # What cannot be measured at all was named before the charge.
     never = out_of_reach(plan, strategy)
     reasons = {}
     for clique in plan.workload:
@@ -294,11 +299,13 @@ def warn_unknown(
 
 
 def _listed(cliques: Sequence[Clique], names: Sequence[object]) -> str:
-    labels = np.array([*names, None], object)  # None: names of numbers stay objects
-    tuples = [tuple(labels[list(clique)].tolist()) for clique in cliques[:_N_NAMED]]
-    text = ", ".join(map(repr, tuples))
+    text = ", ".join(_named(clique, names) for clique in cliques[:_N_NAMED])
     n_more = len(cliques) - _N_NAMED
     return f"{text} and {n_more} more" if n_more > 0 else text
+
+
+def _named(clique: Clique, names: Sequence[object]) -> str:
+    return repr(tuple(names[column] for column in clique))
 
 
 def _warn_left_out(

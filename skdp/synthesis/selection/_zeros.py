@@ -15,10 +15,7 @@ from skdp.synthesis._queries import find_columns, read_conditions
 from skdp.synthesis.model import (
     MOST_CELLS,
     Clique,
-    Elimination,
-    GraphicalModel,
     JunctionTree,
-    calibrate,
     expand,
     forbid,
     no_potentials,
@@ -219,41 +216,3 @@ def leaves_something(sizes: Sequence[int], zeros: Zeros) -> bool:
         parent = tree.cliques[link.parent]
         is_possible[link.parent] &= expand(message, link.separator, parent)
     return bool(is_possible[0].any())
-
-
-def needed_zeros(sizes: Sequence[int], zeros: Zeros, max_cells: int) -> Zeros:
-    """Leave out what follows from the rest, if all take a clique of too many cells."""
-    # Where a postcode has one city and a city one state, the states of postcodes
-    # follow: a chain of two pairs excludes all that the triangle does, without a table
-    # of all three columns.
-    needed = list(zeros)
-    for zero in sorted(zeros, key=lambda zero: -zero[1].size):
-        if _largest_clique(sizes, needed) <= max_cells:
-            break
-        others = [other for other in needed if other is not zero]
-        if _follows(sizes, tuple(others), *zero):
-            needed = others
-    return tuple(needed)
-
-
-def _largest_clique(sizes: Sequence[int], zeros: Iterable[Any]) -> int:
-    """Count the cells of the largest clique that zeros take."""
-    largest, _ = Elimination(sizes, [clique for clique, _ in zeros]).n_cells
-    return largest
-
-
-def _follows(
-    sizes: Sequence[int], zeros: Zeros, clique: Clique, impossible: NDArray[np.bool_]
-) -> bool:
-    """Return whether rows without some combinations never have some others either."""
-    is_small = _largest_clique(sizes, zeros) <= MOST_CELLS
-    if not is_small or not leaves_something(sizes, zeros):
-        return False
-    tree = JunctionTree(sizes, [columns for columns, _ in zeros])
-    logs = forbid(tree, no_potentials(tree), zeros)
-    model = GraphicalModel(tree, calibrate(tree, logs))
-    try:
-        shares = model.marginal(clique)
-    except ValueError:  # more cells than are computed
-        return False
-    return not (shares[impossible] > 0).any()

@@ -27,21 +27,11 @@ Rows = Sequence[NDArray[np.integer]]
 
 
 def public_template(table: Table, domain: Domain) -> Table:
-    """Keep of a table what is public: the library, the names and the families of dtypes, but no row and no metadata."""
-    empty = empty_table(table)
-    attributes = [domain[name] for name in domain.columns]
-    columns = tuple(
-        as_declared(column, one)
-        for column, one in zip(empty.columns, attributes, strict=True)
-    )
-    return Table(table.names, columns, empty.native)
-
-
-def empty_table(table: Table) -> Table:
-    """Keep of a table the library, the names and the dtypes, but no row and no metadata."""
-    return Table(
-        table.names, tuple(map(_empty, table.columns)), _empty_native(table.native)
-    )
+    """Keep of a table the library, the names and the families of dtypes, but no row."""
+    columns = []
+    for name, column in zip(domain.columns, table.columns, strict=True):
+        columns.append(as_declared(_empty(column), domain[name]))
+    return Table(table.names, tuple(columns), _empty_native(table.native))
 
 
 def decode(
@@ -53,54 +43,54 @@ def decode(
     shapes: Shapes | None = None,
     given: Mapping[Any, NDArray[Any]] | None = None,
 ) -> tuple[Any, ...]:
-    """Turn codes into columns; numbers and dates are drawn within bins, by shapes and in order if they have them."""
+    """Turn codes into columns; numbers are drawn within bins, by shapes, in order."""
     likes = dict(zip(domain.columns, template.columns, strict=True))
     coded = dict(zip(domain.columns, codes, strict=True))
-    bins = {
-        name: values
-        for name in domain.columns
-        if isinstance(values := domain[name], Interval)
-    }
     shaped = {} if shapes is None else shapes.draw(domain, codes, rng)
-    drawn = {
-        name: draw(
-            shapes.columns[name].grid,
-            shaped[name][0],
-            likes[name],
-            rng,
-            shaped[name][1],
-        )
-        if shapes is not None and name in shaped
-        else draw(values, coded[name], likes[name], rng)
-        for name, values in bins.items()
-    }
-    held = {name: fixed(values) for name, values in (given or {}).items()}
-    pairs = [pair for pair in order if coded.keys() | held.keys() >= {*pair}]
+    drawn = {}
+    for name, column_codes in coded.items():
+        values = domain[name]
+        if name in shaped and shapes is not None:
+            cells, positions = shaped[name]
+            grid = shapes.columns[name].grid
+            drawn[name] = draw(grid, cells, likes[name], rng, positions)
+        elif isinstance(values, Interval):
+            drawn[name] = draw(values, column_codes, likes[name], rng)
+
+    spreads = {name: fixed(values) for name, values in (given or {}).items()}
+    pairs = [pair for pair in order if coded.keys() | spreads.keys() >= set(pair)]
     for name in dict.fromkeys(itertools.chain(*pairs)):
         if name in coded:
-            held[name] = spread(
+            spreads[name] = spread(
                 domain[name],
                 coded[name],
                 likes[name],
                 drawn.get(name),
                 shaped=name in shaped,
             )
-    keep_order(held, pairs, rng)
+    keep_order(spreads, pairs, rng)
+
     columns = []
-    for name, code in coded.items():
-        if name in bins:
-            columns.append(_write(drawn[name], bins[name], code, likes[name]))
+    for name, column_codes in coded.items():
+        values = domain[name]
+        if isinstance(values, Interval):
+            columns.append(_write(drawn[name], values, column_codes, likes[name]))
         else:
-            columns.append(domain.select([name]).decoders([likes[name]])[0](code))
+            (decoder,) = domain.select([name]).decoders([likes[name]])
+            columns.append(decoder(column_codes))
     return tuple(columns)
 
 
 def check_decodable(template: Table, domain: Domain) -> None:
-    """Make sure that all declared values can be written in the library of the table, before anything is spent."""
-    names = [name for name in domain.columns if not isinstance(domain[name], Interval)]
+    """Make sure that all declared values can be written in the library of a table."""
+    names = []
+    columns = []
+    for name, column in zip(domain.columns, template.columns, strict=True):
+        if not isinstance(domain[name], Interval):
+            names.append(name)
+            columns.append(column)
     if names:
-        places = [domain.columns.index(name) for name in names]
-        domain.select(names).decoders([template.columns[place] for place in places])
+        domain.select(names).decoders(columns)
 
 
 def assemble(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> Any:
@@ -116,27 +106,30 @@ def assemble(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> A
 
 
 def _empty(column: Any) -> Any:
-    """Make a column of the same dtype from nothing: a slice of no rows may still hold the memory of all."""
+    """Make a column of the same dtype from nothing."""
+    # A slice of no rows may still hold the memory of all.
     if isinstance(column, np.ndarray):
-        # The width of fixed text is that of the longest value.
-        return np.empty(
-            0, f"{column.dtype.kind}1" if column.dtype.kind in "US" else column.dtype
-        )
+        if column.dtype.kind in "US":  # its width is that of the longest value
+            return np.empty(0, f"{column.dtype.kind}1")
+        return np.empty(0, column.dtype)
     if isinstance(column, pd.Series):
-        if not isinstance(column.dtype, pd.CategoricalDtype):
-            return pd.Series([], dtype=column.dtype)
+        dtype = column.dtype
+        if not isinstance(dtype, pd.CategoricalDtype):
+            return pd.Series([], dtype=dtype)
         # What is not declared among the categories may be somebody's value.
-        kind = pd.Index([], dtype=column.dtype.categories.dtype)
-        return pd.Series(pd.Categorical([], kind, ordered=column.dtype.ordered))
+        categories = pd.Index([], dtype=dtype.categories.dtype)
+        return pd.Series(pd.Categorical([], categories, ordered=dtype.ordered))
     if nw.from_native(column, series_only=True).implementation.is_pyarrow():
         import pyarrow
 
         return pyarrow.chunked_array([], column.type)
     import polars
 
-    # The categories of a Categorical, which it has from the rows, live as long as anything of its dtype.
-    categorical = column.dtype.base_type() in (polars.Enum, polars.Categorical)
-    return polars.Series([], dtype=polars.Enum([]) if categorical else column.dtype)
+    # The categories of a Categorical, which it has from the rows, live as long as
+    # anything of its dtype.
+    if column.dtype.base_type() in (polars.Enum, polars.Categorical):
+        return polars.Series([], dtype=polars.Enum([]))
+    return polars.Series([], dtype=column.dtype)
 
 
 def _empty_native(native: Any) -> Any:
@@ -151,51 +144,47 @@ def _write(
     drawn: NDArray[Any], interval: Interval, codes: NDArray[np.integer], like: Any
 ) -> Any:
     """Make a column of numbers or dates, missing where the codes are."""
-    missing = codes == len(interval.edges) - 1
+    is_missing = codes == len(interval.edges) - 1
     if interval.dtype.kind != "f":
-        drawn[missing] = np.datetime64("NaT", "us")
+        drawn[is_missing] = np.datetime64("NaT", "us")
         return dates_like(drawn, like)
-    drawn = round_as_declared(drawn, interval)
-    return (
-        _column_with_missing(drawn, missing, like)
-        if interval.missing
-        else _column_like(drawn, like)
-    )
+    numbers = round_as_declared(drawn, interval)
+    if interval.missing:
+        return _column_with_missing(numbers, is_missing, like)
+    return _column_like(numbers, like)
 
 
 def _column_like(numbers: NDArray[Any], like: Any) -> Any:
-    """Make a column of the same library and dtype; of the dtype of the numbers, where the column's is of values."""
+    """Make a column of the same library, and dtype unless that is of values."""
     if isinstance(like, np.ndarray):
         return numbers
     if isinstance(like, pd.Series):
-        coded = hasattr(
-            getattr(like.dtype, "pyarrow_dtype", None), "value_type"
-        )  # a dictionary of Arrow
-        kept: Any = (
-            numbers.dtype
-            if coded or isinstance(like.dtype, pd.CategoricalDtype)
-            else like.dtype
-        )
-        return pd.array(numbers, kept)
-    dtype = nw.from_native(like, series_only=True).dtype
+        arrow_type = getattr(like.dtype, "pyarrow_dtype", None)
+        is_dictionary = hasattr(arrow_type, "value_type")
+        is_categorical = isinstance(like.dtype, pd.CategoricalDtype)
+        dtype: Any = numbers.dtype if is_dictionary or is_categorical else like.dtype
+        return pd.array(numbers, dtype)
+    number_type = nw.from_native(like, series_only=True).dtype
     column = nw.new_series("", numbers, backend=nw.get_native_namespace(like))
-    return (column.cast(dtype) if dtype.is_numeric() else column).to_native()
+    if number_type.is_numeric():
+        column = column.cast(number_type)
+    return column.to_native()
 
 
 def _column_with_missing(
-    numbers: NDArray[Any], missing: NDArray[np.bool_], like: Any
+    numbers: NDArray[Any], is_missing: NDArray[np.bool_], like: Any
 ) -> Any:
-    """Make a column in which some numbers are missing; NumPy's whole numbers always become floats for that."""
+    """Make a column in which some numbers are missing."""
+    # NumPy's whole numbers always become floats for that.
     column = _column_like(numbers, like)
+    if isinstance(column, np.ndarray | pd.arrays.NumpyExtensionArray):
+        return np.where(is_missing, np.nan, numbers)
     if isinstance(like, np.ndarray | pd.Series):
-        if isinstance(column, np.ndarray | pd.arrays.NumpyExtensionArray):
-            return np.where(missing, np.nan, numbers)
-        column[missing] = pd.NA
+        column[is_missing] = pd.NA
         return column
     series = nw.from_native(column, series_only=True)
-    frame = nw.new_series(
-        "missing", missing, backend=nw.get_native_namespace(like)
-    ).to_frame()
+    library = nw.get_native_namespace(like)
+    frame = nw.new_series("missing", is_missing, backend=library).to_frame()
     return frame.select(nw.when(~nw.col("missing")).then(series))[:, 0].to_native()
 
 
@@ -217,55 +206,47 @@ _DTYPES = {
 }
 
 
-def declared_kind(attribute: Categories | Interval) -> str | None:
+def declared_kind(values: Categories | Interval) -> str | None:
     """Describe the declared values of a column."""
-    known = (
-        attribute.edges
-        if isinstance(attribute, Interval)
-        else [one for one in attribute.values if one is not None]
-    )
-    kinds = {kind_of(value) for value in known}
-    if kinds == {"number"}:
-        fractional = not all(float(value).is_integer() for value in known)
-        if attribute.real if isinstance(attribute, Interval) else fractional:
-            return "real"
-        return (
-            "unsigned"
-            if max(known) > np.iinfo(np.int64).max and min(known) >= 0
-            else "whole"
-        )
-    return kinds.pop() if kinds in ({"boolean"}, {"string"}) else None
+    if isinstance(values, Interval):
+        listed = list(values.edges)
+        is_real = values.real
+    else:
+        listed = [value for value in values.values if value is not None]
+        is_real = False
+    kinds = {kind_of(value) for value in listed}
+    if kinds != {"number"}:
+        return kinds.pop() if kinds in ({"boolean"}, {"string"}) else None
+    if not isinstance(values, Interval):
+        is_real = not all(float(number).is_integer() for number in listed)
+    if is_real:
+        return "real"
+    is_unsigned = max(listed) > np.iinfo(np.int64).max and min(listed) >= 0
+    return "unsigned" if is_unsigned else "whole"
 
 
-def as_declared(column: Any, attribute: Categories | Interval) -> Any:
+def as_declared(column: Any, values: Categories | Interval) -> Any:
     """Give a column without rows the dtype that its declared values have."""
-    # One value may change a dtype: a missing one makes floats of integers and objects of truth values. So only the
-    # library and the family of these remain: NumPy's, pandas' nullable ones, Arrow's. Categorical dtypes, dates and
-    # narrow floats of real numbers stay.
-    kind = declared_kind(attribute)
+    # One value may change a dtype: a missing one makes floats of integers and objects
+    # of truth values. So only the library and the family of these remain: NumPy's,
+    # pandas' nullable ones, Arrow's. Categorical dtypes, dates and narrow floats of
+    # real numbers stay.
+    kind = declared_kind(values)
     if kind is None:
         return column
     if isinstance(column, np.ndarray):
-        return (
-            column
-            if _is_narrow(column.dtype, kind)
-            else np.empty(0, _DTYPES[kind].numpy)
-        )
+        is_narrow = _is_narrow(column.dtype, kind)
+        return column if is_narrow else np.empty(0, _DTYPES[kind].numpy)
     if isinstance(column, pd.Series):
         return pd.Series([], dtype=_pandas_dtype(column.dtype, kind))
     series = nw.from_native(column, series_only=True)
-    if (
-        series.dtype.is_numeric() or series.dtype == nw.Unknown
-    ):  # Unknown: nothing but missing values
-        narrow = series.dtype == nw.Float32 and kind == "real"
-        return column if narrow else _empty_series(series, kind)
-    return column
-
-
-def _empty_series(like: nw.Series[Any], kind: str) -> Any:
-    return nw.new_series(
-        "", [], _DTYPES[kind].narwhals, backend=like.implementation
-    ).to_native()
+    is_number = series.dtype.is_numeric()
+    if not is_number and series.dtype != nw.Unknown:  # nothing but missing values
+        return column
+    if series.dtype == nw.Float32 and kind == "real":
+        return column
+    dtype = _DTYPES[kind].narwhals
+    return nw.new_series("", [], dtype, backend=series.implementation).to_native()
 
 
 def _is_narrow(dtype: np.dtype[Any], kind: str) -> bool:
@@ -285,7 +266,7 @@ def _pandas_dtype(dtype: Any, kind: str) -> Any:
         if types.is_integer(held) or types.is_floating(held) or types.is_null(held):
             return pd.ArrowDtype(getattr(pyarrow, _DTYPES[kind].arrow)())
         return dtype
-    number = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(
-        dtype
-    )
-    return (number and _DTYPES[kind].pandas) or dtype
+    is_boolean = pd.api.types.is_bool_dtype(dtype)
+    if pd.api.types.is_numeric_dtype(dtype) and not is_boolean:
+        return _DTYPES[kind].pandas or dtype
+    return dtype

@@ -40,8 +40,8 @@ def bin_ends(
 def ends_of(values: Categories | Interval) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the least and the largest value of each declared cell but missing."""
     if isinstance(values, Interval):
-        first, last, _ = bin_ends(values)
-        return first, last
+        lowest, highest, _ = bin_ends(values)
+        return lowest, highest
     listed = listed_values(values)
     present = listed[~np.isnan(listed)]
     return present, present
@@ -74,27 +74,27 @@ def draw(
     positions: NDArray[np.float64] | None = None,
 ) -> NDArray[np.number | np.datetime64]:
     """Draw a number or a date in each bin, or take that at a given position."""
-    first, last, step = bin_ends(interval, like)
-    bins = np.minimum(codes, first.size - 1)
+    lowest, highest, step = bin_ends(interval, like)
+    bins = np.minimum(codes, lowest.size - 1)
     if interval.dtype.kind != "f":
         unit = step.astype(np.int64)
-        low = first.astype(np.int64)[bins] // unit
-        high = last.astype(np.int64)[bins] // unit
+        low = lowest.astype(np.int64)[bins] // unit
+        high = highest.astype(np.int64)[bins] // unit
         if positions is None:
             steps = rng.integers(low, high, endpoint=True)
         else:
             steps = low + np.floor(positions * (high - low + 1)).astype(np.int64)
-        return (steps * unit).astype(first.dtype)
+        return (steps * unit).astype(lowest.dtype)
     dtype = _number_type(like)
     if positions is None:
         positions = rng.random(codes.size)
     if step:
-        n_steps = np.rint((last - first) / step) + 1
-        numbers = first[bins] + np.floor(positions * n_steps[bins]) * step
+        n_steps = np.rint((highest - lowest) / step) + 1
+        numbers = lowest[bins] + np.floor(positions * n_steps[bins]) * step
     else:
         widths = np.diff(np.array(interval.edges, dtype))
-        numbers = first[bins] + positions * widths[bins]
-    numbers = np.minimum(numbers, last[bins])
+        numbers = lowest[bins] + positions * widths[bins]
+    numbers = np.minimum(numbers, highest[bins])
     return round_as_declared(numbers, interval).astype(dtype)
 
 
@@ -120,27 +120,27 @@ def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArra
         return edges[0] + means.astype(distances.dtype)
     if interval.dtype.kind != "f":
         return edges[:-1] + (edges[1:] - edges[:-1]) // 2
-    first, last, step = bin_ends(interval, like)
+    lowest, highest, step = bin_ends(interval, like)
     if not step:
-        first = edges[:-1]
-        last = edges[1:]
-    return first / 2 + last / 2  # their sum may be beyond the range of floats
+        lowest = edges[:-1]
+        highest = edges[1:]
+    return lowest / 2 + highest / 2  # their sum may be beyond the range of floats
 
 
 def ends_of_cells(grid: Interval) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the ends of what is drawn in fine cells, beyond the start of the grid."""
-    first, last, _ = bin_ends(grid)
-    return (first - first[0]).astype(float), (last - first[0]).astype(float)
+    lowest, highest, _ = bin_ends(grid)
+    return (lowest - lowest[0]).astype(float), (highest - lowest[0]).astype(float)
 
 
 def _steps_between(
-    first: NDArray[Any], last: NDArray[Any], least: Any, most: Any
+    lowest: NDArray[Any], highest: NDArray[Any], least: Any, most: Any
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the first and the last step of each bin; the nearest one, if none."""
-    first = np.clip(first, least, most)
-    last = np.clip(last, least, most)
-    last[-1] = most  # the last bin is closed
-    return np.minimum(first, last), last
+    lowest = np.clip(lowest, least, most)
+    highest = np.clip(highest, least, most)
+    highest[-1] = most  # the last bin is closed
+    return np.minimum(lowest, highest), highest
 
 
 def _whole_numbers(
@@ -167,8 +167,8 @@ def _decimal_numbers(
     above += above / unit < edges
     least = above[0]
     most = max(least, above[-1] - (above[-1] / unit > edges[-1]))
-    first, last = _steps_between(above[:-1], above[1:] - 1, least, most)
-    return first / unit, last / unit
+    lowest, highest = _steps_between(above[:-1], above[1:] - 1, least, most)
+    return lowest / unit, highest / unit
 
 
 def _date_ends(
@@ -185,10 +185,10 @@ def _date_ends(
     below = held.astype(step)
     above = below.astype(np.int64) + (below.astype(held.dtype) < held)
     most = below[-1].astype(np.int64)
-    first, last = _steps_between(above[:-1], above[1:] - 1, above[0], most)
+    lowest, highest = _steps_between(above[:-1], above[1:] - 1, above[0], most)
     unit = np.ones(1, f"timedelta64[{np.datetime_data(step)[0]}]")
     unit = unit.astype(f"timedelta64[{np.datetime_data(edges.dtype)[0]}]")
-    dates = [ends.astype(step).astype(edges.dtype) for ends in (first, last)]
+    dates = [ends.astype(step).astype(edges.dtype) for ends in (lowest, highest)]
     return dates[0], dates[1], unit[0]
 
 
@@ -253,10 +253,10 @@ class Bins:
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Draw pairs of rows of the same bin that have no row in common."""
         rows = self.sort(rng)
-        first = rows[:-1:2]
+        lowest = rows[:-1:2]
         second = rows[1::2]
-        is_same = self.codes[first] == self.codes[second]
-        return first[is_same], second[is_same]
+        is_same = self.codes[lowest] == self.codes[second]
+        return lowest[is_same], second[is_same]
 
 
 @dataclass(eq=False)
@@ -289,13 +289,13 @@ def spread(
     """Let values move within their bins; `drawn` will hold what becomes of them."""
     if not isinstance(values, Interval):
         return fixed(listed_values(values)[codes])
-    first, last, step = bin_ends(values, like)
-    bins = np.minimum(codes, first.size - 1)
+    lowest, highest, step = bin_ends(values, like)
+    bins = np.minimum(codes, lowest.size - 1)
     return Spread(
         drawn,
-        first[bins],
-        last[bins],
-        codes >= first.size,
+        lowest[bins],
+        highest[bins],
+        codes >= lowest.size,
         step,
         Bins.of(codes) if shaped else None,
     )
@@ -400,17 +400,17 @@ def _shuffle(
         for name, bins in movable.items():
             values = columns[name].values
             pairs = [pair for pair in order if name in pair]
-            first, second = bins.draw_pairs(rng)
-            _swap(values, first, second)
+            lowest, second = bins.draw_pairs(rng)
+            _swap(values, lowest, second)
             is_wrong = _out_of_order(columns, pairs, present)
-            is_refused = is_wrong[first] | is_wrong[second]
-            _swap(values, first[is_refused], second[is_refused])
+            is_refused = is_wrong[lowest] | is_wrong[second]
+            _swap(values, lowest[is_refused], second[is_refused])
 
 
 def _swap(
-    values: NDArray[Any], first: NDArray[np.intp], second: NDArray[np.intp]
+    values: NDArray[Any], lowest: NDArray[np.intp], second: NDArray[np.intp]
 ) -> None:
-    values[first], values[second] = values[second], values[first]
+    values[lowest], values[second] = values[second], values[lowest]
 
 
 def _mend(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, Protocol, get_args
 
@@ -11,35 +13,50 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import target_of, undeclared_error
+from skdp.base import (
+    domains_of_dtypes,
+    level_of_the_caller,
+    target_of,
+    undeclared_error,
+)
 from skdp.central.statistics import (
     CellTally,
+    count_distinct,
     count_large,
     declared_domain,
+    discover_values,
     limit_persons,
     part_of,
 )
 from skdp.central.statistics import find_codes as find_outside
 from skdp.domain import Categories, Domain, Interval
-from skdp.synthesis.model import Clique, count_cells, count_pairs, cover
-from skdp.tables import LargeTable, Table
+from skdp.randomness import ByteSource
+from skdp.synthesis.model import (
+    Clique,
+    GraphicalModel,
+    count_cells,
+    count_pairs,
+    cover,
+    marginal_shapes,
+)
+from skdp.tables import ColumnError, LargeTable, Table, shielded
+
+Codes = NDArray[np.unsignedinteger]
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
 _ADVICE = (
-    "Or set handle_unknown: 'clip' puts numbers beyond bins into the first or last one, {column: declared value} "
-    "takes this for all others, and 'ignore' leaves such rows out"
+    "Or set handle_unknown: 'clip' puts numbers beyond bins into the first or last one,"
+    " {column: declared value} takes this for all others, and 'ignore' leaves such rows"
+    " out"
 )
 
 
 def with_target(table: Table, y: Any) -> Table:
     """Add the target as the last column."""
     column, name = target_of(table, y)
-    return Table(
-        (*table.names, name),
-        (*table.columns, _like_table(column, table.native)),
-        table.native,
-    )
+    column = _like_table(column, table.native)
+    return Table((*table.names, name), (*table.columns, column), table.native)
 
 
 def _like_table(column: Any, native: Any) -> Any:
@@ -60,17 +77,17 @@ def _like_table(column: Any, native: Any) -> Any:
 
 
 def check_policy(handle_unknown: Any) -> None:
+    """Check the parameter `handle_unknown`, but for the names of columns."""
     if isinstance(handle_unknown, Mapping):
         return
+    expected = f"handle_unknown must be one of {POLICIES}, or a mapping"
     if not isinstance(handle_unknown, str):
         raise TypeError(
-            f"handle_unknown must be one of {POLICIES}, or a mapping of column name to a declared value, got "
+            f"{expected} of column name to a declared value, got "
             f"{type(handle_unknown).__name__}"
         )
     if handle_unknown not in POLICIES:
-        raise ValueError(
-            f"handle_unknown must be one of {POLICIES}, or a mapping, got {handle_unknown!r}"
-        )
+        raise ValueError(f"{expected}, got {handle_unknown!r}")
 
 
 def read_codes(
@@ -78,7 +95,7 @@ def read_codes(
     domain: Domain,
     handle_unknown: Any,
     others: Mapping[Any, Any] | None = None,
-) -> list[NDArray[np.unsignedinteger]]:
+) -> list[Codes]:
     """Code the columns of a table."""
     check_policy(handle_unknown)
     codes, undeclared = find_codes(table, domain, handle_unknown, others)
@@ -92,20 +109,23 @@ def find_codes(
     domain: Domain,
     handle_unknown: Any,
     others: Mapping[Any, Any] | None = None,
-) -> tuple[list[NDArray[np.unsignedinteger]], list[Any]]:
-    """Code the columns of a table, and say which hold values that are not declared, but have to be."""
-    codes, outside = find_outside(table, domain, "error")
-    instead = _replacements(domain, others) | _replacements(domain, handle_unknown)
+) -> tuple[list[Codes], list[Any]]:
+    """Code a table, and list the columns with values that have to be declared."""
+    codes, unlisted = find_outside(table, domain, "error")
+    # Where values were found privately, one stands for all others.
+    replacements = _replacements(domain, others)
+    replacements |= _replacements(domain, handle_unknown)
     undeclared = []
-    for name in outside:
+    for name in unlisted:
         place = domain.columns.index(name)
-        code, size = codes[place], domain.sizes[place]
-        if name in instead:
-            code[code == size] = instead[name]
+        column_codes = codes[place]
+        size = domain.sizes[place]
+        if name in replacements:
+            column_codes[column_codes == size] = replacements[name]
             continue
         if handle_unknown == "clip" and isinstance(domain[name], Interval):
-            _clip(code, domain[name], table.columns[place])
-        if handle_unknown != "ignore" and (code == size).any():
+            _clip(column_codes, domain[name], table.columns[place])
+        if handle_unknown != "ignore" and (column_codes == size).any():
             undeclared.append(name)
     return codes, undeclared
 
@@ -117,27 +137,27 @@ def undeclared_in(name: Any, domain: Domain, advice: str = _ADVICE) -> ValueErro
 
 def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
     """Return the code of the value that stands for what is not declared."""
+    replacements: dict[Any, int] = {}
     if not isinstance(handle_unknown, Mapping):
-        return {}
-    found = {}
+        return replacements
     for name, value in handle_unknown.items():
         if name not in domain.columns:
             raise ValueError(
                 f"handle_unknown names {name!r}, which is no column of the domain"
             )
         values = domain[name]
-        numeric = isinstance(values, Interval) and values.dtype.kind == "f"
-        (code,) = values.encode(np.array([value], float if numeric else object))
+        is_number = isinstance(values, Interval) and values.dtype.kind == "f"
+        (code,) = values.encode(np.array([value], float if is_number else object))
         if code == len(values):
             raise ValueError(
                 f"handle_unknown of column {name!r} must be one of its declared values"
             )
-        found[name] = int(code)
-    return found
+        replacements[name] = int(code)
+    return replacements
 
 
-def _clip(codes: NDArray[np.unsignedinteger], interval: Any, column: Any) -> None:
-    """Put values beyond the ends, infinite numbers too, into the first or the last bin."""
+def _clip(codes: Codes, interval: Any, column: Any) -> None:
+    """Put values beyond the ends, infinite ones too, into the first or last bin."""
     values = interval.read(column)
     edges = np.array(interval.edges, values.dtype)
     codes[values < edges[0]] = 0
@@ -147,40 +167,50 @@ def _clip(codes: NDArray[np.unsignedinteger], interval: Any, column: Any) -> Non
 def read_declared(
     table: Table, declared: Any, found: Mapping[Any, Any] | None = None
 ) -> Domain:
-    """Build the domain of a table from what is declared; nothing is read from the data."""
+    """Build the domain of a table from what is declared, or was found privately."""
     if found:
-        known = declared if isinstance(declared, Mapping) else {}
+        columns = {}
         if isinstance(declared, Domain):
-            known = {name: declared[name] for name in declared.columns}
-        declared = {**known, **found}
+            columns = {name: declared[name] for name in declared.columns}
+        elif isinstance(declared, Mapping):
+            columns = dict(declared)
+        declared = columns | dict(found)
     return declared_domain(table, declared, "domain")
 
 
 def declared_orders(table: Table, domain: Domain) -> tuple[bool, ...]:
-    """Return for each column whether neighbouring codes are declared to be neighbours: bins, and ordered categories."""
-    # Numbers in a list may be codes of anything: of occupations, or of regions.
-    columns = zip(domain.columns, table.columns, strict=True)
-    return tuple(
-        isinstance(domain[name], Interval) or _follows_order(domain[name], like)
-        for name, like in columns
-    )
+    """Return for each column whether neighbouring codes are declared neighbours."""
+    # Bins are, and ordered categories in their order. Numbers in a list may be codes of
+    # anything: of occupations, or of regions.
+    orders = []
+    for name, column in zip(domain.columns, table.columns, strict=True):
+        values = domain[name]
+        is_interval = isinstance(values, Interval)
+        orders.append(is_interval or _follows_order(values, column))
+    return tuple(orders)
 
 
 def _follows_order(values: Categories | Interval, like: Any) -> bool:
-    """Return whether a column has ordered categories, and its values are declared in this order."""
+    """Return whether values are declared in the order of ordered categories."""
     dtype = getattr(like, "dtype", None)
-    if not (isinstance(dtype, pd.CategoricalDtype) and dtype.ordered):
+    if not isinstance(dtype, pd.CategoricalDtype) or not dtype.ordered:
         return False
-    places = dtype.categories.get_indexer(
-        pd.Index([value for value in values.labels if value is not None])
-    )
+    labels = [value for value in values.labels if value is not None]
+    places = dtype.categories.get_indexer(pd.Index(labels))
     return bool((places >= 0).all() and (np.diff(places) > 0).all())
 
 
-_MOST_KEPT = 1 << 24  # cells of counts that are kept for a second use
-_MOST_COUNTED = 1 << 23  # cells of counts of one pass: each worker holds them
-_CACHE = 1 << 15  # cells that are counted quickly, as they stay in the cache
-_TOGETHER = 80  # entries for each pair, up to which one matrix of all pairs of values takes less time than pair by pair
+_MOST_KEPT = 1 << 24
+"""Cells of counts that are kept for a second use."""
+
+_MOST_COUNTED = 1 << 23
+"""Cells of counts of one pass: each worker holds them."""
+
+_CACHE = 1 << 15
+"""Cells that are counted quickly, as they stay in the cache."""
+
+_TOGETHER = 80
+"""Entries for each pair, up to which one matrix of all takes less time."""
 
 
 class Records(Protocol):
@@ -190,10 +220,10 @@ class Records(Protocol):
         """Count marginals, one after the other."""
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Count in advance what will be asked for, where that saves reading the table again."""
+        """Count in advance, where that saves reading the table again."""
 
     def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
-        """Return the same records by larger bins, given those of each cell of some columns."""
+        """Return the same records by larger bins, given those of each cell."""
 
 
 class CodedRecords:
@@ -202,40 +232,39 @@ class CodedRecords:
     def __init__(
         self, codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]
     ) -> None:
-        self._codes, self._sizes = codes, sizes
-        self._kept: dict[Clique, NDArray[np.int64]] = {}
-        self._n_kept = 0
+        self._codes = codes
+        self._sizes = sizes
+        self._counts: dict[Clique, NDArray[np.int64]] = {}
+        self._n_cells = 0
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+        """Count marginals, many small pairs together."""
         pairs = [
-            clique
-            for clique in cliques
-            if len(clique) == 2 and clique not in self._kept
+            pair for pair in cliques if len(pair) == 2 and pair not in self._counts
         ]
         if sum(self._sizes) ** 2 <= min(_TOGETHER * len(pairs), _MOST_KEPT):
-            self._kept |= count_pairs(self._codes, self._sizes, pairs)
+            self._counts |= count_pairs(self._codes, self._sizes, pairs)
         return map(self._count, cliques)
 
     def _count(self, clique: Clique) -> NDArray[np.int64]:
-        if clique in self._kept:
-            return self._kept[clique]
-        counts = count_cells(
-            [self._codes[column] for column in clique],
-            [self._sizes[column] for column in clique],
-        )
-        self._n_kept += counts.size
-        if self._n_kept <= _MOST_KEPT:
-            self._kept[clique] = counts
+        if clique in self._counts:
+            return self._counts[clique]
+        # What was scored is mostly measured next: its counts are kept.
+        codes = [self._codes[column] for column in clique]
+        counts = count_cells(codes, [self._sizes[column] for column in clique])
+        self._n_cells += counts.size
+        if self._n_cells <= _MOST_KEPT:
+            self._counts[clique] = counts
         return counts
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
         """Do nothing: codes in memory are counted when they are asked for."""
 
     def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
-        codes = [
-            bins[place][code] if place in bins else code
-            for place, code in enumerate(self._codes)
-        ]
+        """Return the records by larger bins."""
+        codes = list(self._codes)
+        for place, bins_of_cells in bins.items():
+            codes[place] = bins_of_cells[codes[place]]
         return CodedRecords(codes, domain.sizes)
 
 
@@ -243,16 +272,20 @@ class LargeRecords:
     """Records of a table that stays where it is: it is read as few times as possible."""
 
     def __init__(self, table: LargeTable, domain: Domain, handle_unknown: Any) -> None:
-        self._table, self._domain = table, domain
+        self._table = table
+        self._domain = domain
         self._handle_unknown = handle_unknown
-        self._tables: dict[Clique, NDArray[np.int64]] = {}
+        self._counts: dict[Clique, NDArray[np.int64]] = {}
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals; those that were not counted yet in as few passes as memory allows."""
-        for place, clique in enumerate(cliques):
+        """Count marginals, the new ones in as few passes as memory allows."""
+        for index, clique in enumerate(cliques):
             if self._holder(clique) is None:
-                self._pass(cliques[place:])
-            yield self._project(clique)
+                self._pass(cliques[index:])
+            holder = self._holder(clique)
+            assert holder is not None  # it was just counted
+            axes = [axis for axis, column in enumerate(holder) if column not in clique]
+            yield self._counts[holder].sum(axis=tuple(axes))
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
         """Count as many marginals as one pass holds."""
@@ -260,63 +293,56 @@ class LargeRecords:
             self._pass(cliques)
 
     def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
+        """Return the records by larger bins."""
         return LargeRecords(self._table, domain, self._handle_unknown)
 
     def _pass(self, cliques: Sequence[Clique]) -> None:
         """Read the table once, for the first of some marginals."""
-        sizes = self._domain.sizes
-        wanted: list[Clique] = []
+        counted = self._cliques_of_pass(cliques)
+        # Which rows are left out depends on all columns.
+        needed = sorted({*sum(counted, ())})
+        if self._handle_unknown == "ignore":
+            needed = list(range(len(self._domain.sizes)))
+        domain = part_of(self._domain, needed)
+        marginals = [tuple(map(needed.index, clique)) for clique in counted]
+        is_checked = self._handle_unknown == "error"
+        # Workers return counts alone; what is not declared raises there.
+        tally = CellTally(domain, self._coder(domain), marginals, is_checked)
+        error = partial(undeclared_in, domain=domain)
+        tables = count_large(self._table, tally, error)
+        shapes = marginal_shapes(counted, self._domain.sizes)
+        for clique, table, shape in zip(counted, tables, shapes, strict=True):
+            self._counts[clique] = table.reshape(shape)
+        # The oldest counts go first, but none of this pass.
+        n_cells = sum(table.size for table in self._counts.values())
+        for clique in list(self._counts)[: -len(counted)]:
+            if n_cells <= _MOST_KEPT:
+                break
+            n_cells -= self._counts.pop(clique).size
+
+    def _cliques_of_pass(self, cliques: Sequence[Clique]) -> list[Clique]:
+        """List the tables that one pass counts, which hold the first marginals."""
+        uncounted: list[Clique] = []
         n_cells = 0
         for clique in cliques:
             if self._holder(clique) is None:
                 n_cells += part_of(self._domain, clique).size
-                if wanted and n_cells > _MOST_COUNTED:
+                if uncounted and n_cells > _MOST_COUNTED:
                     break
-                wanted.append(clique)
-        counted = cover(wanted, sizes, _CACHE)
-        # Which rows are left out depends on all columns.
-        needed = (
-            range(len(sizes))
-            if self._handle_unknown == "ignore"
-            else sorted({*sum(counted, ())})
-        )
-        places = {column: place for place, column in enumerate(needed)}
-        domain = part_of(self._domain, needed)
-        marginals = [tuple(places[c] for c in clique) for clique in counted]
-        tally = CellTally(
-            domain, self._coder(domain), marginals, self._handle_unknown == "error"
-        )
-        tables = count_large(self._table, tally, partial(undeclared_in, domain=domain))
-        for clique, table in zip(counted, tables, strict=True):
-            self._tables[clique] = table.reshape([sizes[column] for column in clique])
-        while sum(table.size for table in self._tables.values()) > _MOST_KEPT and len(
-            self._tables
-        ) > len(counted):
-            del self._tables[next(iter(self._tables))]
+                uncounted.append(clique)
+        return cover(uncounted, self._domain.sizes, _CACHE)
 
     def _coder(self, domain: Domain) -> Any:
         policy = self._handle_unknown
         if isinstance(policy, Mapping):
-            policy = {
-                name: value for name, value in policy.items() if name in domain.columns
-            }
+            names = [name for name in policy if name in domain.columns]
+            policy = {name: policy[name] for name in names}
         return partial(find_codes, handle_unknown=policy)
 
     def _holder(self, clique: Clique) -> Clique | None:
         """Find the smallest table that was counted and holds a marginal."""
-        wanted = set(clique)
-        holders = (counted for counted in self._tables if wanted.issubset(counted))
-        return min(
-            holders, key=lambda counted: self._tables[counted].size, default=None
-        )
-
-    def _project(self, clique: Clique) -> NDArray[np.int64]:
-        holder = self._holder(clique)
-        assert holder is not None  # it was just counted
-        dropped = tuple(
-            axis for axis, column in enumerate(holder) if column not in clique
-        )
-        return self._tables[holder].sum(axis=dropped)
+        holders = [counted for counted in self._counts if set(clique).issubset(counted)]
+        return min(holders, key=lambda holder: self._counts[holder].size, default=None)
 
 
 def open_rows(
@@ -328,18 +354,172 @@ def open_rows(
     most: int,
     rng: np.random.Generator,
 ) -> tuple[LargeTable, Any]:
-    """Return the rows of a large table, at most `most` of each person, and a table of its columns without rows."""
+    """Return at most `most` rows of each person, and a table without rows."""
     if y is not None:
         raise TypeError(
             "y must be None, as X is a large table: keep the target among its columns"
         )
     if discover is not None:
         raise TypeError(
-            "discover needs the values of a column, and skdp.engines only counts declared ones: declare them, or "
-            "collect the frame first"
+            "discover needs the values of a column, and skdp.engines only counts "
+            "declared ones: declare them, or collect the frame first"
         )
-    return (
-        (table, table.sample)
-        if groups is None
-        else limit_persons(table, groups, most, rng)
-    )
+    if groups is None:
+        return table, table.sample
+    return limit_persons(table, groups, most, rng)
+
+
+UNDISCOVERED = "<not discovered>"
+"""Stands for values of text that are not found; elsewhere, missing does.
+
+It is never found itself: a record that has it as a value counts as one of them."""
+
+_MUCH = 0.1
+"""The share of records without a found value from which a warning names the column."""
+
+Counts = dict[Any, tuple[list[Any], NDArray[np.int64]]]
+"""For each column, its values and their numbers of records."""
+
+
+def check_share(discover: Any, delta: Fraction) -> Fraction:
+    """Check the share of the budget that is for finding values."""
+    if discover is None:
+        return Fraction(0)
+    expected = "discover must be None or a share between 0 and 1"
+    is_number = isinstance(discover, int | float | np.number | Fraction)
+    if not is_number or isinstance(discover, bool):
+        raise TypeError(f"{expected}, got {type(discover).__name__}")
+    if not 0 < discover < 1:
+        raise ValueError(f"{expected}, got {discover}")
+    if delta == 0:
+        raise ValueError(
+            "discover needs delta > 0: a value that one person has may then be "
+            "published by accident only"
+        )
+    return Fraction(float(discover))
+
+
+def undeclared(table: Table, declared: Any) -> list[Any]:
+    """List the columns that are not declared."""
+    names: Iterable[Any] = ()
+    if isinstance(declared, Domain):
+        names = declared.columns
+    elif isinstance(declared, Mapping):
+        names = declared
+    elif declared is not None:
+        names = table.names
+    # A dtype may say more than the data do, as that of a polars Enum.
+    by_dtype, _ = domains_of_dtypes(table)
+    return [name for name in table.names if name not in {*names, *by_dtype}]
+
+
+def count_open_columns(
+    table: Table, names: Iterable[Any], keep: NDArray[np.bool_]
+) -> Counts:
+    """Count the values that occur in the columns that are not declared."""
+    counts: Counts = {}
+    for name in names:
+        column = table.columns[table.names.index(name)]
+        try:
+            values, numbers = shielded(count_distinct, _rows(column, keep))
+        except ColumnError as error:
+            raise ValueError(f"column {name!r} {error}; declare its domain") from None
+        places = [place for place, value in enumerate(values) if value != UNDISCOVERED]
+        counts[name] = ([values[place] for place in places], numbers[places])
+    return counts
+
+
+def check_not_named(
+    names: Iterable[Any],
+    handle_unknown: Any,
+    zeros: Any,
+    *,
+    why: str = "whose values discover= is to find; declare them",
+) -> None:
+    """Refuse parameters that name values of columns that are not known yet."""
+    named = [("handle_unknown", handle_unknown)]
+    if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping):
+        for combination in zeros:
+            named.append(("structural_zeros", combination))
+    for name in names:
+        for parameter, value in named:
+            if isinstance(value, Mapping | tuple) and name in value:
+                raise ValueError(f"{parameter} names column {name!r}, {why}")
+
+
+def find_values(
+    source: ByteSource,
+    counts: Counts,
+    epsilon: Fraction,
+    delta: Fraction,
+    max_rows_per_person: int,
+    most: int,
+) -> tuple[dict[Any, list[Any]], set[Any]]:
+    """Publish the values that enough persons have, and one that stands for others."""
+    n_columns = len(counts)
+    values_of_columns: dict[Any, list[Any]] = {}
+    mixed: set[Any] = set()
+    for name, (values, numbers) in counts.items():
+        published = discover_values(
+            source,
+            values,
+            numbers,
+            epsilon=epsilon / n_columns,
+            delta=delta / n_columns,
+            max_rows_per_person=max_rows_per_person,
+            most=most - 1,
+        )
+        # Missing stands for what was not found, but in columns of text.
+        is_text = any(isinstance(value, str) for value in published)
+        if not is_text and None in published:
+            published.remove(None)
+            mixed.add(name)
+        published.append(UNDISCOVERED if is_text else None)
+        values_of_columns[name] = published
+    return values_of_columns, mixed
+
+
+def count_others(
+    model: GraphicalModel, domain: Domain, total: float, others: Mapping[Any, Any]
+) -> dict[Any, float]:
+    """Estimate how many records have a value that was not found."""
+    counts = {}
+    for name, value in others.items():
+        shares = model.marginal((domain.columns.index(name),))
+        counts[name] = total * float(shares[domain[name].values.index(value)])
+    return counts
+
+
+def warn_undiscovered(
+    domain: Domain, counts: Mapping[Any, float], total: float, mixed: Collection[Any]
+) -> None:
+    """Warn of columns of which no value was found, or which lost many."""
+    lines = []
+    for name, count in counts.items():
+        if name in mixed:
+            continue
+        if len(domain[name]) == 1:
+            lines.append(
+                f"column {name!r}: no value is frequent enough, so all are missing in "
+                "what is drawn"
+            )
+        elif count > _MUCH * total:
+            percent = round(100 * count / total)
+            lines.append(
+                f"column {name!r}: about {percent} % of the records have no value found"
+            )
+    if lines:
+        warnings.warn(
+            f"discover= has left values out. {'; '.join(lines)}; declare what is "
+            "publicly known, or spend more (epsilon, delta, discover)",
+            stacklevel=level_of_the_caller(),
+        )
+
+
+def _rows(column: Any, keep: NDArray[np.bool_]) -> Any:
+    """Select rows of a column of any library."""
+    if keep.all():
+        return column
+    if isinstance(column, np.ndarray):
+        return column[keep]
+    return nw.from_native(column, series_only=True).filter(keep.tolist()).to_native()

@@ -94,10 +94,10 @@ def _cut_reals(low: float, high: float) -> NDArray[np.float64]:
 def _single_numbers(low: float, high: float) -> NDArray[np.float64]:
     """Return the numbers with a cell of their own: whole ones, or 0 if too many."""
     first = np.ceil(low)
-    last = np.floor(high)
+    highest = np.floor(high)
     numbers = np.zeros(int(low <= 0 <= high))
-    if last - first < _SINGLE:
-        numbers = np.arange(first, last + 1)
+    if highest - first < _SINGLE:
+        numbers = np.arange(first, highest + 1)
     return numbers[numbers + 2 * _POINT * (high - low) <= high]
 
 
@@ -107,10 +107,10 @@ def _cut_dates(interval: Interval) -> list[Any]:
     seconds = ends.astype("datetime64[s]")
     is_day = ends.dtype == np.dtype("datetime64[D]")
     unit = ends.dtype if is_day or (seconds != ends).any() else seconds.dtype
-    first, last = ends.astype(unit).astype(np.int64).tolist()
-    n_cells = min(_CELLS, last - first)
+    first, highest = ends.astype(unit).astype(np.int64).tolist()
+    n_cells = min(_CELLS, highest - first)
     # Python's integers do not overflow.
-    steps = [first + cell * (last - first) // n_cells for cell in range(n_cells + 1)]
+    steps = [first + cell * (highest - first) // n_cells for cell in range(n_cells + 1)]
     return np.array(steps).astype(unit).astype(ends.dtype).tolist()
 
 
@@ -180,9 +180,9 @@ class Shape:
         starts = self._starts(interval)
         missing = self.below.size - 1
         first = np.append(starts[:-1], missing)[codes]
-        last = np.append(starts[1:] - 1, missing)[codes]
+        highest = np.append(starts[1:] - 1, missing)[codes]
         cells = np.searchsorted(self.below, ranks, side="right") - 1
-        cells = np.clip(cells, first, last)
+        cells = np.clip(cells, first, highest)
         shares = np.append(np.diff(self.below), 0.0)[cells]
         is_point = np.append(find_points(self.grid), True)[cells]
         positions = np.zeros(ranks.size)

@@ -1,11 +1,12 @@
-"""Logistic regression whose coefficients are private."""
+"""Logistic regression whose coefficients are private, by noisy gradient descent on rows of integers."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,49 +15,233 @@ from sklearn.base import ClassifierMixin
 
 from skdp.base import Bounds, TableLike, check_flag, read_bounds
 from skdp.central._base import Plan
-from skdp.central._supervised import Classes, features, read_rows
-from skdp.central.linear_model._base import Floats, LinearModel
-from skdp.central.linear_model._descent import (
-    PLAIN,
-    SCALED,
-    BinaryLoss,
-    Loss,
-    SoftmaxLoss,
-    descend,
-    largest_change,
-    plain_step,
-    scaled_step,
-)
+from skdp.central._linear_model import Floats, LinearModel
+from skdp.central._supervised import Classes, Placing
 from skdp.central.statistics import (
     UNIT,
+    Batches,
     Noise,
     Rows,
     find_limits,
     largest_moments,
-    sum_columns,
+    open_rows,
+    refuse_missing,
     widths,
 )
 from skdp.domain import Domain
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
 
+# Of residuals: that of a certain prediction of the wrong class.
+_CERTAIN = 1 << 15
+
+# Of logits: places to 1.
+_FINE = 1 << 10
+
+# Beyond, probabilities hardly change.
+_MOST_LOGIT = 16
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How steps add up."""
+
+    momentum: float
+    # Over the inverse of the largest curvature; below ``2 (1 + momentum)`` no quadratic
+    # loss diverges.
+    rate: float
+
+
+_PLAIN = Pace(0.85, 3.0)
+# Of steps that moments have scaled: they are equally long in all directions, and fewer.
+_SCALED = Pace(0.7, 1.5)
+
+# Added to noisy moments, over the noise's standard deviation and the root of their
+# dimension: its norm is about 2.
+_RIDGE = 10.0
+
+
+class LogisticLoss(Protocol):
+    """What is minimised, a function of the logits of a row and its class."""
+
+    # The number of logits of a row.
+    n_outputs: int
+    # The square of the largest norm of the residuals of a row.
+    square: int
+    # The largest second derivative; of weighted rows, that expected.
+    curvature: float
+
+    def residuals(
+        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """Return the derivative of the loss by each logit, in units of `_CERTAIN`."""
+
+
+# Weighted, no residuals of a row are longer than at equal logits. Its weight is that of
+# all its classes: the gradient that is expected of the true coefficients remains 0. It
+# would not if residuals that are too long were cut.
+
+
+class BinaryLoss:
+    """Logistic loss of two classes."""
+
+    n_outputs, curvature = 1, 0.25
+
+    def __init__(self, *, weighted: bool = False) -> None:
+        logits = (
+            np.arange(-_MOST_LOGIT * _FINE, _MOST_LOGIT * _FINE + 1) + 0.5
+        ) / _FINE
+        probabilities = 1 / (1 + np.exp(-logits))
+        weights = (
+            0.5 / np.maximum(probabilities, 1 - probabilities) if weighted else 1.0
+        )
+        self._residuals = np.rint(
+            _CERTAIN * weights * np.stack([probabilities, probabilities - 1])
+        )
+        self.square = int(np.abs(self._residuals).max()) ** 2
+
+    def residuals(
+        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        return self._residuals[codes[:, np.newaxis], logits + _MOST_LOGIT * _FINE]
+
+
+class SoftmaxLoss:
+    """Logistic loss of several classes, as of `softmax`."""
+
+    curvature = 0.5
+
+    def __init__(self, n_classes: int, *, weighted: bool = False) -> None:
+        self.n_outputs = n_classes
+        self._powers = np.rint(
+            2.0**30 * np.exp(-np.arange(2 * _MOST_LOGIT * _FINE + 1) / _FINE)
+        ).astype(np.int64)
+        # The residuals of the other classes are probabilities, rounded down, which add
+        # up to at most that of the class.
+        self._weighted = weighted
+        self.square = (
+            _CERTAIN**2 * (n_classes - 1) // n_classes if weighted else 2 * _CERTAIN**2
+        )
+
+    def residuals(
+        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        powers = self._powers[logits.max(axis=1, keepdims=True) - logits]
+        residuals = powers * _CERTAIN // powers.sum(axis=1, keepdims=True)
+        weights: float | NDArray[np.float64] = 1.0
+        if self._weighted:  # by the residuals of the least probable class
+            least = residuals.min(axis=1, keepdims=True)
+            squares = _CERTAIN * (_CERTAIN - 2 * least) + (residuals**2).sum(
+                axis=1, keepdims=True
+            )
+            weights = np.sqrt(self.square / squares)
+        residuals[np.arange(len(codes)), codes] -= _CERTAIN
+        return np.trunc(residuals * weights)
+
+
+def gradient(
+    rows: Rows, coefficients: NDArray[np.float64], loss: LogisticLoss
+) -> NDArray[np.int64]:
+    """Return the exact sum of the gradients of all rows, which one row changes by at most `largest_change`."""
+    # Logits, too, are sums of integers: otherwise, the place of a row in a block would
+    # show in its logit.
+    largest = float(np.linalg.norm(coefficients)) * (math.isqrt(rows.square) + 1) + 1
+    weights = np.rint(coefficients * 2.0 ** (scale := 50 - int(np.frexp(largest)[1])))
+    n_columns = rows.n_columns
+    total = np.zeros(coefficients.shape, np.int64)
+    for block, part in rows.blocks():
+        logits = part @ weights[:n_columns]
+        if rows.constant:
+            logits += rows.constant * weights[-1]
+        logits *= _FINE / UNIT * 2.0**-scale
+        np.floor(logits, out=logits)
+        np.maximum(
+            logits, -_MOST_LOGIT * _FINE, out=logits
+        )  # np.clip takes several times as long on a block
+        np.minimum(logits, _MOST_LOGIT * _FINE, out=logits)
+        residuals = loss.residuals(logits.astype(np.int64), rows.codes[block])
+        total[:n_columns] += (part.T @ residuals).astype(np.int64)
+        if rows.constant:
+            total[-1] += rows.constant * residuals.sum(axis=0).astype(np.int64)
+    return total
+
+
+def largest_change(rows: Rows, loss: LogisticLoss) -> int:
+    """Return the square of the largest norm of what one row adds to `gradient`."""
+    return rows.square * loss.square
+
+
+def plain_step(rows: Rows, loss: LogisticLoss, n_rows: float) -> float:
+    """Return the step for the largest curvature that rows are expected to have."""
+    return _PLAIN.rate / (loss.curvature * rows.reach**2 * n_rows)
+
+
+def scaled_step(
+    rows: Rows,
+    loss: LogisticLoss,
+    moments: NDArray[np.float64],
+    error: float,
+    n_rows: float,
+) -> NDArray[Any]:
+    """Return the matrix of a step that noisy moments scale: the inverse of a bound of the second derivatives."""
+    values, vectors = np.linalg.eigh(moments / UNIT**2)
+    ridge = _RIDGE * math.sqrt(len(values)) * error / UNIT**2
+    step = np.zeros((rows.n_weights, rows.n_weights))
+    step[: len(values), : len(values)] = (
+        vectors / (np.maximum(values, 0) + ridge) @ vectors.T
+    )
+    if rows.constant:
+        step[-1, -1] = 1 / ((rows.constant / UNIT) ** 2 * n_rows + ridge)
+    return _SCALED.rate / loss.curvature * step
+
+
+def descend(
+    rows: Rows,
+    loss: LogisticLoss,
+    noise: NDArray[np.object_],
+    step: float | NDArray[np.float64],
+    momentum: float,
+) -> NDArray[np.float64]:
+    """Minimise the loss by its gradients plus noise, one per step; return the mean of the second half of the steps."""
+    coefficients = velocity = mean = np.zeros(noise.shape[1:])
+    averaged = range(len(noise) // 2, len(noise))
+    for place, drawn in enumerate(noise):
+        exact = rows.sum(partial(gradient, coefficients=coefficients, loss=loss))
+        total = (exact.astype(object) + drawn).astype(float)
+        velocity = momentum * velocity + np.dot(step, total / (UNIT * _CERTAIN))
+        coefficients = coefficients - velocity
+        if place in averaged:
+            mean = mean + coefficients / len(averaged)
+    return mean
+
+
+def _noisy_moments(rows: Rows, noise: Noise, source: ByteSource) -> Floats:
+    """Return noisy sums of the products of all pairs of columns."""
+    pairs = np.triu_indices(rows.n_columns)
+    moments = np.zeros((rows.n_columns, rows.n_columns))
+    noisy = noise.add(source, rows.sum(Rows.moments)[pairs].tolist())
+    moments[pairs] = moments.T[pairs] = noisy
+    return moments
+
+
+# The share of the rows that are shrunk.
 _CUT = 0.05
-"""The share of the rows that are shrunk."""
 
 _MOST_ITER = 1 << 20
+# Steps are mu times the number of rows over 25: later, noise adds more to the logits
+# than a step improves them.
 _FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 30, 160, 25.0
-"""Steps are mu times the number of rows over 25: later, noise adds more to the logits than a step improves them."""
 
+# From this mu times the number of rows on, scaled steps are worth their moments.
 _SCALED_STEPS, _SCALED_FROM = 20, 8_000.0
-"""From this mu times the number of rows on, scaled steps are worth their moments."""
 
+# Of the budget, for the moments that scale the steps.
 _MOMENT_PART = Fraction(1, 8)
-"""Of the budget, for the moments that scale the steps."""
 
+# From mu times the number of rows over the 3/2nd power of that of columns on, noise
+# does not hide the moments.
 _PER_MOMENT = 8.0
-"""From mu times the number of rows over the 3/2nd power of that of columns on, noise does not hide the moments."""
 
 
 class DPLogisticRegression(ClassifierMixin, LinearModel):
@@ -205,100 +390,74 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _bounded(self, table: Table) -> Table:
-        return features(table)
+    def _bounded(self, rows: Batches) -> Batches:
+        return rows.features
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
         if self.max_iter is not None:
             check_size(self.max_iter, least=1, most=_MOST_ITER, name="max_iter")
-        columns = features(table)
-        ends = read_bounds(bounds, columns.names)
-        classes = Classes.read(table, large, self.classes)
-        if large is not None:
-            sum_columns(
-                columns, large, ends, missing=False
-            )  # a missing value is an error before anything is charged
-        # A constant makes up for a shift; without it, a column of large numbers would hide what differs between rows.
-        starts = np.clip(0.0, *ends.T) if self.fit_intercept else np.zeros(len(ends))
-        rows = read_rows(table, large, ends, starts, classes.codes)
+        ends = read_bounds(bounds, rows.names[:-1])
+        classes = Classes.read(rows, self.classes)
+        refuse_missing(rows.features, ends)
+        # A constant makes up for a shift; without it, a column of large numbers would
+        # hide what differs between rows.
+        starts = np.zeros(len(ends))
+        if self.fit_intercept:
+            starts = np.clip(0.0, *ends.T)
+        placed = open_rows(rows, Placing(ends, starts, classes.codes))
+        losses: tuple[Loss, ...] = ()
+        if share.kind == "rho":
+            losses = (Noise("mu", share.mu_squared).loss,)
         return Plan(
-            "noisy gradient descent, rounded Gaussian",
-            partial(self._release, rows, widths(ends, starts), starts, classes, share),
-            losses=(Noise("mu", share.mu_squared).loss,) if share.kind == "rho" else (),
+            (placed, widths(ends, starts), starts, classes, share),
+            mechanism="noisy gradient descent, rounded Gaussian",
+            losses=losses,
         )
 
-    def _release(
-        self,
-        rows: Rows,
-        scales: Floats,
-        starts: Floats,
-        classes: Classes,
-        share: Share,
-        source: ByteSource,
-    ) -> None:
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        rows, scales, starts, classes, share = plan.exact
         share, centred = share.of_a_row, bool(self.fit_intercept)
-        found = find_limits(rows, share, _CUT, source, centred=centred)
-        rows = found.rows.map(partial(Rows.clipped, square=found.square))
+        limits = find_limits(rows, share, _CUT, source, centred=centred)
+        rows = limits.rows.map(partial(Rows.clipped, square=limits.square))
         constant = math.isqrt(rows.square) // 2 if centred else 0
-        rows, rest = (
-            rows.map(partial(Rows.with_constant, constant=constant)),
-            found.rest.mu_squared,
-        )
-        strength, n_columns, n_classes = (
-            math.sqrt(rest) * found.n_rows,
-            rows.n_columns,
-            len(classes.values),
-        )
-        scaled = strength > max(_SCALED_FROM, _PER_MOMENT * n_columns**1.5)
-        # Weights halve the noise, but also the information of certain rows, which counts where there is little noise.
-        loss: Loss = (
-            BinaryLoss(weighted=not scaled)
-            if n_classes == 2
-            else SoftmaxLoss(n_classes, weighted=not scaled)
-        )
-        n_rows = max(
-            1.0, found.n_rows + 2 * found.error
-        )  # too small a number would make the steps too long
-        step: float | NDArray[np.float64] = plain_step(rows, loss, n_rows)
-        pace, n_steps = (
-            PLAIN,
-            int(np.clip(strength / _PER_STEP, _FEWEST_STEPS, _MOST_STEPS)),
-        )
-        if scaled:
-            noise = Noise(
-                "mu",
-                share.mu_squared * _MOMENT_PART,
-                largest_moments(found.square, 2 * UNIT),
-            )
-            rest -= noise.amount
-            pairs = np.triu_indices(n_columns)
-            moments = np.zeros((n_columns, n_columns))
-            moments[pairs] = moments.T[pairs] = noise.add(
-                source, rows.sum(Rows.moments)[pairs].tolist()
-            )
-            pace, step, n_steps = (
-                SCALED,
-                scaled_step(rows, loss, moments, float(noise.error), n_rows),
-                _SCALED_STEPS,
-            )
-        n_steps = self.max_iter or n_steps
-        gradients = Noise("mu", rest / n_steps, largest_change(rows, loss))
+        rows = rows.map(partial(Rows.with_constant, constant=constant))
+        mu_squared = limits.rest.mu_squared
+        # What the noise leaves of the rows: mu times their number.
+        strength = math.sqrt(mu_squared) * limits.n_rows
+        n_columns, n_classes = rows.n_columns, len(classes.values)
+        is_scaled = strength > max(_SCALED_FROM, _PER_MOMENT * n_columns**1.5)
+        # Weights halve the noise, but also the information of certain rows, which
+        # counts where there is little noise.
+        loss: LogisticLoss = SoftmaxLoss(n_classes, weighted=not is_scaled)
+        if n_classes == 2:
+            loss = BinaryLoss(weighted=not is_scaled)
+        # Too small a number would make the steps too long.
+        n_rows = max(1.0, limits.n_rows + 2 * limits.error)
+        step: float | Floats
+        if is_scaled:
+            square = largest_moments(limits.square, 2 * UNIT)
+            noise = Noise("mu", share.mu_squared * _MOMENT_PART, square)
+            mu_squared -= noise.amount
+            moments = _noisy_moments(rows, noise, source)
+            error = float(noise.error)
+            step = scaled_step(rows, loss, moments, error, n_rows)
+            momentum, n_steps = _SCALED.momentum, _SCALED_STEPS
+        else:
+            step = plain_step(rows, loss, n_rows)
+            momentum = _PLAIN.momentum
+            n_steps = int(np.clip(strength / _PER_STEP, _FEWEST_STEPS, _MOST_STEPS))
+        n_steps = int(self.max_iter or n_steps)
+        gradients = Noise("mu", mu_squared / n_steps, largest_change(rows, loss))
         shape = n_steps, rows.n_weights, loss.n_outputs
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
-        weights = descend(rows, loss, drawn, step, pace.momentum)
+        weights = descend(rows, loss, drawn, step, momentum)
         slopes = weights[:n_columns]
         self.coef_ = (slopes / scales[:, np.newaxis]).T
-        self.intercept_ = (
-            constant * weights[-1] - found.middle @ slopes
-        ) / UNIT - self.coef_ @ starts
-        self.classes_, self.domain_, self.n_iter_ = (
-            classes.values,
-            classes.domain,
-            int(n_steps),
-        )
+        of_middle = (constant * weights[-1] - limits.middle @ slopes) / UNIT
+        self.intercept_ = of_middle - self.coef_ @ starts
+        self.classes_, self.domain_ = classes.values, classes.domain
+        self.n_iter_ = n_steps
 
     def decision_function(self, X: TableLike) -> NDArray[np.float64]:
         """Return the logits of rows.

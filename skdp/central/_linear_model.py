@@ -1,38 +1,257 @@
-"""Linear and ridge regression whose coefficients are private."""
+"""Linear and ridge regression whose coefficients are private, from noisy sums of products of columns."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from skdp.base import Bounds, TableLike, check_flag, read_bounds
+from skdp.base import Bounds, TableLike, check_flag, read_bounds, read_numbers
 from skdp.central._base import Plan
-from skdp.central._supervised import read_rows, split_all_bounds, target_places
-from skdp.central.linear_model._base import Floats, LinearModel
-from skdp.central.linear_model._moments import ExactMoments, products_noise
+from skdp.central._supervised import (
+    Placing,
+    SupervisedStatistic,
+    split_all_bounds,
+    target_places,
+)
 from skdp.central.statistics import (
     UNIT,
+    Batches,
     Noise,
     Rows,
     find_limits,
-    losses_of,
-    sum_columns,
+    in_units,
+    largest_moments,
+    open_rows,
+    refuse_missing,
     warn_of_few,
     widths,
 )
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
 
+Floats = NDArray[np.float64]
+
+# Shares of the budget: for products of two columns, for those with the target, and for
+# the square of the target.
+_PARTS = 23, 23, 4
+
+# The least sum of squares in a direction, in norms of the noise.
+_LEAST = 3.0
+
+# The least sum of squares in a direction, in those of the largest one, so that floats
+# can divide by it.
+_SINGULAR = 2.0**-40
+
+# The share of the rows that count less.
 _CUT = 0.2
-"""The share of the rows that count less."""
+
+
+class LinearModel(SupervisedStatistic):
+    """A model with coefficients, for rows of numbers without missing values."""
+
+    _takes_missing = False
+
+    coef_: Floats
+    intercept_: Any
+
+    def _respond(self, X: Any) -> Floats:
+        """Return the linear function of rows that the coefficients are of."""
+        table = self._read_rows(X)
+        response: Floats = (
+            np.stack(read_numbers(table), axis=1) @ self.coef_.T + self.intercept_
+        )
+        return response
+
+
+class Fit(NamedTuple):
+    """Coefficients, in units of the bounds; that of the constant is the last."""
+
+    coefficients: Floats
+    # Of the noise and of the sample, and the square of the bias by the ridge, together.
+    covariance: Floats
+    # What was added to the sums of squares.
+    ridge: float
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Noisy sums of products of columns, of which the last is constant, and with a target; in units of the bounds."""
+
+    products: Floats
+    with_target: Floats
+    square_of_target: float
+    product_error: float
+    target_error: float
+    # Standard deviations of the noise of each.
+    square_error: float
+
+    @property
+    def size(self) -> float:
+        """The norm of the noise of the products, but for a factor of about 2."""
+        return math.sqrt(len(self.products)) * self.product_error
+
+    def solve(self, penalties: Floats, n_rows: float, *, constant: bool) -> Fit:
+        """Find coefficients, with penalties of their squares and a ridge as the noise needs it."""
+        n_columns = len(penalties)
+        products = (
+            self.products if constant else self.products[:n_columns, :n_columns]
+        ).copy()
+        with_target = self.with_target[: len(products)]
+        columns = np.arange(n_columns)
+        products[columns, columns] += penalties
+        values, vectors, target = self._slopes(products, with_target, n_columns)
+        ridge = self._ridge(values, vectors.T @ target)
+        products[columns, columns] += ridge
+        inverse = np.linalg.inv(products)
+        coefficients = inverse @ with_target
+        noise = self._noise(coefficients)
+        error = (
+            self.square_of_target
+            - 2 * coefficients @ with_target
+            + coefficients @ products @ coefficients
+        )
+        # The coefficients follow the noise, too, which makes the errors look smaller
+        # than they are.
+        unexplained = max(float(error + np.trace(inverse @ noise)), self.square_error)
+        # What the ridge shrinks the slopes by is seen with the noise of slopes without
+        # it, as far as these are known.
+        of_slopes = vectors / np.maximum(values, self.size) @ vectors.T
+        bias = of_slopes @ target - coefficients[:n_columns]
+        if constant:
+            to_all = np.vstack(
+                [np.eye(n_columns), -products[-1:, :-1] / products[-1, -1]]
+            )
+            of_slopes, bias = to_all @ of_slopes @ to_all.T, to_all @ bias
+            of_slopes[-1, -1] += 1 / products[-1, -1]
+        sample = unexplained / max(n_rows - len(coefficients), 1.0) * of_slopes
+        covariance = sample + of_slopes @ noise @ of_slopes + np.outer(bias, bias)
+        return Fit(coefficients, np.asarray(covariance, np.float64), ridge)
+
+    def _slopes(
+        self, products: Floats, with_target: Floats, n_columns: int
+    ) -> tuple[Floats, Floats, Floats]:
+        """Solve for the constant, if there is one; return eigenvalues and eigenvectors of the rest, and its target."""
+        if len(products) == n_columns:
+            return *np.linalg.eigh(products), with_target
+        products[-1, -1] = max(float(products[-1, -1]), _LEAST * self.size)
+        shares = products[-1, :-1] / products[-1, -1]
+        remaining = products[:-1, :-1] - np.outer(shares, products[-1, :-1])
+        return *np.linalg.eigh(remaining), with_target[:-1] - shares * with_target[-1]
+
+    def _ridge(self, values: Floats, with_target: Floats) -> float:
+        """Choose the ridge of the least estimated error of prediction, by eigenvalues."""
+        # The error on noisy moments, plus what the noise makes it look smaller by
+        # (Stein's identity, to first order): the coefficients move by the inverse times
+        # the noise. Where the noise is a tenth of the number of rows or more, little
+        # else can be learnt.
+        hidden = self.product_error / max(
+            float(self.products[-1, -1]), self.product_error
+        )
+        least_sum = max(
+            _LEAST * self.size * max(1.0, 10 * hidden), _SINGULAR * float(values[-1])
+        )
+        least = max(0.0, least_sum - float(values[0]))
+        tries = least + self.size * np.append(0.0, 2.0 ** np.arange(-3, 12))
+        risks = []
+        for ridge in tries:
+            inverses = 1 / (values + ridge)
+            coefficients = inverses * with_target
+            squares = coefficients**2
+            follows = inverses.sum() * (
+                self.target_error**2 + self.product_error**2 * squares.sum()
+            )
+            follows += self.product_error**2 * (squares * inverses).sum()
+            risks.append(
+                (squares * values).sum() - 2 * coefficients @ with_target + 2 * follows
+            )
+        return float(tries[int(np.argmin(risks))])
+
+    def _noise(self, coefficients: Floats) -> Floats:
+        """Return the covariance of the noise of the products times the coefficients, and with the target."""
+        squares = coefficients**2
+        spread = (
+            squares.sum() * np.eye(len(squares))
+            + np.outer(coefficients, coefficients)
+            - np.diag(squares)
+        )
+        return (
+            self.target_error**2 * np.eye(len(squares)) + self.product_error**2 * spread
+        )
+
+
+def products_noise(share: Share, n_columns: int, largest: int) -> Noise:
+    """Return the noise of the products of all pairs of columns, one of them constant, with each other and a target."""
+    return Noise.joint(share, largest**2, (n_columns + 1) * (n_columns + 2) // 2)
+
+
+@dataclass(frozen=True)
+class ExactMoments:
+    """Exact integer sums of products of rows of a bounded norm; they live inside `fit` only."""
+
+    # Of all pairs of: the columns, the constant, the target.
+    sums: NDArray[np.int64]
+    # The square of the largest norm of a row without its target.
+    square: int
+    # The largest value of a row.
+    largest: int
+
+    @classmethod
+    def of(cls, rows: Rows, square: int, constant: int, largest: int) -> Self:
+        """Add up rows that are made smaller if they are too long, with their constants and targets."""
+        # A row, its constant and its target are multiplied with one factor, as in
+        # weighted least squares: which linear model is true stays so.
+        sums = rows.sum(
+            partial(Rows.shortened, square=square, constant=constant, codes=True)
+        )
+        return cls(sums, square + constant**2, max(largest, constant))
+
+    def release(self, share: Share, source: ByteSource) -> Moments:
+        """Add noise to all sums."""
+        size = len(self.sums) - 1
+        pairs = np.triu_indices(size)
+        parts = (
+            self.sums[pairs].tolist(),
+            self.sums[:-1, -1].tolist(),
+            [int(self.sums[-1, -1])],
+        )
+        if share.kind == "epsilon":
+            joint = products_noise(share, size, self.largest)
+            noisy = joint.add(source, [number for part in parts for number in part])
+            errors = [joint.error] * 3
+            drawn = [noisy[: len(parts[0])], noisy[len(parts[0]) : -1], noisy[-1:]]
+        else:
+            squares = (
+                largest_moments(self.square, self.largest),
+                self.square * UNIT**2,
+                UNIT**4,
+            )
+            drawn, errors = [], []
+            for weight, square, part in zip(_PARTS, squares, parts, strict=True):
+                amount = share.mu_squared * weight / sum(_PARTS)
+                noise = Noise("mu", amount, square)
+                drawn.append(noise.add(source, part))
+                errors.append(noise.error)
+        products_of_columns, with_target, (square,) = (
+            np.array([*map(in_units, part)]) for part in drawn
+        )
+        products = np.zeros((size, size))
+        products[pairs] = products.T[pairs] = products_of_columns
+        # A value is placed on a grid, which is an error of up to a step.
+        return Moments(
+            products,
+            with_target,
+            float(square),
+            *(in_units(max(error, Fraction(1))) for error in errors),
+        )
 
 
 class _LinearRegression(RegressorMixin, LinearModel):
@@ -54,88 +273,61 @@ class _LinearRegression(RegressorMixin, LinearModel):
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         return split_all_bounds(self.bounds, self.target_bounds, names)
 
-    def _plan(
-        self, table: Table, large: LargeTable | None, share: Share, bounds: Any
-    ) -> Plan:
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
-        penalty, ends = self._penalty(), read_bounds(bounds, table.names)
+        penalty, ends = self._penalty(), read_bounds(bounds, rows.names)
         # A constant makes up for a shift; without it, numbers are measured from 0.
-        starts = (
-            ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
-            if self.fit_intercept
-            else np.zeros(len(ends))
+        starts = np.zeros(len(ends))
+        if self.fit_intercept:
+            starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
+        refuse_missing(rows, ends)
+        codes = partial(
+            target_places, name=rows.names[-1], ends=ends[-1:], start=starts[-1:]
         )
-        if large is not None:
-            sum_columns(
-                table, large, ends, missing=False
-            )  # a missing value is an error before anything is charged
-        goal = partial(
-            target_places, name=table.names[-1], ends=ends[-1:], start=starts[-1:]
-        )
-        rows = read_rows(table, large, ends[:-1], starts[:-1], goal)
-        noise: Noise = Noise("mu", share.mu_squared)
+        placed = open_rows(rows, Placing(ends[:-1], starts[:-1], codes))
+        noise = Noise("mu", share.mu_squared)
         if share.kind == "epsilon":
-            noise = products_noise(share, len(table.names), UNIT)
-        return Plan(
-            f"noisy sums of products, {noise.name}",
-            partial(self._release, rows, widths(ends, starts), starts, penalty, share),
-            losses=losses_of([noise]),
-        )
+            noise = products_noise(share, len(rows.names), UNIT)
+        exact = placed, widths(ends, starts), starts, penalty, share
+        return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
 
-    def _release(
-        self,
-        rows: Rows,
-        scales: Floats,
-        starts: Floats,
-        penalty: float,
-        share: Share,
-        source: ByteSource,
-    ) -> None:
-        n_columns, pure, centred = (
-            rows.n_columns,
-            share.kind == "epsilon",
-            bool(self.fit_intercept),
-        )
-        square, middle, largest, constant = rows.square, np.zeros(n_columns), UNIT, UNIT
-        if not pure:
-            found = find_limits(rows, share.of_a_row, _CUT, source, centred=centred)
-            rows, square, middle, largest = (
-                found.rows,
-                found.square,
-                found.middle / UNIT,
-                2 * UNIT,
-            )
-            share, constant = found.rest, max(math.isqrt(square) // 2, 1)
-        moments = ExactMoments.of(rows, square, constant, largest).release(
-            share, source
-        )
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        rows, scales, starts, penalty, share = plan.exact
+        n_columns = rows.n_columns
+        is_pure = share.kind == "epsilon"
+        centred = bool(self.fit_intercept)
+        square, middle = rows.square, np.zeros(n_columns)
+        largest = constant = UNIT
+        if not is_pure:
+            limits = find_limits(rows, share.of_a_row, _CUT, source, centred=centred)
+            rows, square, share = limits.rows, limits.square, limits.rest
+            middle, largest = limits.middle / UNIT, 2 * UNIT
+            constant = max(math.isqrt(square) // 2, 1)
+        exact = ExactMoments.of(rows, square, constant, largest)
+        moments = exact.release(share, source)
         unit = (constant / UNIT) ** 2
         n_rows = moments.products[-1, -1] / unit
-        if pure and n_rows < 3 * moments.product_error / unit:
+        if is_pure and n_rows < 3 * moments.product_error / unit:
             warn_of_few()
         with np.errstate(over="ignore"):  # the narrowest bounds
             penalties = np.minimum(penalty / scales[:-1] / scales[:-1], 2.0**200)
-        solved = moments.solve(penalties, n_rows, constant=centred)
+        solution = moments.solve(penalties, n_rows, constant=centred)
 
-        errors = np.sqrt(np.diag(solved.covariance)[:n_columns])
-        to_intercept = np.zeros(len(solved.coefficients))
+        # The intercept is a linear function of the coefficients and the constant's.
+        to_intercept = np.zeros(len(solution.coefficients))
         if centred:
-            to_intercept = np.append(
-                -middle - starts[:-1] / scales[:-1], constant / UNIT
-            )
-        intercept = to_intercept @ solved.coefficients
-        error = math.sqrt(
-            max(float(to_intercept @ solved.covariance @ to_intercept), 0.0)
-        )
+            of_columns = -middle - starts[:-1] / scales[:-1]
+            to_intercept = np.append(of_columns, constant / UNIT)
+        intercept = to_intercept @ solution.coefficients
+        variance = float(to_intercept @ solution.covariance @ to_intercept)
+        errors = np.sqrt(np.diag(solution.covariance)[:n_columns])
         with np.errstate(over="ignore"):  # a slope may be beyond all floats
             units = scales[-1] / scales[:-1]
-            self.coef_, self.coef_std_error_ = (
-                solved.coefficients[:n_columns] * units,
-                errors * units,
-            )
+            self.coef_ = solution.coefficients[:n_columns] * units
+            self.coef_std_error_ = errors * units
         self.intercept_ = float(intercept * scales[-1] + starts[-1])
-        self.intercept_std_error_ = float(error * scales[-1])
-        self.ridge_ = solved.ridge
+        self.intercept_std_error_ = math.sqrt(max(variance, 0.0)) * float(scales[-1])
+        self.ridge_ = solution.ridge
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         # A column that is clipped to nothing also changes what the others say.

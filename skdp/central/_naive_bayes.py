@@ -1,0 +1,496 @@
+"""Naive Bayes whose counts, means and variances by class are private."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+from sklearn.utils import Tags
+
+from skdp.base import (
+    Bounds,
+    ProbabilisticClassifier,
+    TableLike,
+    check_choice,
+    read_bounds,
+    read_numbers,
+)
+from skdp.central._base import Plan, Unknown
+from skdp.central._supervised import Classes, SupervisedStatistic
+from skdp.central.statistics import (
+    GRID,
+    LARGEST,
+    Batches,
+    GroupSums,
+    Noise,
+    NoisySums,
+    count_cells,
+    declared_domain,
+    find_codes,
+    moments_of,
+    n_numbers,
+    select_columns,
+    shrunk_shifts,
+    sums_of_groups,
+    to_values,
+    undeclared_error,
+    warn_of_few,
+)
+from skdp.domain import Domain, DomainLike
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
+from skdp.randomness import ByteSource
+from skdp.tables import Table
+
+Floats = NDArray[np.float64]
+
+_TINY, _HUGE = np.finfo(float).tiny, np.finfo(float).max
+
+
+class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
+    """A classifier that takes columns for independent within each class."""
+
+    classes_: NDArray[Any]
+    class_count_: Floats
+    class_count_std_error_: float
+    class_prior_: Floats
+    domain_: Domain
+
+    @abstractmethod
+    def _noise(self, share: Share, n_columns: int) -> Noise:
+        """Return the noise of what is released."""
+
+    @abstractmethod
+    def _log_likelihood(self, table: Table) -> Floats:
+        """Return the logarithms of the densities of rows in each class."""
+
+    def _settled(self, share: Share, rows: Batches) -> Share:
+        """Spend a number on pure noise, or with its delta on Gaussian noise: whichever is less."""
+        pure = replace(read_share(self.epsilon), rows=share.rows)
+        n_columns = len(rows.names) - 1
+        if pure.given is not None:
+            return share
+        gaussian_error = self._noise(share, n_columns).error
+        return share if gaussian_error < self._noise(pure, n_columns).error else pure
+
+    def _set_classes(self, classes: Classes, counts: Floats, error: Fraction) -> None:
+        """Set the noisy numbers of rows by class, which have this standard deviation."""
+        noise = float(min(error, Fraction(LARGEST)))
+        if counts.sum() < 3 * noise * np.sqrt(len(counts)):
+            warn_of_few()
+        self.classes_, self.class_count_ = classes.values, np.maximum(counts, 0.0)
+        self.class_count_std_error_ = noise
+        # No class is ruled out by its noise.
+        held = np.maximum(counts, max(noise, 1.0))
+        self.class_prior_ = held / held.sum()
+
+    def predict_log_proba(self, X: TableLike) -> Floats:
+        """Return the logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, in the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns, or values that `fit` does not take.
+        """
+        table = self._read_rows(X)
+        log_shares: Floats = log_softmax(
+            np.log(self.class_prior_) + self._log_likelihood(table), axis=1
+        )
+        return log_shares
+
+
+class DPCategoricalNB(NaiveBayes):
+    """Categorical naive Bayes: shares of categories by class that are private for the whole record.
+
+    Parameters
+    ----------
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
+        of a budget in rho or mu, which has a delta of its own.
+    delta : float, optional
+        The delta of an `epsilon` that is a number. It is spent only where Gaussian noise is less than that of a pure
+        epsilon: from about nine columns on at an epsilon of 1 and a delta of 1e-6. None or 0 for pure privacy.
+    categories : list of array-like, mapping, Domain or Interval, optional
+        The values that each column may take, as the `domain` of `DPHistogram`: declared from what is publicly known.
+        None among the values declares missing as a category; an `Interval` makes bins of numbers.
+    classes : list, optional
+        The classes that the target may have, from what is publicly known. None reads them from the target, with a
+        `PrivacyLeakWarning`.
+    handle_unknown : {"error", "ignore"}, default="error"
+        What is done with an undeclared value of a column: an error reveals that there is one. ``"ignore"``: it adds
+        nothing to its column in `fit`, and says nothing of the class of its row in `predict`.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Attributes
+    ----------
+    feature_log_prob_ : list of ndarray of shape (n_classes, n_categories)
+        Of each column, the logarithms of the shares of its declared values in each class.
+    class_count_ : ndarray of shape (n_classes,)
+        The noisy numbers of rows.
+    class_count_std_error_ : float
+        The standard deviation of their noise.
+    class_prior_ : ndarray of shape (n_classes,)
+        The shares of the classes, each of at least the standard deviation of its noise.
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    domain_ : Domain
+        The values of each column, and of the target.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`, for the columns of X and the target.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    MarginalClassifier : The model of a synthesizer, which knows pairs of columns, too.
+    DPGaussianNB : Numbers without bins.
+    DPTargetEncoder : The same counts, as columns for another model.
+    sklearn.naive_bayes.CategoricalNB : Without privacy.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
+    Predictions are post-processing, and cost nothing: but those for a row of the table are about this row. The number
+    of rows is protected too, and a table without rows is answered. Not covered: an error shows that a value or a class
+    is not declared.
+
+    Of each of d columns, the rows are counted by value and class. A record is in one cell of each table: it changes d
+    counts by 1. So Laplace noise of scale d over epsilon, or Gaussian noise for a change of the root of d, drawn
+    exactly, protects all counts together; the exact error of both decides, where there is a delta. The rest is
+    post-processing. A row is classified by the shares of the classes among the rows with each of its values, ``P(c | v)
+    / P(c)``; these are drawn towards 1 by how much the values of a column differ and how much of that is noise
+    (empirical Bayes, [1]_), so that rare values, and columns that noise hides, say little.
+
+    References
+    ----------
+    .. [1] D. Micci-Barreca (2001). A preprocessing scheme for high-cardinality categorical attributes in classification
+       and prediction problems. SIGKDD Explorations 3(1).
+
+    Examples
+    --------
+    >>> from skdp import DPCategoricalNB
+    >>> from skdp.datasets import load_adult
+    >>> adult = load_adult()
+    >>> names = ["age", "education", "marital-status", "occupation", "sex"]
+    >>> model = DPCategoricalNB(1.0, categories=adult.domain.select(names), classes=["<=50K", ">50K"], random_state=0)
+    >>> model = model.fit(adult.data[names], adult.target)
+    >>> round(model.score(adult.data[names], adult.target), 1)
+    0.8
+    >>> print(model.guarantee_)
+    epsilon = 1, central model, adding or removing one record's values of: age, education, marital-status, occupation,
+    sex, income, NOT SECURE: ...
+    """
+
+    feature_log_prob_: list[Floats]
+
+    def __init__(
+        self,
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        delta: float | None = None,
+        categories: DomainLike | None = None,
+        classes: list[Any] | None = None,
+        handle_unknown: Unknown = "error",
+        max_rows_per_person: int = 1,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.categories = categories
+        self.classes = classes
+        self.handle_unknown = handle_unknown
+        self.max_rows_per_person = max_rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = True
+        tags.input_tags.allow_nan = self.handle_unknown == "ignore"
+        return tags
+
+    def _noise(self, share: Share, n_columns: int) -> Noise:
+        return Noise.of(share, n_columns, n_columns)
+
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
+        columns = rows.features
+        classes = Classes.read(rows, self.classes)
+        declared = declared_domain(columns.table, self.categories, "categories")
+        attributes = {name: declared[name] for name in columns.names}
+        domain = Domain(attributes | {rows.names[-1]: classes.attribute})
+        d = len(columns.names)
+        pairs = [(place, d) for place in range(d)]
+        counts = count_cells(rows, domain, pairs, self.handle_unknown, "categories")
+        tables = []
+        for cells in counts:  # (n_classes, n_values)
+            by_value = cells.reshape(-1, len(classes.values))
+            tables.append(by_value[:, classes.order].T)
+        noise = self._noise(share, d)
+        exact = tables, domain, classes
+        return Plan(exact, (noise,), f"{noise.name} on counts by class")
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        (noise,) = plan.noises
+        tables, domain, classes = plan.exact
+        exact = np.concatenate([table.ravel() for table in tables])
+        drawn = np.array(noise.add(source, exact.tolist()), object)
+        # As floats: with a tiny epsilon noise is larger than all of them.
+        flat = np.clip(drawn, -LARGEST, LARGEST).astype(float)
+        noisy = []
+        start = 0
+        for table in tables:
+            part = flat[start : start + table.size]
+            noisy.append(part.reshape(table.shape))
+            start += table.size
+        # Each table counts all rows: that of the fewest values with the least noise.
+        weights = np.array([1 / table.shape[1] for table in tables])
+        by_table = [table.sum(axis=1) for table in noisy]
+        counts = np.average(by_table, axis=0, weights=weights)
+        error = noise.error / Fraction(float(np.sqrt(weights.sum())))
+        self._set_classes(classes, counts, error)
+        variance = float(min(noise.error, Fraction(LARGEST))) ** 2
+        self.feature_log_prob_ = []
+        for table in noisy:
+            logs = _log_shares(table, self.class_prior_, variance)
+            self.feature_log_prob_.append(logs)
+        self.domain_ = domain
+
+    def _log_likelihood(self, table: Table) -> Floats:
+        domain = self.domain_.select(self.domain_.columns[:-1])
+        codes, undeclared = find_codes(table, domain, self.handle_unknown)
+        if undeclared:
+            raise undeclared_error(undeclared[0], domain, "categories")
+        logs = np.zeros((len(codes[0]), len(self.classes_)))
+        for of_values, column in zip(self.feature_log_prob_, codes, strict=True):
+            # An undeclared value says nothing.
+            logs += np.pad(of_values, ((0, 0), (0, 1))).T[column]
+        return logs
+
+
+def _log_shares(noisy: Floats, prior: Floats, variance: float) -> Floats:
+    """Return the logarithms of the shares of values in each class, from noisy counts by class and value."""
+    rows, error = noisy.sum(axis=0), max(math.sqrt(variance), 1.0)
+    n_classes, n = len(prior), np.maximum(rows, 0)
+    shares = np.empty(noisy.shape)
+    for place, share in enumerate(prior):
+        shift = shrunk_shifts(
+            rows,
+            noisy[place] - share * rows,
+            of_row=share * (1 - share),
+            of_noise=variance * ((1 - share) ** 2 + (n_classes - 1) * share**2),
+            of_count=n_classes * variance,
+        )
+        # No class is ruled out by a value.
+        least = share / (1 + n / error)
+        shares[place] = np.clip(share + shift, least, None)
+    # Of a value v: P(v | c) = P(c | v) P(v) / P(c). What is taken for P(v) is the same
+    # for all classes.
+    shares *= np.maximum(n, error)
+    return np.log(shares) - np.log(shares.sum(axis=1, keepdims=True))
+
+
+class DPGaussianNB(NaiveBayes):
+    """Gaussian naive Bayes: means and variances by class that are private for the whole record.
+
+    Parameters
+    ----------
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
+        of a budget in rho or mu, which has a delta of its own.
+    delta : float, optional
+        The delta of an `epsilon` that is a number. It is spent only where Gaussian noise is less than that of a pure
+        epsilon: from about 25 columns on at an epsilon of 1 and a delta of 1e-6. None or 0 for pure privacy.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+        The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
+        clipped, also where rows are predicted. ``"private"``, for all columns or in place of a pair, finds bounds that
+        hold nearly all values, as in `DPMean`.
+    bounds_share : float, default=0.2
+        The share of the budget that finds bounds, if some are private.
+    classes : list, optional
+        The classes that the target may have, from what is publicly known. None reads them from the target, with a
+        `PrivacyLeakWarning`.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Attributes
+    ----------
+    theta_ : ndarray of shape (n_classes, n_features)
+        The mean of each column in each class, drawn towards that of all rows as far as noise hides the difference.
+    var_ : ndarray of shape (n_classes, n_features)
+        The variances, drawn towards each other in the same way, and larger by what is not known of the means.
+    class_count_ : ndarray of shape (n_classes,)
+        The noisy numbers of rows.
+    class_count_std_error_ : float
+        The standard deviation of their noise.
+    class_prior_ : ndarray of shape (n_classes,)
+        The shares of the classes, each of at least the standard deviation of its noise.
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    domain_ : Domain
+        The target and its classes.
+    bounds_ : ndarray of shape (n_features, 2)
+        The bounds of the columns.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`, for the columns of X and the target.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    DPCategoricalNB : Columns of declared categories, and numbers in bins.
+    DPLogisticRegression : Columns that depend on each other.
+    sklearn.naive_bayes.GaussianNB : Without privacy.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
+    Predictions are post-processing, and cost nothing: but those for a row of the table are about this row. The number
+    of rows is protected too, also that of each class, and a table without rows is answered. Not covered: an error
+    shows that a value is missing, or that a class is not declared.
+
+    Values are integers on a grid between the bounds. Of each class, the number of rows and, of each of d columns, the
+    sum and the sum of squares are released: a record changes those of its own class, 1 + 2 d numbers, by at most 1
+    each in units of the bounds, and nothing of the others. So all classes get independent noise of the whole epsilon,
+    of the density ``e**(-epsilon max|z|)``, or Gaussian noise for a change of ``sqrt(1 + 2 d)``. What follows is
+    post-processing: how much the classes differ is estimated from their noisy moments, less what noise adds, and the
+    moments are drawn towards each other by this ([1]_).
+
+    References
+    ----------
+    .. [1] B. Efron, C. Morris (1973). Stein's estimation rule and its competitors: an empirical Bayes approach. Journal
+       of the American Statistical Association 68(341).
+
+    Examples
+    --------
+    >>> from skdp import DPGaussianNB
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> X = X[["mean radius", "mean texture", "mean concavity"]]
+    >>> bounds = {"mean radius": (0, 30), "mean texture": (0, 40), "mean concavity": (0, 0.5)}
+    >>> model = DPGaussianNB(epsilon=2.0, bounds=bounds, classes=[0, 1], random_state=0).fit(X, y)
+    >>> round(model.score(X, y), 1)
+    0.9
+    >>> print(model.guarantee_)
+    epsilon = 2, central model, adding or removing one record's values of: mean radius, mean texture, mean concavity,
+    target, NOT SECURE: ...
+    """
+
+    _takes_missing = False
+
+    theta_: Floats
+    var_: Floats
+    bounds_: Floats
+
+    def __init__(
+        self,
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        delta: float | None = None,
+        bounds: Bounds | None = None,
+        bounds_share: float = 0.2,
+        classes: list[Any] | None = None,
+        max_rows_per_person: int = 1,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.bounds_share = bounds_share
+        self.classes = classes
+        self.max_rows_per_person = max_rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _bounded(self, rows: Batches) -> Batches:
+        return rows.features
+
+    def _noise(self, share: Share, n_columns: int) -> Noise:
+        size = n_numbers(n_columns, squares=True, shared_count=True)
+        return Noise.joint(share, GRID, size)
+
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        ends = read_bounds(bounds, rows.names[:-1])
+        classes = Classes.read(rows, self.classes)
+        sums_of = partial(_sums_by_class, classes=classes, ends=ends)
+        sums = GroupSums.read(rows.add_up(sums_of), ends)
+        sums.refuse_missing(rows.names[:-1])
+        noise = self._noise(share, len(ends))
+        return Plan((sums, classes), (noise,), f"{noise.name} on sums by class")
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        (noise,), (sums, classes) = plan.noises, plan.exact
+        noisy = NoisySums.draw(sums, noise, source, squares=True, shared_count=True)
+        moments = moments_of(noisy, noise)  # (n_classes, n_columns)
+        counts = noisy.counts[:, 0] / GRID
+        self._set_classes(classes, counts, noise.error / GRID)
+        self.domain_ = classes.domain
+        n_rows = np.maximum(counts, 1.0)
+        shares = (n_rows / n_rows.sum())[:, np.newaxis]
+        mean, of_mean = _drawn_together(moments.mean, moments.mean_error, shares)
+        variance, _ = _drawn_together(moments.variance, moments.variance_error, shares)
+        self.theta_ = to_values(mean, sums.bounds)
+        width = sums.bounds[:, 1] - sums.bounds[:, 0]
+        with np.errstate(over="ignore", under="ignore"):
+            self.var_ = np.clip((width / 2) ** 2 * (variance + of_mean), _TINY, _HUGE)
+
+    def _log_likelihood(self, table: Table) -> Floats:
+        numbers = np.clip(np.stack(read_numbers(table), axis=1), *self.bounds_.T)
+        logs = np.zeros((len(numbers), len(self.classes_)))
+        for place, mean in enumerate(self.theta_):
+            deviation = np.sqrt(self.var_[place])
+            squares = ((numbers - mean) / deviation) ** 2
+            logs[:, place] = -squares.sum(axis=1) / 2 - np.log(deviation).sum()
+        return logs
+
+
+def _drawn_together(
+    estimates: Floats, errors: Floats, shares: Floats
+) -> tuple[Floats, Floats]:
+    """Draw the numbers of the classes towards their mean, as far as noise hides that they differ; and square errors."""
+    squares = np.maximum(errors, 1 / GRID) ** 2
+    middle = (estimates / squares).sum(axis=0) / (1 / squares).sum(axis=0)
+    spread = (shares * ((estimates - middle) ** 2 - squares)).sum(axis=0)
+    factors = np.maximum(spread, 0) / (np.maximum(spread, 0) + squares)
+    return middle + factors * (estimates - middle), factors * squares
+
+
+def _sums_by_class(
+    table: Table, _: Any, *, classes: Classes, ends: Floats
+) -> list[NDArray[np.int64]]:
+    """Return the sums of each column in each class."""
+    features = select_columns(table, table.names[:-1])
+    columns = read_numbers(features, missing=True)
+    codes = classes.codes(table.columns[-1])
+    return sums_of_groups(columns, ends, codes, len(classes.values))

@@ -1,0 +1,249 @@
+"""Rows of a table in memory, which are one batch, or of a large table; and the rows of persons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.base import check_same_order
+from skdp.tables import (
+    ColumnError,
+    LargeTable,
+    Table,
+    is_frame,
+    is_missing,
+    read_table,
+    shielded,
+)
+
+Integers = NDArray[np.int64]
+# Returns integer sums over rows, each as often as it counts; picklable, as it may be
+# sent to workers.
+SumsOf = Callable[[Table, Integers | None], list[Integers]]
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """Sums over the rows of all batches: a `skdp.tables.Summary`."""
+
+    sums_of: SumsOf
+    # The sums over no rows.
+    nothing: Sequence[Integers]
+    # The lowest and the highest value of each column that differ in the sums, if there
+    # are any.
+    bounds: Sequence[tuple[Any, Any]] | None = None
+
+    def zeros(self) -> list[Integers]:
+        zeros: list[Integers] = list(map(np.zeros_like, self.nothing))
+        return zeros
+
+    def add(
+        self, sums: list[Integers], batch: Any, counts: Integers | None = None
+    ) -> None:
+        for total, part in zip(
+            sums, self.sums_of(read_table(batch), counts), strict=True
+        ):
+            total += part
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return how many rows may differ, for an engine that may group equal ones."""
+        return math.inf if self.bounds is None else most_rows(sample, self.bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """The rows of a table: one batch in memory, or as many as an engine reads."""
+
+    # All rows in memory; of a large table, its columns without rows.
+    table: Table
+    large: LargeTable | None = None
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """The names of the columns."""
+        return self.table.names
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows, if it is known."""
+        return len(self.table.columns[0]) if self.large is None else None
+
+    def select(self, names: Sequence[Any]) -> Batches:
+        """Select some columns."""
+        return replace(self, table=select_columns(self.table, names))
+
+    @property
+    def features(self) -> Batches:
+        """All columns but the last, which is the target."""
+        return self.select(self.names[:-1])
+
+    @property
+    def target(self) -> Batches:
+        """The last column."""
+        table = Table(self.names[-1:], self.table.columns[-1:], self.table.native)
+        return replace(self, table=table)
+
+    def add_up(
+        self, sums_of: SumsOf, bounds: Sequence[tuple[Any, Any]] | None = None
+    ) -> list[Integers]:
+        """Sum over all rows."""
+        # Of a large table, a column that cannot be read at all is an error before any
+        # row is read.
+        sums = sums_of(self.table, None)
+        if self.large is None:
+            return sums
+        return self.large.add_up(self.names, RowSums(sums_of, sums, bounds))
+
+    def take(self, places: NDArray[np.intp]) -> Batches:
+        """Select some rows in memory."""
+        return replace(self, table=self.table.take(places))
+
+
+def select_columns(table: Table, names: Sequence[Any]) -> Table:
+    """Select some columns of a table."""
+    columns = [table.columns[table.names.index(name)] for name in names]
+    return replace(table, names=tuple(names), columns=tuple(columns))
+
+
+def most_rows(sample: Any, bounds: Sequence[tuple[Any, Any]]) -> float:
+    """Return the number of different rows of a table between two ends for each column."""
+    n_rows = 1.0
+    for dtype, (low, high) in zip(dtypes_of(sample), bounds, strict=True):
+        n_rows *= most_values(dtype, low, high)
+    return n_rows
+
+
+def most_values(dtype: Any, low: Any, high: Any) -> float:
+    """Return the number of values of a column between two ends, missing among them."""
+    if isinstance(low, float):
+        return high - low + 2 if dtype.is_integer() else math.inf
+    return float((high - low).days + 2) if dtype == nw.Date else math.inf
+
+
+def dtypes_of(sample: Any) -> list[Any]:
+    return list(nw.from_native(sample, eager_only=True).schema.values())
+
+
+def find_missing(column: Any) -> NDArray[np.bool_]:
+    """Mark the missing values of a column."""
+    if isinstance(column, pd.Series) and column.dtype == object:
+        column = column.to_numpy()
+    if isinstance(column, np.ndarray):
+        if column.dtype != object:
+            return np.asarray(pd.isna(column))
+        # pandas stumbles over Decimal("sNaN").
+        return np.fromiter(map(is_missing, column), bool, len(column))
+    series = nw.from_native(column, series_only=True)
+    missing = series.is_null().to_numpy().astype(bool)
+    if series.dtype.is_float():
+        missing |= series.is_nan().fill_null(True).to_numpy().astype(bool)
+    return missing
+
+
+def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.intp]:
+    """Return the number of each value among the distinct ones, in order of appearance or sorted; -1 if missing."""
+    if hasattr(column, "__array__") and not isinstance(
+        column, np.ndarray | pd.Series | pd.Index
+    ):
+        series = nw.from_native(column, series_only=True, pass_through=True)
+        is_series = isinstance(series, nw.Series)
+        column = series.to_pandas() if is_series else np.asarray(column)
+    if getattr(column, "ndim", 1) != 1:
+        raise ValueError(f"{name} must be 1-dimensional, got {column.ndim} dimensions")
+    # Of a list, pandas would make floats where one is a fraction: large integers would
+    # be one person.
+    dtype = object if isinstance(column, list | tuple) else None
+
+    def factorize() -> NDArray[np.intp]:
+        values = pd.Series(column, dtype=dtype).reset_index(drop=True)
+        return pd.factorize(values, sort=sort)[0]
+
+    try:
+        return shielded(factorize)
+    except ColumnError as error:
+        raise ValueError(f"{name} {error}") from None
+
+
+def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
+    """Return the number of the person of each row of a table."""
+    n_rows = len(table.columns[0])
+    check_same_order(table.native, groups, "groups")
+    if isinstance(groups, str):
+        raise TypeError(
+            "groups must hold the person of each row; only of a large table is it a "
+            "column's name, got str"
+        )
+    if is_frame(groups):
+        columns = read_table(groups).columns
+        if len(columns) != 1:
+            raise ValueError(f"groups must be one column, got {len(columns)}")
+        groups = columns[0]
+    persons = number_values(groups, "groups")
+    if len(persons) != n_rows:
+        raise ValueError(f"groups has {len(persons)} entries; X has {n_rows} rows")
+    if (persons < 0).any():
+        raise _missing_person()
+    return persons
+
+
+def _missing_person() -> ValueError:
+    return ValueError("groups holds a missing value: every row must be some person's")
+
+
+def rows_within(
+    persons: NDArray[np.intp], most: int, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Mark at most `most` rows of each person, given by numbers, chosen at random."""
+    # Which of a person's rows are marked does not depend on other persons: one changes
+    # at most `most` marked rows.
+    n_rows = len(persons)
+    shuffled = rng.permutation(n_rows)
+    order = shuffled[np.argsort(persons[shuffled], kind="stable")]
+    sizes = np.bincount(persons)
+    rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    is_within = np.zeros(n_rows, bool)
+    is_within[order[rank < most]] = True
+    return is_within
+
+
+def limit_persons(
+    large: LargeTable, groups: Any, most: int, rng: np.random.Generator
+) -> tuple[LargeTable, Any]:
+    """Return the rows of a large table, at most `most` of each person, and a table of its columns without rows."""
+    features, column = without_column(large.sample, groups, "groups")
+    (n_missing,) = Batches(read_table(column), large).add_up(_count_missing)
+    if n_missing.any():
+        raise _missing_person()
+    return large.limit_persons(groups, most, int(rng.integers(1 << 31))), features
+
+
+def _count_missing(table: Table, counts: Integers | None) -> list[Integers]:
+    (column,) = table.columns
+    missing = find_missing(column)
+    n_missing = missing.sum() if counts is None else counts[missing].sum()
+    return [np.array([n_missing], np.int64)]
+
+
+def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
+    """Return the other columns of a large table, and that which a parameter names, as tables without rows."""
+    frame = nw.from_native(sample, eager_only=True)
+    if not isinstance(name, str):
+        raise TypeError(
+            f"{parameter} must be the name of a column of X, as X is a large table; "
+            f"got {type(name).__name__}"
+        )
+    if name not in frame.columns:
+        raise ValueError(
+            f"{parameter} must be the name of a column of X, got {name!r}; X has "
+            f"{frame.columns}"
+        )
+    if len(frame.columns) == 1:
+        raise ValueError(f"X has no column beside {name!r}, which is {parameter}")
+    return frame.drop(name).to_native(), frame.select(name).to_native()
