@@ -125,10 +125,10 @@ def _draft(
                 )
             else:
                 values = _draft_values(column, distinct, bins, max_values)
-            if isinstance(values, Interval) and is_named_as_identifier(name):
-                raise _LeftOut(
-                    f"{_IDENTIFIER}, by its name and its many values; {_ADVICE}"
-                )
+                if isinstance(values, Interval) and is_named_as_identifier(name):
+                    raise _LeftOut(
+                        f"{_IDENTIFIER}, by its name and its many values; {_ADVICE}"
+                    )
         except (ColumnError, _LeftOut) as error:
             remarks[name] = f"is left out: it {error}"
             continue
@@ -294,6 +294,9 @@ def unrepeated_columns(frame: Any) -> set[Any]:
 
 
 def _looks_unrepeated(name: Any, column: Any) -> bool:
+    """Whether values look like those of an identifier: all are different, and codes."""
+    # Text is one by its name, or if there are many; whole numbers by their name, or as
+    # `_are_codes` says.
     values = present(map(plain, objects_of(column)))
     kinds = kinds_of(values)
     if kinds not in ({"string"}, {"number"}) or len(values) < 2:
@@ -305,11 +308,12 @@ def _looks_unrepeated(name: Any, column: Any) -> bool:
     numbers = np.array(values, float)
     if not (np.isfinite(numbers) & (numbers == np.floor(numbers))).all():
         return False
-    return is_named_as_identifier(name) or _are_numbered(numbers)
+    return is_named_as_identifier(name) or _are_codes(numbers)
 
 
-def _are_numbered(numbers: NDArray[np.float64]) -> bool:
-    """Return whether distinct whole numbers count rows or are codes of one length: measured ones repeat, or vary."""
+def _are_codes(numbers: NDArray[np.float64]) -> bool:
+    """Whether distinct whole numbers count rows, or are long codes of one length."""
+    # Measured numbers repeat, or differ in length.
     if numbers.size < _FEWEST_NUMBERS:
         return False
     # n values that are drawn from R ones at random have about n (n - 1) / 2 R pairs

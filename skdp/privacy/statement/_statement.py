@@ -347,13 +347,16 @@ class Walk:
     def _stated(
         self, estimator: Any, guarantee: PrivacyGuarantee, step: str
     ) -> StatedStep:
+        """State a step, and add its ledgers, and what shuffling leaves open, to the statement."""
+        charged = self._add_ledgers(estimator)
+        shuffled = self._after_shuffling(estimator, guarantee, step)
         return StatedStep(
             step,
             guarantee,
             known=library_of(estimator) == "skdp",
-            charged=self._add_ledgers(estimator),
-            fitted=hasattr(estimator, "guarantee_"),
-            shuffled=self._after_shuffling(estimator, guarantee, step),
+            charged=charged,
+            fitted=hasattr(estimator, "guarantee_"),  # a plan is not
+            shuffled=shuffled,
         )
 
     def _of_released_rows(
@@ -416,7 +419,7 @@ class Walk:
     def _after_shuffling(
         self, estimator: Any, guarantee: PrivacyGuarantee, step: str
     ) -> PrivacyGuarantee | None:
-        """Return what reports guarantee after shuffling, if that was asked for."""
+        """Return what reports guarantee after shuffling, if that was asked for; note why not."""
         reporter = reporter_of(estimator)
         if reporter is None:
             return None
