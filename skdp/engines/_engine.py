@@ -72,9 +72,9 @@ class ReportSums:
             report_counts = self._protocol.report_counts(reports)
         else:
             return
-        for total, part in zip(
-            sums, [*tally.sums(), *self._listed(report_counts)], strict=True
-        ):
+        # In place: one array for each part, whatever the number of batches.
+        parts = [*tally.sums(), *self._listed(report_counts)]
+        for total, part in zip(sums, parts, strict=True):
             total += part
 
     def n_distinct(self, sample: Any) -> float:
@@ -83,6 +83,7 @@ class ReportSums:
 
     def total(self, sums: Sequence[NDArray[np.int64]]) -> Any:
         """Return the tally with these sums."""
+        # Each report adds to its tally: without any, all sums are 0.
         if not any(part.any() for part in sums):
             raise ValueError(
                 "Found a table with 0 sample(s) (rows); at least 1 is required"
@@ -117,7 +118,7 @@ def counted_groups(
 
 
 class Engine(LargeTable):
-    """A frame of one library; `skdp.engines._registry` finds the class of a frame."""
+    """A frame of one library; `skdp.engines._libraries` finds the class of a frame."""
 
     kinds: ClassVar[tuple[type, ...]]
     """The classes of its frames."""

@@ -68,21 +68,17 @@ class KeyedRandomness:
         """Draw the reports of a batch of codes."""
         where = repr((place.partition, place.first)).encode()
         # Now: `randomise` consumes the codes.
-        held = [*map(digest, codes)]
+        content = [digest(column) for column in codes]
 
         # Permanent reports may need no such key.
         @functools.cache
         def key() -> bytes:
-            return _derive(self._key, b"batch", where, *held, _digest_bytes(records))
+            return _derive(self._key, b"batch", where, *content, _digest_bytes(records))
 
         def source(purpose: str, *columns: Any) -> ByteSource:
-            return KeyedSource(
-                _derive(
-                    key(),
-                    b"coins",
-                    *(repr(plain(part)).encode() for part in (purpose, *columns)),
-                )
-            )
+            # Each purpose and column has random bits of its own.
+            names = [repr(plain(part)).encode() for part in (purpose, *columns)]
+            return KeyedSource(_derive(key(), b"coins", *names))
 
         return protocol.randomise(codes, records, source)
 
@@ -117,20 +113,24 @@ class SeededRandomness:
         self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]
     ) -> Reports:
         """Draw the reports of a batch of codes."""
-        rows, skipped = len(codes[0]), place.first % BLOCK_ROWS
-        permanent = protocol.permanent_key is not None
+        n_rows = len(codes[0])
+        # The rows of the first block that stand before the batch: a row has the same
+        # random bits, wherever a batch begins.
+        n_before = place.first % BLOCK_ROWS
         partition = "all" if place.partition is None else place.partition
-        whose, drawn = np.array(records, object), []
-        for start in range(-skipped, max(rows, 1), BLOCK_ROWS):
-            block, ids = (
-                [_cut(column, start) for column in codes],
-                _cut(whose, start).tolist() if permanent else [],
-            )
-            reports = protocol.randomise(
-                block, ids, self._randomness.part(partition, place.first + start)
-            )
-            drawn.append([report[max(0, -start) : rows - start] for report in reports])
-        return [np.concatenate(parts) for parts in zip(*drawn, strict=True)]
+        id_column = np.array(records, object)
+        blocks = []
+        for start in range(-n_before, max(n_rows, 1), BLOCK_ROWS):
+            columns = [_cut(column, start) for column in codes]
+            ids = []
+            if protocol.permanent_key is not None:
+                ids = _cut(id_column, start).tolist()
+            randomness = self._randomness.part(partition, place.first + start)
+            reports = protocol.randomise(columns, ids, randomness)
+            # The rows of the block that are those of the batch.
+            in_batch = slice(max(0, -start), n_rows - start)
+            blocks.append([report[in_batch] for report in reports])
+        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
 def _cut(codes: NDArray[Any], start: int) -> NDArray[Any]:

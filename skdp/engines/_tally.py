@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.engines._engine import ReportSums, add_up_batches
+from skdp.engines._engine import ReportSums
 from skdp.engines._libraries import engine_of, has_engine
 from skdp.engines._release import check_transformer
-from skdp.local import ReportProtocol, ReportTransformer, check_carried, check_releases
-from skdp.tables import Releases, carried_releases, carried_text, joined_releases
+from skdp.local import ReportTransformer, check_carried, check_releases
+from skdp.tables import joined_releases
 
 
 def tally(frame: Any, transformer: ReportTransformer) -> Any:
@@ -73,38 +73,23 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     >>> tally((encoder.transform(people.collect()) for day in range(7)), encoder).n_reports
     28
     """
-    if isinstance(frame, list | tuple | Iterator) and not has_engine(frame):
-        return tally_batches(frame, transformer)
-    engine = engine_of(frame)
-    protocol = _protocol_of(transformer)
-    names, report_columns = engine.column_names(), protocol.report_columns
-    if not set(report_columns) <= set(names):
-        raise ValueError(
-            f"the reports of this encoder have the columns {report_columns}, got "
-            f"{names}"
-        )
-    for text in engine.said():
-        check_carried(text, transformer)
-    public = protocol.without_secrets()
-    reports = ReportSums(public)
-    sums = engine.tally(reports, public)
-    total = reports.total(sums)
-    check_releases(reports.counts(sums), engine.releases(), transformer.released)
-    return total
-
-
-def tally_batches(batches: Iterable[Any], transformer: ReportTransformer) -> Any:
-    """Sum up a stream of tables."""
-    reports = ReportSums(_protocol_of(transformer))
-    releases: list[Releases | None] = []
-
-    def checked() -> Iterator[Any]:
-        for batch in batches:
-            check_carried(carried_text(batch), transformer)
-            releases.append(carried_releases(batch))
-            yield batch
-
-    sums = add_up_batches(checked(), reports)
+    is_one_table = has_engine(frame) or not isinstance(frame, list | tuple | Iterator)
+    check_transformer(transformer)
+    check_is_fitted(transformer)
+    # Neither keys nor a ledger go to workers.
+    protocol = transformer.protocol_.without_secrets()
+    reports = ReportSums(protocol)
+    sums = reports.zeros()
+    releases = []
+    # Those of an iterator are read one after the other, and not kept.
+    for table in [frame] if is_one_table else frame:
+        engine = engine_of(table)
+        _check_columns(engine, reports.names)
+        for text in engine.said():
+            check_carried(text, transformer)
+        table_sums = engine.tally(reports, protocol)
+        sums = [total + part for total, part in zip(sums, table_sums, strict=True)]
+        releases.append(engine.releases())
     total = reports.total(sums)
     check_releases(
         reports.counts(sums), joined_releases(releases), transformer.released
@@ -112,8 +97,10 @@ def tally_batches(batches: Iterable[Any], transformer: ReportTransformer) -> Any
     return total
 
 
-def _protocol_of(transformer: Any) -> ReportProtocol:
-    check_transformer(transformer)
-    check_is_fitted(transformer)
-    protocol: ReportProtocol = transformer.protocol_
-    return protocol
+def _check_columns(engine: Any, report_columns: list[str]) -> None:
+    names = engine.column_names()
+    if not set(report_columns) <= set(names):
+        raise ValueError(
+            f"the reports of this encoder have the columns {report_columns}, got "
+            f"{names}"
+        )

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -341,3 +342,17 @@ def test_ids_are_compared_with_those_of_all_batches():
         distinct.add(np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]]))
         with pytest.raises(ValueError, match="record_id has repeated entries"):
             distinct.close()
+
+
+def test_a_reader_of_reports_gives_those_of_the_rows_that_were_checked(people, tmp_path):
+    """Its reports are shown before the last id is read, so a repeated one must not come."""
+    path = tmp_path / "in.parquet"
+    pq.write_table(people, path)
+    options = {"record_id": "person", "persist": False}
+    assert privatize(ds.dataset(path), encoder(), **options).read_all().num_rows == ROWS
+    reader = privatize(ds.dataset(path), encoder(), **options)
+    pq.write_table(twice(people, ROWS - 1), path)
+    with pytest.raises(ValueError, match="not those that were checked"):
+        reader.read_all()
+    pq.write_table(people, path)
+    refused(ds.dataset(path), encoder, ValueError, "needs check=True", check=False, **options)

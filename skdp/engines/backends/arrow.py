@@ -40,7 +40,7 @@ Words = NDArray[np.uint64]
 """Two numbers that identify a person: a row a person."""
 
 _MOST_ROWS = 1 << 22
-"""Rows whose persons are in memory at a time: some 200 megabytes."""
+"""Rows whose persons are in memory at a time: some 300 megabytes."""
 
 # The constants of SplitMix64 (Steele, Lea and Flood 2014).
 _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -336,10 +336,18 @@ def mark_rows(
             persons.append(words[in_part])
             rows.append(start + in_part)
             start += len(column)
-        chosen = _chosen_rows(np.concatenate(persons), most, seed)
         if start != n_rows:
             raise RuntimeError(_CHANGED)
-        marks[np.concatenate(rows)[chosen]] = True
+        words = np.concatenate(persons)
+        places = np.concatenate(rows)
+        del persons, rows
+        # Sorting takes several times the memory of what is sorted: one of 16 blocks of
+        # persons at a time.
+        blocks = words[:, 0] >> np.uint64(60)
+        for block in range(16):
+            in_block = np.flatnonzero(blocks == block)
+            chosen = _chosen_rows(words[in_block], most, seed)
+            marks[places[in_block[chosen]]] = True
     return marks
 
 

@@ -48,8 +48,8 @@ from skdp.local.memo import keyed_digests
 
 try:
     import fcntl
-# There are no such locks on Windows.
 except ImportError:
+    # There are no such locks on Windows.
     fcntl = None  # type: ignore[assignment]
 
 _KEY_BYTES = 32
@@ -78,13 +78,13 @@ class WorkingFolder:
                 "(--resume), or remove it and start again, which is one more release"
             )
         randomness = transformer.randomness()
+        # The number of the call is no secret, and enough for the same seeded reports.
+        key = str(randomness.call).encode()
+        if randomness.seed is None:
+            key = SecretKey.generate()
+        # The folder is there with all that a resumed run needs, or not at all.
         with written_beside(folder.path) as beside:
             beside.mkdir(mode=0o700)
-            key = (
-                SecretKey.generate()
-                if randomness.seed is None
-                else str(randomness.call).encode()
-            )
             _write(beside / folder._key.name, key)
             content = settings | {"run": secrets.token_hex(8)}
             _write(beside / folder._settings.name, json.dumps(content).encode())
@@ -146,10 +146,10 @@ class WorkingFolder:
 
     def is_left(self) -> bool:
         """Return whether this is the folder of a run that was stopped after its target was there."""
-        drawn = _is_there(self._settings) and not (
-            _is_there(self._key) or _is_there(self._whole)
-        )
-        return drawn and _is_there(self._target)
+        # The key goes before the file is moved to its place, and the folder after that.
+        if not _is_there(self._settings) or _is_there(self._key):
+            return False
+        return not self.is_whole() and _is_there(self._target)
 
     def randomness(self, transformer: ReportTransformer) -> BatchRandomness:
         """Take up the randomness of the release."""
@@ -170,10 +170,14 @@ class WorkingFolder:
 
     def charge(self, transformer: ReportTransformer) -> None:
         """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one."""
-        charged, ledger = _is_there(self._charged), transformer.charged_ledger
-        if ledger is not None and not (charged and ledger.path is not None):
+        is_charged = self.is_charged
+        ledger = transformer.charged_ledger
+        # A ledger with a file knows the number of the run, and is charged once; one in
+        # memory may be new, and then it is charged.
+        if ledger is not None and not (is_charged and ledger.path is not None):
             transformer.charge(self._read_settings().get("run"))
-        if not charged:
+        # The charge is on the disk before anything is drawn.
+        if not is_charged:
             _write(self._charged, b"")
             sync(self.path)
 
@@ -205,10 +209,9 @@ class WorkingFolder:
                 f"{self._target} exists already; a release is never overwritten"
             )
         if text is not None:
+            # One of this run, which was stopped before its target was there.
             sidecar = sidecar_of(self._target)
-            sidecar.unlink(
-                missing_ok=True
-            )  # of this run, which was stopped before its target was there
+            sidecar.unlink(missing_ok=True)
             write_sidecar(self._whole, text, sidecar)
         self._key.unlink(missing_ok=True)
         sync(self.path)
@@ -220,10 +223,9 @@ class WorkingFolder:
         """Remove the folder: what is in it can never be completed again."""
         self._key.unlink(missing_ok=True)
         gone = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.removed")
+        # At once: a run that is killed in between must not leave half of a folder.
         try:
-            self.path.rename(
-                gone
-            )  # at once: a run that is killed in between must not leave half of a folder
+            self.path.rename(gone)
         except OSError:
             gone = self.path
         shutil.rmtree(gone, ignore_errors=True)

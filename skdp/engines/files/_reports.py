@@ -97,6 +97,7 @@ def transformer_of(
     if transformer is not None:
         check_transformer(transformer)
         if not hasattr(transformer, "protocol_"):
+            # On what it declares: no row is read.
             fit_on_schema(transformer, pd.DataFrame(), ())
     fitted: ReportTransformer | None = transformer
     for source in sources:
@@ -127,15 +128,18 @@ def sum_file(
     protocol = transformer.protocol_
     if is_tally(source):
         return FileSums(_tally_of(source, protocol))
-    reports, table = ReportSums(protocol), TableFile(source)
+    reports = ReportSums(protocol)
+    table = TableFile(source)
     table.check_columns(reports.names)
     sums = reports.zeros()
     with closing(progress(table.count_rows())) as bar:
         for batch in _report_tables(table, protocol, reports.names):
             reports.add(sums, batch)
             bar.update(len(batch))
-    counts, releases = reports.counts(sums), table.releases()
+    counts = reports.counts(sums)
+    releases = table.releases()
     check_releases(counts, releases, transformer.released)
+    # Text carries no note: the number beside a file shows copies of it.
     if table.is_csv and source.is_local:
         releases = note_of_copy(Path(source.path), counts)
     return FileSums(reports.total(sums), counts, releases)
@@ -145,6 +149,7 @@ def tally_text(
     tally: Any, transformer: ReportTransformer, sources: Iterable[SourceFile]
 ) -> str:
     """Write a tally as JSON that says its protocol: of those of its files, the one of least promise."""
+    # Whoever reads the tally relies on no more than the weakest file promises.
     own_text = transformer.to_json()
     weakest = json.loads(own_text)
     for source in sources:
@@ -167,6 +172,7 @@ def _restated(text: str) -> dict[str, Any]:
 
 def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
     guarantee = protocol["guarantee"]
+    # Seeded randomness protects nobody, so it comes before any epsilon.
     return guarantee.get("secure") is not True, guarantee["epsilon"]
 
 
@@ -182,11 +188,12 @@ def _read_tally(source: SourceFile) -> dict[str, Any]:
 
 
 def _tally_of(source: SourceFile, protocol: ReportProtocol) -> Any:
-    empty, text = protocol.empty_tally(), json.dumps(_read_tally(source))
+    empty = protocol.empty_tally()
+    text = json.dumps(_read_tally(source))
     try:
         return empty + type(empty).from_json(text)
-    # Of any kind: a file of others decides what is tried.
     except Exception:
+        # Of any kind: a file of others decides what is tried.
         pass
     raise ValueError(f"{source.name} holds no tally of the protocol that it says")
 
@@ -200,12 +207,11 @@ def _report_tables(
     if table.is_csv:
         values = () if domain is None else domain.columns
     for batch in table.tables(domain, names, coded=True):
-        yield pyarrow.table(
-            {
-                name: batch[name] if name in values else _numbers(batch[name], name)
-                for name in names
-            }
-        )
+        columns = {}
+        for name in names:
+            column = batch[name]
+            columns[name] = column if name in values else _numbers(column, name)
+        yield pyarrow.table(columns)
 
 
 def _numbers(column: Any, name: str) -> Any:

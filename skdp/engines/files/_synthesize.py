@@ -200,9 +200,8 @@ def synthesize_file(
     rows = open_file(table, domain, person_column, progress)
     schema = _schema_of_rows(rows.sample, domain)
     with written_beside(place) as beside:
-        write_file(
-            [], schema, beside, form
-        )  # what cannot be written shows before anything is spent
+        # What cannot be written shows before anything is spent.
+        write_file([], schema, beside, form)
         if model is not None:
             _check_saved(synthesizer, domain, model)
         _fit(synthesizer, domain, rows, person_column)
@@ -240,10 +239,8 @@ def sample_file(
     place = check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
-    form, number = (
-        format_of(place),
-        round(synthesizer.n_rows_) if n_samples is None else n_samples,
-    )
+    form = format_of(place)
+    number = round(synthesizer.n_rows_) if n_samples is None else n_samples
     batches = (
         nw.from_native(rows, eager_only=True).to_arrow()
         for rows in synthesizer.sample_batches(number)
