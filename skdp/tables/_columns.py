@@ -689,10 +689,18 @@ def _holds(dtype: np.dtype[Any], value: Any) -> bool:
     try:
         with np.errstate(all="ignore"):
             cast = dtype.type(value)
-            number = cast if isinstance(value, float) else cast.item()
-            return bool(number == value)
+            if not isinstance(value, float):
+                return bool(cast.item() == value)
+            return bool(cast == value) and bool(_is_in_range(cast, value))
     except OverflowError:
         return False
+
+
+def _is_in_range(cast: Any, number: Any) -> NDArray[np.bool_]:
+    """Whether numbers as another dtype holds them are no infinities or zeros of others."""
+    is_finite = np.isfinite(cast) == np.isfinite(number)
+    is_zero = np.equal(cast, 0) == np.equal(number, 0)
+    return is_finite & is_zero
 
 
 Decode = Callable[[NDArray[np.integer]], Any]
@@ -734,7 +742,9 @@ def _decoder(values: tuple[Any, ...], library: str, dtype: Any) -> Decode:
     codes = np.arange(len(values))
     for candidate in (dtype, None):
         try:
-            decode = make(values, candidate)
+            # pandas warns of numbers beyond a narrow float.
+            with np.errstate(over="ignore", under="ignore"):
+                decode = make(values, candidate)
             read_codes = coder.encode(_series(decode(codes), library))
         except _FOREIGN_ERRORS:
             continue  # the dtype cannot hold the declared values
@@ -800,10 +810,11 @@ def _has_numbers_and_missing(values: Sequence[Any]) -> bool:
 
 def _number_levels(values: Sequence[Any], dtype: Any) -> NDArray[Any]:
     natural = np.array([np.nan if value is None else value for value in values])
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         cast = natural.astype(dtype)
     # A float dtype may round the values if they stay distinct.
     may_round = dtype.kind == "f" and np.unique(cast).size == cast.size
+    may_round = may_round and bool(_is_in_range(cast, natural).all())
     is_fitting = may_round or bool((cast == natural).all())
     return cast if is_fitting else natural.astype(np.result_type(natural.dtype, dtype))
 

@@ -23,16 +23,19 @@ from skdp import (
     Domain,
     DPMarginalSynthesizer,
     DPRidge,
+    FrequencyOracleEncoder,
     NumericPerturber,
     OnFitOnly,
     PosteriorFeatures,
     PrivacyGuarantee,
     PrivacyLeakWarning,
     RandomizedResponseEncoder,
+    SetValuedEncoder,
     SyntheticResampler,
     privacy_statement,
 )
 from skdp.base import draft_domain
+from skdp.oracles import ORACLES, SET_ORACLES, RandomizedResponse
 from tests.conftest import each, often
 
 AS_IS = "released as is"
@@ -63,6 +66,69 @@ def test_fields_of_others_are_not_believed():
     assert AS_IS in str(privacy_statement(encoder))
     encoder.protocol_ = object()
     assert AS_IS in str(privacy_statement(encoder))
+
+
+class Truth(RandomizedResponse):
+    """An oracle of another package, which reports the true value."""
+
+    def report(self, codes, source):
+        return codes
+
+
+def oracle_encoder():
+    return FrequencyOracleEncoder(1.0, oracle="truth", categories={"sex": ["F", "M"]})
+
+
+def test_registered_oracles_of_others_are_not_believed(monkeypatch):
+    monkeypatch.setitem(ORACLES, "truth", Truth)
+    people = PEOPLE[["sex"]]
+    encoder = oracle_encoder().fit(people)
+    assert encoder.transform(people)["sex"].tolist() == [0, 1] * 10
+    for estimator in (encoder, make_pipeline(encoder), OnFitOnly(oracle_encoder()).fit(people)):
+        statement = privacy_statement(estimator, people)
+        assert statement.total is None
+        assert protected(statement) == []
+        assert AS_IS in str(statement)
+    assert privacy_statement(encoder, trusted=[FrequencyOracleEncoder]).total.epsilon == 1
+
+
+def test_oracles_of_others_inside_of_ours_are_not_believed(monkeypatch):
+    people = PEOPLE[["sex"]]
+    # That of permanent reports, which a field may have beside its oracle.
+    encoder = sex().fit(people)
+    assert privacy_statement(encoder).total is not None
+    (field,) = encoder.protocol_.fields
+    object.__setattr__(field, "permanent", Truth(2, 1.0))
+    assert privacy_statement(encoder).total is None
+
+    # The oracle of the sampled value of a set.
+    bags = pd.DataFrame({"bag": [["a"], ["b", "c"]] * 5})
+    values = {"bag": ["a", "b", "c"]}
+    monkeypatch.setitem(ORACLES, "randomized_response", Truth)
+    sets = SetValuedEncoder(1.0, oracle="randomized_response", categories=values, max_size=2).fit(bags)
+    assert isinstance(sets.oracles_[0].oracle, Truth)
+    assert privacy_statement(sets).total is None
+
+    numbers = perturber().fit(NUMBERS)
+    assert privacy_statement(numbers).total is not None
+    field = numbers.protocol_.fields[0]
+    foreign = type("Open", (type(field.mechanism),), {"__module__": "elsewhere"})
+    monkeypatch.setattr(field.mechanism, "__class__", foreign)
+    assert privacy_statement(numbers).total is None
+
+
+@each("name", ORACLES)
+def test_oracles_of_skdp_are_believed(name):
+    people = PEOPLE[["sex"]]
+    encoder = FrequencyOracleEncoder(1.0, oracle=name, categories={"sex": ["F", "M"]}).fit(people)
+    assert privacy_statement(encoder).total == encoder.guarantee_
+
+
+@each("name", SET_ORACLES)
+def test_set_oracles_of_skdp_are_believed(name):
+    bags = pd.DataFrame({"bag": [["a"], ["b", "c"]] * 5})
+    encoder = SetValuedEncoder(1.0, oracle=name, categories=[["a", "b", "c"]], max_size=2).fit(bags)
+    assert privacy_statement(encoder).total.epsilon == encoder.guarantee_.epsilon
 
 
 class Duck(TransformerMixin, BaseEstimator):

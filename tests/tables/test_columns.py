@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp import Domain
+from skdp import Domain, RandomizedResponseEncoder
 from skdp.tables import ColumnError, ValueCoder, decoder, distinct_values, is_missing, plain, read_table, to_numbers
 from tests.conftest import each
 
@@ -114,6 +114,54 @@ def test_numbers_that_a_dtype_cannot_hold_are_not_found_in_it():
     assert ValueCoder([0.1, 0.2]).encode(np.array([0.2, 0.1], np.float32)).tolist() == [1, 0]
     with pytest.raises(ValueError, match="same number in a column of dtype float32"):
         ValueCoder([0.1, float(np.float32(0.1))]).encode(np.array([0.1], np.float32))
+
+
+def narrow_columns(numbers, dtype):
+    """Return numbers of a narrow float dtype in each library that has it."""
+    array = np.array(numbers, dtype)
+    columns = [array, pd.Series(array), pa.chunked_array([pa.array(array)])]
+    if dtype == np.float32:
+        columns += [pd.Series(array, dtype="Float32"), pl.Series(array)]
+    return columns
+
+
+@each(
+    "dtype values",
+    [
+        (np.float32, [1e300, 1e-300, 5.0]),
+        (np.float32, [-1e300, -1e-300, 5.0]),
+        (np.float16, [70000.0, 1e-9, 5.0]),
+        (np.float16, [-70000.0, -1e-9, 5.0]),
+    ],
+)
+def test_no_infinity_or_zero_of_a_narrow_float_is_a_declared_value(dtype, values):
+    coder = ValueCoder(values)
+    for numbers in ([np.inf, 0.0, 5.0, 7.0], [-np.inf, -0.0, 5.0, 7.0]):
+        for narrow in narrow_columns(numbers, dtype):
+            assert coder.encode(narrow).tolist() == [3, 3, 2, 3]
+
+
+def test_declared_zeros_and_infinities_are_those_of_narrow_floats():
+    for dtype in (np.float16, np.float32):
+        for narrow in narrow_columns([0.0, np.inf, -np.inf, 5.0], dtype):
+            assert ValueCoder([5.0, 0.0, np.inf]).encode(narrow).tolist() == [1, 2, 3, 0]
+
+
+def test_columns_of_values_beyond_a_narrow_float_are_wider():
+    values = [1e300, 1e-300, 5.0]
+    for dtype in (np.float16, np.float32):
+        for narrow in narrow_columns([5.0], dtype):
+            numbers = to_numbers(pd.Series(decode(np.arange(3), values, narrow)))
+            assert numbers.dtype == np.float64
+            assert numbers.tolist() == values
+
+
+def test_an_infinity_of_a_narrow_float_is_not_reported():
+    table = pd.DataFrame({"x": np.array([5.0] * 20, np.float32)})
+    encoder = RandomizedResponseEncoder(0.1, categories={"x": [1e300, 5.0]}, random_state=0)
+    assert set(encoder.fit_transform(table)["x"]) == {1e300, 5.0}
+    with pytest.raises(ValueError, match="outside the declared categories"):
+        encoder.transform(pd.DataFrame({"x": np.array([np.inf] * 20, np.float32)}))
 
 
 @pytest.mark.parametrize("unit", ["ns", "s"])

@@ -85,6 +85,21 @@ def _estimators_in(value: Any) -> Iterator[Any]:
         yield from _estimators_in(value.ravel().tolist())
 
 
+def what_draws(protocol: Any) -> list[Any]:
+    """Return a protocol and all that draws its reports: fields, their oracles, and the oracles in these."""
+    reporters = [protocol]
+    identities = {id(protocol)}
+    # The list grows while it is read.
+    for reporter in reporters:
+        for value in getattr(reporter, "__dict__", {}).values():
+            parts = value if isinstance(value, list | tuple) else [value]
+            for part in parts:
+                if hasattr(part, "report") and id(part) not in identities:
+                    identities.add(id(part))
+                    reporters.append(part)
+    return reporters
+
+
 def is_estimator(value: Any) -> bool:
     fits = getattr(value, "fit", None) or getattr(value, "fit_resample", None)
     return callable(fits) and not isinstance(value, type)

@@ -57,6 +57,7 @@ from skdp.privacy.statement._known import (
     side_by_side,
     takes_weights,
     was_fitted_before,
+    what_draws,
 )
 from skdp.privacy.statement._result import (
     COUNTS_TWICE,
@@ -227,8 +228,7 @@ class Walk:
         # A local transformer releases rows by its protocol, a wrapper by its parts.
         sources = [estimator]
         if hasattr(estimator, "protocol_"):
-            protocol = estimator.protocol_
-            sources += [protocol, *getattr(protocol, "fields", ())]
+            sources += what_draws(estimator.protocol_)
         if {library_of(source) for source in sources} != {"skdp"}:
             return False
         return all(map(self._is_believed, parts_of(estimator)))
