@@ -306,7 +306,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     def _allows_missing(self) -> bool:
         """Return whether missing is a declared value."""
         if hasattr(self, "protocol_"):
-            domain = self.protocol_.domain
+            domain = getattr(self.protocol_, "domain", None)
             return domain is not None and declares_missing(domain)
         return self._parameters_declare_missing()
 

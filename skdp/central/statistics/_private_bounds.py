@@ -247,12 +247,10 @@ def _cells_after(look: Look | None) -> Cells:
 
 
 def find_bounds(cells: Cells, noisy: Floats, error: float) -> Look | None:
-    """Return bounds that hold nearly all values.
-
-    None if noise hides all values but those at the centre, if sums of huge numbers are
-    rounded, or if there is hardly a float between the bounds: the caller then keeps the
-    bounds of its first look.
-    """
+    """Return bounds that hold nearly all values, or None."""
+    # None if noise hides all values but those at the centre, if sums of huge numbers are
+    # rounded, or if there is hardly a float between the bounds: the caller then keeps
+    # the bounds of its first look.
     view = View.of(cells, noisy, error)
     if view is None:
         return None
