@@ -503,8 +503,8 @@ def check_same_order(X: Any, column: Any, what: str) -> None:
     advice = f": reindex it like X, by {what}.reindex(X.index), or {in_place}"
     if not X.index.is_unique:
         advice = (
-            ". Labels that occur twice do not say which row is which: "
-            f"{in_place}; otherwise give each row a label of its own where both are made"
+            f". Labels that occur twice do not say which row is which: {in_place};"
+            " otherwise give each row a label of its own where both are made"
         )
     raise ValueError(
         f"{what} has the labels of X in another order, and rows are read by position"

@@ -232,9 +232,9 @@ class DPOneHotEncoder(CentralTransformer):
         encoder = OneHotEncoder(
             categories=[np.arange(size) for size in sizes],
             drop=self._codes_to_drop(self.domain_),
-            handle_unknown="error"
-            if self.handle_unknown in ("auto", "error")
-            else "ignore",
+            handle_unknown=(
+                "error" if self.handle_unknown in ("auto", "error") else "ignore"
+            ),
             sparse_output=False,
         )
         return encoder.set_output(transform="default").fit(

@@ -156,9 +156,8 @@ def gradient(
             logits += rows.constant * weights[-1]
         logits *= _FINE / UNIT * 2.0**-scale
         np.floor(logits, out=logits)
-        np.maximum(
-            logits, -_MOST_LOGIT * _FINE, out=logits
-        )  # np.clip takes several times as long on a block
+        # np.clip takes several times as long on a block.
+        np.maximum(logits, -_MOST_LOGIT * _FINE, out=logits)
         np.minimum(logits, _MOST_LOGIT * _FINE, out=logits)
         residuals = loss.residuals(logits.astype(np.int64), rows.codes[block])
         total[:n_columns] += (part.T @ residuals).astype(np.int64)

@@ -216,9 +216,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         n_components: int | float,
     ) -> None:
         """Find components of a noisy covariance whose values have an error, and a relative one, in units of columns."""
-        largest = float(
-            units.max()
-        )  # squares of the widest bounds are beyond all floats
+        # Squares of the widest bounds are beyond all floats.
+        largest = float(units.max())
         shares = units / largest
         covariance = covariance * np.outer(shares, shares)
         values, vectors = np.linalg.eigh(covariance)

@@ -321,17 +321,15 @@ def open_rows(X: Any, y: Any = None) -> tuple[Take, int]:
     # metadata and widths reveal nothing of other rows, and it shares no object with
     # them.
     tables = [X if is_frame(X) else _read_array(X, "X")]
-    if (
-        getattr(tables[0], "ndim", 2) == 0
-    ):  # to ask NumPy would make an array of a frame
+    # To ask NumPy would make an array of a frame.
+    if getattr(tables[0], "ndim", 2) == 0:
         raise ValueError("X must be a dataframe or an array of rows")
     if y is not None:
         tables.append(_read_array(y, "y"))
     rows = len(tables[0])
     if any(getattr(table, "ndim", 2) == 0 or len(table) != rows for table in tables):
-        raise ValueError(
-            "X and y must have as many rows as each other"
-        )  # how many is private
+        # How many is private.
+        raise ValueError("X and y must have as many rows as each other")
     takers = [_taker(table, name) for table, name in zip(tables, "Xy", strict=False)]
     return (lambda members: tuple(take(members) for take in takers)), rows
 
@@ -402,9 +400,8 @@ def _frame_taker(frame: Any) -> Take:
         chunk = [_own_dtype(column[members]) for column in columns]
         if isinstance(frame, pd.DataFrame):
             chunk_frame = pd.DataFrame(dict(enumerate(chunk)))
-            chunk_frame.columns = labels.copy(
-                deep=True
-            )  # their names can be changed in place
+            # Their names can be changed in place.
+            chunk_frame.columns = labels.copy(deep=True)
             return chunk_frame
         backend = nw.get_native_namespace(frame)
         plain_columns = [
@@ -455,9 +452,8 @@ def _own_dtype(values: NDArray[Any]) -> NDArray[Any]:
             [pd.NaT if value is None else value.to_datetime64() for value in values],
             "datetime64[us]",
         )
-    copies = copy.deepcopy(
-        values.tolist()
-    )  # a list or a dict of one row may be that of another row
+    # A list or a dict of one row may be that of another row.
+    copies = copy.deepcopy(values.tolist())
     return np.fromiter(copies, object, values.size)
 
 
@@ -467,7 +463,9 @@ Answer = TypeVar("Answer")
 @contextmanager
 def kept_generators() -> Iterator[None]:
     """Restore the states of the global generators afterwards."""
-    state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - the statistic may use it
+    # The statistic may use the global generators.
+    state = random.getstate()
+    numpy_state = np.random.get_state()  # noqa: NPY002
     try:
         yield
     finally:

@@ -612,7 +612,8 @@ class DPRobustScaler(AffineScaler):
         percentages = self.quantile_range
         if not isinstance(percentages, tuple | list) or len(percentages) != 2:
             raise TypeError(
-                f"quantile_range must be a pair (low, high), got {type(percentages).__name__}"
+                "quantile_range must be a pair (low, high), got"
+                f" {type(percentages).__name__}"
             )
         for end in percentages:
             if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
@@ -770,7 +771,10 @@ class DPQuantileTransformer(InvertibleTransformer):
         (
             shares[column <= quantiles[0] + edge],
             shares[column >= quantiles[-1] - edge],
-        ) = 0.0, 1.0
+        ) = (
+            0.0,
+            1.0,
+        )
         return shares
 
     def _invert_columns(self, columns: Columns) -> Columns:

@@ -257,9 +257,8 @@ def fill_missing(column: Any, value: Any) -> Any:
         return _fill_array(column, value)
     series = nw.from_native(_make_room(column, value), series_only=True)
     filled = series.fill_null(value)
-    if (
-        filled.dtype.is_float()
-    ):  # nan is a number to polars, pyarrow and pandas' own dtypes
+    # nan is a number to polars, pyarrow and pandas' own dtypes.
+    if filled.dtype.is_float():
         frame = filled.alias("column").to_frame()
         numbers = nw.when(~nw.col("column").is_nan()).then("column").otherwise(value)
         filled = frame.select(numbers.cast(filled.dtype).alias("column"))[

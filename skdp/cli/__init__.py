@@ -39,7 +39,10 @@ _COMMANDS = {
     "tally": ("_estimate", "sum up reports of clients, or tallies of many collectors"),
     "statement": (
         "_statement",
-        "state the guarantee of reports, a model, a ledger or a pipeline, as a page or as JSON",
+        (
+            "state the guarantee of reports, a model, a ledger or a pipeline, as a page"
+            " or as JSON"
+        ),
     ),
     "audit": ("_evaluate", "try to refute the guarantees of the local transformers"),
 }

@@ -74,8 +74,10 @@ def add_command(
         "--log-level",
         choices=["debug", "info", "warning", "error"],
         default="warning",
-        help="what to log on standard error; no value and no key is ever logged "
-        "(default: warning)",
+        help=(
+            "what to log on standard error; no value and no key is ever logged "
+            "(default: warning)"
+        ),
     )
     command.set_defaults(parser=command, run=run)
     return command
@@ -95,8 +97,11 @@ def add_delimiter(command: Any) -> None:
         "--delimiter",
         type=_read_delimiter,
         metavar="C",
-        help=r"of CSV files that are read: one character, or \t (default: a comma, and a "
-        "tab for .tsv)",
+        help=(
+            r"of CSV files that are read: one character, or \t (default: a comma,"
+            r" and a "
+            "tab for .tsv)"
+        ),
     )
 
 
@@ -114,8 +119,10 @@ def add_release(command: Any) -> None:
     command.add_argument(
         "out",
         type=Path,
-        help="the file to write; one that exists is never overwritten; - is standard "
-        "output, as CSV",
+        help=(
+            "the file to write; one that exists is never overwritten; - is standard "
+            "output, as CSV"
+        ),
     )
     command.add_argument(
         "--ledger",
@@ -194,8 +201,10 @@ def add_handle_unknown(command: Any, choices: list[str], others: str) -> None:
     command.add_argument(
         "--handle-unknown",
         choices=choices,
-        help="what to do with an undeclared value: stop (which shows that there is one), "
-        f"{others} (default: error)",
+        help=(
+            "what to do with an undeclared value: stop (which shows that there is"
+            f" one), {others} (default: error)"
+        ),
     )
 
 
@@ -252,8 +261,10 @@ def add_quiet(command: Any) -> None:
     command.add_argument(
         "--quiet",
         action="store_true",
-        help="show no progress (which counts the rows, and is not for a log that others "
-        "read), as without a terminal",
+        help=(
+            "show no progress (which counts the rows, and is not for a log that others "
+            "read), as without a terminal"
+        ),
     )
 
 

@@ -47,8 +47,8 @@ from skdp.oracles import POSTPROCESSORS
 from skdp.privacy import PrivacyGuarantee, shuffled_guarantee
 
 _REPORTS = (
-    "a file (.csv, .tsv, also with .gz, .parquet, .arrow, .feather, .ipc; a path or a URL), or a tally (.json)"
-    f"{STREAMS}"
+    "a file (.csv, .tsv, also with .gz, .parquet, .arrow, .feather, .ipc; a path or a"
+    f" URL), or a tally (.json){STREAMS}"
 )
 _NEEDED = "--protocol, or --domain and --epsilon"
 
@@ -59,9 +59,13 @@ def add_estimate(commands: Any) -> None:
         commands,
         "estimate",
         _run_estimate,
-        description="Estimate how many rows truly have each value, from the reports that skdp privatize wrote, or from "
-        "a tally. The file says how they were made; an option that contradicts it is an error. Of a file that does not "
-        f"say it, {_NEEDED} are needed, as they were for skdp privatize. This costs no privacy.",
+        description=(
+            "Estimate how many rows truly have each value, from the reports that skdp"
+            " privatize wrote, or from a tally. The file says how they were made; an"
+            " option that contradicts it is an error. Of a file that does not say it,"
+            f" {_NEEDED} are needed, as they were for skdp privatize. This costs no"
+            " privacy."
+        ),
     )
     add = estimate.add_argument
     add("data", help=f"the reports: {_REPORTS}")
@@ -83,8 +87,9 @@ def add_estimate(commands: Any) -> None:
         metavar="C",
     )
     help_shuffled = (
-        "also state what the sums of the reports guarantee, if nothing else of them was or will be published and at "
-        "least N of them are of honest persons; needs --delta"
+        "also state what the sums of the reports guarantee, if nothing else of them was"
+        " or will be published and at least N of them are of honest persons; needs"
+        " --delta"
     )
     add("--shuffled", type=read_positive, metavar="N", help=help_shuffled)
     add(
@@ -96,7 +101,10 @@ def add_estimate(commands: Any) -> None:
     add(
         "--out",
         type=Path,
-        help="a file to write to, - for CSV on standard output (default: print the estimates)",
+        help=(
+            "a file to write to, - for CSV on standard output (default: print the"
+            " estimates)"
+        ),
     )
     add_quiet(estimate)
 
@@ -107,8 +115,11 @@ def add_tally(commands: Any) -> None:
         commands,
         "tally",
         _run_tally,
-        description="Sum up reports and write the sums, which skdp estimate reads and which add to others: from "
-        "tables, or tallies (.json). All must be of one protocol. This costs no privacy.",
+        description=(
+            "Sum up reports and write the sums, which skdp estimate reads and which add"
+            " to others: from tables, or tallies (.json). All must be of one protocol."
+            " This costs no privacy."
+        ),
     )
     add = tally.add_argument
     add("data", nargs="+", help=f"reports: {_REPORTS}")

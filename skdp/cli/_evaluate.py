@@ -46,9 +46,12 @@ def add_report(commands: Any) -> None:
         commands,
         "report",
         _run_report,
-        description="Study the cost of privacy (counts, accuracy, fairness, leakage, synthetic rows), of age "
-        "x sex on Adult or of the columns of your own table, and write a page, index.html, and its tables. The page "
-        "compares with true values: it is not private.",
+        description=(
+            "Study the cost of privacy (counts, accuracy, fairness, leakage, synthetic"
+            " rows), of age x sex on Adult or of the columns of your own table, and"
+            " write a page, index.html, and its tables. The page compares with true"
+            " values: it is not private."
+        ),
     )
     add = report.add_argument
     add(
@@ -138,9 +141,11 @@ def add_audit(commands: Any) -> None:
         commands,
         "audit",
         _run_audit,
-        description="Draw from every local transformer for neighbouring records, and look for outputs "
-        "whose frequencies refute its epsilon. The exit status is 1 if one is refuted. "
-        "Finding none is not a proof.",
+        description=(
+            "Draw from every local transformer for neighbouring records, and look for"
+            " outputs whose frequencies refute its epsilon. The exit status is 1 if one"
+            " is refuted. Finding none is not a proof."
+        ),
     )
     add = audit.add_argument
     add(
@@ -261,9 +266,9 @@ def _check_size(domain: Domain) -> None:
     for name, size in zip(domain.columns, domain.sizes, strict=True):
         sizes.append(f"{name}: {size}")
     raise ValueError(
-        f"--columns: they have {domain.size:,} cells together ({', '.join(sizes)}), too "
-        f"many to show (at most {MAX_CELLS:,}); cut numbers into bins with --edges, or "
-        "choose fewer columns"
+        f"--columns: they have {domain.size:,} cells together ({', '.join(sizes)}), too"
+        f" many to show (at most {MAX_CELLS:,}); cut numbers into bins with --edges, or"
+        " choose fewer columns"
     )
 
 
@@ -349,7 +354,8 @@ def _positive_label(options: argparse.Namespace, frame: pd.DataFrame) -> Any:
         return find_value(options.positive_label, values)
     if not labels.isin([0, 1]).all():
         raise ValueError(
-            "--target goes with --positive, unless all its values are 0 and 1, or False and True"
+            "--target goes with --positive, unless all its values are 0 and 1, or False"
+            " and True"
         )
     return None
 
@@ -382,7 +388,8 @@ def _edges(text: str) -> tuple[str, Interval]:
         return name, Interval(edges=[float(number) for number in numbers.split(",")])
     except ValueError as error:
         raise ValueError(
-            f"--edges takes COLUMN=EDGE,EDGE,..., such as age=0,38,120, not {text!r}: {error}"
+            f"--edges takes COLUMN=EDGE,EDGE,..., such as age=0,38,120, not {text!r}:"
+            f" {error}"
         ) from None
 
 

@@ -28,9 +28,12 @@ def add_plan(commands: Any) -> None:
         commands,
         "plan",
         _run_plan,
-        description="Find the least epsilon for a number of rows (or the least number of rows for an epsilon) at which "
-        "the count or the share of a value, or the difference of the selection rates of two groups, is known well "
-        "enough. It reads the domain file, and no table.",
+        description=(
+            "Find the least epsilon for a number of rows (or the least number of rows"
+            " for an epsilon) at which the count or the share of a value, or the"
+            " difference of the selection rates of two groups, is known well enough. It"
+            " reads the domain file, and no table."
+        ),
     )
     add = plan.add_argument
     add_domain(plan)
@@ -79,7 +82,10 @@ def add_plan(commands: Any) -> None:
         choices=["split", "joint", "sample"],
         help="how columns share epsilon (default: split)",
     )
-    help_share = "a guess of the share of the rows that have the value, or are privileged (default: the worst)"
+    help_share = (
+        "a guess of the share of the rows that have the value, or are privileged"
+        " (default: the worst)"
+    )
     add("--share", type=read_share, help=help_share)
     add(
         "--privileged",

@@ -42,9 +42,13 @@ def add_privatize(commands: Any) -> None:
         commands,
         "privatize",
         _run_privatize,
-        description="Write a report for each row, from which counts can be estimated, and little can be learned of the "
-        "row (differential privacy in the local model). Files are CSV (also gzipped), Parquet or Arrow by their names, "
-        "and of any size. Columns that are neither privatised nor kept are left out.",
+        description=(
+            "Write a report for each row, from which counts can be estimated, and"
+            " little can be learned of the row (differential privacy in the local"
+            " model). Files are CSV (also gzipped), Parquet or Arrow by their names,"
+            " and of any size. Columns that are neither privatised nor kept are left"
+            " out."
+        ),
     )
     add = privatize.add_argument
     add_table(privatize, "the table, a path or a URL")
@@ -52,8 +56,9 @@ def add_privatize(commands: Any) -> None:
     add_streams(privatize, "out", ".csv")
     add_transformer(privatize)
     help_target = (
-        "instead of --epsilon: what the sums of the reports guarantee together, if nothing else is published; the "
-        "largest epsilon of a row that reaches it is found"
+        "instead of --epsilon: what the sums of the reports guarantee together, if"
+        " nothing else is published; the largest epsilon of a row that reaches it is"
+        " found"
     )
     add("--target-epsilon", type=read_epsilon, metavar="E", help=help_target)
     add(
@@ -98,14 +103,20 @@ def add_privatize(commands: Any) -> None:
         choices=["csv", "tsv", "parquet", "arrow"],
         help="of standard output (default: csv)",
     )
-    help_resume = "resume a run that was stopped: with the same reports, and nothing is charged again"
+    help_resume = (
+        "resume a run that was stopped: with the same reports, and nothing is charged"
+        " again"
+    )
     add("--resume", action="store_true", help=help_resume)
     add(
         "--no-check",
         dest="check",
         action="store_false",
-        help="read the rows only once: an undeclared value is then found while reports are drawn, after the charge "
-        "(default: all rows are checked before the charge, so that a table that is refused costs nothing)",
+        help=(
+            "read the rows only once: an undeclared value is then found while reports"
+            " are drawn, after the charge (default: all rows are checked before the"
+            " charge, so that a table that is refused costs nothing)"
+        ),
     )
     add_quiet(privatize)
 
@@ -178,8 +189,8 @@ def _print_guarantee_of_sums(
         transformer, options.n_shuffled, options.delta, released="tally"
     )
     print(
-        f"If only the sums of at least {options.n_shuffled:,} honest rows are published "
-        f"(skdp tally): {guarantee}"
+        f"If only the sums of at least {options.n_shuffled:,} honest rows are published"
+        f" (skdp tally): {guarantee}"
     )
     if 0 < n_rows < options.n_shuffled:
         guarantee = shuffled_guarantee(
@@ -240,7 +251,10 @@ _MOST_BYTES_OF_KEY = 1 << 12
 
 def add_permanent(command: Any) -> None:
     """Add the options of permanent reports."""
-    help_id = "the column that says which record a row is of: a record that reports again repeats its report"
+    help_id = (
+        "the column that says which record a row is of: a record that reports again"
+        " repeats its report"
+    )
     command.add_argument("--record-id", metavar="COLUMN", help=help_id)
     key = command.add_mutually_exclusive_group()
     key.add_argument(

@@ -27,8 +27,9 @@ from skdp.tables import is_frame
 _MOST_CHARACTERS = (1 << 26) + 1
 
 _SOURCES = (
-    "reports (a file or URL that skdp privatize wrote, a tally, or the protocol of an encoder), a model that "
-    "skdp.save wrote, a ledger, a statement (.json), or MODULE_OR_FILE:OBJECT, such as model.py:pipeline"
+    "reports (a file or URL that skdp privatize wrote, a tally, or the protocol of an"
+    " encoder), a model that skdp.save wrote, a ledger, a statement (.json), or"
+    " MODULE_OR_FILE:OBJECT, such as model.py:pipeline"
 )
 _START_OF_LEDGERS = b'{"skdp_ledger"'
 _START_OF_MODELS = b"PK\x03\x04"
@@ -42,9 +43,12 @@ def add_statement(commands: Any) -> None:
         commands,
         "statement",
         _run_statement,
-        description="State what is protected, column by column, and what is not, for people who do not run it. Files "
-        "are only read, and no row of them. A module or a file of Python code is imported, and so executed: name only "
-        "code that you would run.",
+        description=(
+            "State what is protected, column by column, and what is not, for people who"
+            " do not run it. Files are only read, and no row of them. A module or a"
+            " file of Python code is imported, and so executed: name only code that you"
+            " would run."
+        ),
     )
     add = statement.add_argument
     add("source", metavar="SOURCE", help=_SOURCES)

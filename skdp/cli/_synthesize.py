@@ -55,16 +55,21 @@ def add_draft_domain(commands: Any) -> None:
         commands,
         "draft-domain",
         _run_draft_domain,
-        description="Read a table and write a domain file (TOML) for you to edit. The draft shows values of the data: "
-        "it is not private until you have replaced them by what is publicly known.",
+        description=(
+            "Read a table and write a domain file (TOML) for you to edit. The draft"
+            " shows values of the data: it is not private until you have replaced them"
+            " by what is publicly known."
+        ),
     )
     add = draft.add_argument
     add_table(draft, "your table")
     add(
         "domain",
         type=Path,
-        help="the file to write, .toml; one that exists is never overwritten; - is "
-        "standard output",
+        help=(
+            "the file to write, .toml; one that exists is never overwritten; - is "
+            "standard output"
+        ),
     )
     add_streams(draft, "domain", ".toml")
     add(
@@ -87,9 +92,12 @@ def add_synthesize(commands: Any) -> None:
         commands,
         "synthesize",
         _run_synthesize,
-        description="Learn a table from counts with noise, and write synthetic rows (differential privacy in the "
-        "central model: the user is trusted with the table). Only the columns of the domain file are read. "
-        "Files are CSV, Parquet or Arrow by their names, and of any size.",
+        description=(
+            "Learn a table from counts with noise, and write synthetic rows"
+            " (differential privacy in the central model: the user is trusted with the"
+            " table). Only the columns of the domain file are read. Files are CSV,"
+            " Parquet or Arrow by their names, and of any size."
+        ),
     )
     add = synthesize.add_argument
     add_table(synthesize, "the private table")
@@ -122,8 +130,10 @@ def add_synthesize(commands: Any) -> None:
         nargs=3,
         action="append",
         metavar=("COLUMN", "RULE", "COLUMN"),
-        help="a public rule that all rows keep, such as --rule start '<=' end, or "
-        "--rule job 'missing with' wage",
+        help=(
+            "a public rule that all rows keep, such as --rule start '<=' end, or "
+            "--rule job 'missing with' wage"
+        ),
     )
     add(
         "--rows",
@@ -137,8 +147,10 @@ def add_synthesize(commands: Any) -> None:
     )
     add(
         "--person-column",
-        help="the column that identifies the person of a row: surplus rows of a person "
-        "are left out",
+        help=(
+            "the column that identifies the person of a row: surplus rows of a person "
+            "are left out"
+        ),
     )
     add_handle_unknown(
         synthesize,
@@ -149,21 +161,27 @@ def add_synthesize(commands: Any) -> None:
         "--real",
         nargs="+",
         metavar="COLUMN",
-        help="columns of a CSV file with fractions, though their bins have whole edges, "
-        "as real = true in the domain",
+        help=(
+            "columns of a CSV file with fractions, though their bins have whole edges, "
+            "as real = true in the domain"
+        ),
     )
     add(
         "--save",
         type=Path,
         metavar="MODEL",
-        help="a file for the fitted model, written before rows are drawn; --load reads "
-        "it",
+        help=(
+            "a file for the fitted model, written before rows are drawn; --load reads "
+            "it"
+        ),
     )
     add(
         "--load",
         action="store_true",
-        help="DATA is a model that --save wrote: draw rows from it, which costs no "
-        "privacy",
+        help=(
+            "DATA is a model that --save wrote: draw rows from it, which costs no "
+            "privacy"
+        ),
     )
     add_quiet(synthesize)
 
@@ -171,7 +189,8 @@ def add_synthesize(commands: Any) -> None:
 def _run_draft_domain(options: argparse.Namespace) -> Path:
     if options.domain.suffix.lower() != ".toml":
         raise ValueError(
-            f"a domain file is TOML, and its name ends in .toml, got {options.domain.name!r}"
+            "a domain file is TOML, and its name ends in .toml, got"
+            f" {options.domain.name!r}"
         )
     if options.domain.exists():
         raise ValueError(

@@ -85,13 +85,14 @@ def add_transformer(command: Any) -> None:
     )
     add("--epsilon", type=read_epsilon, help="the privacy loss of a row")
     help_strategy = (
-        "how columns share epsilon: each has a part of it, all are one, or each row reports one of them (of numeric: "
-        "some; never joint) (default: split)"
+        "how columns share epsilon: each has a part of it, all are one, or each row"
+        " reports one of them (of numeric: some; never joint) (default: split)"
     )
     add("--strategy", choices=["split", "joint", "sample"], help=help_strategy)
     help_transformer = (
-        "how a row is randomised: values and bins by the first six, numbers within the declared bounds by numeric, "
-        "text that is not declared by rappor (default: randomized_response)"
+        "how a row is randomised: values and bins by the first six, numbers within the"
+        " declared bounds by numeric, text that is not declared by rappor (default:"
+        " randomized_response)"
     )
     add("--transformer", choices=list(TRANSFORMERS), help=help_transformer)
     add("--mechanism", choices=MECHANISMS, help="of numeric (default: optimal)")
@@ -119,7 +120,10 @@ def add_transformer(command: Any) -> None:
         type=_read_probability,
         help="of rappor: how often a 1 is reported as 1 (default: 0.75)",
     )
-    help_missing = "of rappor: whether a missing value stops the run, or is one more value (default: error)"
+    help_missing = (
+        "of rappor: whether a missing value stops the run, or is one more value"
+        " (default: error)"
+    )
     add("--handle-missing", choices=["error", "value"], help=help_missing)
 
 

@@ -36,7 +36,10 @@ class UnreadableTable(UnreadableError):
         self.kind, self.is_csv = kind, is_csv
 
     def __str__(self) -> str:
-        return f"the table cannot be read ({self.kind}); the text of this error is not shown, as it may hold values"
+        return (
+            f"the table cannot be read ({self.kind}); the text of this error is not"
+            " shown, as it may hold values"
+        )
 
 
 class FailedTransformer(RuntimeError):
@@ -48,9 +51,9 @@ class ShortenedTable(UnreadableError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the table cannot be read a second time: it ended before all rows that were checked. The charge stands, "
-            "and no incomplete release is stored. Store the table and give what was stored, or leave out the check "
-            "(check=False)"
+            "the table cannot be read a second time: it ended before all rows that were"
+            " checked. The charge stands, and no incomplete release is stored. Store"
+            " the table and give what was stored, or leave out the check (check=False)"
         )
 
 
@@ -112,7 +115,10 @@ def naming(method: str, owner: object, batch: Sized, work: Callable[[], T]) -> T
         raise
     except Exception as error:
         part, method = _failed_part(error, owner, method)
-        text = f"{type(part).__name__}.{method} failed: {type(error).__name__} ({_place(error, part)})"
+        text = (
+            f"{type(part).__name__}.{method} failed: {type(error).__name__}"
+            f" ({_place(error, part)})"
+        )
         if len(batch) == 0:
             raise FailedTransformer(f"{text}: {error}") from error
     raise FailedTransformer(

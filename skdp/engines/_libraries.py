@@ -103,9 +103,10 @@ def open_table(frame: Any) -> LargeTable | None:
 def tell_of_lazy_reports() -> None:
     """Warn that lazy reports are evaluated at each use, and that their frame is no release."""
     warnings.warn(
-        "the reports are computed again at each use, and are the same only as long as the table is: it must not "
-        "change. The frame holds the key of the reports and the way to the true rows: publish what it evaluates to, "
-        "not the frame. Leave out persist=False to have them stored once",
+        "the reports are computed again at each use, and are the same only as long as"
+        " the table is: it must not change. The frame holds the key of the reports and"
+        " the way to the true rows: publish what it evaluates to, not the frame. Leave"
+        " out persist=False to have them stored once",
         PrivacyLeakWarning,
         stacklevel=4,
     )

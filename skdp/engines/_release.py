@@ -378,7 +378,10 @@ def _check_roles(
             "record_id is of use with a secret_key only (memoize=True, or a "
             "RapporEncoder with a key)"
             if record_id is not None
-            else "the reports are permanent ones of a secret_key: record_id must name the column of the record ids"
+            else (
+                "the reports are permanent ones of a secret_key: record_id must name"
+                " the column of the record ids"
+            )
         )
 
 
@@ -423,8 +426,9 @@ def check_transformer(transformer: Any) -> None:
             else type(transformer).__name__
         )
         raise TypeError(
-            "transformer must be a ReportTransformer, which reports row by row, such as RandomizedResponseEncoder, "
-            f"NumericPerturber or RapporEncoder, got {kind}"
+            "transformer must be a ReportTransformer, which reports row by row, such"
+            " as RandomizedResponseEncoder, NumericPerturber or RapporEncoder, got"
+            f" {kind}"
         )
 
 
@@ -466,9 +470,8 @@ def _from_arrow(column: Any) -> Any:
     if types.is_dictionary(kind):
         return column.cast(kind.value_type).dictionary_encode().cast(kind)
     rows = pyarrow.array(np.arange(len(column)))
-    if types.is_string_view(kind) or types.is_binary_view(
-        kind
-    ):  # views cannot be taken from
+    # Views cannot be taken from.
+    if types.is_string_view(kind) or types.is_binary_view(kind):
         plain = (
             pyarrow.large_string()
             if types.is_string_view(kind)

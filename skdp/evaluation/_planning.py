@@ -595,7 +595,7 @@ def _counted_groups(
     assert protocol.domain is not None
     if columns is None and protocol.strategy == "joint":
         return [list(protocol.columns)]
-    return [[name] for name in (columns or protocol.domain.columns)]
+    return [[name] for name in columns or protocol.domain.columns]
 
 
 def _expected_tally(

@@ -25,7 +25,10 @@ _OUTPUT, _ROUTING = "_sklearn_output_config", "_metadata_request"
 _RESTARTS = frozenset({"_calls"})
 """As in a copy, calls are counted from 0."""
 
-_CHANGED = "its parameters were changed after fit, which would change its protocol; fit it again before it is saved"
+_CHANGED = (
+    "its parameters were changed after fit, which would change its protocol; fit it"
+    " again before it is saved"
+)
 
 
 def write_estimator(estimator: Any, writer: Writer) -> dict[str, Any]:
@@ -34,8 +37,9 @@ def write_estimator(estimator: Any, writer: Writer) -> dict[str, Any]:
     saved = by_class(kind)
     if saved is None:
         raise TypeError(
-            f"a {kind.__name__} cannot be saved: skdp.save takes the estimators of skdp, and those of scikit-learn "
-            "whose fitted state is plain arrays; see skdp.persistence.register for classes of your own"
+            f"a {kind.__name__} cannot be saved: skdp.save takes the estimators of"
+            " skdp, and those of scikit-learn whose fitted state is plain arrays; see"
+            " skdp.persistence.register for classes of your own"
         )
     parameters = estimator.get_params(deep=False)
     _check_fixed(saved, parameters)
@@ -138,7 +142,8 @@ def _check_fixed(saved: SavedClass, parameters: Mapping[str, Any]) -> None:
     for name in saved.fixed:
         if parameters.get(name) is not None:
             raise ValueError(
-                f"{saved.name} with {name}= cannot be saved, as files of its cache could run code; set None"
+                f"{saved.name} with {name}= cannot be saved, as files of its cache"
+                " could run code; set None"
             )
 
 
@@ -190,7 +195,8 @@ def _protocol(transformer: Any, writer: Writer) -> dict[str, Any]:
         same = False
     if not same:
         raise ValueError(
-            f"{type(transformer).__name__}: {_CHANGED}, or its domain is larger than skdp.load accepts"
+            f"{type(transformer).__name__}: {_CHANGED}, or its domain is larger than"
+            " skdp.load accepts"
         )
     return content
 
@@ -205,7 +211,8 @@ def _refit(
         transformer, reader.read(content["columns"]), content["parameters"]
     ):
         raise ValueError(
-            f"this version of skdp makes another protocol of the parameters of {kind.__name__}"
+            "this version of skdp makes another protocol of the parameters of"
+            f" {kind.__name__}"
         )
     if declared.keys() != transformer.protocol_.declared.keys():
         raise ValueError("the parameters by column are not those of the protocol")

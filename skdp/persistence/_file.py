@@ -89,7 +89,8 @@ def save(
     """
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(
-            f"estimator must be an estimator or a pipeline, got {type(estimator).__name__}"
+            "estimator must be an estimator or a pipeline, got"
+            f" {type(estimator).__name__}"
         )
     writer = Writer(write_estimator, secrets=secrets)
     try:
@@ -177,7 +178,8 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     if protocol is not None:
         if ledger is not None:
             raise ValueError(
-                "ledger is given, but the file is a protocol, which has none: give the transformer one by set_params"
+                "ledger is given, but the file is a protocol, which has none: give the"
+                " transformer one by set_params"
             )
         return ReportTransformer.from_json(protocol)
     _refuse_table(path)
@@ -188,7 +190,8 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
                 raise ValueError("this is no file that skdp.save wrote")
         if header.get("version") != _VERSION:
             raise ValueError(
-                f"the file has version {header.get('version')!r}; this skdp reads version {_VERSION}"
+                f"the file has version {header.get('version')!r}; this skdp reads"
+                f" version {_VERSION}"
             )
         with reading("list of digests"):
             file.check_sums()
@@ -245,8 +248,8 @@ def _refuse_table(path: Any) -> None:
     name = os.path.basename(os.fspath(path))
     if name.removesuffix(".gz").endswith(_TABLES):
         raise ValueError(
-            f"{name} is no file that skdp.save wrote: if it holds reports, skdp.read_protocol({name!r}) returns the "
-            "transformer that made them"
+            f"{name} is no file that skdp.save wrote: if it holds reports,"
+            f" skdp.read_protocol({name!r}) returns the transformer that made them"
         )
 
 

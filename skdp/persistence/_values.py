@@ -148,8 +148,9 @@ class Writer:
     def _secret(self, key: SecretKey) -> str:
         if not self._secrets:
             raise ValueError(
-                "the secret key of permanent reports would be in the file, and who reads it can undo their noise; save "
-                "with secrets=True and guard the file, or save the protocol alone with to_json, which leaves it out"
+                "the secret key of permanent reports would be in the file, and who"
+                " reads it can undo their noise; save with secrets=True and guard the"
+                " file, or save the protocol alone with to_json, which leaves it out"
             )
         return bytes(key).hex()
 

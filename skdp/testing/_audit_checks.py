@@ -35,17 +35,17 @@ def _check_reports_keep_the_guarantee(subject: Subject) -> None:
         n_draws=n_draws,
     )
     if audit is None:
-        fitted.transform(
-            subject.frame(subject.equal_rows(1000))
-        )  # raises the error, if it is one
+        # Raises the error, if it is one.
+        fitted.transform(subject.frame(subject.equal_rows(1000)))
         raise AssertionError(
             "transform does not return one readable row for each of many equal rows"
         )
     lower, event = audit
     require(
         lower <= guarantee.epsilon,
-        f"the reports are less private than guarantee_ says: by an audit, epsilon is at least {lower:.4g}, and not "
-        f"{guarantee.epsilon:.4g}. What distinguishes two records best: {event}",
+        "the reports are less private than guarantee_ says: by an audit, epsilon is at"
+        f" least {lower:.4g}, and not {guarantee.epsilon:.4g}. What distinguishes two"
+        f" records best: {event}",
     )
 
 

@@ -56,12 +56,12 @@ def _check_guarantee_is_stated(subject: Subject) -> None:
     require(guarantee.mechanism, "guarantee_ must name the mechanism")
     require(
         guarantee.scope == tuple(subject.values),
-        f"the scope of guarantee_ is {guarantee.scope}, not the fitted columns {tuple(subject.values)}",
+        f"the scope of guarantee_ is {guarantee.scope}, not the fitted columns"
+        f" {tuple(subject.values)}",
     )
     require(guarantee.secure, "guarantee_ says secure=False without a seed")
-    if (
-        subject.accepts("random_state") and not subject.memoised
-    ):  # permanent random bits come from the key
+    # Permanent random bits come from the key.
+    if subject.accepts("random_state") and not subject.memoised:
         require(
             not subject.fit(random_state=0).guarantee_.secure,
             "guarantee_ says secure=True although the randomness comes from a seed",
@@ -70,7 +70,8 @@ def _check_guarantee_is_stated(subject: Subject) -> None:
     if requested is not None:
         require(
             Fraction(guarantee.epsilon) <= check_epsilon(requested),
-            f"the epsilon of guarantee_ is {guarantee.epsilon!r}, more than the parameter {requested!r}",
+            f"the epsilon of guarantee_ is {guarantee.epsilon!r}, more than the"
+            f" parameter {requested!r}",
         )
 
 
@@ -104,8 +105,8 @@ def _check_channel_keeps_the_guarantee(subject: Subject) -> None:
     epsilon = fitted.guarantee_.epsilon
     require(
         ratio <= exp_bounds(epsilon)[0],
-        f"channel() has reports {float(ratio):.6g} times likelier under one record than "
-        f"under another, more than e^epsilon of guarantee_ (epsilon = {epsilon!r})",
+        f"channel() has reports {float(ratio):.6g} times likelier under one record than"
+        f" under another, more than e^epsilon of guarantee_ (epsilon = {epsilon!r})",
     )
 
 
@@ -211,9 +212,9 @@ def require_ratio(
     pvalue = binomtest(count, total, most, alternative="greater").pvalue
     require(
         pvalue > FALSE_ALARM,
-        f"some {what} are {count / max(other_count, 1):.3g} times as frequent under one "
-        f"record as under another, but e^epsilon is {ratio:.3g} by the guarantee "
-        f"(binomial test, p = {pvalue:.1g})",
+        f"some {what} are {count / max(other_count, 1):.3g} times as frequent under one"
+        f" record as under another, but e^epsilon is {ratio:.3g} by the guarantee"
+        f" (binomial test, p = {pvalue:.1g})",
     )
 
 
@@ -360,7 +361,8 @@ def _check_later_parameters_wait_for_fit(subject: Subject) -> None:
         require(
             not secure.guarantee_.secure
             or len({release(secure, frame), release(fitted, frame)}) == 2,
-            "a seed that was set after fit is used, and guarantee_ still says secure=True",
+            "a seed that was set after fit is used, and guarantee_ still says"
+            " secure=True",
         )
 
 
@@ -449,8 +451,8 @@ def _check_estimates_are_unbiased(subject: Subject) -> None:
     distance = np.abs(estimates.mean(axis=0) - truth)
     require(
         (distance <= _STANDARD_ERRORS * std_error + 1e-9 * np.abs(truth).max()).all(),
-        f"the estimates are biased: over {_REPEATS} releases their mean is off by up to "
-        f"{(distance / np.maximum(std_error, 1e-300)).max():.1f} standard errors",
+        f"the estimates are biased: over {_REPEATS} releases their mean is off by up to"
+        f" {(distance / np.maximum(std_error, 1e-300)).max():.1f} standard errors",
     )
 
 

@@ -150,7 +150,8 @@ def _check_global_seeds_change_nothing(subject: Subject) -> None:
     """Check that the global generators of NumPy and Python are not used."""
     frame = subject.frame(subject.equal_rows(_ROWS))
     fitted = subject.fit_noisy(random_state=None)
-    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 - the point of the check
+    numpy_state = np.random.get_state()  # noqa: NPY002 - the point of the check
+    python_state = random.getstate()
     try:
         releases = []
         for _ in range(3):

@@ -46,7 +46,8 @@ class Subject:
             hasattr(estimator, name) for name in ("get_params", "fit", "transform")
         ):
             raise TypeError(
-                f"estimator must be an instance with fit and transform, got {estimator!r}"
+                "estimator must be an instance with fit and transform, got"
+                f" {estimator!r}"
             )
         parameters = estimator.get_params(deep=False)
         observed = None if X is None else _distinct_values(X)
@@ -203,7 +204,7 @@ def _declared_categories(
     if isinstance(categories, Domain):
         return {name: categories[name] for name in categories.columns}
     if isinstance(categories, Mapping):
-        return {name: categories[name] for name in (observed or categories)}
+        return {name: categories[name] for name in observed or categories}
     is_text = isinstance(categories, str)
     if not is_text and isinstance(categories, Sequence | np.ndarray):
         names = observed or _names_of_array(len(categories))
@@ -230,7 +231,7 @@ def _declared_bounds(
             return dict(DEFAULT_BOUNDS)
         return {name: (min(values), max(values)) for name, values in observed.items()}
     if isinstance(bounds, Mapping):
-        return {name: tuple(bounds[name]) for name in (observed or bounds)}
+        return {name: tuple(bounds[name]) for name in observed or bounds}
     pairs = np.asarray(bounds, float)
     if observed:
         names = list(observed)

@@ -157,9 +157,9 @@ def _declared(
     )
     if declared.all():
         return codes, counts
-    return [column[declared] for column in codes], None if counts is None else counts[
-        declared
-    ]
+    return [column[declared] for column in codes], (
+        None if counts is None else counts[declared]
+    )
 
 
 def find_codes(
@@ -205,9 +205,8 @@ def most_declared(dtype: Any, attribute: Categories | Interval) -> float:
     """Return the number of declared values of a column."""
     if isinstance(attribute, Interval):
         if grid_of(dtype, attribute) is not None:
-            return (
-                len(attribute.edges) + 3
-            )  # below, above, the last bin twice, missing and nan
+            # Below, above, the last bin twice, missing and nan.
+            return len(attribute.edges) + 3
         return most_values(dtype, attribute.edges[0], attribute.edges[-1])
     return len(attribute)
 

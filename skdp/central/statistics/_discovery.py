@@ -544,9 +544,8 @@ def squared_tail(distance: int, variance: Fraction, bits: int) -> Fraction:
     # an upper bound of the tail, ``exp(-y**2 / 2) (y**2 + 2) / (y (y**2 + 3) sqrt(2
     # pi))``, whose square is rational but for the exponential.
     square = (distance - Fraction(1, 2)) ** 2 / variance
-    square = Fraction(
-        math.floor(square * (1 << 64)), 1 << 64
-    )  # a variance may have many digits
+    # A variance may have many digits.
+    square = Fraction(math.floor(square * (1 << 64)), 1 << 64)
     if square == 0:
         return Fraction(1)
     tail = Fraction(exp_minus_bounds(square, bits)[1], 1 << bits)
@@ -558,9 +557,8 @@ def plan_discovery(
 ) -> Discovery:
     """Choose how the values of some columns are found: by what is publicly known, and by the fewer persons needed."""
     counts = CountThreshold(share.amount, delta, n_columns, share.rows)
-    unknown = (
-        share.rows > 1 and not persons
-    )  # it is not known which rows are one person's
+    # It is not known which rows are one person's.
+    unknown = share.rows > 1 and not persons
     if unknown or counts.needed > _HOPELESS:
         return counts
     weights = WeightThreshold.planned(share.amount, delta, n_columns * share.rows)

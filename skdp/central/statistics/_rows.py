@@ -165,9 +165,8 @@ class Rows:
 
     def counts(self, limits: Sequence[int]) -> NDArray[np.int64]:
         """Count the rows by the first limit that their squared norm does not exceed, or else the last."""
-        within = [
-            np.count_nonzero(self.squares <= limit) for limit in limits[:-1]
-        ]  # takes less time than a search
+        # Takes less time than a search.
+        within = [np.count_nonzero(self.squares <= limit) for limit in limits[:-1]]
         return np.diff([0, *within, len(self.squares)])
 
     def total(self, square: int) -> NDArray[np.int64]:
@@ -229,7 +228,10 @@ def _slices(table: NDArray[Any]) -> Iterator[slice]:
 # Of the budget, for the numbers of rows by norm, and for their mean.
 _SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
 
-TOO_FEW = "the noise hides how many rows there are, and so what they say: there are too few rows for this epsilon"
+TOO_FEW = (
+    "the noise hides how many rows there are, and so what they say: there are too few"
+    " rows for this epsilon"
+)
 
 
 def warn_of_few() -> None:

@@ -422,8 +422,9 @@ def _as_text(column: Any) -> Any:
     except pyarrow.ArrowNotImplementedError:
         # By the type alone.
         raise TypeError(
-            "groups must be a column of text, bytes, numbers, dates or times, one value for each person, got "
-            f"{column.type}; make a column of one such value, such as a field of the struct"
+            "groups must be a column of text, bytes, numbers, dates or times, one"
+            f" value for each person, got {column.type}; make a column of one such"
+            " value, such as a field of the struct"
         ) from None
 
 

@@ -254,8 +254,7 @@ def _limit_persons(
 ) -> pd.DataFrame:
     """Keep the rows of the least hashes of each person; all rows of a person are in this partition."""
     hashes = pd.util.hash_pandas_object(partition, index=False).to_numpy()
-    hashes = pd.util.hash_array(
-        hashes ^ np.uint64(seed)
-    )  # of numbers too, the seed decides
+    # Of numbers too, the seed decides.
+    hashes = pd.util.hash_array(hashes ^ np.uint64(seed))
     order = np.argsort(hashes, kind="stable")
     return partition.iloc[order].groupby(person, sort=False, observed=True).head(most)

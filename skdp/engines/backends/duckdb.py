@@ -131,7 +131,10 @@ class DuckDBTable(Engine):
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         values = ", ".join(map(_name, self._frame.columns))
         view = f"skdp_{token_hex(8)}"
-        ranks = f"row_number() OVER (PARTITION BY {bytewise(self._frame, person)} ORDER BY hash({values}, {seed}))"
+        ranks = (
+            f"row_number() OVER (PARTITION BY {bytewise(self._frame, person)} ORDER BY"
+            f" hash({values}, {seed}))"
+        )
         return type(self)(
             self._frame.query(view, f"SELECT * FROM {view} QUALIFY {ranks} <= {most}")
         )
@@ -183,9 +186,8 @@ def count_rows(
 def _bin(value: str, grid: Grid) -> str:
     """Write the formula of a grid; numbers as text, which SQL would otherwise read as decimals."""
     low, scale, width = (f"'{number!r}'::DOUBLE" for number in grid)
-    minus, plus = (
-        (f" - {low}", f" + {low}") if grid.low else ("", "")
-    )  # 0 changes no value
+    # 0 changes no value.
+    minus, plus = (f" - {low}", f" + {low}") if grid.low else ("", "")
     place = f"floor(({value}{minus}) * {scale})"
     return f"{place} - ({value} < {place} * {width}{plus})::DOUBLE"
 

@@ -150,9 +150,8 @@ class SparkTable(Engine):
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         names = list(map(_name, self._frame.columns))
-        missing = [
-            functions.col(name).isNull() for name in names
-        ]  # the hash leaves out what is missing
+        # The hash leaves out what is missing.
+        missing = [functions.col(name).isNull() for name in names]
         order = functions.xxhash64(functions.lit(seed), *names, *missing)
         rank = functions.row_number().over(
             window.Window.partitionBy(bytewise(self._frame, person)).orderBy(order)
@@ -261,9 +260,8 @@ def _write(lazy: Any, place: str) -> None:
         _ask(lambda: lazy.write.mode("error").parquet(place))
     except BaseException:
         with contextlib.suppress(OSError):
-            os.rmdir(
-                place.removeprefix("file://")
-            )  # left empty, it would be in the way of the next attempt
+            # Left empty, it would be in the way of the next attempt.
+            os.rmdir(place.removeprefix("file://"))
         raise
 
 
@@ -309,9 +307,8 @@ def _arrow_schema(schema: Any) -> Any:
 def _spark_schema(schema: Any) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return from_arrow_schema(
-        _arrow_schema(schema), prefer_timestamp_ntz=True
-    )  # not the default before 4.2
+    # Not the default before 4.2.
+    return from_arrow_schema(_arrow_schema(schema), prefer_timestamp_ntz=True)
 
 
 class Marked:

@@ -233,8 +233,8 @@ def _estimate(
         return counts
     if not hasattr(transformer, "estimate_mean"):
         raise TypeError(
-            f"estimate_file counts declared values, got {type(transformer).__name__}; give its own estimates what "
-            "`tally_files` makes of the reports"
+            f"estimate_file counts declared values, got {type(transformer).__name__};"
+            " give its own estimates what `tally_files` makes of the reports"
         )
     if postprocess != "none":
         raise ValueError(
@@ -249,9 +249,8 @@ def _estimate(
 def _write(estimates: pd.DataFrame, place: Path, form: str) -> None:
     flat = flatten_index(estimates)
     for name in flat:
-        if (
-            flat[name].dtype == object
-        ):  # values of several columns, so perhaps of several kinds
+        # Values of several columns, so perhaps of several kinds.
+        if flat[name].dtype == object:
             flat[name] = flat[name].map(str, na_action="ignore")
     table = pyarrow.Table.from_pandas(
         flat, preserve_index=False

@@ -74,8 +74,9 @@ class WorkingFolder:
         folder = cls(target)
         if folder.path.exists():
             raise FileExistsError(
-                f"{folder.path} is of a run that did not finish, or that still goes on: take it up with resume "
-                "(--resume), or remove it and start again, which is one more release"
+                f"{folder.path} is of a run that did not finish, or that still goes on:"
+                " take it up with resume (--resume), or remove it and start again,"
+                " which is one more release"
             )
         randomness = transformer.randomness()
         # The number of the call is no secret, and enough for the same seeded reports.

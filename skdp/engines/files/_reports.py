@@ -283,8 +283,9 @@ def read_protocol(source: Any) -> ReportTransformer | None:
         text = _text_of_file(source_at(source))
     elif hasattr(source, "n_reports"):
         raise TypeError(
-            "source is a tally in memory, which does not hold its protocol: estimates take it as it "
-            "is; `tally_files` with target= writes a tally that says its protocol"
+            "source is a tally in memory, which does not hold its protocol: estimates"
+            " take it as it is; `tally_files` with target= writes a tally that says its"
+            " protocol"
         )
     else:
         text = only_one(engine_of(source).said(), "the table")

@@ -108,7 +108,10 @@ class TableFile:
         """Say what other delimiters in a header are a sign of; it may be a row, and is not shown."""
         header = "".join(self.names)
         if self.is_csv and any(sign in header for sign in ";,\t|"):
-            return ": if another character than its delimiter separates the values, give `delimiter`"
+            return (
+                ": if another character than its delimiter separates the values, give"
+                " `delimiter`"
+            )
         return ""
 
     def protocol(self) -> str | None:
@@ -253,9 +256,11 @@ def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) 
         name: decode(codes[name]) for name, decode in zip(codes, decoders, strict=True)
     }
     arrays = [
-        columns[field.name].cast(field.type)
-        if field.name in columns
-        else pyarrow.nulls(rows, field.type)
+        (
+            columns[field.name].cast(field.type)
+            if field.name in columns
+            else pyarrow.nulls(rows, field.type)
+        )
         for field in schema
     ]
     with TemporaryDirectory() as folder:
@@ -268,8 +273,9 @@ def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) 
                 read_codes = alone.encode(read_table(rows_read).columns)
             if not np.array_equal(read_codes, [codes[name]]):
                 raise ValueError(
-                    f"column {name!r}: its declared values cannot be read from a CSV file as what they are: write the "
-                    "reports to a Parquet or Arrow file"
+                    f"column {name!r}: its declared values cannot be read from a CSV"
+                    " file as what they are: write the reports to a Parquet or Arrow"
+                    " file"
                 )
 
 
@@ -344,8 +350,9 @@ def _sidecar_content(path: Path) -> dict[str, Any] | None:
         )
     if content.get("sha256") != _digest(path):
         raise ValueError(
-            f"{path.name} is not the file that {sidecar.name} says the protocol of: it was changed or replaced since. "
-            "If these are reports of one protocol, remove the sidecar and give the protocol"
+            f"{path.name} is not the file that {sidecar.name} says the protocol of: it"
+            " was changed or replaced since. If these are reports of one protocol,"
+            " remove the sidecar and give the protocol"
         )
     return content
 

@@ -100,8 +100,10 @@ class AuditResult:
             ("claimed epsilon", f"{self.epsilon_claimed:.6g}"),
             (
                 "lower bound",
-                f"{self.epsilon_lower:.6g}, right with probability "
-                f"{self.confidence:.10g}",
+                (
+                    f"{self.epsilon_lower:.6g}, right with probability "
+                    f"{self.confidence:.10g}"
+                ),
             ),
             ("exact epsilon", None if exact is None else f"{exact:.6g}"),
             (

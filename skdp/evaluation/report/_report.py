@@ -481,9 +481,8 @@ def age_sex_report(
     progress: Callable[[int], Any] | None = None,
 ) -> Path:
     """Run the age × sex study on Adult and write its report."""
-    frame = X.drop(
-        columns=["fnlwgt", "education"]
-    )  # a weight of the survey, and education-num as text
+    # A weight of the survey, and education-num as text.
+    frame = X.drop(columns=["fnlwgt", "education"])
     groups = pd.Index([f"{AGE_THRESHOLD} or younger", f"over {AGE_THRESHOLD}"])
     frame["age"] = pd.Categorical.from_codes(
         (frame["age"] > AGE_THRESHOLD).to_numpy().astype(int), groups

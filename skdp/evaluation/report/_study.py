@@ -270,7 +270,7 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
         raise ValueError(
             f"`positive_label` must be the value of `target` {column.name!r} in at "
             f"least {_FEWEST} rows, and another "
-            f"value in as many: there is too little to learn from"
+            "value in as many: there is too little to learn from"
         )
     return positive
 

@@ -370,9 +370,8 @@ def difference(change: float, lower: float, upper: float) -> str:
     """Write what noise changes in a score: only what is beyond chance is called a cost."""
     if np.isnan(lower):
         return f"{_decimals(change)} on one split of the rows"
-    lower, upper = np.clip(
-        [lower, upper], -1, 1
-    )  # as scores are between 0 and 1; of two splits little is known
+    # As scores are between 0 and 1; of two splits little is known.
+    lower, upper = np.clip([lower, upper], -1, 1)
     if lower <= 0 <= upper:
         interval = f"(95 % interval {_decimals(lower)} to {_decimals(upper)})"
         return f"a difference of {_decimals(change)} {interval}, which may be chance"

@@ -106,9 +106,8 @@ def proportion(
     lower, upper, _ = score_interval(x, n, binomial, two_sided(confidence_level))
     with np.errstate(divide="ignore", invalid="ignore"):
         value = x / n
-    variance = np.maximum(value * (1 - value), 0.0) / np.maximum(
-        n, 1
-    )  # a value of 1 may be rounded up
+    # A value of 1 may be rounded up.
+    variance = np.maximum(value * (1 - value), 0.0) / np.maximum(n, 1)
     lower = np.where(n > 0, np.clip(lower, 0, 1), np.nan)
     upper = np.where(n > 0, np.clip(upper, 0, 1), np.nan)
     return Estimate(value, np.sqrt(variance), lower, upper)
@@ -119,9 +118,8 @@ def exact_interval(
 ) -> tuple[Numbers, Numbers]:
     """Return the ends of the interval of Clopper and Pearson (1934), also of counts that are no integers."""
     tail = (1 - confidence_level) / 2
-    positive_successes = np.maximum(
-        successes, 1e-9
-    )  # as betaincinv is not defined for 0
+    # As betaincinv is not defined for 0.
+    positive_successes = np.maximum(successes, 1e-9)
     positive_failures = np.maximum(failures, 1e-9)
     lower = np.where(
         successes > 0, betaincinv(positive_successes, failures + 1, tail), 0

@@ -51,7 +51,8 @@ class PrivateParity(ClassificationMoment):
         groups = read_groups(sensitive_features, self.encoder, self.columns)
         if len(groups) != len(labels):
             raise ValueError(
-                f"y has {len(labels)} labels, sensitive_features has {len(groups)} reports"
+                f"y has {len(labels)} labels, sensitive_features has {len(groups)}"
+                " reports"
             )
         blocks = [cells for _, cells in groups.indicators()]
         indicators = np.concatenate(blocks)  # (n_rows, n_groups)

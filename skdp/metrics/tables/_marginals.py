@@ -273,8 +273,8 @@ def marginal_table(
     labels = [pair.labels[name] for name in marginal]
     if math.prod(map(len, labels)) > _MOST_CELLS:
         raise ValueError(
-            f"the marginal of {list(marginal)} has more than 2**22 cells; declare fewer "
-            "values in domain"
+            f"the marginal of {list(marginal)} has more than 2**22 cells; declare fewer"
+            " values in domain"
         )
     index = (
         pd.Index(labels[0]) if len(labels) == 1 else pd.MultiIndex.from_product(labels)

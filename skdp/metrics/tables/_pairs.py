@@ -187,7 +187,8 @@ def read_declared(domain: Any, table: Table) -> dict[Any, Values]:
         return {}
     if not isinstance(domain, Domain | Mapping):
         raise TypeError(
-            f"domain must be a Domain or a mapping of column name to values, got {type(domain).__name__}"
+            "domain must be a Domain or a mapping of column name to values, got"
+            f" {type(domain).__name__}"
         )
     domain = domain if isinstance(domain, Domain) else Domain(domain)
     declared = {name: domain[name] for name in domain.columns}
@@ -226,7 +227,8 @@ def _read(label: str, data: Any) -> Table:
         )
         if data.ndim != 2:
             raise ValueError(
-                f"{label} must be a dataframe or a 2-D array, got {data.ndim} dimensions"
+                f"{label} must be a dataframe or a 2-D array, got {data.ndim}"
+                " dimensions"
             )
     table = read_table(data)
     if not table.names:

@@ -182,7 +182,8 @@ def _check_query(query: Any) -> dict[Any, Any]:
     """Read a query: a pair of floats for a range, a list of Python values for a set."""
     if not isinstance(query, Mapping):
         raise TypeError(
-            f"a query must be a mapping of column name to condition, got {type(query).__name__}"
+            "a query must be a mapping of column name to condition, got"
+            f" {type(query).__name__}"
         )
     if not query:
         raise ValueError("a query must have a condition on at least one column")
@@ -198,8 +199,8 @@ def _check_condition(name: Any, condition: Any) -> tuple[Any, Any] | list[Any]:
         condition, Iterable
     ):
         raise TypeError(
-            f"the condition on column {name!r} must be a tuple (low, high) or a list of values, "
-            f"got {type(condition).__name__}"
+            f"the condition on column {name!r} must be a tuple (low, high) or a list of"
+            f" values, got {type(condition).__name__}"
         )
     values = [plain(value) for value in condition]
     if not values:
@@ -212,8 +213,8 @@ def _check_range(name: Any, bounds: tuple[Any, ...]) -> tuple[Any, Any]:
     kinds = {_RANGE_KINDS.get(kind_of(bound)) for bound in bounds if bound is not None}
     if len(bounds) != 2 or len(kinds) > 1 or None in kinds:
         raise ValueError(
-            f"the range of column {name!r} must be (low, high), numbers, dates or None; "
-            "values go in a list"
+            f"the range of column {name!r} must be (low, high), numbers, dates or None;"
+            " values go in a list"
         )
     ends: list[Any] = list(_OPEN_TIMES if "time" in kinds else _OPEN_NUMBERS)
     for place, bound in enumerate(bounds):

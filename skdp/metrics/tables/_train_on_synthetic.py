@@ -112,7 +112,8 @@ def _split(label: str, data: Any, target: Any) -> tuple[Any, pd.Series]:
     if isinstance(data, tuple):
         if len(data) != 2:
             raise ValueError(
-                f"{label} must be a dataframe or a pair (X, y), got a tuple of {len(data)}"
+                f"{label} must be a dataframe or a pair (X, y), got a tuple of"
+                f" {len(data)}"
             )
         X, y = data
     else:
@@ -171,7 +172,8 @@ def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, name: str) -> 
     if y.nunique() > 1:
         return clone(estimator).fit(X, y)
     warnings.warn(
-        f"all rows of {name} are of one class of the target; the score is that of predicting this class for every row",
+        f"all rows of {name} are of one class of the target; the score is that of"
+        " predicting this class for every row",
         UserWarning,
         stacklevel=3,
     )

@@ -166,8 +166,8 @@ def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | No
         drawn_epsilon = smallest_epsilon(drawn, delta) or 0.0
         if drawn_epsilon > stated_epsilon * (1 + _SLACK) + _SLACK * claim.epsilon:
             return (
-                f"the draws lose epsilon {drawn_epsilon:.6g} at delta {float(delta):g}; "
-                f"the stated losses {stated_epsilon:.6g}"
+                f"the draws lose epsilon {drawn_epsilon:.6g} at delta {float(delta):g};"
+                f" the stated losses {stated_epsilon:.6g}"
             )
     return None
 

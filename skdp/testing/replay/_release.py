@@ -300,7 +300,8 @@ def _differences_of_results(first: _Run, second: _Run) -> list[str]:
     if not paths:
         return []
     findings = [
-        f"{', '.join(paths[:_MOST_PATHS])}: not the same, although all that was drawn is"
+        f"{', '.join(paths[:_MOST_PATHS])}: not the same, although all that was"
+        " drawn is"
     ]
     # Such as that of ``int(noise)``: what it is added to is not seen.
     for sampler in unused(first.draws):
