@@ -63,15 +63,13 @@ class _Registered(SavedClass):
 # Left out: trees, forests and boosting, whose compiled code uses numbers of the file as addresses; neighbours and
 # kernel machines, which keep rows of the training data; and all that holds functions.
 _OURS = (
-    "DPCategoricalNB DPGaussianNB DPGroupBy DPHistogram DPKBinsDiscretizer"
-    " DPLinearRegression DPLogisticRegression DPMarginalSynthesizer DPMean"
-    " DPMinMaxScaler DPOneHotEncoder DPPCA DPQuantileBinarizer DPQuantileTransformer"
-    " DPRidge DPRobustScaler DPSelectKBest DPSimpleImputer DPStandardScaler"
-    " DPTargetEncoder DPVarianceThreshold FrequencyOracleEncoder"
-    " HadamardResponseEncoder HeavyHitters LocalHashingEncoder LocalTableEncoder"
-    " MarginalClassifier NumericPerturber OnFitOnly PosteriorFeatures"
-    " RandomizedResponseEncoder RapporEncoder SetValuedEncoder SubsetSelectionEncoder"
-    " SyntheticResampler UnaryEncodingTransformer "
+    "DPCategoricalNB DPGaussianNB DPGroupBy DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression "
+    "DPMarginalSynthesizer DPMean DPMinMaxScaler DPOneHotEncoder DPPCA DPQuantileBinarizer DPQuantileTransformer "
+    "DPRidge DPRobustScaler DPSelectKBest DPSimpleImputer DPStandardScaler DPTargetEncoder DPVarianceThreshold "
+    "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters LocalHashingEncoder "
+    "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PosteriorFeatures "
+    "RandomizedResponseEncoder RapporEncoder SetValuedEncoder SubsetSelectionEncoder "
+    "SyntheticResampler UnaryEncodingTransformer "
 )
 _PRIVATE = {
     "DPGroupBy": "_library",
@@ -81,10 +79,7 @@ _PRIVATE = {
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
 _OF_OTHERS = {
     "sklearn.compose": {
-        "ColumnTransformer": (
-            "_columns _transformer_to_input_indices _remainder"
-            " _name_to_fitted_passthrough _n_features"
-        )
+        "ColumnTransformer": "_columns _transformer_to_input_indices _remainder _name_to_fitted_passthrough _n_features"
     },
     "sklearn.decomposition": {"PCA": "_fit_svd_solver", "TruncatedSVD": ""},
     "sklearn.dummy": {"DummyClassifier": "_strategy", "DummyRegressor": ""},
@@ -154,9 +149,8 @@ def by_name(name: Any) -> SavedClass:
     """Find the class that a file names."""
     if not isinstance(name, str) or name not in _CLASSES:
         raise ValueError(
-            f"the file holds {str(name)[:100]!r}, which is no class that skdp.load"
-            " knows; a class of another package is known once its module has called"
-            " skdp.persistence.register"
+            f"the file holds {str(name)[:100]!r}, which is no class that skdp.load knows; a class of another package "
+            "is known once its module has called skdp.persistence.register"
         )
     return _CLASSES[name]
 
