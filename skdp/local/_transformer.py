@@ -62,6 +62,7 @@ from skdp.privacy import (
     Shuffled,
     check_epsilon,
     check_n_rows,
+    is_charged,
     search_advice,
     spend,
 )
@@ -405,7 +406,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         ----------
         run : str, optional
             The name of a run that can be resumed: it stands in the ledger, and is
-            charged once.
+            charged once for the class and the guarantee of the transformer.
         n_rows : int, optional
             The number of rows that are reported, if it is known: inside of
             `PrivacyLedger.parallel` it is compared with that of the positions.
@@ -423,9 +424,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             return
         title = type(self).__name__
         if run is not None:
-            suffix = f", run {run}"
-            title += suffix
-            if ledger.report()["what"].str.endswith(suffix).any():
+            title += f", run {run}"
+            if is_charged(ledger, self.guarantee_, title):
                 return
         spend(ledger, self.guarantee_, title, n_rows=n_rows)
 
