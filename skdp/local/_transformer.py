@@ -66,6 +66,7 @@ from skdp.privacy import (
     Shuffled,
     check_epsilon,
     check_n_rows,
+    is_charged,
     search_advice,
     spend,
 )
@@ -528,7 +529,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         ----------
         run : str, optional
             The name of a run that can be resumed: it stands in the ledger, and is
-            charged once.
+            charged once for the class and the guarantee of the transformer.
         n_rows : int, optional
             The number of rows that are reported, if it is known: inside of
             `PrivacyLedger.parallel` it is compared with that of the positions.
@@ -547,9 +548,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         title = type(self).__name__
         if run is not None:
             # A run that is resumed repeats its draws: it is one release.
-            suffix = f", run {run}"
-            title += suffix
-            if ledger.report()["what"].str.endswith(suffix).any():
+            title += f", run {run}"
+            if is_charged(ledger, self.guarantee_, title):
                 return
         spend(ledger, self.guarantee_, title, n_rows=n_rows)
 

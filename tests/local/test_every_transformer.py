@@ -268,6 +268,39 @@ def test_a_run_is_charged_once_whatever_other_runs_are_called():
     assert ledger.spent == (2, 0)
 
 
+def test_a_run_of_another_name_class_or_guarantee_is_charged(tmp_path):
+    def fitted(epsilon=1.0, kind=RandomizedResponseEncoder, values=VALUES):
+        return kind(epsilon, categories=values, ledger=ledger).fit(PEOPLE[list(values)])
+
+    for path in (None, tmp_path / "ledger.jsonl"):
+        ledger = PrivacyLedger(path, epsilon=20.0)
+        releases = [
+            (fitted(), "a", 1.0),
+            (fitted(), "a", 1.0),
+            (fitted(5.0), "a", 6.0),
+            (fitted(kind=UnaryEncodingTransformer), "a", 7.0),
+            (fitted(), "x, run b", 8.0),
+            (fitted(), "b", 9.0),
+            (fitted(), "x, run b", 9.0),
+            (fitted(values={"sex": VALUES["sex"]}), "b", 10.0),
+            (fitted(), "b", 10.0),
+            (fitted(5.0), "a", 10.0),
+        ]
+        for transformer, run, spent in releases:
+            transformer.charge(run)
+            assert ledger.spent == (spent, 0)
+
+
+def test_a_run_that_was_charged_for_some_rows_is_charged_for_all():
+    ledger = PrivacyLedger(epsilon=3.0)
+    fitted = RandomizedResponseEncoder(1.0, categories=VALUES, ledger=ledger).fit(PEOPLE)
+    with ledger.parallel() as parts, parts.rows([0, 1]):
+        fitted.charge("a", n_rows=2)
+    fitted.charge("a")
+    fitted.charge("a")
+    assert ledger.spent == (2, 0)
+
+
 SEX, AGE = {"sex": ["f", "m"]}, {"age": (0, 100)}
 ROWS = pd.DataFrame({"sex": ["f", "m", "m", "f"], "age": [20.0, 30.0, 40.0, 50.0]})
 GROUPED = ROWS.set_index("sex", drop=False)

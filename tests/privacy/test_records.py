@@ -385,3 +385,103 @@ def test_a_guarantee_for_persons_says_so():
     for rows in (0, True, 1.5):
         with pytest.raises(ValueError, match="max_rows_per_person must be a whole number >= 1, got"):
             PrivacyGuarantee(1.0, max_rows_per_person=rows)
+
+
+def read_changed(statement, change):
+    """Read the record of a statement after a change of it."""
+    content = json.loads(statement.to_json())
+    assert PrivacyStatement.from_json(json.dumps(content)).total == statement.total
+    change(content)
+    return PrivacyStatement.from_json(json.dumps(content))
+
+
+def as_it_is(name):
+    row = {"column": name, "step": "", "mechanism": "", "protection": "released as is"}
+    return row | dict.fromkeys(("epsilon", "delta", "relation", "trust"))
+
+
+CONTRADICTIONS = {
+    "rows beside add/remove": (
+        lambda record: record["columns"].append(as_it_is("pay")),
+        "total.relation must be 'replace'",
+    ),
+    "a target beside add/remove": (
+        lambda record: record["notes"].append(
+            "The target, which is no column of X, is learnt from as it is by: Ridge."
+        ),
+        "total.relation must be 'replace'",
+    ),
+    "epsilon of a row": (lambda record: record["columns"][0].update(epsilon=0.1), "columns are not those"),
+    "delta of a row": (lambda record: record["columns"][0].update(delta=0.1), "columns are not those"),
+    "trust of a row": (lambda record: record["columns"][0].update(trust="local"), "columns are not those"),
+    "relation of a row": (lambda record: record["columns"][0].update(relation="replace"), "columns are not those"),
+    "step of a row": (lambda record: record["columns"][0].update(step="another"), "columns are not those"),
+    "a row of a step": (lambda record: record["columns"].pop(1), "columns are not those"),
+    "a row without a total": (
+        lambda record: (record.update(total=None), record["columns"][0].update(epsilon=0.1)),
+        "columns are not those",
+    ),
+    "secure": (lambda record: record["total"].update(secure=True), "total is not the sum of its steps"),
+    "rows a person may have": (
+        lambda record: record["total"].update(max_rows_per_person=2),
+        "total is not the sum of its steps",
+    ),
+}
+
+
+@each("change, message", CONTRADICTIONS.values())
+def test_a_record_that_contradicts_itself_is_refused(change, message):
+    steps = [
+        DPMean(1.0, bounds=(0, 100), random_state=SEED).fit(X[["age"]]),
+        DPMean(0.5, bounds=(0, 100)).fit(X[["age"]]),
+    ]
+    statement = privacy_statement(steps)
+    assert (statement.total.relation, statement.total.secure) == ("add_remove", False)
+    with pytest.raises(ValueError, match=message):
+        read_changed(statement, change)
+
+
+def shrunk(record):
+    """Make nine charges of 1 look like one."""
+    record["total"]["epsilon"] = 1.0
+    record["columns"][0]["epsilon"] = 1.0
+
+
+def secured(record):
+    for guarantee in (record["total"], record["steps"][0]["guarantee"]):
+        guarantee["secure"] = True
+
+
+OTHER_CHARGES = {
+    "no ledger": (lambda record: (shrunk(record), record.update(ledgers=[])), "ledgers must be the one ledger"),
+    "no ledger, the total as it is": (lambda record: record.update(ledgers=[]), "ledgers must be the one ledger"),
+    "twice": (lambda record: (shrunk(record), record.update(ledgers=2 * record["ledgers"])), "must be the one ledger"),
+    "a row": (lambda record: record["columns"][0].update(epsilon=1.0), "columns are not those of its ledger"),
+    "a row and the total": (shrunk, "columns are not those of its ledger"),
+    "secure": (secured, "steps are not the charges of its ledger"),
+    "name": (
+        lambda record: (record["columns"][0].update(step="answer"), record["steps"][0].update(step="answer")),
+        "steps are not the charges",
+    ),
+    "no total": (lambda record: record.update(total=None), "total is not that of its ledger"),
+}
+
+
+@each("change, message", OTHER_CHARGES.values())
+def test_the_statement_of_a_ledger_follows_from_its_charges(change, message):
+    ledger = PrivacyLedger(epsilon=20.0)
+    for _ in range(9):
+        ledger.charge(PrivacyGuarantee(1.0, scope=("age",), secure=False), "answer")
+    with pytest.raises(ValueError, match=message):
+        read_changed(privacy_statement(ledger), change)
+
+
+def test_the_statement_of_a_ledger_with_parts_comes_back():
+    ledger = PrivacyLedger(epsilon=20.0)
+    ledger.charge(PrivacyGuarantee(1.0), "answer")
+    with ledger.parallel() as parts:
+        for rows in ([0, 1], [2, 3], [1]):
+            with parts.rows(rows):
+                ledger.charge(PrivacyGuarantee(0.5, scope=("age", 2)), "part")
+    statement = privacy_statement(ledger)
+    assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()

@@ -9,6 +9,7 @@ from skdp.privacy.ledger._ledger import PrivacyLedger
 from skdp.privacy.ledger._ledger import check_n_rows as check_n_rows
 from skdp.privacy.ledger._ledger import closed_ledger as closed_ledger
 from skdp.privacy.ledger._ledger import has_open_rows as has_open_rows
+from skdp.privacy.ledger._ledger import is_charged as is_charged
 from skdp.privacy.ledger._ledger import spend as spend
 
 __all__ = ["BudgetExceeded", "PrivacyLedger"]

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.markup import html_table, html_text, written_row
+from skdp.markup import html_table, html_text, written_row, written_text
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation, compose, read_releases
 from skdp.privacy._json import Fields, JsonRecord
 from skdp.privacy.ledger._account import (
@@ -866,3 +866,16 @@ def spend(
     if ledger is not None:
         check_n_rows(ledger, what, n_rows)
         ledger.charge(guarantee, what)
+
+
+def is_charged(ledger: PrivacyLedger, guarantee: PrivacyGuarantee, what: str) -> bool:
+    """Whether a ledger was charged for a release of this name and guarantee, of all rows."""
+    # A ledger in a file has the guarantees as records have them.
+    content = guarantee._content()
+    name = written_text(what)
+    for charge in ledger._record_book().charges():
+        if charge.of_part or charge.what != name:
+            continue
+        if charge.guarantee._content() == content:
+            return True
+    return False

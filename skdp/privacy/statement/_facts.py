@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import platform
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -22,6 +23,7 @@ from skdp.privacy._guarantee import RELATIONS, TRUSTS, PrivacyGuarantee
 from skdp.privacy._json import Fields, written_name
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.ledger import PrivacyLedger
+from skdp.privacy.statement._known import EVERYTHING
 
 AS_IS = "released as is"
 
@@ -286,7 +288,11 @@ def read_facts(fields: Fields) -> dict[str, Any]:
         "ledgers": ledgers,
         "versions": fields.named_texts("versions"),
     }
-    _check_total(facts, fields.at("total"))
+    if AS_CHARGED in set(rows["protection"]):
+        _check_ledger(facts, fields)
+    else:
+        _check_rows(facts, fields.at("columns"))
+        _check_total(facts, fields.at("total"))
     return facts
 
 
@@ -312,6 +318,65 @@ def total_of_ledger(
     return replace(total, epsilon=epsilon, delta=delta, rho=None, losses=())
 
 
+def rows_of_ledger(ledger: PrivacyLedger) -> tuple[list[Row], list[StatedStep]]:
+    """Return the rows and the steps of the charges of a ledger that can only be read."""
+    counts: Counter[tuple[str, PrivacyGuarantee, bool]] = Counter()
+    for charge in ledger._record_book().charges():
+        counts[charge.what, charge.stated, charge.of_part] += 1
+    rows = []
+    steps = []
+    for (what, guarantee, of_part), count in counts.items():
+        name = what if count == 1 else f"{what}, {count} times"
+        if of_part:
+            each = ", each" if count > 1 else ","
+            name += f"{each} from a part of the rows"
+        guarantee = replace(guarantee, scope=guarantee.scope or ("all columns",))
+        step = StatedStep(name, guarantee, charged=True)
+        steps.append(step)
+        rows += [
+            protected_row(column, step, AS_CHARGED, n_releases=count)
+            for column in guarantee.scope
+        ]
+    return rows, steps
+
+
+def _check_ledger(facts: dict[str, Any], fields: Fields) -> None:
+    """Check that the statement of a ledger follows from its charges."""
+    ledgers = facts["ledgers"]
+    if len(ledgers) != 1:
+        raise ValueError(
+            f"{fields.at('ledgers')} must be the one ledger whose charges are stated, "
+            f"got {len(ledgers)}"
+        )
+    rows, steps = rows_of_ledger(ledgers[0])
+    if facts["steps"] != tuple(steps):
+        raise ValueError(f"{fields.at('steps')} are not the charges of its ledger")
+    if _records_of(facts["rows"]) != _records_of(table_of(rows)):
+        raise ValueError(f"{fields.at('columns')} are not those of its ledger")
+    if facts["total"] != total_of_ledger(ledgers[0], steps):
+        raise ValueError(f"{fields.at('total')} is not that of its ledger")
+
+
+def _records_of(rows: pd.DataFrame) -> list[dict[Any, Any]]:
+    return rows.to_dict("records")
+
+
+def _check_rows(facts: dict[str, Any], place: str) -> None:
+    """Check that the rows with a promise are those of the steps, one for each column."""
+    rows = facts["rows"]
+    stated: Counter[Row] = Counter()
+    for row in _records_of(rows[rows["epsilon"].notna()]):
+        stated[tuple(row[name] for name in COLUMNS[:-1])] += 1
+    implied: Counter[Row] = Counter()
+    for step in facts["steps"]:
+        for column in step.guarantee.scope:
+            implied[protected_row(column, step, "")[:-1]] += 1
+    # Where there are names, the placeholder for columns without has no row.
+    lacking = [row for row in implied - stated if row[0] != EVERYTHING]
+    if lacking or stated - implied:
+        raise ValueError(f"{place} are not those of the guarantees of its steps")
+
+
 def _check_total(facts: dict[str, Any], place: str) -> None:
     """Check that the total of a record is the sum that its steps and rows allow."""
     total = facts["total"]
@@ -327,10 +392,15 @@ def _check_total(facts: dict[str, Any], place: str) -> None:
             "that are released without protection"
         )
     steps = facts["steps"]
-    if set(protections) == {AS_CHARGED} and len(facts["ledgers"]) == 1:
-        if total != total_of_ledger(facts["ledgers"][0], steps):
-            raise ValueError(f"{place} is not that of its ledger")
-        return
+    # Whether it shows which records there are, or how many.
+    learns_target = any(note.startswith(LEARNT_TARGET) for note in facts["notes"])
+    is_for_replacing = any(step.guarantee.relation == "replace" for step in steps)
+    shows_records = is_open.any() or learns_target or is_for_replacing
+    if shows_records and total.relation != "replace":
+        raise ValueError(
+            f"{place}.relation must be 'replace', as columns, the target or other "
+            "steps show which records there are, or how many"
+        )
     scope = {TARGET, *total.scope}
     guarantees = [
         step.guarantee.to(total.relation)

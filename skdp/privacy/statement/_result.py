@@ -301,6 +301,10 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
     guarantees. They have no value of the data (also not of columns whose categories were read from the data), no
     declared value, no seed, no key and no path.
 
+    A record is not signed: who can write it can state anything. `from_json` refuses what contradicts itself: rows that
+    are not those of the guarantees of the steps, a total that is not their sum, or is for adding or removing a record
+    beside what shows which records there are, and the statement of a ledger that does not follow from its charges.
+
     Examples
     --------
     >>> import pandas as pd

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -12,7 +11,6 @@ from skdp.privacy._numbers import shown
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.shuffle import Shuffled, shuffled_guarantee
 from skdp.privacy.statement._facts import (
-    AS_CHARGED,
     AS_IS,
     AT_FIT,
     LEARNT_TARGET,
@@ -24,6 +22,7 @@ from skdp.privacy.statement._facts import (
     Row,
     StatedStep,
     protected_row,
+    rows_of_ledger,
     sum_of,
     table_of,
     total_of_ledger,
@@ -871,25 +870,9 @@ _OF_PARTS = (
 def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     """State the charges of a ledger, in its relation."""
     record = ledger._record()
-    counts: Counter[tuple[str, PrivacyGuarantee, bool]] = Counter()
-    for charge in record._book.charges():
-        counts[charge.what, charge.stated, charge.of_part] += 1
-    rows = []
-    steps = []
+    rows, steps = rows_of_ledger(record)
     notes = [_OF_A_LEDGER, _TOTAL_OF_A_LEDGER]
-    for (what, guarantee, of_part), count in counts.items():
-        name = what if count == 1 else f"{what}, {count} times"
-        if of_part:
-            each = ", each" if count > 1 else ","
-            name += f"{each} from a part of the rows"
-        guarantee = replace(guarantee, scope=guarantee.scope or ("all columns",))
-        step = StatedStep(name, guarantee, charged=True)
-        steps.append(step)
-        rows += [
-            protected_row(column, step, AS_CHARGED, n_releases=count)
-            for column in guarantee.scope
-        ]
-    if any(of_part for _, _, of_part in counts):
+    if any(charge.of_part for charge in record._book.charges()):
         notes.append(_OF_PARTS)
     return PrivacyStatement(
         table_of(rows),
