@@ -89,9 +89,9 @@ class DPMean(CentralStatistic):
     the share, are needed to find any, and 1,000 d for close bounds of values far from 0, compared with their spread.
     Where none are found, no error can be stated: `std_error_` is infinite. Where they are, `interval_` is for the mean
     of the values clipped to them; how far clipping moves it is not known, and has no limit. At epsilon 1, 95 %
-    intervals hold the mean of 1,000, 10,000 or 100,000 values themselves in about 95 % of fits if they are normal or
-    uniform; in 53, 85 and 91 % if their logarithms are standard normal; and in 9, 31 and 25 % if they follow a Pareto
-    law of exponent 1.5, whose variance is infinite.
+    intervals hold the mean of 1,000 or 10,000 values themselves in about 95 % of fits if they are normal; in 36 and
+    83 % if their logarithms are standard normal; and in 5 and 19 % if they follow a Pareto law of exponent 1.5, whose
+    variance is infinite.
 
     References
     ----------

@@ -230,9 +230,10 @@ def counted_quantiles(
 
 
 # The number of quantiles from which on noisy counts have less error than choices: each
-# level of counts gets the share of a few choices. On generated columns and columns of
-# Adult, they are about equal at three to five.
-_COUNTED = 4
+# level of counts gets the share of a few choices. With three, the interquartile range
+# that scales a column has a fifth to a half of the error (normal and log-normal columns
+# of 500 and 2,000 rows, epsilon .1), the median about twice the error.
+_COUNTED = 3
 
 
 @dataclass(frozen=True, eq=False)
