@@ -66,6 +66,9 @@ _PAIR_NOISE = 0.3
 _STRONG = 0.1
 """The share of misplaced records from which a pair links columns before others."""
 
+_MOST_PAIRS = 20
+"""The pairs of a column by which its error weighs: in wide tables few are measured."""
+
 _PREDICTIVE = 10
 """What an error of a pair with the target of a prediction weighs."""
 
@@ -305,13 +308,16 @@ def group_rare_values(
 
 
 def _column_costs(plan: Plan, cells: Cells) -> list[float]:
-    """Return what the noise of columns weighs: all pairs inherit it."""
-    # There are (d - 1) / 2 pairs for each of d columns.
-    weight = (len(plan.sizes) - 1) / 2
+    """Return what the noise of columns weighs: all pairs of a column inherit it."""
+    # A pair tells of a column, too, unless it counts values together: there the weight
+    # is twice as large.
+    n_pairs = min(len(plan.sizes) - 1, _MOST_PAIRS)
     costs = []
     for column, size in enumerate(plan.sizes):
-        is_counted = column in cells.counted_by_pairs
-        costs.append(size * (min(1.0, weight) if is_counted else weight))
+        weight = n_pairs if cells.groups[column] is None else 2 * n_pairs
+        if column in cells.counted_by_pairs:
+            weight = 1
+        costs.append(float(size * weight))
     return costs
 
 
