@@ -133,6 +133,12 @@ def test_no_pair_is_scored_again_if_its_score_would_be_noise():
     assert (cells, spent) == ({}, 0)
 
 
+def test_what_follows_from_what_follows_needs_no_pair():
+    first = np.random.default_rng(0).integers(0, 60, N)
+    rows = np.array([first, first // 5, first // 20]).T
+    assert found(rows, (60, 12, 3), 10)[0].keys() == {(0, 1), (1, 2)}
+
+
 def test_a_record_changes_a_score_of_sparse_cells_by_one():
     """All tables of up to three records: guesses of less than a record a cell are rounded together."""
     sizes, noisy_counts = (3, 2), [np.array([0.4, 1.3, 0.8]), np.array([1.6, 0.9])]

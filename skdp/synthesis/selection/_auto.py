@@ -66,6 +66,9 @@ _PAIR_NOISE = 0.3
 _STRONG = 0.1
 """The share of misplaced records from which a pair links columns before others."""
 
+_MOST_PAIRS = 20.0
+"""The most pairs that a column weighs as much as: of a wide table few are measured."""
+
 _PREDICTIVE = 10
 """What an error of a pair with the target of a prediction weighs."""
 
@@ -305,13 +308,17 @@ def group_rare_values(
 
 
 def _column_costs(plan: Plan, cells: Cells) -> list[float]:
-    """Return what the noise of columns weighs: all pairs inherit it."""
-    # There are (d - 1) / 2 pairs for each of d columns.
-    weight = (len(plan.sizes) - 1) / 2
+    """Return what the noise of columns weighs, compared with that of one pair."""
+    # For the mean error of all columns and that of all pairs: there are (d - 1) / 2
+    # pairs for each of d columns. If pairs count values of a column together, only its
+    # own counts tell of them, and all its d - 1 pairs inherit their noise, too.
+    n_pairs = min((len(plan.sizes) - 1) / 2, _MOST_PAIRS)
     costs = []
     for column, size in enumerate(plan.sizes):
-        is_counted = column in cells.counted_by_pairs
-        costs.append(size * (min(1.0, weight) if is_counted else weight))
+        weight = n_pairs if cells.groups[column] is None else 3 * n_pairs
+        if column in cells.counted_by_pairs:
+            weight = min(1.0, weight)
+        costs.append(size * weight)
     return costs
 
 

@@ -152,13 +152,20 @@ def find_following(
             likely.append(pair)
     error = table.marginals[0].std_error
     chances = chance_scores(likely, counts, error, (None,) * len(counts))
-    costs: dict[Clique, float] = {}
+    follows: list[Clique] = []
     for pair, chance in zip(likely, chances, strict=True):
-        full_score, cost = pairs[pair]
+        full_score, _ = pairs[pair]
         if known_gains[pair] - chance >= _FOLLOWS * (full_score - chance) > 0:
-            costs[pair] = cost
+            follows.append(pair)
             gains[pair] = known_gains[pair]
-    return costs
+    # A column is linked to the coarsest one that it follows from: a state to the city,
+    # and the city to the postcode, which then tells the state, too.
+    sizes = [column_counts.size for column_counts in counts]
+    follows.sort(key=lambda pair: max(sizes[column] for column in pair))
+    links: dict[int, Clique] = {}
+    for pair in follows:
+        links.setdefault(min(pair, key=sizes.__getitem__), pair)
+    return {pair: pairs[pair][1] for pair in links.values()}
 
 
 def _hidden_pairs(
