@@ -230,10 +230,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9613.0       21.0   9559.0   9640.0       True
-    1  Female   >50K   1189.0       21.0   1135.0   1216.0       True
-    2    Male  <=50K  15136.0       21.0  15096.0  15178.0       True
-    3    Male   >50K   6641.0       21.0   6610.0   6692.0       True
+    0  Female  <=50K   9596.0       23.0   9554.0   9641.0       True
+    1  Female   >50K   1208.0       23.0   1154.0   1241.0       True
+    2    Male  <=50K  15132.0       23.0  15082.0  15170.0       True
+    3    Male   >50K   6655.0       23.0   6633.0   6721.0       True
     """
 
     def __init__(
