@@ -16,6 +16,7 @@ report: .venv/installed
 docs: .venv/docs
 	$(BIN)/sphinx-build -W --keep-going -j 2 -q -d site/.doctrees docs site/html
 	$(BIN)/python docs/check_site.py site/html
+	$(BIN)/python docs/check_search.py site/html
 
 # Lint first, which takes a second; then the checks of types and layers beside the tests.
 test: lint

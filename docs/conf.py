@@ -33,6 +33,7 @@ extensions = [
     "skdp_math",
     "skdp_notebooks",
     "skdp_repository",
+    "skdp_search",
 ]
 smartquotes = False  # values of parameters are in straight quotes
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
@@ -100,6 +101,7 @@ html_css_files = ["skdp.css"]
 html_js_files = ["sortable.js", "accessible.js"]
 html_copy_source = False
 html_show_sourcelink = False
+html_search_scorer = "search_ranking.js"
 html_show_search_summary = (
     False  # summaries are fetched, which a browser refuses for files
 )

@@ -24,7 +24,7 @@ API = tomllib.loads((DOCS / "api" / "groups.toml").read_text(encoding="utf-8"))
 LISTED = [name for group in API["group"] for name in group["objects"]]
 MECHANISMS = sorted((DOCS / "guarantees" / "mechanisms").glob("*.toml"))
 PAGES = [DOCS / "index.md", *sorted((DOCS / "guide").glob("*.md"))]
-ANSWERS = sorted((DOCS / "answers").glob("*.md"))
+ANSWERS = sorted([*(DOCS / "answers").glob("*.md"), *(DOCS / "background").glob("*.md")])
 SLOW_PAGES = ("attacks", "numbers", "evaluation", "synthetic_tables", "large_tables")
 EXAMPLES = sorted((ROOT / "examples").glob("*/plot_*.py"))
 

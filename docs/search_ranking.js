@@ -1,0 +1,38 @@
+// How Sphinx's search ranks pages: a page that answers a question comes before a picture of it.
+// The score of Sphinx is multiplied by the weight of the part of the site that a page is in, and a page that has
+// no other description is described by its first sentence (skdp_search.py writes them).
+var Scorer = {
+  weights: [
+    ["answers/glossary", 1],
+    ["answers/", 4],
+    ["choose", 4],
+    ["guide/", 3],
+    ["api/generated/", 2],
+    ["api/", 1.5],
+    ["guarantees/", 1.5],
+    ["lessons/", 1],
+    ["project/", 0.5],
+    ["gallery/", 0.5],
+    ["how_to/", 0.5],
+    ["decisions/", 0.5],
+    ["benchmarks/", 0.25],
+  ],
+  score: (result) => {
+    const page = result[0];
+    if (!result[3] && typeof PAGE_SENTENCES !== "undefined") {
+      result[3] = PAGE_SENTENCES[page] || null;
+    }
+    const part = Scorer.weights.find(([start]) => page.startsWith(start));
+    return result[4] * (part ? part[1] : 1);
+  },
+
+  // As Sphinx has them: what a match in a name, a title or the text counts.
+  objNameMatch: 11,
+  objPartialMatch: 6,
+  objPrio: { 0: 15, 1: 5, 2: -5 },
+  objPrioDefault: 0,
+  title: 15,
+  partialTitle: 7,
+  term: 5,
+  partialTerm: 2,
+};
