@@ -17,11 +17,16 @@ from py_mini_racer import MiniRacer
 QUESTIONS = Path(__file__).parent / "search_questions.toml"
 N_FIRST = 3
 PAGE = """
+var window = globalThis;
 var SPHINX_HIGHLIGHT_ENABLED = false;
 var DOCUMENTATION_OPTIONS = {};
 var _ = (text) => text;
 var _ready = () => {};
-var document = { getElementById: () => null, documentElement: { dataset: {} } };
+var document = {
+  addEventListener: () => null,
+  getElementById: () => null,
+  documentElement: { dataset: {} },
+};
 """
 ASK = """
 const ask = (question) => {

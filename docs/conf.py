@@ -101,7 +101,7 @@ html_css_files = ["skdp.css"]
 html_js_files = ["sortable.js", "accessible.js"]
 html_copy_source = False
 html_show_sourcelink = False
-html_search_scorer = "search_ranking.js"
+html_search_scorer = str(HERE / "search_ranking.js")
 html_show_search_summary = (
     False  # summaries are fetched, which a browser refuses for files
 )

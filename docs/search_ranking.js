@@ -22,8 +22,11 @@ var Scorer = {
     if (!result[3] && typeof PAGE_SENTENCES !== "undefined") {
       result[3] = PAGE_SENTENCES[page] || null;
     }
+    // Every estimator has a `ledger` and an `epsilon`: a page about the word comes before its parameters.
+    const isMember = result[6] === "object" && /(attribute|method|property),/.test(result[3]);
+    const memberWeight = isMember ? 0.25 : 1;
     const part = Scorer.weights.find(([start]) => page.startsWith(start));
-    return result[4] * (part ? part[1] : 1);
+    return result[4] * (part ? part[1] : 1) * memberWeight;
   },
 
   // As Sphinx has them: what a match in a name, a title or the text counts.
