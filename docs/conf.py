@@ -59,7 +59,8 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 add_module_names = False
-toc_object_entries = False
+toc_object_entries = True  # methods under "On this page"
+toc_object_entries_show_parents = "hide"
 
 # Links to other projects, from inventories in the repository: docs/_inventories/make.py makes them.
 intersphinx_mapping = {
