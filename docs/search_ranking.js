@@ -26,8 +26,14 @@ var Scorer = {
     const isMember = result[6] === "object" && /(attribute|method|property),/.test(result[3]);
     const memberWeight = isMember ? 0.25 : 1;
     const part = Scorer.weights.find(([start]) => page.startsWith(start));
-    return result[4] * (part ? part[1] : 1) * memberWeight;
+    // Sphinx takes the best word of a question only; a title that has several of its words is nearer to it.
+    const title = result[1].toLowerCase();
+    const nInTitle = Scorer.words.filter((word) => title.includes(word)).length;
+    return (result[4] + Scorer.wordInTitle * nInTitle) * (part ? part[1] : 1) * memberWeight;
   },
+
+  words: [],
+  wordInTitle: 5,
 
   // As Sphinx has them: what a match in a name, a title or the text counts.
   objNameMatch: 11,
@@ -38,4 +44,13 @@ var Scorer = {
   partialTitle: 7,
   term: 5,
   partialTerm: 2,
+};
+
+// Sphinx's own function, which also notes the words of the question.
+var splitQuery = (query) => {
+  const words = query
+    .split(/[^\p{Letter}\p{Number}_\p{Emoji_Presentation}]+/gu)
+    .filter((word) => word);
+  Scorer.words = words.map((word) => word.toLowerCase()).filter((word) => word.length > 2);
+  return words;
 };

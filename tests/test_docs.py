@@ -94,6 +94,13 @@ def test_pages_have_pictures(path):
         assert f"def {function}(" in (DOCS / "figures" / f"{module}.py").read_text(encoding="utf-8")
 
 
+@each("path", PAGES)
+def test_pages_are_short(path):
+    """What is longer is theory, and belongs to the background."""
+    prose = re.sub(r"^```(?!\{).*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    assert len(prose.split()) <= 900
+
+
 @pytest.mark.parametrize(
     "path",
     often([*PAGES, *ANSWERS], [path for path in PAGES + ANSWERS if path.stem not in SLOW_PAGES]),
