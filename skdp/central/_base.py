@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import narwhals.stable.v2 as nw
@@ -96,6 +98,16 @@ def charge(
     warn_of_release(guarantee)
     spend(ledger, guarantee, what, n_rows=n_rows)
     return guarantee, coins(random_state, what)
+
+
+def check_at_least_0(name: str, value: Any) -> float:
+    """Check a number that must not be negative."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{name} must be a finite number >= 0, got {value}")
+    return number
 
 
 class CentralEstimator(OnSite, BaseEstimator):

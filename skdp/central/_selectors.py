@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 
 from skdp.base import Bounds, read_numbers
-from skdp.central._base import CentralTransformer, Plan
+from skdp.central._base import CentralTransformer, Plan, check_at_least_0
 from skdp.central._scalers import warn_of_drowned
 from skdp.central._supervised import (
     Classes,
@@ -154,16 +153,7 @@ class DPVarianceThreshold(Selector):
         self.random_state = random_state
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        if isinstance(self.threshold, bool | np.bool_) or not isinstance(
-            self.threshold, Real
-        ):
-            raise TypeError(
-                f"threshold must be a number, got {type(self.threshold).__name__}"
-            )
-        if not (math.isfinite(self.threshold) and self.threshold >= 0):
-            raise ValueError(
-                f"threshold must be a finite number >= 0, got {self.threshold}"
-            )
+        check_at_least_0("threshold", self.threshold)
         sums = sum_columns(rows, bounds)
         size = n_numbers(len(rows.names), squares=True, shared_count=False)
         noise = Noise.joint(share, GRID, size)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.central._linear_model import ExactMoments
+from skdp.central._linear_model import noises_of_products, sum_products
 from skdp.central._logistic_regression import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
 from skdp.central._pca import _noise_of_products
 from skdp.central._selectors import NUMBERS, Contrasts
@@ -161,33 +161,37 @@ def with_target(values):
 def test_a_row_changes_products_with_a_target_by_no_more_than_is_paid_for(middle, limit, constant, monkeypatch):
     monkeypatch.setattr(_rows, "_BLOCK", 7)  # a row in front moves all others to another place of a block
 
-    def moments(values):
-        rows = with_target(values).centred(np.array(middle, np.int16))
-        return ExactMoments.of(rows, rows.square if limit is None else limit, constant, 2 * UNIT)
+    def placed_rows(values):
+        return with_target(values).centred(np.array(middle, np.int16))
 
-    whole = moments(TRIPLES)
+    square = placed_rows(TRIPLES).square if limit is None else limit
+    whole = sum_products(placed_rows(TRIPLES), square, constant)
     largest = [0, 0, 0]
     for place in range(len(TRIPLES)):
-        change = whole.sums - moments(np.delete(TRIPLES, place, axis=0)).sums
-        assert (change == moments(TRIPLES[[place]]).sums).all()
+        change = whole - sum_products(placed_rows(np.delete(TRIPLES, place, axis=0)), square, constant)
+        assert (change == sum_products(placed_rows(TRIPLES[[place]]), square, constant)).all()
         assert (change == change.T).all()
-        parts = change[np.triu_indices(3)], change[:-1, -1], change[-1:, -1]
+        parts = change[:-1, :-1][np.triu_indices(3)], change[:-1, -1], change[-1:, -1]
         largest = [max(one, sum(int(x) ** 2 for x in part)) for one, part in zip(largest, parts, strict=True)]
-    bounds = largest_moments(whole.square, whole.largest), whole.square * UNIT**2, UNIT**4
-    assert all(one <= bound for one, bound in zip(largest, bounds, strict=True))
-    assert all(one > 0.1 * bound for one, bound in zip(largest, bounds, strict=True))
+    share = read_share(Mu(1, delta=1e-6))
+    noises = noises_of_products(share, 3, square=square, constant=constant, largest=2 * UNIT)
+    assert sum(noise.amount for noise in noises) == share.mu_squared
+    assert all(one <= noise.sensitivity for one, noise in zip(largest, noises, strict=True))
+    assert all(one > 0.1 * noise.sensitivity for one, noise in zip(largest, noises, strict=True))
 
 
 def test_without_delta_a_row_changes_each_sum_by_1_at_most():
-    whole = ExactMoments.of(with_target(TRIPLES), 2 * UNIT**2, UNIT, UNIT)
-    assert whole.largest == UNIT
+    whole = sum_products(with_target(TRIPLES), 2 * UNIT**2, UNIT)
     table = np.column_stack(
         [np.trunc(TRIPLES[:, :2] * UNIT), np.full(len(TRIPLES), UNIT), np.trunc(TRIPLES[:, 2] * UNIT)]
     )
-    assert (whole.sums == table.T @ table).all()
+    assert (whole == table.T @ table).all()
     for place in range(len(TRIPLES)):
-        fewer = ExactMoments.of(with_target(np.delete(TRIPLES, place, axis=0)), 2 * UNIT**2, UNIT, UNIT)
-        assert np.abs(whole.sums - fewer.sums).max() == UNIT**2
+        fewer = sum_products(with_target(np.delete(TRIPLES, place, axis=0)), 2 * UNIT**2, UNIT)
+        assert np.abs(whole - fewer).max() == UNIT**2
+    noise, *same = noises_of_products(read_share(1.0), 3, square=2 * UNIT**2, constant=UNIT, largest=UNIT)
+    assert same == [noise] * 2
+    assert (noise.amount, noise.sensitivity, noise.dimension) == (1, UNIT**2, 10)
 
 
 WIDE = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-4.0, 1.7, 4.0], [-1.0, 0.7, 1.0])))
