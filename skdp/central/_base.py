@@ -110,6 +110,16 @@ def check_at_least_0(name: str, value: Any) -> float:
     return number
 
 
+def check_different(names: Sequence[Any]) -> None:
+    """Refuse a result with two columns of one name."""
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise ValueError(
+                f"two columns of the result would be called {name!r}; rename a column "
+                "of X"
+            )
+
+
 class CentralEstimator(OnSite, BaseEstimator):
     """A statistic of a table held by a trusted curator, released once in `fit`."""
 

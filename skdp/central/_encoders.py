@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import TableLike, check_choice, read_bounds, read_input, read_numbers
-from skdp.central._base import CentralTransformer, Plan
+from skdp.central._base import CentralTransformer, Plan, check_different
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.statistics import (
     GRID,
@@ -322,14 +322,7 @@ class DPOneHotEncoder(CentralTransformer):
 
     def _output_names(self) -> Sequence[Any]:
         names = self._names(super()._output_names())
-        if len(set(names)) < len(names):
-            twice = next(
-                name for place, name in enumerate(names) if name in names[:place]
-            )
-            raise ValueError(
-                f"two columns of the output have the same name: {twice!r}; rename a "
-                "column of X"
-            )
+        check_different(names)
         return names
 
     def _labels(self) -> list[list[Any]]:

@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_choice, check_confidence_level, declares_missing
-from skdp.central._base import CentralStatistic, Plan, Unknown
+from skdp.central._base import CentralStatistic, Plan, Unknown, check_different
 from skdp.central.statistics import (
     Batches,
     Estimate,
@@ -181,12 +181,8 @@ class DPHistogram(CentralStatistic):
                 "counted"
             )
         library = library_of(rows.table)
-        for name in _COLUMNS:
-            if library != "pandas" and name in domain.columns:
-                raise ValueError(
-                    f"two columns of the result would be called {name!r}; rename a "
-                    "column of X"
-                )
+        if library != "pandas":
+            check_different([*domain.columns, *_COLUMNS])
         method = _applicable(self.method, domain)
         tree = plan_hierarchy(domain.size, share, method, branching)
         n_levels = len(tree.sizes)
