@@ -13,7 +13,8 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLeakWarning
-from skdp.privacy import Mu
+from skdp.central.statistics import Noise
+from skdp.privacy import Mu, read_share
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -144,6 +145,19 @@ def test_scaled_steps_arrive_where_the_loss_is_least(correlation):
     model = DPLogisticRegression(Mu(5, delta=1e-6), bounds=(-5, 5), classes=[False, True], random_state=0).fit(X, y)
     least = log_loss(y, LogisticRegression(C=1e6).fit(X, y).predict_proba(X))
     assert log_loss(y, model.predict_proba(X)) < 1.005 * least
+
+
+@each("mu", [0.05, 3.0])
+def test_steps_and_what_is_found_before_them_share_the_budget(mu, monkeypatch):
+    """Norms, the mean, perhaps moments, and all steps: the squares of their mu add up to that of the promise."""
+    amounts = []
+    draw = Noise.draw
+    monkeypatch.setattr(Noise, "draw", lambda noise, *more: amounts.append(noise.amount) or draw(noise, *more))
+    model = DPLogisticRegression(Mu(mu, delta=1e-6), **LABELLED, random_state=0)
+    model.fit(np.tile(POINTS, (4, 1)), np.tile(LABELS, 4))
+    *parts, of_a_step = amounts
+    assert len(parts) == (3 if mu < 1 else 4)
+    assert sum(parts) + model.n_iter_ * of_a_step == read_share(model.epsilon).mu_squared
 
 
 def test_several_classes_of_any_kind():
