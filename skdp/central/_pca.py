@@ -35,7 +35,7 @@ from skdp.randomness import ByteSource
 from skdp.tables import Table
 
 # The largest share of the rows that are shortened. How many are, is limited by the noise
-# where there is little of it (`_noisy_moments`).
+# where there is little of it (`_noisy_covariance`).
 _CUT = 0.5
 
 
