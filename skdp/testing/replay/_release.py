@@ -29,6 +29,8 @@ from skdp.testing.replay._recording import (
     ROWS,
     Draw,
     Recording,
+    match_numbers,
+    place_of_more_numbers,
     reused,
     scores_of,
     unused,
@@ -135,7 +137,9 @@ def replay_release(
     another generator, such as which rows of a person are kept, must not change where both tables have the same rows:
     the difference would be taken for that of the row.
 
-    Noise must have the same scale in both runs. A random choice of rows is taken as known: a sample of them hides
+    Noise must have the same scale in both runs. Where a delta is stated, noise may be added to numbers that only one
+    of the tables has, such as the count of a value that one record alone has: it is replayed with the largest noise
+    of a probability above delta, and must not show. A random choice of rows is taken as known: a sample of them hides
     nothing here.
 
     References
@@ -164,6 +168,14 @@ def replay_release(
         raise first.error
     result = second.result if first.result is None else first.result
     stated = _stated_guarantee(result, guarantee)
+    if stated.delta:
+        if place_of_more_numbers(first.draws, second.draws) is not None:
+            X, neighbour = neighbour, X
+            first = _Run.of(release, X, Recording(), random_state)
+            second = _Run.of(release, neighbour, Recording(first.draws), random_state)
+        second = _with_lone_values(
+            release, neighbour, first, second, Fraction(stated.delta), random_state
+        )
     if first.error is not None or second.error is not None:
         return _replay_of_one_error(first, second, stated)
     claim = stated
@@ -211,6 +223,26 @@ class _Run:
         return cls(len(table), recording.draws, result, error, messages)
 
 
+def _with_lone_values(
+    release: Any,
+    table: Any,
+    recorded: _Run,
+    replayed: _Run,
+    delta: Fraction,
+    random_state: int,
+) -> _Run:
+    """Replay a table with more values than the recorded one, each beside what it was there."""
+    matching: dict[int, list[int]] = {}
+    # Which numbers a later draw is added to may follow from an earlier one.
+    place = place_of_more_numbers(replayed.draws, recorded.draws)
+    while place is not None and place not in matching:
+        matching[place] = match_numbers(replayed.draws[place], recorded.draws[place])
+        recording = Recording(recorded.draws, matching, delta)
+        replayed = _Run.of(release, table, recording, random_state)
+        place = place_of_more_numbers(replayed.draws, recorded.draws)
+    return replayed
+
+
 def _release(release: Any, table: Any, random_state: int) -> Any:
     """Fit a clone of an estimator without its ledger, or call a function."""
     if not hasattr(release, "fit"):
@@ -253,19 +285,19 @@ def _pair_draws(
     if [draw.sampler for draw in noise] != [draw.sampler for draw in other_noise]:
         return [], ["which samplers are used depends on the rows"]
     pairs = list(zip(noise, other_noise, strict=True))
-    findings = dict.fromkeys(_differences_of_draws(pairs))
-    return ([] if findings else pairs), list(findings)
-
-
-def _differences_of_draws(pairs: Sequence[tuple[Draw, Draw]]) -> Iterator[str]:
+    findings: dict[str, None] = {}
     for draw, other in pairs:
         same_scores = len(scores_of(draw)) == len(scores_of(other))
-        if draw.shape != other.shape or not same_scores:
-            yield f"the number of draws of {draw.sampler} depends on the rows"
+        same_numbers = draw.shape == other.shape or other.is_matched
+        if not (same_scores and same_numbers):
+            findings[f"the number of draws of {draw.sampler} depends on the rows"] = (
+                None
+            )
             continue
         for name in ("rate", "variance", "scale"):
             if draw.parameters.get(name) != other.parameters.get(name):
-                yield f"the scale of {draw.sampler} depends on the rows"
+                findings[f"the scale of {draw.sampler} depends on the rows"] = None
+    return ([] if findings else pairs), list(findings)
 
 
 def _understatements(
