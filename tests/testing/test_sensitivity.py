@@ -250,10 +250,7 @@ def test_noise_that_is_scaled_is_not_followed():
         return table.sum() + 10.0 * discrete_laplace(SeededSource(0), 1, 1)
 
     found = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
-    assert found.findings == (
-        "the result[0]: not the same, although all that was drawn is",
-        "discrete_laplace noise is not added as it comes",
-    )
+    assert found.findings == ("the result[0]: not the same, although all that was drawn is",)
 
 
 def test_frames_of_other_libraries_and_arrays():

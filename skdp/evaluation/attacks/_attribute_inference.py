@@ -21,6 +21,7 @@ from skdp.base import (
     check_confidence_level,
     check_random_state,
 )
+from skdp.evaluation._common import result_facts
 from skdp.evaluation.attacks._attacker import (
     Attacker,
     factorize,
@@ -65,29 +66,12 @@ class AttackResult:
         return clopper_pearson(round(share * self.n_rows), self.n_rows, (1 - level) / 2)
 
     def _repr_html_(self) -> str:
-        low, high = self.interval()
-        interval = f"95 % interval {low:.4f} to {high:.4f}, {self.n_rows:,} rows"
-        facts = [
-            ("guessed right", f"{self.accuracy:.4f} ({interval})"),
-            ("the most frequent value", _decimals(self.baseline)),
-            ("the best guess from the reports", _decimals(self.bayes_bound)),
-            ("bound", self.bound),
-            (
-                "the best guess from the report alone",
-                _decimals(self.report_accuracy),
-            ),
-            ("without the reports", _decimals(self.accuracy_without_report)),
-            ("exceeds the bound", "yes" if self.exceeds_bound else "no"),
-        ]
+        facts = result_facts(self)
+        facts.append(("exceeds bound", "yes" if self.exceeds_bound else "no"))
         text = html_facts("Attack", facts, "Computed from true values: not private.")
         if len(self.values):
             text += html_table(self.values.reset_index())
         return text
-
-
-def _decimals(share: float | None) -> str | None:
-    """Write a share, if it is known."""
-    return None if share is None or math.isnan(share) else f"{share:.4f}"
 
 
 def attribute_inference(

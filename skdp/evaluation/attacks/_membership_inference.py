@@ -17,6 +17,7 @@ from skdp.base import (
     check_confidence_level,
     check_random_state,
 )
+from skdp.evaluation._common import result_facts
 from skdp.evaluation.attacks._attacker import code_column, read_columns
 from skdp.evaluation.attacks._measures import area
 from skdp.evaluation.audits import clopper_pearson
@@ -45,21 +46,8 @@ class MembershipResult:
     n_non_members: int
 
     def _repr_html_(self) -> str:
-        auc = f"{self.auc:.4f} ({self.auc_lower:.4f} to {self.auc_upper:.4f})"
-        ends = f"{self.advantage_lower:.4f} to {self.advantage_upper:.4f}"
-        bound = self.advantage_bound
-        facts = [
-            ("method", self.method),
-            ("area under the curve", auc),
-            ("advantage", f"{self.advantage:.4f} ({ends})"),
-            (
-                "largest expected advantage",
-                None if math.isnan(bound) else f"{bound:.4f}",
-            ),
-            ("rows", f"{self.n_members:,} members, {self.n_non_members:,} non-members"),
-        ]
         note = "In brackets: the intervals. Computed from true rows: not private."
-        return html_facts("Membership inference", facts, note)
+        return html_facts("Membership inference", result_facts(self), note)
 
 
 def membership_inference(

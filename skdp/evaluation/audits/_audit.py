@@ -23,7 +23,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_random_state, rows_and_target, split_target
-from skdp.evaluation._common import check_count
+from skdp.evaluation._common import check_count, result_facts
 from skdp.evaluation.audits._releases import (
     Audited,
     count_rows,
@@ -91,27 +91,9 @@ class AuditResult:
         verdict = "not refuted, which proves nothing"
         if self.rejected:
             verdict = "REJECTED: the promise is false"
-        exact = self.epsilon_exact
-        facts = [
-            ("verdict", verdict),
-            ("claimed epsilon", f"{self.epsilon_claimed:.6g}"),
-            (
-                "lower bound",
-                (
-                    f"{self.epsilon_lower:.6g}, right with probability "
-                    f"{self.confidence:.10g}"
-                ),
-            ),
-            ("exact epsilon", None if exact is None else f"{exact:.6g}"),
-            (
-                "largest possible bound",
-                f"{self.epsilon_reach:.6g}, of {self.n_draws:,} draws",
-            ),
-            ("delta", f"{self.delta:g}" if self.delta else None),
-            ("event", self.event),
-            ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
-            ("findings", "; ".join(self.findings)),
-        ]
+        facts = [("verdict", verdict), *result_facts(self)]
+        if not self.secure:
+            facts.append(("random bits", "NOT SECURE: from a seed"))
         return html_facts("Audit", facts)
 
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import chain, combinations, permutations
+from itertools import chain, permutations
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,10 @@ _ROWS_OF_RARE_CALL, _LEAST_RARE_CALLS, _MOST_RARE_CALLS = 1_600, 500, 16_384
 
 # An outcome that is seen less often in the first sample is ignored: its ratio is noise.
 _LEAST_SEEN = 4
-_MOST_OUTCOMES = 20_000
 
 # A column of more distinct numbers is cut into as many bins, and a sum of log ratios is
 # tried at as many thresholds.
 _BINS = 64
-_MOST_PAIRED = 12  # columns; more have too many pairs
 _NOT_FINITE = 1 << 20  # no bin, and no weight of a bit, has this number
 
 
@@ -551,10 +549,7 @@ def _sums(
 def _frequent(outcomes: Sequence[Hashes]) -> Hashes:
     """Return the outcomes that are seen often enough, sorted."""
     values, counts = np.unique(np.concatenate(outcomes), return_counts=True)
-    is_frequent = counts >= _LEAST_SEEN
-    if is_frequent.sum() > _MOST_OUTCOMES:
-        is_frequent &= counts >= np.sort(counts)[-_MOST_OUTCOMES]
-    return values[is_frequent]
+    return values[counts >= _LEAST_SEEN]
 
 
 def _tabulate(outcomes: Sequence[Hashes], values: Hashes) -> NDArray[np.int64]:
@@ -670,8 +665,6 @@ def _all_features(
         features.append(_LowestBit(bit, (name,)))
     if len(names) > 1:
         features.append(_Values("all columns together", tuple(names)))
-    if 2 < len(names) <= _MOST_PAIRED:
-        features += [_joined(*pair) for pair in combinations(coarse, 2)]
     return features
 
 

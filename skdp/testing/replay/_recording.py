@@ -279,16 +279,6 @@ def reused(draws: Sequence[Draw]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def unused(draws: Sequence[Draw]) -> list[str]:
-    """Name the samplers of which noise was added to nothing."""
-    names = []
-    for draw in draws:
-        is_noise = draw.value is None and 0 not in draw.shape
-        if is_noise and not draw.sums:
-            names.append(draw.sampler)
-    return list(dict.fromkeys(names))
-
-
 def scores_of(draw: Draw) -> list[Any]:
     """Return the scores of a choice; of noise, none."""
     return np.asarray(draw.parameters.get("scores", []), object).tolist()

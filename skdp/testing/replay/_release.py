@@ -33,7 +33,6 @@ from skdp.testing.replay._recording import (
     place_of_more_numbers,
     reused,
     scores_of,
-    unused,
 )
 
 # How many parts that differ a finding names.
@@ -196,8 +195,7 @@ def replay_release(
     findings += _differences_of_results(first, second)
     if first.messages != second.messages:
         findings.append("a warning, a log record or the output depends on the rows")
-    table = _table(losses or [_unknown_loss(draw) for draw in first.draws])
-    return Replay(table, claim, epsilon, tuple(findings))
+    return Replay(_table(losses), claim, epsilon, tuple(findings))
 
 
 @dataclass(frozen=True)
@@ -331,14 +329,9 @@ def _differences_of_results(first: _Run, second: _Run) -> list[str]:
             paths.append(path)
     if not paths:
         return []
-    findings = [
-        f"{', '.join(paths[:_MOST_PATHS])}: not the same, although all that was"
-        " drawn is"
+    return [
+        f"{', '.join(paths[:_MOST_PATHS])}: not the same, although all that was drawn is"
     ]
-    # Such as that of ``int(noise)``: what it is added to is not seen.
-    for sampler in unused(first.draws):
-        findings.append(f"{sampler} noise is not added as it comes")
-    return findings
 
 
 def _parts(result: Any) -> Iterator[tuple[str, str]]:
@@ -352,10 +345,6 @@ def _parts(result: Any) -> Iterator[tuple[str, str]]:
     attributes.pop("guarantee_", None)
     attributes.pop("guarantee", None)
     return leaves("", attributes, ())
-
-
-def _unknown_loss(draw: Draw) -> DrawLoss:
-    return DrawLoss(draw.sampler, math.prod(draw.shape), math.nan, math.nan, math.nan)
 
 
 def _table(losses: Sequence[DrawLoss]) -> pd.DataFrame:
