@@ -18,7 +18,6 @@ from skdp.metrics.fairness import (
     Labels,
     Precision,
     compare_with_last,
-    consistency_rows,
     measure,
     sums_of_estimated,
     sums_of_known,
@@ -234,34 +233,6 @@ def test_the_calibration_gap_has_the_interval_of_a_mean():
     np.testing.assert_allclose(own["value"], gaps["mean"])
     np.testing.assert_allclose(own["std_error"], gaps["std"] / gaps["size"] ** 0.5, rtol=0.02)
     assert ((own["upper"] - own["lower"]) / 2 / own["std_error"]).between(1.96, 2.06).all()  # as Student's
-
-
-def consistency(features, predicted, level):
-    ((*_, estimate),) = consistency_rows(features, predicted, np.arange(len(predicted)), Precision("sampled", level))
-    return estimate
-
-
-def test_the_error_of_a_consistency_is_the_jackknifes():
-    rng = np.random.default_rng(3)
-    for n in (6, 7, 25):
-        features, predicted = rng.normal(size=(n, 2)), rng.random(n) < 0.5
-        others = [np.arange(n) != row for row in range(n)]
-        left = np.array([consistency(features[rows], predicted[rows], 0.9).value for rows in others])
-        assert consistency(features, predicted, 0.9).std_error ** 2 == pytest.approx((n - 1) * left.var())
-
-
-def test_the_interval_of_a_consistency_covers_and_is_never_a_point():
-    rng, found = np.random.default_rng(0), []
-    for _ in range(50):
-        features = rng.normal(size=(50, 2))
-        found.append(consistency(features, rng.random(50) < 0.2 + 0.6 * (features[:, 0] > 0), 0.9))
-    assert np.mean([contains(one, np.mean([one.value for one in found])) for one in found]) > 0.85
-    alike = consistency(rng.normal(size=(50, 2)), np.zeros(50, bool), 0.9)
-    assert (alike.value, alike.std_error, alike.upper) == (1, 0, pytest.approx(1))
-    assert 0.85 < alike.lower < 0.97
-    few = consistency(np.zeros((4, 1)), np.zeros(4, bool), 0.9)
-    assert np.isnan(few.value)
-    assert (few.lower, few.upper) == (0, 1)
 
 
 # Groups known from reports

@@ -17,9 +17,10 @@ from skdp.metrics.fairness._inputs import (
     check_both,
     encode_frame,
     find_positive_label,
-    is_collection,
     read_column,
     read_frame,
+    read_numbers,
+    read_privileged,
 )
 
 
@@ -135,16 +136,12 @@ def to_aif360(
 
 
 def _read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
-    weights = read_column(sample_weight, "sample_weight")
+    weights = read_numbers(sample_weight, "sample_weight")
     if len(weights) != n_rows:
         raise ValueError(f"X has {n_rows} rows, sample_weight has {len(weights)}")
-    if not pd.api.types.is_numeric_dtype(weights.dtype):
-        raise ValueError("sample_weight must hold numbers")
-    # A copy, as aif360 writes to the weights.
-    numbers = weights.to_numpy(dtype=np.float64, copy=True)
-    if not np.isfinite(numbers).all() or (numbers < 0).any():
-        raise ValueError("sample_weight must be finite and at least 0")
-    return numbers
+    if (weights < 0).any():
+        raise ValueError("sample_weight must be at least 0")
+    return weights.copy()  # aif360 writes to the weights
 
 
 def _read_privileged(
@@ -164,20 +161,10 @@ def _read_privileged(
         raise ValueError(
             f"sensitive_features must name columns of X, which are {columns}"
         )
-    if not isinstance(privileged, Mapping):
-        if len(names) > 1:
-            raise ValueError(f"privileged must be a mapping with the keys {names}")
-        privileged = {names[0]: privileged}
-    if set(privileged) != set(names):
-        raise ValueError(
-            f"privileged has the keys {list(privileged)}; sensitive_features names "
-            f"{names}"
-        )
-    groups = {}
-    for name in names:
-        values = privileged[name]
-        groups[name] = list(values) if is_collection(values) else [values]
-    return groups
+    if len(names) > 1 and not isinstance(privileged, Mapping):
+        raise ValueError(f"privileged must be a mapping with the keys {names}")
+    (values,) = read_privileged(privileged, names)
+    return dict(zip(names, values, strict=True))
 
 
 def _indicate_positive(labels: pd.Series, positive_label: Any) -> NDArray[np.float64]:

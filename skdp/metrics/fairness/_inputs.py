@@ -5,7 +5,7 @@ Labels, scores, weights, features, and the cells of groups and control features.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -39,6 +39,9 @@ _RESULT_COLUMNS = (
 
 # The combinations of values that make up groups; None stands for a missing value.
 Cells = list[tuple[Any, ...]]
+
+# A set of cells: all combinations of some values of each column.
+Product = list[list[Any]]
 
 
 def read_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
@@ -249,24 +252,30 @@ def name_groups(cells: Cells) -> list[Any]:
     return [cell[0] if len(cell) == 1 else cell for cell in fill_missing(cells)]
 
 
-def find_privileged_cells(cells: Cells, privileged: Any, names: list[Any]) -> Mask:
-    """Return which cells are privileged."""
-    if len(names) == 1 and not isinstance(privileged, Mapping):
-        privileged = {names[0]: privileged}
+def read_privileged(privileged: Any, names: Sequence[Any]) -> list[Product]:
+    """Return the privileged values, as products whose union is privileged."""
     if isinstance(privileged, Mapping):
         if set(privileged) != set(names):
             raise ValueError(
-                f"privileged has the keys {list(privileged)}; sensitive_features has "
-                f"the columns {names}"
+                f"privileged has the keys {list(privileged)}; the groups are of "
+                f"{list(names)}"
             )
-        mask = np.ones(len(cells), bool)
-        for place, name in enumerate(names):
-            values = _list_values(privileged[name])
-            mask &= [cell[place] in values for cell in cells]
-    else:
-        listed = _list_tuples(privileged, names)
-        mask = np.array([cell in listed for cell in cells], dtype=bool)
-    return check_both(mask, "sensitive_features")
+        return [[_list_values(privileged[name]) for name in names]]
+    if len(names) == 1:
+        return [[_list_values(privileged)]]
+    # A tuple of values is a cell, a tuple of tuples is a collection of cells.
+    cells = list(privileged) if is_collection(privileged) else [privileged]
+    if isinstance(privileged, tuple) and not isinstance(privileged[0], tuple):
+        cells = [privileged]
+    products = []
+    for cell in cells:
+        if not isinstance(cell, tuple) or len(cell) != len(names):
+            raise ValueError(
+                f"privileged must be a mapping with the keys {list(names)}, or a tuple "
+                "with a value for each of them, or a list of such tuples"
+            )
+        products.append([[value] for value in _list_values(cell)])
+    return products
 
 
 def _list_values(values: Any) -> list[Any]:
@@ -274,17 +283,15 @@ def _list_values(values: Any) -> list[Any]:
     return [None if is_missing(value) else value for value in listed]
 
 
-def _list_tuples(privileged: Any, names: list[Any]) -> Cells:
-    cells = [privileged] if isinstance(privileged, tuple) else privileged
-    if not isinstance(cells, list) or not all(
-        isinstance(cell, tuple) and len(cell) == len(names) for cell in cells
-    ):
-        raise ValueError(
-            f"privileged must be a mapping with the keys {names}, or a tuple of "
-            f"{len(names)} values, or a list of such tuples, because "
-            f"sensitive_features has {len(names)} columns"
-        )
-    return [tuple(_list_values(cell)) for cell in cells]
+def is_in_products(cells: Cells, products: list[Product]) -> Mask:
+    """Return which cells are in the union of some products."""
+    mask = np.zeros(len(cells), bool)
+    for product in products:
+        in_product = np.ones(len(cells), bool)
+        for place, values in enumerate(product):
+            in_product &= [cell[place] in values for cell in cells]
+        mask |= in_product
+    return mask
 
 
 def is_collection(values: Any) -> bool:
@@ -293,13 +300,12 @@ def is_collection(values: Any) -> bool:
     return isinstance(values, kinds)
 
 
-def check_both(privileged: Mask, name: str) -> Mask:
+def check_both(privileged: Mask, name: str) -> None:
     """Refuse groups of which one is empty."""
     if not privileged.any():
         raise ValueError(f"{name} has no row with a privileged value")
     if privileged.all():
         raise ValueError(f"{name} has no row with a value that is not privileged")
-    return privileged
 
 
 def split_rows(

@@ -42,12 +42,6 @@ class Estimate:
             factor * self.upper,
         )
 
-    def or_else(self, other: Estimate, holds: NDArray[np.bool_]) -> Estimate:
-        """Take the ends of another interval where this one does not hold."""
-        lower = np.where(holds, self.lower, other.lower)
-        upper = np.where(holds, self.upper, other.upper)
-        return Estimate(self.value, self.std_error, lower, upper)
-
     def within(self, least: Any, most: Any) -> Estimate:
         """Cut the interval to the possible values; an unknown end becomes the end of these."""
         lower = np.where(np.isnan(self.lower), least, self.lower)

@@ -17,15 +17,17 @@ from sklearn.neighbors import NearestNeighbors
 
 from skdp.base import ColumnLike, Label, Privileged, TableLike, check_confidence_level
 from skdp.metrics.fairness._inputs import (
+    check_both,
     code_cells,
-    find_privileged_cells,
+    is_in_products,
     name_groups,
     read_columns,
     read_features,
     read_predictions,
+    read_privileged,
     split_rows,
 )
-from skdp.metrics.fairness._intervals import Estimate, Numbers, proportion, theil
+from skdp.metrics.fairness._intervals import Estimate, Numbers, theil
 from skdp.metrics.fairness._rates import (
     Mask,
     Places,
@@ -226,76 +228,25 @@ def _ranges_of_groups(
 # The consistency of a prediction is how close it is to those of the nearest rows.
 _N_NEIGHBOURS = 5
 
-# What one prediction unlike all others adds to the sum of distances: its own distance,
-# and its shares in those of its neighbours.
-_DISTANCE_OF_UNLIKE = 1 + (_N_NEIGHBOURS - 1) / _N_NEIGHBOURS
-
 
 def consistency_rows(
-    features: Numbers | None, predicted: Mask, rows: Places, precision: Precision
+    features: Numbers | None, predicted: Mask, rows: Places
 ) -> Iterator[Row]:
     """Yield the consistency of some predictions, if features are known."""
-    if features is not None:
-        estimate = _consistency(features[rows], predicted[rows], precision)
-        yield Row(CONSISTENCY, CONSISTENCY.definition, None, estimate)
-
-
-def _consistency(features: Numbers, predicted: Mask, precision: Precision) -> Estimate:
-    """Return the consistency, with an interval over samples of rows."""
-    n_rows = len(predicted)
-    unknown, zero, one = np.asarray(np.nan), np.asarray(0.0), np.asarray(1.0)
-    if n_rows < _N_NEIGHBOURS:
-        return Estimate(unknown, unknown, zero, one)
-    search = NearestNeighbors(n_neighbors=_N_NEIGHBOURS, algorithm="ball_tree")
-    search.fit(features)
-    neighbours = search.kneighbors(features, return_distance=False)
-    label = predicted.astype(np.float64)
-    distance = np.abs(label - label[neighbours].mean(axis=1))
-    value = np.asarray(1 - distance.mean())
-    if precision.rows == "fixed":  # it depends on no group, so it is known
-        return Estimate(value, zero, value, value)
-    if n_rows == _N_NEIGHBOURS:
-        return Estimate(value, unknown, zero, one)
-    more_neighbours = search.kneighbors(
-        features, _N_NEIGHBOURS + 1, return_distance=False
-    )
-    next_neighbour = _first_beyond(more_neighbours, neighbours)
-    variance = _jackknife_variance(label, neighbours, next_neighbour)
-    # Wilson's interval, of as many rows as a proportion with this error has.
-    n_effective = np.asarray(n_rows / _DISTANCE_OF_UNLIKE)
-    if variance > 0:
-        n_effective = value * (1 - value) / variance
-    wilson = proportion(value * n_effective, n_effective, precision.level)
-    lower = np.minimum(wilson.lower, value)
-    upper = np.maximum(wilson.upper, value)
-    return Estimate(value, np.sqrt(variance), lower, upper)
-
-
-def _first_beyond(more_neighbours: Places, neighbours: Places) -> Places:
-    """Return, for each row, the first of more neighbours that is none of a few."""
-    # Equal distances may order the two searches differently.
-    is_among = more_neighbours[:, :, np.newaxis] == neighbours[:, np.newaxis]
-    place = is_among.any(axis=2).argmin(axis=1)
-    return more_neighbours[np.arange(len(neighbours)), place]
-
-
-def _jackknife_variance(
-    label: Numbers, neighbours: Places, next_neighbour: Places
-) -> np.float64:
-    """Return the variance of the mean distance of labels from those of neighbours."""
-    # Without a row, each row that it is a neighbour of has its next one instead.
-    n_rows = len(label)
-    difference = label - label[neighbours].mean(axis=1)
-    distance = np.abs(difference)
-    sum_without = distance.sum() - distance
-    for removed in neighbours.T:
-        change = (label[next_neighbour] - label[removed]) / _N_NEIGHBOURS
-        gain = np.abs(difference - change) - distance
-        gain[removed == np.arange(n_rows)] = 0
-        sum_without += np.bincount(removed, gain, minlength=n_rows)
-    mean_without = sum_without / (n_rows - 1)
-    deviations = mean_without - mean_without.mean()
-    return (n_rows - 1) / n_rows * (deviations**2).sum()
+    if features is None:
+        return
+    # It has no interval: the neighbours of a row depend on which others were drawn.
+    unknown = np.asarray(np.nan)
+    value = unknown
+    if len(rows) >= _N_NEIGHBOURS:
+        search = NearestNeighbors(n_neighbors=_N_NEIGHBOURS, algorithm="ball_tree")
+        search.fit(features[rows])
+        neighbours = search.kneighbors(features[rows], return_distance=False)
+        label = predicted[rows].astype(np.float64)
+        distance = np.abs(label - label[neighbours].mean(axis=1))
+        value = np.asarray(1 - distance.mean())
+    estimate = Estimate(value, unknown, unknown, unknown)
+    yield Row(CONSISTENCY, CONSISTENCY.definition, None, estimate)
 
 
 def write_table(
@@ -452,20 +403,22 @@ def fairness_report(
     the ratio and "odds, smallest / largest" where all rates of one kind are 0.
 
     **Intervals** treat the rows as an independent sample, and cover the metric of the population in at least 93 % of
-    samples (at 95 %) from 50 rows of a group on; with fewer rows they are wider:
+    samples (at 95 %) from 50 rows of a group on; with fewer rows they are wider. They are of two methods. A score
+    interval of a rate holds the values from which the data are at most z standard errors away. MOVER combines the
+    intervals of two rates: of their difference, the distances of the estimates from the ends add up as standard errors
+    do, as squares.
 
-    - rates: Clopper and Pearson's exact interval [3]_, which covers always; of rows with weights, of the effective
-      numbers of rows (Korn and Graubard [4]_), which is approximate;
+    - rates: Clopper and Pearson's exact interval [3]_ instead of the score interval, as it covers always, also where a
+      handful of rows is counted; of rows with weights, of the effective numbers of rows (Korn and Graubard [4]_), which
+      is approximate;
     - differences: method 10 of Newcombe [5]_, the MOVER of Wilson's score intervals; average odds: MOVER of the two
       differences [6]_; `disparate_impact`: MOVER-R [7]_;
     - the largest rate against the smallest: the range of estimates is larger than that of the rates, the more so the
       more groups there are. So the end next to equality holds for all pairs that may be the most unequal ones, by
-      Bonferroni's bound or Tukey's studentized range, whichever is shorter; the other end needs the interval of one
-      pair only;
+      Bonferroni's bound; the other end needs the interval of one pair only;
     - calibration gap: the score interval of a mean, with the variance of one average row more;
     - Theil index: the delta method on a logarithmic scale;
-    - consistency: Wilson's interval with the number of rows that have the jackknife's error. Without a row, each row
-      that it is a neighbour of has its sixth neighbour instead.
+    - consistency: none, as the neighbours of a row depend on which other rows were drawn.
 
     Heavy weights: where a few rows carry most of the weight, errors are estimated from these few, and are often too
     small. Intervals of 95 % cover in .86 to .92 of tables of 1,000 rows of which 1 % have half of the weight, and in
@@ -542,7 +495,9 @@ def fairness_report(
     cells, cell_of_row = code_cells(list(columns.values()))
     is_privileged = None
     if privileged is not None:
-        is_privileged = find_privileged_cells(cells, privileged, list(columns))
+        products = read_privileged(privileged, list(columns))
+        is_privileged = is_in_products(cells, products)
+        check_both(is_privileged, "sensitive_features")
     groups = Groups.of(name_groups(cells), is_privileged, by_group)
     controls, tables = split_rows(control_features, n_rows)
     features = read_features(X, n_rows)
@@ -553,7 +508,7 @@ def fairness_report(
         sums = sums_of_known(cell_of_row[rows], groups.members, labels_of_rows)
         metrics_of_rows = [
             *measure(sums, labels_of_rows.benefits(), groups, precision),
-            *consistency_rows(features, labels.predicted, rows, precision),
+            *consistency_rows(features, labels.predicted, rows),
         ]
         metrics.append((control, metrics_of_rows))
     return write_table(metrics, controls, confidence_level)

@@ -1,6 +1,6 @@
 """Mitigation for groups that are known from privatised reports only.
 
-Fairlearn's optimisers, and aif360's weights of rows.
+Fairlearn's optimisers, and the weights of rows that aif360's `Reweighing` gives.
 """
 
 from __future__ import annotations
@@ -302,8 +302,6 @@ def private_reweighing(
 
     Raises
     ------
-    ImportError
-        If aif360 is not installed.
     NotFittedError, TypeError, ValueError
         As for `joint_distribution`, or if no row of a group is estimated to have one of the labels.
 
@@ -474,19 +472,9 @@ def _difference(
 
 
 def _reweigh(table: Numbers) -> Numbers:
-    """Return the weight of each label and group from their counts, by aif360."""
-    datasets = import_optional("aif360.datasets")
-    module = import_optional("aif360.algorithms.preprocessing.reweighing")
-    label, group = np.indices((2, 2)).reshape(2, 4)
-    columns = {"group": group, "label": label, "count": table.ravel()}
-    dataset = datasets.BinaryLabelDataset(
-        df=pd.DataFrame(columns, dtype=float),
-        label_names=["label"],
-        protected_attribute_names=["group"],
-        instance_weights_name="count",
-    )
-    reweighing = module.Reweighing(
-        unprivileged_groups=[{"group": 0.0}], privileged_groups=[{"group": 1.0}]
-    )
-    weights: Numbers = reweighing.fit_transform(dataset).instance_weights
-    return weights.reshape(2, 2) / table
+    """Return the weight of each label and group from their counts: (label, group)."""
+    # The count that is expected if the two are independent, by the one that is
+    # estimated (Kamiran and Calders 2012).
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    weights: Numbers = expected / table
+    return weights

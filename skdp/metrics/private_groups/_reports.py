@@ -6,7 +6,7 @@ The groups are known from privatised reports only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
@@ -23,11 +23,12 @@ from skdp.local import ReportTransformer, read_carried, refuse_impossible
 from skdp.metrics.fairness import (
     Numbers,
     find_positive_label,
-    is_collection,
+    is_in_products,
     read_column,
+    read_privileged,
 )
 from skdp.oracles import FrequencyOracle, project_to_simplex
-from skdp.tables import is_frame, is_missing
+from skdp.tables import is_frame
 
 # The numbers of a block of rows and cells: 8 MB.
 _BLOCK_SIZE = 1 << 20
@@ -185,58 +186,28 @@ def _check_columns(columns: Any, domain: Domain) -> list[Any]:
     return names
 
 
+def cells_of(domain: Domain) -> list[tuple[Any, ...]]:
+    """List the cells of a domain as tuples."""
+    return list(product(*(domain[name].labels for name in domain.columns)))
+
+
 def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:
     """Return which cells of the domain are privileged."""
-    names = domain.columns
-    is_privileged = np.zeros(domain.sizes, bool)
-    for cell in _privileged_cells(privileged, names):
-        if not isinstance(cell, tuple) or len(cell) != len(names):
-            raise ValueError(
-                f"privileged must hold tuples with a value for each of {list(names)}"
-            )
-        places = []
-        for name, value in zip(names, cell, strict=True):
-            places.append(_place_of(value, name, domain))
-        is_privileged[tuple(places)] = True
+    products = read_privileged(privileged, domain.columns)
+    for values_of_columns in products:
+        for name, values in zip(domain.columns, values_of_columns, strict=True):
+            labels = list(domain[name].labels)
+            if not all(value in labels for value in values):
+                raise ValueError(
+                    f"privileged holds a value that column {name!r} does not declare; "
+                    f"it declares {labels}"
+                )
+    is_privileged = is_in_products(cells_of(domain), products)
     if is_privileged.all() or not is_privileged.any():
         raise ValueError(
             "privileged must name some of the declared groups, and not all of them"
         )
-    return is_privileged.ravel()
-
-
-def _privileged_cells(privileged: Any, names: tuple[Any, ...]) -> list[Any]:
-    """Return privileged values as tuples of one value of each column."""
-    if isinstance(privileged, Mapping):
-        if set(privileged) != set(names):
-            raise ValueError(
-                f"privileged has the keys {list(privileged)}; the groups are of "
-                f"{list(names)}"
-            )
-        values = []
-        for name in names:
-            of_name = privileged[name]
-            values.append(of_name if is_collection(of_name) else [of_name])
-        return list(product(*values))
-    if len(names) == 1:
-        values = privileged if is_collection(privileged) else [privileged]
-        return [(value,) for value in values]
-    # A tuple of values is a cell, a tuple of tuples is a collection of cells.
-    if isinstance(privileged, tuple):
-        is_cell = not all(isinstance(value, tuple) for value in privileged)
-        return [privileged] if is_cell else list(privileged)
-    return list(privileged) if is_collection(privileged) else [privileged]
-
-
-def _place_of(value: Any, name: Any, domain: Domain) -> int:
-    value = None if is_missing(value) else value
-    labels = domain[name].labels
-    if value not in labels:
-        raise ValueError(
-            f"privileged holds a value that column {name!r} does not declare; it "
-            f"declares {list(labels)}"
-        )
-    return labels.index(value)
+    return is_privileged
 
 
 def indicate_privileged_rows(

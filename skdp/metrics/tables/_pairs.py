@@ -31,9 +31,6 @@ OUTSIDE = "outside the domain"
 # that occur.
 _FEW_CELLS = 1 << 16
 
-# Codes of several columns stay below the largest 64-bit integer.
-_MOST_CODES = 1 << 62
-
 
 @dataclass(frozen=True)
 class PairedTables:
@@ -45,29 +42,20 @@ class PairedTables:
 
     def counts(self, columns: Sequence[Any]) -> tuple[Counts, Counts]:
         """Count the rows of either table in the cells of a marginal."""
-        cells = math.prod(len(self.labels[column]) for column in columns)
-        joint = self._join(columns)
-        if cells > max(_FEW_CELLS, 2 * joint.size):
-            occurring, joint = np.unique(joint, return_inverse=True)
-            cells = occurring.size
-        real = np.bincount(joint[: self.n_real], minlength=cells)
-        synthetic = np.bincount(joint[self.n_real :], minlength=cells)
+        sizes = [len(self.labels[column]) for column in columns]
+        codes = {column: self.codes[column] for column in columns}
+        n_rows = len(codes[columns[0]])
+        n_cells = math.prod(sizes)
+        if n_cells <= max(_FEW_CELLS, 2 * n_rows):
+            joint: NDArray[Any] = np.ravel_multi_index(list(codes.values()), sizes)
+        else:
+            # Only cells that occur are counted.
+            groups = pd.DataFrame(codes).groupby(list(columns), sort=False)
+            joint = groups.ngroup().to_numpy()
+            n_cells = groups.ngroups
+        real = np.bincount(joint[: self.n_real], minlength=n_cells)
+        synthetic = np.bincount(joint[self.n_real :], minlength=n_cells)
         return real, synthetic
-
-    def _join(self, columns: Sequence[Any]) -> NDArray[np.intp]:
-        """Combine the codes of several columns, the last one fastest."""
-        # Unless the product is too large: then those that occur are numbered anew.
-        joint = np.zeros(len(self.codes[columns[0]]), np.intp)
-        cells = 1
-        for column in columns:
-            size = len(self.labels[column])
-            if cells * size >= _MOST_CODES:
-                occurring, joint = np.unique(joint, return_inverse=True)
-                cells = occurring.size
-            cells *= size
-            np.multiply(joint, size, out=joint)
-            np.add(joint, self.codes[column], out=joint, casting="unsafe")
-        return joint
 
 
 def pair_tables(

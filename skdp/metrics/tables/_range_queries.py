@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skdp.base import ColumnName, TableLike
-from skdp.domain import Categories, Domain, DomainLike, Interval
+from skdp.domain import Categories, DomainLike, Interval
 from skdp.metrics.tables._pairs import (
     check_columns,
     check_order,
@@ -230,73 +230,64 @@ def _check_range(name: Any, bounds: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def _shares(table: Table, queries: Sequence[dict[Any, Any]]) -> NDArray[np.float64]:
     """Answer queries by the share of the rows that satisfy all conditions."""
-    columns = {}
-    for name, column in zip(table.names, table.columns, strict=True):
+    columns = dict(zip(table.names, table.columns, strict=True))
+    # A column is read once for all its conditions.
+    ordered = {}
+    coded = {}
+    for name, column in columns.items():
         conditions = [query[name] for query in queries if name in query]
-        columns[name] = _QueriedColumn(name, column, conditions)
+        ranges = [condition for condition in conditions if isinstance(condition, tuple)]
+        if ranges:
+            has_times = any(isinstance(low, np.datetime64) for low, _ in ranges)
+            ordered[name] = _read_ordered(name, column, has_times)
+        if len(conditions) > len(ranges):
+            values, _ = observed_values(name, column, "a table")
+            coded[name] = values, encode_column(name, Categories([*values]), column)
     shares = []
     for query in queries:
         meets = np.ones(n_rows(table), dtype=bool)
         for name, condition in query.items():
-            if isinstance(condition, list):
-                meets &= columns[name].is_among(condition)
+            if isinstance(condition, tuple):
+                meets &= _is_between(ordered[name], *condition)
             else:
-                meets &= columns[name].is_between(*condition)
+                meets &= _is_among(name, *coded[name], condition)
         shares.append(np.count_nonzero(meets) / meets.size)
     return np.array(shares)
 
 
-class _QueriedColumn:
-    """A column that is read once for all its conditions."""
-
-    def __init__(self, name: Any, column: Any, conditions: list[Any]) -> None:
-        sets = [condition for condition in conditions if isinstance(condition, list)]
-        ranges = [condition for condition in conditions if isinstance(condition, tuple)]
-        if sets:
-            # By kind too: 1 and True must not match, but be refused.
-            distinct = {}
-            for values in sets:
-                distinct.update({(kind_of(value), value): value for value in values})
-            self._values = list(distinct.values())
-            self._codes = _encode(name, column, self._values)
-        if ranges:
-            has_times = any(isinstance(low, np.datetime64) for low, _ in ranges)
-            self._ordered: NDArray[Any]
-            try:
-                if has_times:
-                    self._ordered = to_dates(column, "datetime64[us]")
-                else:
-                    self._ordered = to_numbers(column)
-            except ColumnError as error:
-                raise ValueError(f"column {name!r}: {error}") from None
-
-    def is_among(self, values: list[Any]) -> NDArray[np.bool_]:
-        """Return which rows have one of some values."""
-        # The two codes beyond the values: missing, and values of no query.
-        is_value = [value in values for value in self._values]
-        return np.array([*is_value, False, False])[self._codes]
-
-    def is_between(self, low: Any, high: Any) -> NDArray[np.bool_]:
-        """Return which rows have ``low <= value < high``; missing values have not."""
-        ordered = self._ordered
-        if ordered.dtype.kind == "M":
-            if not isinstance(low, np.datetime64):
-                return ~np.isnat(ordered)  # from minus infinity to infinity
-            return (ordered >= low) & (ordered < high)
-        # A bound may exceed the range of a narrow float.
-        with np.errstate(over="ignore"):
-            is_between = ordered >= low
-            return is_between & (ordered < high) if math.isfinite(high) else is_between
+def _read_ordered(name: Any, column: Any, has_times: bool) -> NDArray[Any]:
+    """Read a column as numbers, or as times."""
+    try:
+        if has_times:
+            return to_dates(column, "datetime64[us]")
+        return to_numbers(column)
+    except ColumnError as error:
+        raise ValueError(f"column {name!r}: {error}") from None
 
 
-def _encode(name: Any, column: Any, values: list[Any]) -> NDArray[np.unsignedinteger]:
-    codes = encode_column(name, Domain({name: values})[name], column)
-    kinds = [kind_of(value) for value in values if value is not None]
-    if kinds and (codes >= len(values)).all():
-        in_column, _ = observed_values(name, column, "a table")
-        if in_column and kind_of(in_column[0]) != kinds[0]:
-            raise ValueError(
-                f"column {name!r} holds {kind_of(in_column[0])} values, a query asks "
-                f"for {kinds[0]} values"
-            )
-    return codes
+def _is_between(ordered: NDArray[Any], low: Any, high: Any) -> NDArray[np.bool_]:
+    """Return which rows have ``low <= value < high``; missing values have not."""
+    if ordered.dtype.kind == "M" and not isinstance(low, np.datetime64):
+        return ~np.isnat(ordered)  # from minus infinity to infinity
+    # A bound may exceed the range of a narrow float.
+    with np.errstate(over="ignore"):
+        is_above = ordered >= low
+        if high == math.inf:
+            return is_above
+        return is_above & (ordered < high)
+
+
+def _is_among(
+    name: Any, labels: list[Any], codes: NDArray[np.unsignedinteger], values: list[Any]
+) -> NDArray[np.bool_]:
+    """Return which rows have one of some values."""
+    kinds = {kind_of(value) for value in values if value is not None}
+    if labels and kinds and kinds != {kind_of(labels[0])}:
+        raise ValueError(
+            f"column {name!r} holds {kind_of(labels[0])} values, a query asks for "
+            f"{' and '.join(sorted(kinds))} values"
+        )
+    # The last code is that of missing values.
+    members = set(values)
+    is_member = [label in members for label in [*labels, None]]
+    return np.array(is_member)[codes]
