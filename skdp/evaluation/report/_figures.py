@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -29,7 +28,7 @@ from skdp.evaluation.displays import (
     legend_entry,
 )
 from skdp.evaluation.report._counts import CountStudy
-from skdp.evaluation.report._experiments import LEFT_OUT, NOT_PRIVATE
+from skdp.evaluation.report._experiments import LEFT_OUT
 
 _SIZE = (5.2, 3.9)  # inches: text of 10.5 points can be read on a telephone, too
 _STYLE = {
@@ -88,7 +87,8 @@ def error_figure(
 ) -> str:
     """Draw the count error by epsilon: means with a band, the closed form, and what other models of trust have."""
     summary = study.summary()
-    # Lines that lie on one another are told apart by their dashes.
+    # Where nothing is repaired, all lines are the same: each shows in the gaps of the
+    # next one.
     dashes = {"none": "-", "clip": "--", "simplex": "-.", "power": ":"}
     with _new_panels() as (axes,):
         groups = summary.groupby("postprocess", sort=False)
@@ -130,10 +130,8 @@ def error_figure(
 def scores_figure(scores: pd.DataFrame, metric: str) -> str:
     """Draw a score by epsilon, one line per classifier, with lines for the models without privacy."""
     scores = scores[scores["metric"] == metric]
-    is_absent = scores["setting"] == LEFT_OUT
-    curve = scores[~is_absent]
-    epsilons = curve["setting"].replace(NOT_PRIVATE, math.inf).astype(float)
-    curve = curve.assign(epsilon=epsilons, group=curve["classifier"], fold=0)
+    is_absent = scores["epsilon"] == LEFT_OUT
+    curve = scores[~is_absent].assign(group=scores["classifier"])
     repeats = curve["repeat"].nunique()
     band: Literal["std"] | None = "std" if repeats > 1 else None
     with _new_panels() as (axes,):
@@ -144,7 +142,10 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
             axes.axhline(level, color=colour, ls=":", lw=1.4)
         extra = [legend_entry("columns left out", ls=":", lw=1.4)]
         spread = f"± 1 standard deviation over {repeats} repeats"
-        names = {"without noise": NOT_PRIVATE, spread: f"± 1 sd over {repeats} splits"}
+        names = {
+            "without noise": "not private",
+            spread: f"± 1 sd over {repeats} splits",
+        }
         return _svg(axes, columns=2, extra=extra, names=names)
 
 

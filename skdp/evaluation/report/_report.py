@@ -192,8 +192,12 @@ def study_report(
     )
     _check_before(study, out, repeats, model_repeats, delta)
     models = _CLASSIFIERS if classifiers is None else classifiers
-    # One step for each part that takes some seconds.
-    advance = progress(_n_steps(study, len(models))) if progress else lambda: None
+    # A step for each part: counts, models, audits, attacks and synthetic rows.
+    n_parts = 2 + sum(
+        role is not None
+        for role in (study.target, study.sensitive, attacked_column(study))
+    )
+    advance = progress(n_parts) if progress else lambda: None
     counts = count_study(
         study.frame[study.columns],
         study.protected,
@@ -244,27 +248,12 @@ def study_report(
     return path
 
 
-def _n_steps(study: Study, n_models: int) -> int:
-    """Return how often a progress bar advances."""
-    n_epsilons = len(study.epsilons)
-    n_steps = 1 + n_epsilons  # the counts, and the synthetic rows
-    if study.target is not None:
-        n_steps += n_models * (n_epsilons + 1)
-    if study.sensitive is not None:
-        n_steps += 1
-    if attacked_column(study) is not None:
-        n_steps += n_epsilons
-    return n_steps
-
-
 def _by_trust(counts: CountStudy, delta: float) -> pd.DataFrame | None:
     """Return the errors of the same counts if reports are shuffled, or a curator is trusted."""
     true = counts.releases["true"].xs(counts.expected.index[0]).to_numpy()
-    return (
-        errors_by_trust(true, epsilons=list(counts.expected.index), delta=delta)
-        if delta
-        else None
-    )
+    if not delta:
+        return None
+    return errors_by_trust(true, epsilons=list(counts.expected.index), delta=delta)
 
 
 def _repaired(counts: CountStudy) -> bool:
@@ -305,14 +294,12 @@ def _model_content(
 ) -> dict[str, Any]:
     if study.target is None:
         return {"models": None, "fairness": None}
-    scores = model_scores(study, models, repeats, advance)
-    grouped = scores.groupby(["classifier", "setting", "metric"], sort=False)["value"]
-    tables["model_scores"] = (
-        grouped.agg(["mean", "std", "count"])
-        .reset_index()
-        .merge(model_costs(scores), how="left")
-    )
-    wide, keys = scores_table(scores), ["columns are", "classifier"]
+    scores = model_scores(study, models, repeats)
+    advance()
+    grouped = scores.groupby(["classifier", "epsilon", "metric"], sort=False)["value"]
+    means = grouped.agg(["mean", "std", "count"]).reset_index()
+    tables["model_scores"] = means.merge(model_costs(scores), how="left")
+    wide, keys = scores_table(scores), ["classifier", "columns are"]
     positives, n = int(study.y.sum()), len(study.y)
     content: dict[str, Any] = {
         "positives": f"{positives:,}",
@@ -321,7 +308,7 @@ def _model_content(
         "majority": f"{max(positives, n - positives) / n:.1%}",
         "repeats": scores["repeat"].nunique(),
         "quality": {name: scores_figure(scores, name) for name in QUALITY},
-        "scores": written(wide[[*keys, *QUALITY]], keys[:1], keys[1]),
+        "scores": written(wide[[*keys, *QUALITY]]),
     }
     if study.sensitive is None:
         return {"models": content, "fairness": None}
@@ -342,9 +329,9 @@ def _model_content(
         # The first six are of the groups themselves.
         "definitions": list(definitions)[6:],
         "figures": {name: scores_figure(scores, name) for name in SHOWN},
-        "scores": written(wide.drop(columns=list(QUALITY)), keys[:1], keys[1]),
+        "scores": written(wide.drop(columns=list(QUALITY))),
         "audit": fairness_figure(audits[study.example]),
-        "audits": written(tables["fairness_audits"], ["metric"], "epsilon"),
+        "audits": written(tables["fairness_audits"]),
     }
     return {"models": content, "fairness": fairness}
 
@@ -355,7 +342,8 @@ def _leakage_content(
     column = attacked_column(study)
     if column is None:
         return None
-    results = attack_releases(study, advance)
+    results = attack_releases(study)
+    advance()
     tables["leakage"] = leakage_table(results)
     carriers = {epsilon: result.carriers for epsilon, result in results.items()}
     values = {epsilon: result.values for epsilon, result in results.items()}
@@ -381,7 +369,7 @@ def _leakage_content(
         "bound": example.bound,
         "exact": example.bound == EXACT,
         "guesses": leakage_figure(results, column),
-        "table": written(guesses, ["epsilon"]),
+        "table": written(guesses),
         "carriers_figure": carriers_figure(largest, example.baseline, column),
         "carriers": carriers_table(largest),
     }
@@ -390,7 +378,8 @@ def _leakage_content(
 def _synthesis_content(
     study: Study, delta: float, tables: Tables, advance: Callable[[], Any]
 ) -> dict[str, Any]:
-    synthesis = synthesize(study, delta, advance)
+    synthesis = synthesize(study, delta)
+    advance()
     curve = synthesis.curve
     tables["synthesis"] = curve[["epsilon", "metric", "value"]]
     figures = {}
@@ -467,20 +456,9 @@ _THRESHOLD_REMARK = (
 
 
 def age_sex_report(
-    X: pd.DataFrame,
-    y: pd.Series,
-    out: str | os.PathLike[str],
-    *,
-    epsilons: Sequence[float],
-    repeats: int = 500,
-    model_repeats: int = 5,
-    delta: float = 1e-9,
-    classifiers: Mapping[str, BaseEstimator] | None = None,
-    random_state: int | None = None,
-    n_jobs: int | None = None,
-    progress: Callable[[int], Any] | None = None,
+    X: pd.DataFrame, y: pd.Series, out: str | os.PathLike[str], **options: Any
 ) -> Path:
-    """Run the age × sex study on Adult and write its report."""
+    """Run the age × sex study on Adult and write its report, with options of `study_report`."""
     # A weight of the survey, and education-num as text.
     frame = X.drop(columns=["fnlwgt", "education"])
     groups = pd.Index([f"{AGE_THRESHOLD} or younger", f"over {AGE_THRESHOLD}"])
@@ -501,15 +479,8 @@ def age_sex_report(
         positive_label=">50K",
         sensitive="sex",
         privileged="Male",
-        epsilons=epsilons,
-        repeats=repeats,
-        model_repeats=model_repeats,
-        delta=delta,
-        classifiers=classifiers,
-        random_state=random_state,
-        n_jobs=n_jobs,
         remarks=[_told_by_relationship(frame), _THRESHOLD_REMARK],
-        progress=progress,
+        **options,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,22 +51,10 @@ def decimals(value: float) -> str:
     )
 
 
-Written = dict[str, Any]
-"""A table as text: its columns, and its rows in groups. The first cell of a row is its label."""
-
-
 def written(
-    frame: pd.DataFrame,
-    labels: Sequence[str],
-    group: str | None = None,
-    formats: Mapping[str, Callable[[Any], str]] | None = None,
-) -> Written:
+    frame: pd.DataFrame, formats: Mapping[str, Callable[[Any], str]] | None = None
+) -> pd.DataFrame:
     """Write a table: an epsilon in short, other fractions with four decimals, unless another format is given."""
-    labels = list(labels)
-    if group is not None and frame[group].is_unique:
-        labels.insert(0, group)
-        group = None
-    # Every cell as text.
     cells = pd.DataFrame(index=frame.index)
     for name, column in frame.items():
         write: Any = decimals if column.dtype.kind == "f" else str
@@ -74,29 +62,10 @@ def written(
             write = short
         write = (formats or {}).get(str(name), write)
         cells[name] = list(map(write, column))
-    names = [", ".join(filter(None, row)) for row in cells[labels].to_numpy()]
-    columns = cells.columns.difference([*labels, group], sort=False)
-    rows = [
-        (name, *row) for name, row in zip(names, cells[columns].to_numpy(), strict=True)
-    ]
-    headings = [""] * len(rows)
-    if group is not None:
-        prefix = "epsilon " if group == "epsilon" else ""
-        headings = [prefix + cell for cell in cells[group]]
-    # Consecutive rows of one heading are a group.
-    groups: list[tuple[str, list[Any]]] = []
-    for heading, row in zip(headings, rows, strict=True):
-        if not groups or groups[-1][0] != heading:
-            groups.append((heading, []))
-        groups[-1][1].append(row)
-    return {
-        "columns": [", ".join(filter(None, map(str, labels))), *map(str, columns)],
-        "groups": groups,
-        "n_rows": len(rows),
-    }
+    return cells
 
 
-def counts_table(study: CountStudy) -> Written:
+def counts_table(study: CountStudy) -> pd.DataFrame:
     numbers = {
         "true": "true count",
         "count": "estimate",
@@ -107,10 +76,10 @@ def counts_table(study: CountStudy) -> Written:
     flat = flatten_index(study.releases.rename(columns=numbers))
     names = list(flat.columns[1 : study.releases.index.nlevels])
     formats = {**dict.fromkeys(names, label), **dict.fromkeys(numbers.values(), whole)}
-    return written(flat, names, "epsilon", formats)
+    return written(flat, formats)
 
 
-def errors_table(study: CountStudy) -> Written:
+def errors_table(study: CountStudy) -> pd.DataFrame:
     """Write the errors of the counts by epsilon, without redundant rows."""
     summary = study.summary()
     named = summary.assign(postprocess=summary["postprocess"].map(POSTPROCESS_NAMES))
@@ -129,27 +98,22 @@ def errors_table(study: CountStudy) -> Written:
         **dict.fromkeys(_ERRORS.values(), whole),
         "95 % intervals hold": lambda share: f"{share:.1%}",
     }
-    return written(errors, ["estimate"], "epsilon", formats)
+    return written(errors, formats)
 
 
 def scores_table(scores: pd.DataFrame) -> pd.DataFrame:
     """Write the mean and standard deviation of each score, the models without privacy first."""
-    # Without privacy, without the columns, and then by epsilon.
-    ranks = {NOT_PRIVATE: 0, LEFT_OUT: 1}
-    ordered = scores.assign(rank=scores["setting"].map(ranks).fillna(2))
-    ordered = ordered.sort_values(["classifier", "rank"], kind="stable")
-    keys = ["classifier", "setting", "metric"]
-    grouped = ordered.groupby(keys, sort=False)["value"].agg(["mean", "std"])
+    names = {NOT_PRIVATE: "not private", LEFT_OUT: "left out"}
+    epsilons = scores["epsilon"].unique()
+    order = [*names, *(epsilon for epsilon in epsilons if epsilon not in names)]
+    keys = ["classifier", "epsilon", "metric"]
+    grouped = scores.groupby(keys, sort=False)["value"].agg(["mean", "std"])
     deviations = [f" ± {sd:.4f}" if sd >= 0 else "" for sd in grouped["std"]]
     text = grouped["mean"].map(decimals) + deviations
-    wide = text.unstack("metric", sort=False).reset_index()
-    wide["setting"] = wide["setting"].map(_setting_text)
-    return wide.rename(columns={"setting": "columns are"}).rename_axis(columns=None)
-
-
-def _setting_text(setting: Any) -> str:
-    """Write how the protected columns are used."""
-    return setting if isinstance(setting, str) else f"ε = {short(setting)}"
+    wide = text.unstack("metric", sort=False)
+    wide = wide.reindex(order, level="epsilon").reset_index()
+    wide["epsilon"] = [names.get(e, f"ε = {short(e)}") for e in wide["epsilon"]]
+    return wide.rename(columns={"epsilon": "columns are"}).rename_axis(columns=None)
 
 
 def audit_table(audits: Mapping[float, Mapping[str, pd.DataFrame]]) -> pd.DataFrame:
@@ -186,7 +150,7 @@ def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def values_table(values: pd.DataFrame) -> Written:
+def values_table(values: pd.DataFrame) -> pd.DataFrame:
     """Write what is learned of each value, with intervals."""
     blind = [f"{auc:.3f}" for auc in values["auc_without_report"]]
     columns = {
@@ -197,7 +161,7 @@ def values_table(values: pd.DataFrame) -> Written:
         "lift": _with_interval(values, "lift", ".1f"),
         "precision": _with_interval(values, "precision", ".0%", "not guessed"),
     }
-    return written(pd.DataFrame(columns), ["value"])
+    return written(pd.DataFrame(columns))
 
 
 def _with_interval(
@@ -212,7 +176,7 @@ def _with_interval(
     return texts
 
 
-def carriers_table(carriers: pd.DataFrame) -> Written:
+def carriers_table(carriers: pd.DataFrame) -> pd.DataFrame:
     """Write the share of correct guesses from each column."""
     names = []
     for name, is_report in carriers["is_report"].items():
@@ -222,16 +186,16 @@ def carriers_table(carriers: pd.DataFrame) -> Written:
         "right from it alone": carriers["alone"].to_numpy(),
         "lost if shuffled": carriers["drop"].to_numpy(),
     }
-    return written(pd.DataFrame(columns), ["column"])
+    return written(pd.DataFrame(columns))
 
 
-def synthesis_table(curve: pd.DataFrame) -> Written:
+def synthesis_table(curve: pd.DataFrame) -> pd.DataFrame:
     """Write the metrics side by side, the real rows last."""
     metrics = list(dict.fromkeys(curve["metric"]))
     wide = curve.pivot(index="epsilon", columns="metric", values="value")
     formats: dict[str, Any] = dict.fromkeys(metrics, _decimals_or_nothing)
     formats["epsilon"] = _epsilon_or_real
-    return written(wide[metrics].reset_index(), ["epsilon"], None, formats)
+    return written(wide[metrics].reset_index(), formats)
 
 
 def _decimals_or_nothing(value: float) -> str:
@@ -261,7 +225,7 @@ def summarise(
             max(study.y.mean(), 1 - study.y.mean()),
         )
     if "leakage" in tables:
-        lines += _of_leakage(tables, study.example, attacked_column(study))
+        lines.append(_of_leakage(tables, study.example, attacked_column(study)))
     scored = study.target is not None and study.scores_hold
     return [*lines, _of_synthesis(tables["synthesis"], study.example, scored=scored)]
 
@@ -277,7 +241,7 @@ def _of_counts(study: Study, counts: CountStudy) -> str:
 
 
 def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[str]:
-    table = scores.set_index(["setting", "metric", "classifier"]).sort_index()
+    table = scores.set_index(["epsilon", "metric", "classifier"]).sort_index()
     plain = table["mean"].loc[NOT_PRIVATE]
     # An accuracy that one answer for all rows has as well says nothing.
     blind = plain["accuracy"].max() < majority + 0.01
@@ -295,52 +259,29 @@ def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[st
             "Accuracy says little here: to give all rows the more frequent answer is "
             f"right for {majority:.1%}."
         )
-    # The statistical parity difference.
+    # With the columns left out: privacy is no cause of what leaving out does as well.
     gap = SHOWN[0]
-    private_gap = table["mean"].get((epsilon, gap, best), np.nan)
-    plain_gap = plain.get((gap, best), np.nan)
-    if np.isfinite([private_gap, plain_gap]).all():
+    gaps = table["mean"].reindex(
+        [(setting, gap, best) for setting in (epsilon, NOT_PRIVATE, LEFT_OUT)]
+    )
+    if np.isfinite(gaps).all():
+        private, plain_gap, left_out = map(_decimals, gaps)
         lines.append(
-            f"Its {gap} is {_decimals(private_gap)}, and {_decimals(plain_gap)} "
-            "without "
-            "noise."
+            f"Its {gap} is {private}, {plain_gap} without noise, and {left_out} with "
+            "the columns left out."
         )
     return lines
 
 
-def _of_leakage(
-    tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any
-) -> list[str]:
-    """Write what is guessed from the release, and which value is known best."""
+def _of_leakage(tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any) -> str:
+    """Write what is guessed from the release."""
     guesses = tables["leakage"].set_index("epsilon").loc[epsilon]
-    lines = [
+    return (
         f"Who sees all that is released guesses {column} right for "
         f"{guesses['with the report']:.1%} of records, without the reports for "
         f"{guesses['without the report']:.1%}; the most frequent value is right for "
         f"{guesses['prior']:.1%}."
-    ]
-    values = tables["leakage_by_value"]
-    values = values[(values["epsilon"] == epsilon) & values["auc_lower"].notna()]
-    if values.empty:
-        return lines
-    # By the lower end, so that a rare value that was found by luck is not called known.
-    best = values.sort_values("auc_lower", kind="stable").iloc[-1]
-    name = f"{label(best['value'])} ({best['share']:.1%} of the rows)"
-    interval = (
-        f"95 % interval of this value alone {best['auc_lower']:.1%} to "
-        f"{best['auc_upper']:.1%}"
     )
-    if best["auc_lower"] > 0.5:
-        lines.append(
-            f"Best known is {name}: a record with it ranks above one without in "
-            f"{best['auc']:.1%} of pairs (AUC; {interval})."
-        )
-    else:
-        lines.append(
-            "Of no value are records found beyond chance: of "
-            f"{name} the AUC may be 50 % or less ({interval})."
-        )
-    return lines
 
 
 def _of_synthesis(curve: pd.DataFrame, epsilon: float, *, scored: bool) -> str:
