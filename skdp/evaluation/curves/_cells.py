@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
-from skdp.evaluation.curves._scoring import ALL, Answers, Measure, Row, as_text
+from skdp.evaluation.curves._scoring import ALL, Answers, Measure, Row
 from skdp.local import OnFitOnly, PosteriorFeatures
+from skdp.metrics.fairness import name_groups, read_columns
 from skdp.tables import is_frame, read_table, take_rows
 
-_SEEDS = 1 << 32  # the number of seeds of NumPy's generators
 # An epsilon: any noise is less than the rounding, any report is the true one.
 _NO_NOISE = 1e9
 
@@ -82,7 +82,7 @@ class Study:
         if self.groups is not None:
             groups = take_rows(self.groups, cell.test)
         # All scorers get one release and one set of predictions.
-        targets = as_text(np.asarray(take_rows(self.y, cell.test)))
+        targets = np.asarray(take_rows(self.y, cell.test))
         answers = Answers(model, rows)
         scores = []
         for measure in self.scoring:
@@ -112,29 +112,24 @@ def cells_of(
         settings.insert(0, (inf, private))
     elif study.baseline is not None:
         settings.insert(0, (inf, _seeded_steps(study.baseline)))
-    taken: set[int] = set()
     for epsilon, names in settings:
         for repeat, folds in enumerate(repeats):
             for fold, (train, test) in enumerate(folds):
                 seeds = {}
                 for name in names:
                     key = epsilon, repeat, fold, name
-                    seeds[name] = _seed(random_state, taken, key)
+                    seeds[name] = _seed(random_state, key)
                 yield Cell(epsilon, repeat, fold, train, test, seeds)
 
 
-def _seed(
-    random_state: int | None, taken: set[int], key: tuple[Any, ...]
-) -> int | None:
-    """Return an unused seed that depends on the cell only, so that epsilons can be added later."""
+def _seed(random_state: int | None, key: tuple[Any, ...]) -> int | None:
+    """Return a seed that depends on the cell only, so that epsilons can be added later."""
     if random_state is None:
         return None
+    # Of 32 bits, as NumPy's generators take: of a thousand cells, two have the same one
+    # with a probability of 1e-4.
     drawn = hashlib.sha256(repr((int(random_state), *key)).encode()).digest()
-    seed = int.from_bytes(drawn[:8]) % _SEEDS
-    while seed in taken:
-        seed = (seed + 1) % _SEEDS
-    taken.add(seed)
-    return seed
+    return int.from_bytes(drawn[4:8])
 
 
 @dataclass(frozen=True)
@@ -307,23 +302,15 @@ def read_groups(features: Any, X: Any, rows: int) -> Any:
         columns = _columns_of(X, [features])
     elif is_list and len(features) != rows and _are_names(features, X):
         columns = _columns_of(X, features)
-    elif is_frame(features) or np.ndim(features) == 2:
-        if not is_frame(features):
-            features = np.array(features, dtype=object)
-        table = read_table(features)
-        columns = dict(zip(table.names, table.columns, strict=True))
     else:
-        # Keep objects: NumPy would convert [1, "a"] to two strings.
-        columns = {None: np.array(features, dtype=object) if is_list else features}
-    if not columns:
-        raise ValueError("sensitive_features has no columns")
+        columns = read_columns(features, "sensitive_features")
     groups = {}
     for name, column in columns.items():
         values = _name_missing(np.asarray(column))
-        if values.ndim != 1 or len(values) != rows:
+        if len(values) != rows:
             raise ValueError(
                 f"sensitive_features must name columns of X, or have {rows} rows, got "
-                f"{values.shape}"
+                f"{len(values)}"
             )
         groups[name] = values
     if len(groups) > 1:
@@ -358,13 +345,7 @@ def _columns_of(X: Any, names: Sequence[Any]) -> dict[Any, Any]:
 
 
 def _name_missing(values: NDArray[Any]) -> NDArray[Any]:
-    """Name missing values, which fairlearn would drop, "missing", or "(missing)" if "missing" is a value."""
-    is_missing = pd.isna(values)
-    if values.ndim != 1 or not is_missing.any():
+    """Name missing values, which fairlearn would drop, as `fairness_report` does."""
+    if not pd.isna(values).any():
         return values
-    names = set(values[~is_missing].tolist())
-    label = "missing"
-    # A group of that name stays apart from missing values.
-    while label in names:
-        label = f"({label})"
-    return np.where(is_missing, label, values.astype(object))
+    return np.array(name_groups([(value,) for value in values]), dtype=object)

@@ -100,9 +100,8 @@ def privacy_curve(
           ``functools.partial(MetricFrame, metrics=accuracy_score)``: one row for all and one for each group. For a
           MetricFrame of several metrics, each is named ``<name>__<metric>``.
 
-        A ``functools.partial`` and the result of ``make_scorer`` are named by function and arguments, such as
-        ``fbeta_score(beta=2)``; a partial ``MetricFrame`` by its metric. By default, accuracy for a classifier and R²
-        for a regressor.
+        A ``functools.partial`` and the result of ``make_scorer`` are named by their function, a partial ``MetricFrame``
+        by its metric. By default, accuracy for a classifier and R² for a regressor.
     cv : int, splitter or iterable of (train, test), optional
         By default 5. An int is the number of folds, shuffled, stratified for a classifier, different in each repeat,
         but the same in each call for any `random_state`. Other splits are made once and used in every repeat.
@@ -405,7 +404,12 @@ def _splits(
     """Return the folds of each repeat."""
     folds = check_cv(5 if cv is None else cv, y, classifier=is_classifier(estimator))
     if groups is not None:
-        return [_grouped_folds(cv, X, y, groups)] * n_repeats
+        if not hasattr(cv, "split"):
+            raise ValueError(
+                "groups must come with cv=, a splitter that uses them, such as "
+                f"GroupKFold(5) or StratifiedGroupKFold(5); got cv={cv!r}"
+            )
+        return [list(cv.split(X, y, groups))] * n_repeats
     if cv is not None and not isinstance(cv, Integral):
         return [list(folds.split(X, y))] * n_repeats
     # In each repeat other splits, but the same in each call, so that epsilons can be
@@ -416,30 +420,6 @@ def _splits(
         shuffled = kind(folds.n_splits, shuffle=True, random_state=repeat)
         repeats.append(list(shuffled.split(y, y)))
     return repeats
-
-
-def _grouped_folds(
-    cv: Any, X: Any, y: NDArray[Any], groups: Any
-) -> list[tuple[Any, Any]]:
-    """Split by a splitter that uses the groups, to keep the rows of a group together."""
-    if hasattr(cv, "split"):
-        try:
-            with warnings.catch_warnings():
-                # scikit-learn's splitters warn if they ignore groups.
-                warnings.filterwarnings(
-                    "error", "The groups parameter is ignored", UserWarning
-                )
-                return list(cv.split(X, y, groups))
-        except UserWarning:
-            pass
-    name = type(cv).__name__
-    if cv is None or isinstance(cv, Integral):
-        name = repr(cv)
-    raise ValueError(
-        "groups must come with cv=, a splitter that uses them, such as GroupKFold(5) "
-        "or "
-        f"StratifiedGroupKFold(5); got cv={name}, which ignores them"
-    )
 
 
 # Scores of finished cells in a file, to resume an interrupted study.

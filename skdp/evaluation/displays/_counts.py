@@ -20,6 +20,7 @@ from skdp.evaluation.displays._style import (
     tidy_axes,
     title_panel,
 )
+from skdp.metrics import labels_of
 
 _LONGEST_LABEL = 40
 
@@ -186,30 +187,13 @@ def _match(true_counts: Any, index: pd.Index) -> pd.Series:
         )
     # By label and not by place: `value_counts` sorts by frequency.
     numbers = true_counts.to_numpy(dtype=float)
-    by_label = dict(zip(_plain(true_counts.index), numbers, strict=True))
-    labels = _plain(index)
+    by_label = dict(zip(labels_of(true_counts.index), numbers, strict=True))
+    labels = labels_of(index)
     if len(by_label) < len(true_counts) or not set(by_label) <= set(labels):
         raise ValueError(
             "true_counts must have each label once, and only labels that estimates has"
         )
     return pd.Series([by_label.get(label, 0.0) for label in labels], index=index)
-
-
-def _plain(index: pd.Index) -> list[Any]:
-    """Read labels in a form that can be compared, with None for missing values."""
-    if index.nlevels == 1:
-        labels = index.get_level_values(0)
-        return [None if pd.isna(label) else label for label in labels]
-    return [tuple(map(_plain_part, label)) for label in index]
-
-
-def _plain_part(part: Any) -> Any:
-    """Read a part of a label of several; truth values are text."""
-    # `estimate_counts` writes them as text if their level also holds the number 0 or 1,
-    # and as they are otherwise.
-    if pd.isna(part):
-        return None
-    return str(part) if isinstance(part, bool | np.bool_) else part
 
 
 def _split(estimates: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

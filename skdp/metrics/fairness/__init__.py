@@ -6,6 +6,7 @@ from skdp.metrics.fairness._inputs import find_positive_label as find_positive_l
 from skdp.metrics.fairness._inputs import is_in_products as is_in_products
 from skdp.metrics.fairness._inputs import name_groups as name_groups
 from skdp.metrics.fairness._inputs import read_column as read_column
+from skdp.metrics.fairness._inputs import read_columns as read_columns
 from skdp.metrics.fairness._inputs import read_features as read_features
 from skdp.metrics.fairness._inputs import read_predictions as read_predictions
 from skdp.metrics.fairness._inputs import read_privileged as read_privileged
