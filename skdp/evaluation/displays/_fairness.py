@@ -154,40 +154,22 @@ class FairnessDisplay(PanelDisplay):
             rows = groups if has_groups else part["row"].unique().tolist()
             self._draw_panel(panel, part, rows)
             title_panel(panel, str(title))
-            # Panels of groups beside one another have the same rows: the first of them
-            # has the names.
-            if has_groups and ax is None:
-                is_first = panel.get_subplotspec().is_first_col()
-                panel.tick_params(labelleft=is_first)
         self._explain(ax)
         return self
 
     def _new_panels(self, table: pd.DataFrame, groups: list[Any]) -> list[Any]:
-        """Return new panels: the rates of several groups, below them how these compare, and then the others."""
-        panels = table.drop_duplicates("panel").set_index("panel")
-        is_rate = panels["kind"] == "rate"
-        # Three lines of panels: 0, rates of groups; 1, how they compare; 2, the others.
-        line = np.where(panels["has_groups"], np.where(is_rate, 0, 1), 2)
-        lines = panels.groupby(line)
-        n_rows = table.groupby("panel")["row"].nunique()
-        # A row holds the dots of all reports, and many rows are closer together
-        # (inches).
-        scale = 0.8 + 0.2 * self.data["report"].nunique()
-        heights = []
-        for _, part in lines:
-            n = n_rows[part.index].max()
-            if part["has_groups"].any():
-                n = len(groups)
-            heights.append(0.8 + n * scale * (0.3 if n <= 10 else 0.22))
-        width = 11.4 if lines.size().max() > 1 else 6.3  # inches
+        """Return new panels below one another, as high as their rows."""
+        panels = table.groupby("panel", sort=False)
+        has_groups = panels["has_groups"].first()
+        n_rows = panels["row"].nunique().where(~has_groups, len(groups))
+        # A row holds the dots of all reports (inches).
+        heights = 0.8 + n_rows * (0.2 + 0.06 * self.data["report"].nunique())
         figure = import_pyplot().figure(
-            figsize=(width, 0.5 + sum(heights)), layout="constrained"
+            figsize=(6.3, 0.5 + heights.sum()), layout="constrained"
         )
-        parts = np.ravel(figure.subfigures(len(heights), 1, height_ratios=heights))
-        axes = []
-        for part, (_, rows) in zip(parts, lines, strict=True):
-            axes += list(np.ravel(part.subplots(1, len(rows))))
-        return axes
+        return list(
+            figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights).flat
+        )
 
     def _draw_panel(self, axes: Any, table: pd.DataFrame, rows: list[Any]) -> None:
         """Draw the reports beside one another in each row."""
@@ -211,19 +193,6 @@ class FairnessDisplay(PanelDisplay):
             axes.set_xlim(-0.03, 1.05 * _right_end(table))
         if kind == "rate":  # from 0, so that the rates of a group can be compared
             axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
-        # A row without a value in any report says so, and is not just empty.
-        undefined = table["value"].isna().groupby(heights).all()
-        for height in undefined.index[undefined]:
-            axes.text(
-                0.02,
-                height,
-                "undefined",
-                transform=axes.get_yaxis_transform(),
-                color=INK,
-                fontsize="small",
-                va="center",
-                style="italic",
-            )
         parity = _KINDS[kind][2]
         if parity is not None:
             axes.axvline(parity, color=INK, lw=1.2)

@@ -19,6 +19,7 @@ from skdp.evaluation.displays._style import (
     COLOURS,
     PanelDisplay,
     import_pyplot,
+    new_grid,
     title_panel,
 )
 from skdp.metrics import count_error, marginal_errors, marginal_table, value_errors
@@ -319,26 +320,16 @@ def _cut(values: pd.Index) -> Interval:
 
 
 def _new_panels(marginals: list[tuple[Any, ...]]) -> list[Any]:
-    """Lay out a figure: up to three columns of the table side by side, then one row per pair."""
+    """Lay out a figure: single columns two in a row, then a row for each pair."""
     n_single = sum(len(names) == 1 for names in marginals)
     n_pairs = len(marginals) - n_single
-    across = min(max(n_single, 2 if n_pairs else 1), 3)
-    heights = [3.0] * math.ceil(n_single / across) + [3.8] * n_pairs  # inches
-    size = max(4 * across, 5), sum(heights) + 0.4
-    figure = import_pyplot().figure(figsize=size, layout="constrained")
-    # Six columns can be divided among one, two or three panels.
-    grid = figure.add_gridspec(len(heights), 6, height_ratios=heights)
-    # Columns of the grid for a panel.
-    width = 6 // across
-    panels = []
-    for place in range(n_single):
-        row, column = divmod(place, across)
-        cells = grid[row, column * width : (column + 1) * width]
-        panels.append(figure.add_subplot(cells))
-    for row in range(len(heights) - n_pairs, len(heights)):
-        panels.append(figure.add_subplot(grid[row, :3]))
-        panels.append(figure.add_subplot(grid[row, 3:]))
-    return panels
+    if not n_pairs:
+        return new_grid(n_single, width=4.0, height=3.0, margin=0.4)
+    n_cells = 2 * math.ceil(n_single / 2)
+    grid = new_grid(n_cells + 2 * n_pairs, width=4, height=3.4, margin=0.4, across=2)
+    for unused in grid[n_single:n_cells]:
+        unused.remove()
+    return grid[:n_single] + grid[n_cells:]
 
 
 @dataclass(frozen=True)

@@ -73,12 +73,6 @@ def counts_figure(release: pd.DataFrame) -> str:
         ).plot(max_values=_MOST_CELLS, ax=axes)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.locator_params(axis="x", nbins=5)
-        # Beside long labels the panel is too narrow for it.
-        title = axes.figure.suptitle(
-            axes.get_title("left"), x=0.02, ha="left", fontsize=_STYLE["axes.titlesize"]
-        )
-        title.set_parse_math(False)
-        axes.set_title("", loc="left")
         return _svg(axes, columns=3)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -179,33 +177,9 @@ def _indicate_positive(labels: pd.Series, positive_label: Any) -> NDArray[np.flo
 def import_optional(module: str) -> Any:
     """Import a module of aif360 or fairlearn."""
     try:
-        with _without_advice():
-            return import_module(module)
+        return import_module(module)
     except ImportError as error:
         package, _, _ = module.partition(".")
         raise ImportError(
             f'this needs {package}: pip install "skdp[fairness]"'
         ) from error
-
-
-@contextmanager
-def _without_advice() -> Iterator[None]:
-    """Suppress aif360's log lines on learners that skdp does not use."""
-    root = logging.getLogger()
-    # aif360 calls logging.warning, which configures the logging of the whole program if
-    # it has no handler yet.
-    handler = logging.lastResort if not root.handlers else None
-    if handler is not None:
-        root.addHandler(handler)
-    root.addFilter(_is_no_advice)
-    try:
-        yield
-    finally:
-        root.removeFilter(_is_no_advice)
-        if handler is not None:
-            root.removeHandler(handler)
-
-
-def _is_no_advice(record: logging.LogRecord) -> bool:
-    # "... will be unavailable", where tensorflow or inFairness is not installed.
-    return "will be unavailable" not in record.getMessage()
