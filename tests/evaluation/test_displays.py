@@ -90,7 +90,7 @@ def changed(kind, **columns):
         (CountEstimateDisplay, COUNT_TABLE[["count"]], TypeError, "columns count, lower and upper"),
         (PrivacyCurveDisplay, changed(PrivacyCurveDisplay, epsilon="secret"), TypeError, "in the columns epsilon"),
         (PrivacyCurveDisplay, changed(PrivacyCurveDisplay, epsilon=np.inf), ValueError, "rows of a finite epsilon"),
-        (PrivacyCurveDisplay, pd.DataFrame(CURVE).drop(columns="value"), ValueError, "curve lacks the columns"),
+        (PrivacyCurveDisplay, pd.DataFrame(CURVE).drop(columns="value"), TypeError, r"it lacks \['value'\]"),
         (MarginalDisplay, {}, ValueError, "marginals must hold at least one table"),
         (MarginalDisplay, {"x": SHARES}, TypeError, "named by tuples of one or two"),
         (MarginalDisplay, {("x",): SHARES["real"]}, TypeError, "a DataFrame with the columns real and synthetic"),

@@ -95,7 +95,7 @@ class TestDrawnScores:
         assert display.summary(kind="difference", band=None)[["low", "high"]].isna().all(axis=None)
 
     def test_scores_that_are_not_finite_are_left_out_and_counted(self):
-        curve = random_scores(groups=("all", None), metrics=("accuracy",))
+        curve = random_scores(groups=("all", "F"), metrics=("accuracy",))
         curve.loc[0, "value"] = math.nan
         at_four = curve.index[(curve["epsilon"] == 4.0) & (curve["group"] == "all")]
         curve.loc[at_four[:2], "value"] = [math.inf, -math.inf]  # a whole repeat

@@ -194,9 +194,9 @@ class TestStudyReport:
         assert not started
 
     def test_places_that_cannot_be_written_to(self, people, domain, tmp_path):
-        (tmp_path / "index.html").mkdir()
-        with pytest.raises(ValueError, match=r"`out` has folders with names of files to write: \['index.html'\]"):
-            self.run(people, domain, tmp_path)
+        (tmp_path / "file").write_text("")
+        with pytest.raises(ValueError, match="`out` must be a folder, but 'file' is a file"):
+            self.run(people, domain, tmp_path / "file")
         with pytest.raises(TypeError, match="`out` must be a path, got int"):
             self.run(people, domain, 3)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -63,7 +63,6 @@ def count_study(
     repeats: int = 500,
     postprocess: Sequence[Postprocess] = ("none", "clip", "simplex", "power"),
     random_state: int | None = None,
-    advance: Callable[[], Any] = lambda: None,
 ) -> CountStudy:
     """Release the joint counts of some columns many times and measure the errors.
 
@@ -81,8 +80,6 @@ def count_study(
         The estimates to compare.
     random_state : int, optional
         None for secure randomness; an int makes the study reproducible.
-    advance : callable, optional
-        Called after each release, for a progress bar.
 
     Returns
     -------
@@ -157,7 +154,6 @@ def count_study(
                 l1 = count_error(true, counts)
                 l2 = count_error(true, counts, metric="l2")
                 errors.append((epsilon, repeat, name, l1, l2, covered))
-            advance()
     names = ["epsilon", "repeat", "postprocess", "l1", "l2", "covered"]
     rows = pd.Index(epsilons, name="epsilon")
     return CountStudy(

@@ -24,7 +24,6 @@ from skdp.evaluation.displays import (
     PrivacyCurveDisplay,
     draw_legend,
     label_epsilons,
-    label_rows,
     legend_entry,
 )
 from skdp.evaluation.report._counts import CountStudy
@@ -164,28 +163,6 @@ def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
         axes.set_ylabel("guessed right (share)")
         axes.set_title(f"Guesses of {_short(column)}", parse_math=False)
         return _svg(axes, columns=2)
-
-
-def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
-    """Draw the share of correct guesses from each released column alone."""
-    with _new_panels(height=1.6 + 0.28 * len(carriers)) as (axes,):
-        # In the order of the table: what tells most is at the top.
-        places = np.arange(len(carriers))
-        is_report = carriers["is_report"].to_numpy()
-        parts = {
-            "other column": (~is_report, COLOURS[5]),
-            "report": (is_report, COLOURS[1]),
-        }
-        for label, (chosen, colour) in parts.items():
-            shares = carriers["alone"][chosen]
-            axes.barh(places[chosen], shares, height=0.7, color=colour, label=label)
-        axes.axvline(prior, color=INK, ls=":", lw=1.6, label="prior")
-        label_rows(axes, [_short(name) for name in carriers.index])
-        axes.set_xlim(0, 1)
-        axes.set_xlabel("guessed right from it alone (share)")
-        axes.set_title(f"Columns that tell {_short(column)}", parse_math=False)
-        axes.legend()
-        return _svg(axes, columns=3)
 
 
 def marginal_figure(

@@ -30,7 +30,6 @@ from skdp.evaluation.report._experiments import (
     synthesize,
 )
 from skdp.evaluation.report._figures import (
-    carriers_figure,
     counts_figure,
     curve_figure,
     error_figure,
@@ -69,12 +68,7 @@ _CLASSIFIERS = {
     ),
 }
 # What fits into a figure or a table that is read, and not searched.
-_MOST_CARRIERS, _MOST_MARGINALS, _MOST_VALUES = 12, 4, 20
-_TABLES = (
-    *("release_counts", "count_errors", "model_scores", "fairness_audits"),
-    *("leakage", "leakage_by_value", "carriers", "synthesis"),
-)
-_FILES = ("index.html", *(f"{name}.csv" for name in _TABLES))
+_MOST_CARRIERS, _MOST_MARGINALS = 12, 4
 Tables = dict[str, pd.DataFrame]
 
 
@@ -278,9 +272,6 @@ def _check_before(
         raise ValueError(
             f"`out` must be a folder that can be written to; {folder.name!r} cannot"
         )
-    taken = [name for name in _FILES if (out / name).is_dir()]
-    if taken:
-        raise ValueError(f"`out` has folders with names of files to write: {taken}")
     import_pyplot()  # last, as it takes a second
     _import_jinja2()
 
@@ -350,28 +341,19 @@ def _leakage_content(
     for name, parts in (("carriers", carriers), ("leakage_by_value", values)):
         tables[name] = pd.concat(parts, names=["epsilon"]).reset_index()
     example = results[study.example]
-    # They are sorted by what they tell.
-    largest = example.carriers.head(_MOST_CARRIERS)
-    n_hidden = len(example.values) - _MOST_VALUES
-    remark = ""
-    if n_hidden > 0:
-        remark = (
-            f"; the {_MOST_VALUES} rarest, {n_hidden} more frequent ones are left out"
-        )
     # The intervals are in the figure.
     guesses = tables["leakage"].drop(columns=["lower", "upper"])
     return {
         "others": bool(study.others),
-        "values": values_table(example.values.head(_MOST_VALUES)),
-        "left": remark,
+        "values": values_table(example.values),
         "column": column,
         "n_rows": f"{example.n_rows:,}",
         "bound": example.bound,
         "exact": example.bound == EXACT,
         "guesses": leakage_figure(results, column),
         "table": written(guesses),
-        "carriers_figure": carriers_figure(largest, example.baseline, column),
-        "carriers": carriers_table(largest),
+        # They are sorted by what they tell.
+        "carriers": carriers_table(example.carriers.head(_MOST_CARRIERS)),
     }
 
 

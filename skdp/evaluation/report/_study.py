@@ -280,18 +280,14 @@ def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]
     values = [privileged]
     if isinstance(privileged, list | tuple | set):
         values = list(privileged)
-    attribute = domain[column.name]
-    labels = list(attribute.labels)
+    labels = list(domain[column.name].labels)
     # Privileged must be a group that can occur, and leave one that is not.
     is_declared = [not is_missing(value) and value in labels for value in values]
     if not all(is_declared) or len(set(values)) >= len(labels):
         # Values that were read from the data are not written into an error.
-        declared = f"that are declared: {labels}"
-        if attribute.observed:
-            declared = "that occur; numbers may have bins, by `edges`"
         raise ValueError(
             f"`privileged` must be some of the values of `sensitive` {column.name!r}, "
-            f"and not all, {declared}"
+            "and not all of them; of numbers with bins, labels of these"
         )
     is_privileged = column.isin(values)
     if is_privileged.all() or not is_privileged.any():
