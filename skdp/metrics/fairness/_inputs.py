@@ -123,6 +123,7 @@ def read_predictions(
         weights = read_numbers(sample_weight, "sample_weight")
         lengths["sample_weight"] = len(weights)
     _check_lengths(lengths)
+    # Only the positive label matters: of several classes, all others are negative.
     positive_label = find_positive_label(positive_label, y_true=true, y_pred=predicted)
     _check_labels(true, predicted, positive_label)
     is_true = true.isin([positive_label]).to_numpy(dtype=bool)
@@ -154,6 +155,7 @@ def _scale_weights(weights: Numbers) -> Numbers:
     """Scale weights by a power of two, which rounds nothing: the largest is 1 to 2."""
     if (weights < 0).any() or not (weights > 0).any():
         raise ValueError("sample_weight must be at least 0, and not 0 for all rows")
+    # Squares of weights as small as 1e-300, or as large as 1e200, are no floats.
     _, exponent = np.frexp(weights.max())
     return np.ldexp(weights, 1 - exponent)
 
@@ -176,6 +178,7 @@ def _check_labels(true: pd.Series, predicted: pd.Series, positive_label: Any) ->
     """Refuse labels that do not match."""
     true_labels = set(true.unique().tolist())
     predicted_labels = set(predicted.unique().tolist())
+    # All messages leave the labels out: they are values of the data.
     labels = true_labels | predicted_labels
     if positive_label not in labels:
         raise ValueError(
@@ -188,7 +191,7 @@ def _check_labels(true: pd.Series, predicted: pd.Series, positive_label: Any) ->
             "y_true and y_pred have no label in common, though there are more than two "
             "labels"
         )
-    kinds = {kind_of(label) for label in labels}
+    kinds = set(map(kind_of, labels))
     kinds.discard("boolean")  # which are numbers
     if len(kinds) > 1:
         raise ValueError(
@@ -205,6 +208,7 @@ def read_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     if not is_frame(features):
         if read_array(features, name).ndim != 2:
             return {None: read_column(features, name, missing=True)}
+        # Keep objects: NumPy would convert 1 and "a" of two columns to strings.
         features = np.array(features, dtype=object)
     table = read_table(features)
     if not table.names:
@@ -226,25 +230,28 @@ def code_cells(columns: list[pd.Series]) -> tuple[Cells, Places]:
         # Missing values have the code -1.
         codes.append(np.where(coded.codes < 0, n_values, coded.codes.astype(np.intp)))
     shape = list(map(len, values))
+    # Only combinations that occur become cells: all would be too many of many columns.
     joint = np.ravel_multi_index(codes, shape)
     occurring, cell_of_row = np.unique(joint, return_inverse=True)
-    # For each column, the value of each cell.
+    # For each column, the values of the cells.
     columns_of_cells = []
     for column_values, places in zip(
         values, np.unravel_index(occurring, shape), strict=True
     ):
-        columns_of_cells.append([column_values[place] for place in places])
+        columns_of_cells.append(map(column_values.__getitem__, places))
     return list(zip(*columns_of_cells, strict=True)), cell_of_row
 
 
 def fill_missing(cells: Cells) -> Cells:
     """Name missing values "missing", or "(missing)" if a value has this name."""
     name = "missing"
+    # Missing values stay apart from a value that is called so.
     while any(name in cell for cell in cells):
         name = f"({name})"
-    return [
-        tuple(name if is_missing(value) else value for value in cell) for cell in cells
-    ]
+    filled = []
+    for cell in cells:
+        filled.append(tuple(name if is_missing(value) else value for value in cell))
+    return filled
 
 
 def name_groups(cells: Cells) -> list[Any]:

@@ -137,9 +137,12 @@ class Groups:
                 )
             none = np.zeros(0, np.intp)
             return cls(tuple(names), every_cell, none, True)
+        # aif360's two groups, whatever number of cells each consists of.
         if not by_group:
             both = np.stack([~privileged, privileged], axis=1)
             return cls(("unprivileged", "privileged"), both, np.array([0]), False)
+        # All privileged cells together are a further group, with which every other one
+        # is compared.
         members = np.concatenate([every_cell, privileged[:, np.newaxis]], axis=1)
         return cls(tuple(names), members, np.flatnonzero(~privileged), True)
 
@@ -161,6 +164,7 @@ class Precision:
 
     def of(self, n_groups: int) -> float:
         """Return the level of each interval of a metric of some groups (Šidák 1967)."""
+        # If n independent intervals hold with probability l each, all hold with l^n.
         if not self.simultaneous:
             return self.level
         return self.level ** (1 / (n_groups * self.n_tables))
@@ -179,8 +183,10 @@ def measure(
     if groups.by_group and len(groups.names) > 1:
         yield from _ranges_of_groups(sums, len(groups.names), precision)
     weights, squares = benefits
+    # The index depends on no group, so that nothing of fixed rows is unknown.
     if precision.rows == "fixed":
         squares = np.zeros_like(squares)
+    # One index of all rows: it needs no level for several groups.
     index = theil(weights, squares, precision.level)
     yield Row(THEIL, THEIL.definition, None, index)
 
@@ -190,6 +196,7 @@ def _rates_of_groups(
 ) -> Iterator[Row]:
     level = precision.of(len(groups.names))
     rates = sums.estimate(precision.rows, level)
+    # Without scores there is no calibration gap, the last rate.
     n_rates = len(sums.numerator)
     for place, metric in enumerate(RATES[:n_rates]):
         for group, name in enumerate(groups.names):
@@ -257,26 +264,24 @@ def write_table(
     estimated: bool = False,
 ) -> pd.DataFrame:
     """Write the metrics of each cell of the control features, a row each."""
-    cells: list[tuple[Any, ...]] = []
-    rows: list[Row] = []
+    rows: list[tuple[Any, ...]] = []
     for cell, rows_of_cell in tables:
-        cells.extend([cell] * len(rows_of_cell))
-        rows.extend(rows_of_cell)
-    columns: dict[Any, Any] = {}
+        for metric, definition, group, estimate in rows_of_cell:
+            ends = estimate.lower, estimate.upper
+            numbers = estimate.value, estimate.std_error, *ends
+            rows.append((*cell, metric.name, definition, group, *numbers))
+    names = ["metric", "definition"]
+    numbers_of_row = ["value", "std_error", "lower", "upper"]
     # Objects, to keep None and groups of several values.
-    for place, name in enumerate(controls):
-        columns[name] = pd.Series([cell[place] for cell in cells], dtype=object)
-    columns["metric"] = [row.metric.name for row in rows]
-    columns["definition"] = [row.definition for row in rows]
-    columns["group"] = pd.Series([row.group for row in rows], dtype=object)
-    columns["value"] = [float(row.estimate.value) for row in rows]
-    if confidence_level:
-        for name in ("std_error", "lower", "upper"):
-            columns[name] = [float(getattr(row.estimate, name)) for row in rows]
-    table = pd.DataFrame(columns)
+    header = [*controls, *names, "group", *numbers_of_row]
+    table = pd.DataFrame(rows, columns=header, dtype=object)
+    table = table.astype(dict.fromkeys(numbers_of_row, float))
+    table[names] = table[names].infer_objects()
+    if not confidence_level:
+        table = table.drop(columns=numbers_of_row[1:])
     metrics = table["metric"].unique()
     table.attrs["convention"] = CONVENTION
-    table.attrs["labels"] = {name: LABELS[name] for name in metrics}
+    table.attrs["labels"] = dict(zip(metrics, map(LABELS.get, metrics), strict=True))
     if confidence_level:
         table.attrs["confidence_level"] = confidence_level
     _warn_of_undefined(table, estimated)

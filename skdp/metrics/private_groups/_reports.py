@@ -74,6 +74,8 @@ class GroupReports:
         for rows in self.blocks():
             factors = []
             for oracle, part in zip(self.oracles, self.parts, strict=True):
+                # A report is as likely under all values that it supports, and so it
+                # is under all others.
                 ratio = float(oracle.support_ratio)
                 factors.append(np.where(oracle.supports(part[rows]), ratio, 1.0))
             yield rows, _outer_product(factors)
@@ -83,12 +85,13 @@ class GroupReports:
         names = self.reported.columns
         if names == self.domain.columns:
             return cells
-        axis_of = {name: axis for axis, name in enumerate(names, start=1)}
-        axes = [axis_of.pop(name) for name in self.domain.columns]
-        summed_axes = tuple(axis_of.values())
+        # An axis for the rows, then those of the group, in its order, then the others.
+        axes = [1 + names.index(name) for name in self.domain.columns]
         table = cells.reshape(-1, *self.reported.sizes)
-        table = table.sum(axis=summed_axes, keepdims=True)
-        return table.transpose(0, *axes, *summed_axes).reshape(len(cells), -1)
+        table = np.moveaxis(table, axes, range(1, 1 + len(axes)))
+        other_axes = tuple(range(1 + len(axes), table.ndim))
+        groups: Numbers = table.sum(axis=other_axes)
+        return groups.reshape(len(cells), -1)
 
 
 def _outer_product(factors: list[Numbers]) -> Numbers:
@@ -103,6 +106,7 @@ def _outer_product(factors: list[Numbers]) -> Numbers:
 def unbiased_indicators(oracle: FrequencyOracle, reports: NDArray[Any]) -> Numbers:
     """Return unbiased indicators of the values that add up to 1 in each row."""
     # The nearest ones to those of the oracle.
+    # That a row has exactly one value is known, and lowers the noise.
     indicators: Numbers = oracle.unbiased(reports)
     indicators += (1 - indicators.sum(axis=1, keepdims=True)) / oracle.k
     return indicators
@@ -118,8 +122,10 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
     parts = tuple(protocol.parts(arrays))
     oracles = tuple(protocol.oracles)
     domain = protocol.domain.select(columns)
+    # One oracle reports all columns together: cells are summed to groups afterwards.
     if len(oracles) == 1:
         return GroupReports(domain, protocol.domain, oracles, parts)
+    # Of columns that are reported one by one, only those of the group are read.
     places = [protocol.domain.columns.index(name) for name in columns]
     oracles = tuple(oracles[place] for place in places)
     parts = tuple(parts[place] for place in places)
@@ -222,12 +228,15 @@ def indicate_privileged_rows(
 
 def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
     """Read columns of labels as long as the reports."""
-    labels = {name: read_column(values, name) for name, values in columns.items()}
-    lengths = {name: len(values) for name, values in labels.items()}
-    lengths["reports"] = len(groups)
+    labels = []
+    lengths = {"reports": len(groups)}
+    for name, values in columns.items():
+        column = read_column(values, name)
+        lengths[name] = len(column)
+        labels.append(pd.Categorical(column))
     if len(set(lengths.values())) > 1:
         raise ValueError(f"labels and reports must have the same length, got {lengths}")
-    return [pd.Categorical(values) for values in labels.values()]
+    return labels
 
 
 def indicate_positive(y_true: pd.Categorical, positive_label: Any) -> NDArray[np.bool_]:
@@ -435,11 +444,13 @@ def posterior_groups(
     groups = read_groups(reports, encoder, columns)
     labels, codes = _join_labels(groups, y_true, y_pred)
     n_combinations = math.prod(map(len, labels.values()))
+    # The likelihood of a report depends on its cell, not on its group alone.
     by_cell = replace(groups, domain=groups.reported)
     counts, _ = invert_counts(by_cell, codes, n_combinations)
     prior = project_rows(counts)
     posteriors = []
     for rows, likelihoods in groups.likelihoods():
+        # Bayes' rule by the reported cells, whose sums are the groups.
         weights = likelihoods * prior[codes[rows]]
         weights /= weights.sum(axis=1, keepdims=True)
         posteriors.append(groups.sum_to_groups(weights))

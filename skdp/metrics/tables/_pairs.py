@@ -42,8 +42,11 @@ class PairedTables:
 
     def counts(self, columns: Sequence[Any]) -> tuple[Counts, Counts]:
         """Count the rows of either table in the cells of a marginal."""
-        sizes = [len(self.labels[column]) for column in columns]
-        codes = {column: self.codes[column] for column in columns}
+        sizes = []
+        codes = {}
+        for column in columns:
+            sizes.append(len(self.labels[column]))
+            codes[column] = self.codes[column]
         n_rows = len(codes[columns[0]])
         n_cells = math.prod(sizes)
         if n_cells <= max(_FEW_CELLS, 2 * n_rows):
@@ -67,7 +70,9 @@ def pair_tables(
     labels: dict[Any, list[Any]] = {}
     codes = {}
     for name in names:
-        real, synthetic = (table.columns[table.names.index(name)] for table in tables)
+        real, synthetic = (column_of(table, name) for table in tables)
+        # Undeclared values are those of both tables: a value that one of them lacks has
+        # the share 0 there.
         values = declared.get(name)
         if values is None:
             values = _observed(name, real, synthetic)
@@ -82,6 +87,7 @@ def _label(values: Values, codes: NDArray[np.unsignedinteger]) -> list[Any]:
     """Label the codes; a code for missing values that has no row is taken out."""
     missing, outside = len(values), len(values) + 1
     labels = list(values.labels)
+    # Neither gets a label, and so a cell, unless a row of either table has it.
     has_missing = (codes == missing).any()
     is_outside = codes == outside
     if has_missing:
@@ -125,6 +131,10 @@ def read_pair(real: Any, synthetic: Any) -> tuple[Table, Table]:
     return tables
 
 
+def column_of(table: Table, name: Any) -> Any:
+    return table.columns[table.names.index(name)]
+
+
 def n_rows(table: Table) -> int:
     return len(table.columns[0])
 
@@ -160,9 +170,8 @@ def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> lis
 
 def names_in_one_only(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
     """Return the names that one of two tables has and the other has not."""
-    return [name for name in first if name not in second] + [
-        name for name in second if name not in first
-    ]
+    either = dict.fromkeys([*first, *second])
+    return [name for name in either if name not in first or name not in second]
 
 
 def check_order(order: Any, names: list[Any]) -> int:
@@ -200,6 +209,8 @@ def encode_column(
 ) -> NDArray[np.unsignedinteger]:
     (codes,) = Domain({name: values}).encode([column])
     codes = codes.astype(np.min_scalar_type(len(values) + 1), copy=False)
+    # `encode` has one code for missing and undeclared values; undeclared ones get the
+    # next one.
     outside = codes == len(values)
     if outside.any():
         codes[outside & ~_is_missing(column)] = len(values) + 1

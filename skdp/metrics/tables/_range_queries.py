@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -111,10 +112,10 @@ def range_query_error(
             domain=domain,
             random_state=random_state,
         )
-    conditions = [_check_query(query) for query in queries]
+    conditions = list(map(_check_query, queries))
     if not conditions:
         raise ValueError("queries must have at least one query")
-    names = dict.fromkeys(name for query in conditions for name in query)
+    names = dict.fromkeys(chain.from_iterable(conditions))
     check_columns(tables, names)
     real_shares = _shares(tables[0], conditions)
     synthetic_shares = _shares(tables[1], conditions)
@@ -168,11 +169,13 @@ def _choices(
 
 
 def _draw_range(edges: list[Any], generator: np.random.RandomState) -> tuple[Any, Any]:
+    # The first and the last edge are open ends, so that no value is out of reach.
     low, high = sorted(generator.choice(len(edges), 2, replace=False))
     return edges[low], edges[high]
 
 
 def _draw_set(values: list[Any], generator: np.random.RandomState) -> list[Any]:
+    # A uniform size: of all sets equally likely, nearly all would have half the values.
     size = generator.randint(1, len(values) + 1)
     places = sorted(generator.choice(len(values), size, replace=False))
     return [values[place] for place in places]
@@ -202,7 +205,7 @@ def _check_condition(name: Any, condition: Any) -> tuple[Any, Any] | list[Any]:
             f"the condition on column {name!r} must be a tuple (low, high) or a list of"
             f" values, got {type(condition).__name__}"
         )
-    values = [plain(value) for value in condition]
+    values = list(map(plain, condition))
     if not values:
         raise ValueError(f"the condition on column {name!r} lists no value")
     return values
@@ -231,18 +234,25 @@ def _check_range(name: Any, bounds: tuple[Any, ...]) -> tuple[Any, Any]:
 def _shares(table: Table, queries: Sequence[dict[Any, Any]]) -> NDArray[np.float64]:
     """Answer queries by the share of the rows that satisfy all conditions."""
     columns = dict(zip(table.names, table.columns, strict=True))
-    # A column is read once for all its conditions.
+    ranges: dict[Any, list[Any]] = {}
+    names_of_sets = set()
+    for query in queries:
+        for name, condition in query.items():
+            if isinstance(condition, tuple):
+                ranges.setdefault(name, []).extend(condition)
+            else:
+                names_of_sets.add(name)
+    # A column is read once for all its conditions: for ranges as numbers or times, for
+    # sets as codes of the values that occur.
     ordered = {}
+    for name, ends in ranges.items():
+        has_times = np.datetime64 in map(type, ends)
+        ordered[name] = _read_ordered(name, columns[name], has_times)
     coded = {}
-    for name, column in columns.items():
-        conditions = [query[name] for query in queries if name in query]
-        ranges = [condition for condition in conditions if isinstance(condition, tuple)]
-        if ranges:
-            has_times = any(isinstance(low, np.datetime64) for low, _ in ranges)
-            ordered[name] = _read_ordered(name, column, has_times)
-        if len(conditions) > len(ranges):
-            values, _ = observed_values(name, column, "a table")
-            coded[name] = values, encode_column(name, Categories([*values]), column)
+    for name in names_of_sets:
+        values, _ = observed_values(name, columns[name], "a table")
+        codes = encode_column(name, Categories([*values]), columns[name])
+        coded[name] = values, codes
     shares = []
     for query in queries:
         meets = np.ones(n_rows(table), dtype=bool)
@@ -288,6 +298,5 @@ def _is_among(
             f"{' and '.join(sorted(kinds))} values"
         )
     # The last code is that of missing values.
-    members = set(values)
-    is_member = [label in members for label in [*labels, None]]
-    return np.array(is_member)[codes]
+    is_member = map(set(values).__contains__, [*labels, None])
+    return np.array(list(is_member))[codes]
