@@ -54,6 +54,8 @@ class Study:
 
     def model(self, cell: Cell) -> Any:
         """Return the model of a cell, unfitted."""
+        # An infinite epsilon is that of the baseline: a given estimator, or the same one
+        # with next to no noise.
         if cell.epsilon < inf:
             model = clone(self.estimator).set_params(**cell.seeds)
             return self.step.at(model, cell.epsilon, fit_only=self.fit_only)
@@ -68,6 +70,7 @@ class Study:
 
     def run(self, cell: Cell) -> list[Row]:
         """Fit the model of a cell, and score it."""
+        # Sample weights and the like go with the rows that they belong to.
         params = {}
         for name, value in self.params.items():
             params[name] = self._entries(value, cell.train)
@@ -106,6 +109,8 @@ def cells_of(
     random_state: int | None,
 ) -> Iterator[Cell]:
     """List all cells, those of the baseline first."""
+    # Each step that draws private bits has a seed of its own in each cell. The baseline
+    # comes first: its mistakes show before anything is charged.
     private = _seeded_steps(study.estimator, study.step.path)
     settings = [(float(epsilon), private) for epsilon in epsilons]
     if isinstance(study.baseline, str):
@@ -151,6 +156,7 @@ class Step:
             raise TypeError(
                 f"param_name must be a str, got {type(param_name).__name__}"
             )
+        # The step is found by its nested name, as in a search of scikit-learn.
         params = estimator.get_params(deep=True)
         if param_name not in params:
             raise ValueError(
@@ -191,6 +197,7 @@ class Step:
     def at(self, estimator: Any, epsilon: float, *, fit_only: bool) -> Any:
         """Set epsilon, and make the step release the rows to predict once, or not at all."""
         estimator.set_params(**{self.epsilon: epsilon})
+        # Rows to predict are seen as they are by a private model or scaler.
         if not self.releases:
             return estimator
         if fit_only:
@@ -201,6 +208,7 @@ class Step:
         """Set an epsilon of next to no noise, and leave out a round that has its own; nothing is charged."""
         params = estimator.get_params(deep=True)
         step = params[self.path] if self.path else estimator
+        # RAPPOR's second round has an epsilon of its own, and would add noise.
         changes = {"ledger": None, **getattr(step, "without_instantaneous", {})}
         for name, value in changes.items():
             nested = f"{self.path}__{name}" if self.path else name
@@ -217,6 +225,8 @@ def _wrapped(estimator: Any, path: str, wrapper: type) -> Any:
 
 def _outermost(params: Mapping[str, Any], path: str) -> str:
     """Return the outermost transformer that has a step as a parameter; steps of a Pipeline do not count."""
+    # What has the step as a parameter of its own, as PosteriorFeatures has its encoder,
+    # reads the step's reports itself, and is wrapped as a whole.
     while "__" in path:
         holder_path, _, name = path.rpartition("__")
         holder: Any = params.get(holder_path)
@@ -275,6 +285,7 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """Privatise rows unless they are those of the last call."""
+        # By content, as a meta-estimator may hand on a copy of the rows.
         if self._last is None or joblib.hash(self._last[0]) != joblib.hash(X):
             self._last = X, self.transformer_.transform(X)
         return self._last[1]
@@ -297,6 +308,7 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
 
 def read_groups(features: Any, X: Any, rows: int) -> Any:
     """Read the groups of rows: an array, or of several columns a table."""
+    # A list as long as the table is values, a shorter one names.
     is_list = isinstance(features, list | tuple)
     if isinstance(features, str | Integral):
         columns = _columns_of(X, [features])

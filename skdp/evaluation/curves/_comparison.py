@@ -106,6 +106,7 @@ def compare_to_baseline(
             "curve has no baseline, the rows of an infinite epsilon: compute it with "
             "baseline="
         )
+    # Every metric and group has pairs of its own, in the order of the curve.
     rows = []
     metrics = dict.fromkeys(curve["metric"])
     for metric, group in itertools.product(metrics, groups_of(curve)):
@@ -136,6 +137,7 @@ def _difference(
     mean = float(pairs["value"].mean())
     std_error = corrected_error(pairs)
     n = len(pairs)
+    # One pair says nothing of how much differences vary.
     reach = math.nan
     if n > 1:
         reach = float(stats.t.ppf((1 + level) / 2, n - 1)) * std_error

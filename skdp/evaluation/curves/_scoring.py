@@ -68,6 +68,7 @@ def _group_score(
         sensitive_features=groups,
         **_weighted(metric, weights),
     )
+    # A number is of all rows; a MetricFrame has a value for each group, too.
     if not hasattr(result, "by_group"):
         return [(name, ALL, _number(result, name))]
     parts = [(name, result.overall, result.by_group)]
@@ -93,6 +94,7 @@ def _fairness(
     weights: Any,
 ) -> list[Row]:
     """Compute metrics of aif360 together."""
+    # All metrics of aif360 are columns of one report, which is made once.
     report = fairness_report(
         y, answers.predict(X), groups, sample_weight=weights, **labels
     )
@@ -130,6 +132,7 @@ def read_scoring(
             )
         parameters = _parameters(metric)
         takes_weights = not parameters.keys().isdisjoint(_WEIGHTS)
+        # A score without the weights, beside others with them, would mislead.
         if weighted and not takes_weights:
             raise ValueError(
                 f"scoring {name!r} takes no weights of rows; score it in a call "
@@ -143,6 +146,7 @@ def read_scoring(
         measures.append(partial(score, name, metric))
     if fair and privileged is None:
         raise ValueError(f"scoring {next(iter(fair.values()))!r} needs privileged=")
+    # By all targets: those of a fold may lack a label.
     if fair:
         column = read_column(targets, "y")
         positive_label = find_positive_label(positive_label, y=column)

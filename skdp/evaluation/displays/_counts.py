@@ -125,6 +125,7 @@ class CountEstimateDisplay(PanelDisplay):
                 len(tables), width=4.6, height=1.1 + 0.28 * n_rows, margin=0.4
             ),
         )
+        # Every panel has the same things to explain: one legend is enough.
         for axes, (title, table) in zip(panels, tables, strict=True):
             handles = self._draw(axes, title, table, max_values)
         self._draw_legend(ax, handles, loc="outside lower center", ncols=len(handles))
@@ -155,6 +156,7 @@ class CountEstimateDisplay(PanelDisplay):
             lw=2,
             label=interval_label(self.confidence_level),
         )
+        # A bar at each end: the interval may be shorter than its line is wide.
         for end in ("lower", "upper"):
             axes.plot(bounded[end], places[is_bounded], "|", color=COLOURS[0], ms=7)
         handles = [bars, intervals]
@@ -165,7 +167,7 @@ class CountEstimateDisplay(PanelDisplay):
             )
         axes.axvline(0, color=INK, lw=1)
         tidy_axes(axes)
-        label_rows(axes, [_label(value) for value in table.index])
+        label_rows(axes, list(map(_label, table.index)))
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel("records")
         title_panel(axes, title)
@@ -198,6 +200,7 @@ def _match(true_counts: Any, index: pd.Index) -> pd.Series:
 
 def _split(estimates: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Split estimates into one table for each column that was estimated separately."""
+    # A joint of columns is one table, whose labels are combinations of values.
     index = estimates.index
     if list(index.names) == ["column", "category"]:
         tables = estimates.groupby(level="column", sort=False, dropna=False)

@@ -130,6 +130,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         costs["n_undefined"] = n_splits - costs.pop("n_pairs")
         if band is None:
             costs[["lower", "upper"]] = math.nan
+        # Under the names of the summary of scores, as both are drawn alike.
         names = {"difference": "mean", "lower": "low", "upper": "high"}
         return costs.drop(columns="std_error").rename(columns=names)
 
@@ -179,6 +180,7 @@ class PrivacyCurveDisplay(PanelDisplay):
             scores = summary[summary["metric"] == metric]
             for place, group in enumerate(groups_of(self.curve)):
                 _draw_group(panel, scores, group, series_style(place))
+            # A tick at each epsilon of the curve, and none between.
             finite = scores[np.isfinite(scores["epsilon"])]
             label_epsilons(panel, sorted(finite["epsilon"].unique()))
             tidy_axes(panel)
@@ -246,6 +248,7 @@ def _draw_group(
     axes: Any, scores: pd.DataFrame, group: Any, style: dict[str, Any]
 ) -> None:
     """Draw the line of a group, its band, and its baseline."""
+    # The baseline has an infinite epsilon, which no axis shows: it is a level.
     line = rows_of_group(scores[np.isfinite(scores["epsilon"])], group)
     line = line.sort_values("epsilon")
     colour = style["color"]
@@ -379,9 +382,8 @@ class ParetoDisplay(PanelDisplay):
         # How bad each point is in x and in y, so that less is better in both.
         losses = []
         points = pd.concat(
-            [self._points(name, curve) for name, curve in curves.items()]
+            itertools.starmap(self._points, curves.items()), ignore_index=True
         )
-        points = points.reset_index(drop=True)
         for axis, metric in (("x", self.x), ("y", self.y)):
             losses.append(_loss(points[axis].to_numpy(float), self._ideal(metric)))
         loss: Any = np.stack(losses, axis=1)  # (n_points, 2)
@@ -473,7 +475,8 @@ class ParetoDisplay(PanelDisplay):
         if ideal is None:
             if metric == "disparate_impact" or metric.endswith("ratio"):
                 return 1.0
-            # Of a difference between groups, none is best; of a ratio, one.
+            # A difference between groups is best at 0, a ratio at 1, by the names that
+            # aif360 and fairlearn give them.
             is_gap = metric in AIF360 or metric.endswith(("difference", "index"))
             return 0.0 if is_gap else "high"
         if isinstance(ideal, str) and ideal in ("high", "low"):
@@ -489,6 +492,7 @@ class ParetoDisplay(PanelDisplay):
 
 def _draw_points(axes: Any, points: pd.DataFrame, style: dict[str, Any]) -> None:
     """Draw the points of a curve, and a line that joins them."""
+    # A line joins the points in the order of epsilon: it shows what more privacy costs.
     colour = style["color"]
     private = points[np.isfinite(points["epsilon"])]
     axes.plot(private["x"], private["y"], color=colour, lw=1.0, alpha=0.6)

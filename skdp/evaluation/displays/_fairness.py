@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class FairnessDisplay(PanelDisplay):
                 "reports must be a mapping of name to report, with at least one report"
             )
         # One table of all reports, so that equal metrics share a panel.
-        tables = [_tidy_report(name, report) for name, report in reports.items()]
+        tables = starmap(_tidy_report, reports.items())
         self.data = pd.concat(tables, ignore_index=True)
         if self.data["metric"].map(_kind_of).isna().all():
             raise ValueError("reports must have rows of rates, differences or ratios")
@@ -144,7 +145,7 @@ class FairnessDisplay(PanelDisplay):
         groups = table.loc[table["has_groups"], "row"].unique().tolist()
         # In the order of the rows: rates first, then differences and ratios.
         panels = table.groupby("panel", sort=False)
-        titles = [str(title) for title in panels.groups]
+        titles = list(map(str, panels.groups))
         kinds = f" ({', '.join(titles)})"
         axes = self._use_panels(
             ax, len(titles), kinds, lambda: self._new_panels(table, groups)
@@ -189,6 +190,7 @@ class FairnessDisplay(PanelDisplay):
                 places[is_bounded], low, high, color=style["color"], lw=2, alpha=0.6
             )
             axes.plot(report["value"], places, label=str(name), **style)
+        # One interval without an end would make all others a point.
         if kind == "ratio":
             axes.set_xlim(-0.03, 1.05 * _right_end(table))
         if kind == "rate":  # from 0, so that the rates of a group can be compared
@@ -219,11 +221,12 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
     """Add the missing columns of the display to a report."""
     title = f"report {name!r}"
     check_table(report, title, ("metric", "value"))
-    numbers = [column for column in ("value", "lower", "upper") if column in report]
+    numbers = report.columns.intersection(["value", "lower", "upper"])
     check_table(report, title, (), numbers=numbers)
     # Values of control features, whose columns come first, are reports by themselves.
     first_columns = report.columns[: report.columns.get_loc("metric")]
     controls = first_columns.difference(["definition", "group", "value"], sort=False)
+    # The names of both are one name of a report.
     names = pd.Series(str(name), index=report.index)
     for column in controls:
         names = names + ", " + report[column].astype(str)
@@ -239,6 +242,7 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
 
 def _kind_of(metric: str) -> str | None:
     """Return the kind of a metric by its name for people."""
+    # "selection rate, largest − smallest" is a difference: rates are looked for last.
     label = _metric_label(metric)
     for kind in ("difference", "ratio", "rate"):
         if re.search(_KINDS[kind][0], label):

@@ -113,6 +113,7 @@ class LeakageDisplay(PanelDisplay):
         level = check_confidence_level(confidence_level)
         rows = []
         values = []
+        # The intervals are over the rows; the prior and the bound are known.
         for release, result in _check_results(results).items():
             if len(result.values):
                 table = result.values.rename_axis("value").reset_index()
@@ -207,8 +208,8 @@ class LeakageDisplay(PanelDisplay):
             )
             handles.append(bars)
         handles += _draw_references(axes, data.drop_duplicates("release"))
-        names = [_release_name(release) for release in releases]
-        axes.set_xticks(range(len(releases)), names, parse_math=False)
+        names = map(_release_name, releases)
+        axes.set_xticks(range(len(releases)), list(names), parse_math=False)
         axes.set_xlim(-0.6, len(releases) - 0.4)
         axes.set_ylabel("protected values guessed right (share)")
         # From the tenth below the lowest end, so that small gains can be seen.
@@ -240,8 +241,9 @@ class LeakageDisplay(PanelDisplay):
             if f"{column}_lower" in rows:
                 ends = rows[f"{column}_lower"], rows[f"{column}_upper"]
                 axes.hlines(heights, *ends, color=style["color"], lw=1.2)
-        labels = [f"{value}  ({100 * p:.2g} %)" for value, p in shares.items()]
-        label_rows(axes, labels)
+        # How rare a value is says how much a guess of it means.
+        labels = map("{}  ({:.2g} %)".format, shares.index, 100 * shares)
+        label_rows(axes, list(labels))
         axes.set_xlabel(title)
         return handles
 
@@ -262,6 +264,7 @@ class LeakageDisplay(PanelDisplay):
 def _draw_references(axes: Any, releases: pd.DataFrame) -> list[Any]:
     """Draw the prior and the bound of each release."""
     handles = []
+    # A dash as wide as the dots of a release, as each has its own.
     for column, (label, dash) in _REFERENCES.items():
         if releases[column].isna().all():
             continue

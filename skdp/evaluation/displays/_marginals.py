@@ -153,6 +153,7 @@ class MarginalDisplay(PanelDisplay):
         marginals = {}
         edges = {}
         binned = []
+        # The shares of bins hide what is off within them: its distance is stated, too.
         for pair in names:
             marginals[pair] = marginal_table(real, synthetic, pair, domain=declared)
             for name in pair:
@@ -235,12 +236,12 @@ class MarginalDisplay(PanelDisplay):
         table = self.marginals[names]
         levels = [table.index.unique(level).to_list() for level in range(len(names))]
         sizes = list(map(len, levels))
+        # An axis for each column of the marginal: its cells are all combinations.
         shares = {side: table[side].to_numpy().reshape(sizes) for side in _SIDES}
         scales = []
         for axis, (name, values) in enumerate(zip(names, levels, strict=True)):
-            # The shares of the column alone, in the real table.
-            # Which values are frequent is said by the real table: the synthetic one is
-            # judged by it.
+            # The shares of the column alone. The real table says which values are
+            # frequent, as the synthetic one is judged by it.
             frequencies = np.moveaxis(shares["real"], axis, 0)
             frequencies = frequencies.reshape(sizes[axis], -1).sum(axis=1)
             scales.append(_Scale.of(values, frequencies, self.edges.get(name), most))
@@ -276,9 +277,12 @@ def _read_columns(columns: Any) -> list[tuple[Any, ...]]:
             "columns must be a list of column names and pairs of them, got "
             f"{type(columns).__name__}"
         )
-    pairs = [names if isinstance(names, tuple) else (names,) for names in columns]
+    pairs = []
+    for names in columns:
+        pairs.append(names if isinstance(names, tuple) else (names,))
     if not pairs:
         raise ValueError("columns must name at least one column")
+    # More than two columns cannot be drawn on a plane.
     for names in pairs:
         if len(names) not in (1, 2):
             raise ValueError(
@@ -301,6 +305,7 @@ def _declare(
     for name in dict.fromkeys(sum(marginals, ())):
         if name in declared:
             continue
+        # By the values of both tables: no value of either is outside of the bins.
         table = marginal_table(real, synthetic, [name], domain=domain)
         values = table.index.dropna()
         if len(values) > _MOST_NUMBERS and kind_of(values[0]) == "number":
@@ -311,7 +316,7 @@ def _declare(
 def _cut(values: pd.Index) -> Interval:
     """Cut a range of numbers into bins; bins of whole numbers have the same number of them."""
     low, high = float(values.min()), float(values.max())
-    if not all(float(value).is_integer() for value in values):
+    if (values.astype(float) % 1 != 0).any():
         return Interval(low, high, bins=_MOST_NUMBERS)
     # Whole numbers per bin, so that no bin has more of them than another by rounding.
     width = math.ceil((high - low + 1) / _MOST_NUMBERS)
@@ -447,6 +452,7 @@ def _draw_steps(axes: Any, scale: _Scale, shares: Shares) -> list[Any]:
 
 def _draw_bars(axes: Any, scale: _Scale, shares: Shares) -> list[Any]:
     """Draw the shares of values as bars: of numbers upright, of text lying."""
+    # Numbers have an order, from left to right; texts are read best in lines.
     places = np.arange(len(scale.labels))
     handles = []
     for side, shift in (("real", -0.2), ("synthetic", 0.2)):
@@ -473,7 +479,7 @@ def _write_ticks(axis: Any, scale: _Scale) -> None:
     # About eight labels fit below a panel.
     step = math.ceil(n_bins / 8) if scale.ordered else 1
     places = [*range(0, n_bins, step), *range(n_bins, n_labels)]
-    labels = [_short(scale.labels[place]) for place in places]
+    labels = list(map(_short, map(scale.labels.__getitem__, places)))
     size = "small" if len(places) <= 10 else "x-small"
     axis.set_ticks(places, labels, fontsize=size, parse_math=False)
 

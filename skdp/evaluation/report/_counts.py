@@ -35,6 +35,7 @@ class CountStudy:
         rows = []
         expected = self.expected.to_dict("index")
         groups = self.errors.groupby(["epsilon", "postprocess"], sort=False)
+        # Expected errors in closed form are those of unbiased counts only.
         for (epsilon, postprocess), errors in groups:
             row: dict[str, Any] = {
                 "epsilon": epsilon,
@@ -131,7 +132,7 @@ def count_study(
             epsilon, strategy="joint", categories=domain, random_state=seed
         ).fit(frame)
         # The mean of |N(0, s)| is s sqrt(2 / pi).
-        # Of the unbiased estimate at the true counts, in closed form.
+        # The variances of the unbiased estimate at the true counts, in closed form.
         variances = encoder.count_variances(truth)
         l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
         expected.append((l1_mean, float(np.sqrt(variances.sum()))))
@@ -171,6 +172,7 @@ def errors_by_trust(
 ) -> pd.DataFrame:
     """Compute the expected errors of counts by epsilon in three models: who is trusted decides the noise."""
     true = np.asarray(counts)
+    # Who reports alone adds the most noise, who trusts a curator the least.
     is_counts = true.ndim == 1 and true.size > 1 and true.dtype.kind in "iu"
     if not is_counts or true.min() < 0 or true.sum() < 1:
         raise ValueError(

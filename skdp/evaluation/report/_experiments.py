@@ -79,6 +79,7 @@ def score(
     }
     if sensitive is None:
         return scores
+    # A small split may have rows of one group only.
     if X[sensitive].isin(privileged).nunique() < 2:
         return scores | dict.fromkeys(_FAIRNESS, np.nan)
     report = _quietly(
@@ -90,7 +91,7 @@ def score(
         positive_label=True,
     )
     values = report.set_index("metric")["value"]
-    return scores | {name: float(values[name]) for name in _FAIRNESS}
+    return scores | dict(zip(_FAIRNESS, values[list(_FAIRNESS)], strict=True))
 
 
 def model_scores(
@@ -99,6 +100,7 @@ def model_scores(
     """Score classifiers that use the protected columns privatised, unprotected, and not at all."""
     # The result of `privacy_curve` with the name of the classifier. Each split is a
     # repeat, of which the spread is shown.
+    # True groups are used for scoring, also of models that see reports.
     scoring = partial(score, sensitive=study.sensitive, privileged=study.privileged)
     splits = StratifiedShuffleSplit(repeats, test_size=_TEST_SHARE, random_state=0)
     options: dict[str, Any] = {"scoring": scoring, "cv": splits, "n_jobs": study.n_jobs}
@@ -127,6 +129,7 @@ def _left_out(
     scores = cross_validate(
         model, study.features, study.y, error_score="raise", **options
     )
+    # Beside the scores, the result has the times of fits, which are left out.
     table = pd.DataFrame(scores).filter(like="test_")
     table.columns = table.columns.str.removeprefix("test_")
     table = table.rename_axis("repeat").reset_index()
@@ -136,6 +139,7 @@ def _left_out(
 
 def model_costs(scores: pd.DataFrame) -> pd.DataFrame:
     """Compare each score with that of the model without noise, with intervals."""
+    # Leaving the columns out has no epsilon, and is no price of privacy.
     tables = []
     curves = scores[scores["epsilon"] != LEFT_OUT]
     for name, curve in curves.groupby("classifier"):
@@ -156,6 +160,7 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     )
     labels: dict[str, Any] = {"privileged": study.privileged, "positive_label": True}
     true_groups = study.frame[study.sensitive]
+    # At each epsilon, the same predictions are audited in three ways.
     true = _quietly(fairness_report, study.y, predicted, true_groups, **labels)
     audits = {}
     for epsilon in study.epsilons:
@@ -191,6 +196,7 @@ def attacked_column(study: Study) -> Any:
     """Choose the protected column to attack: the sensitive one, otherwise the first with several values."""
     if study.sensitive is not None:
         return study.sensitive
+    # A column of one value is guessed right without an attack.
     for name in study.columns:
         if study.frame[name].nunique(dropna=False) > 1:
             return name
@@ -219,6 +225,7 @@ def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
     encoder = study.encoder(epsilon, _ATTACKS)
     reports = encoder.transform(rows[study.columns])
     released = rows[[*study.columns, *study.others]].copy()
+    # What is published of each record: its reports, and all other columns as they are.
     for name in study.columns:
         released[name] = reports[name]
     result = attribute_inference(
@@ -261,6 +268,8 @@ class Synthesis:
 
 def synthesize(study: Study, delta: float) -> Synthesis:
     """Synthesise the declared columns at each epsilon."""
+    # Only declared columns can be synthesised. A model that is trained on synthetic rows
+    # is tested on rows that were not synthesised.
     real = study.frame[list(study.domain.columns)]
     test = None
     if study.target is not None:
@@ -279,6 +288,7 @@ def synthesize(study: Study, delta: float) -> Synthesis:
         remarks += [f"At epsilon {epsilon:g}: {message}" for message in messages]
         if epsilon == study.example:
             example = synthetic
+    # With the columns of a privacy curve, whose display draws it.
     curve = pd.DataFrame(scores, columns=["epsilon", "metric", "value"])
     return Synthesis(
         curve.assign(repeat=0, fold=0, group="all"), real, example, remarks
@@ -301,6 +311,7 @@ def _synthesize_at(
         domain=study.domain,
         random_state=study.seed(_SYNTHESIS, index),
     )
+    # Its warnings, such as of bins that are too fine, are remarks on the page.
     with warnings.catch_warnings(
         record=True, action="always", category=UserWarning
     ) as caught:
@@ -322,7 +333,9 @@ def _train(
     study: Study, epsilon: float, tables: dict[str, pd.DataFrame]
 ) -> list[tuple[Any, ...]]:
     """Score a model that was trained on synthetic rows, and once on real ones."""
-    data: dict[str, Any] = {name: study.coded(table) for name, table in tables.items()}
+    data: dict[str, Any] = dict(
+        zip(tables, map(study.coded, tables.values()), strict=True)
+    )
     with warnings.catch_warnings():
         # At a tiny epsilon all rows may be of one class; the score, an AUC of 0.5,
         # shows it.
@@ -331,7 +344,8 @@ def _train(
         )
         model = study.model(protected="as they are")  # which is synthetic
         scores = train_on_synthetic(model, target=study.target, scoring=score, **data)
-    epsilons = {"real": float("inf"), "synthetic": epsilon}
+    # The scores of real rows are the baseline, as of a privacy curve.
+    epsilons = {"real": math.inf, "synthetic": epsilon}
     rows = []
     for name, values in scores.iterrows():
         for metric, value in values.items():

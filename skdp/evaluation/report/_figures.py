@@ -85,6 +85,8 @@ def error_figure(
     dashes = {"none": "-", "clip": "--", "simplex": "-.", "power": ":"}
     with _new_panels() as (axes,):
         groups = summary.groupby("postprocess", sort=False)
+        # Of errors over many releases, the band is drawn of one line only, as all
+        # would hide each other.
         for colour, (name, errors) in zip(COLOURS, groups, strict=False):
             epsilons = errors["epsilon"]
             axes.plot(
@@ -130,6 +132,7 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
     with _new_panels() as (axes,):
         PrivacyCurveDisplay(curve).plot(band=band, ax=axes)
         axes.set_title(metric[0].upper() + metric[1:], parse_math=False)
+        # A model without the columns has no epsilon: it is a line across the panel.
         absent = scores[is_absent].groupby("classifier", sort=False)["value"].mean()
         for colour, level in zip(COLOURS, absent, strict=False):
             axes.axhline(level, color=colour, ls=":", lw=1.4)
@@ -186,6 +189,7 @@ def _new_panels(
         def execute(self, fig: Figure) -> None:
             """Lay out the panels without last bits: the solver adds floats in the order of its addresses in memory."""
             super().execute(fig)
+            # The page of a seed is the same bit for bit.
             for panel in fig.axes:
                 panel.set_position(np.round(panel.get_position().bounds, 9))
                 panel.set_in_layout(True)

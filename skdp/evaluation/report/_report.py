@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -187,10 +188,8 @@ def study_report(
     _check_before(study, out, repeats, model_repeats, delta)
     models = _CLASSIFIERS if classifiers is None else classifiers
     # A step for each part: counts, models, audits, attacks and synthetic rows.
-    n_parts = 2 + sum(
-        role is not None
-        for role in (study.target, study.sensitive, attacked_column(study))
-    )
+    roles = study.target, study.sensitive, attacked_column(study)
+    n_parts = 5 - roles.count(None)
     advance = progress(n_parts) if progress else lambda: None
     counts = count_study(
         study.frame[study.columns],
@@ -265,7 +264,8 @@ def _check_before(
     for epsilon in study.epsilons:
         check_epsilon(epsilon, name="each of epsilons")
     check_delta(delta)
-    folder = next(path for path in (out, *out.absolute().parents) if path.exists())
+    # Of a folder that does not exist, the nearest one above must be writable.
+    folder = next(filter(Path.exists, (out, *out.absolute().parents)))
     if not folder.is_dir():
         raise ValueError(f"`out` must be a folder, but {folder.name!r} is a file")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -306,6 +306,7 @@ def _model_content(
     audits = fairness_audits(study)
     advance()
     tables["fairness_audits"] = audit_table(audits)
+    # Definitions are those of a report of any table.
     example = fairness_report(
         [0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1
     )
@@ -315,7 +316,7 @@ def _model_content(
     n_rows = is_privileged.sum(), (~is_privileged).sum(), groups.isna().sum()
     definitions = zip(example["metric"].map(LABELS), example["definition"], strict=True)
     fairness = {
-        "rows": [f"{count:,}" if count else "" for count in n_rows],
+        "rows": list(map("{:,}".format, n_rows)),
         "undefined": bool(scores["value"].isna().any()),
         # The first six are of the groups themselves.
         "definitions": list(definitions)[6:],
@@ -335,11 +336,12 @@ def _leakage_content(
         return None
     results = attack_releases(study)
     advance()
+    # The files have all epsilons; the page shows the tables of the example.
     tables["leakage"] = leakage_table(results)
-    carriers = {epsilon: result.carriers for epsilon, result in results.items()}
-    values = {epsilon: result.values for epsilon, result in results.items()}
-    for name, parts in (("carriers", carriers), ("leakage_by_value", values)):
-        tables[name] = pd.concat(parts, names=["epsilon"]).reset_index()
+    for name, attribute in (("carriers", "carriers"), ("leakage_by_value", "values")):
+        parts = map(attrgetter(attribute), results.values())
+        table = pd.concat(parts, keys=results, names=["epsilon"])
+        tables[name] = table.reset_index()
     example = results[study.example]
     # The intervals are in the figure.
     guesses = tables["leakage"].drop(columns=["lower", "upper"])

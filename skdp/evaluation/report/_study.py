@@ -22,7 +22,6 @@ from skdp.domain import Domain, Interval
 from skdp.evaluation.report._counts import declared_codes
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics.fairness import find_positive_label
-from skdp.tables import is_missing
 
 PARAM_NAME = "columns__private__encoder__epsilon"
 """The name of the epsilon parameter of `Study.model`."""
@@ -62,6 +61,7 @@ class Study:
         n_jobs: int | None,
     ) -> Self:
         """Check the parameters of `study_report`."""
+        # Column transformers of scikit-learn and the CSV files need names of text.
         unnamed = [name for name in frame if not isinstance(name, str)]
         if unnamed:
             raise TypeError(
@@ -73,6 +73,7 @@ class Study:
             raise ValueError(
                 f"`epsilons` must be distinct, and at least one, got {list(epsilons)}"
             )
+        # All is checked here: a mistake that showed after minutes would be dear.
         required = [*domain.columns, *([] if target is None else [target])]
         absent = [name for name in required if name not in frame]
         if absent:
@@ -93,6 +94,7 @@ class Study:
                 f"`columns`: {columns} can have one value only, so there is nothing to "
                 "protect"
             )
+        # From here on the target is whether a row is positive, for all models.
         if target is not None:
             frame = frame.assign(**{target: _positive(frame[target], positive_label)})
             declared = {name: domain[name] for name in domain.columns}
@@ -129,6 +131,8 @@ class Study:
             if name in self.numbers:
                 columns[name] = frame[name].astype(float)
             else:
+                # By all rows of the study, so that train, test and synthetic rows have
+                # the same codes; missing values have the code -1.
                 values = pd.Index(self.frame[name].astype(object).dropna().unique())
                 columns[name] = values.get_indexer(frame[name].astype(object))
         return frame.assign(**columns)
@@ -173,6 +177,7 @@ class Study:
 
     def encoder(self, epsilon: float, *key: int) -> RandomizedResponseEncoder:
         """Return a fitted encoder of the protected columns."""
+        # Epsilons do not share their noise, or errors would fall in step.
         seed = self.seed(*key, self.epsilons.index(epsilon))
         encoder = RandomizedResponseEncoder(
             epsilon, strategy="joint", categories=self.protected, random_state=seed
@@ -253,9 +258,10 @@ def _with_labels(
             labels = pd.Series(list(domain[name].labels), name=name)
             labelled[name] = labels.take(column.astype(np.intp)).set_axis(frame.index)
     # Bins of protected numbers are values from here on.
-    declared: dict[Any, Any] = {name: domain[name] for name in names}
-    for name in labelled:
-        declared[name] = list(domain[name].labels)
+    declared: dict[Any, Any] = {}
+    for name in names:
+        attribute = domain[name]
+        declared[name] = list(attribute.labels) if name in labelled else attribute
     return frame.assign(**labelled), Domain(declared)
 
 
@@ -282,8 +288,8 @@ def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]
         values = list(privileged)
     labels = list(domain[column.name].labels)
     # Privileged must be a group that can occur, and leave one that is not.
-    is_declared = [not is_missing(value) and value in labels for value in values]
-    if not all(is_declared) or len(set(values)) >= len(labels):
+    is_declared = pd.Series(values).isin(labels) & pd.Series(values).notna()
+    if not is_declared.all() or len(set(values)) >= len(labels):
         # Values that were read from the data are not written into an error.
         raise ValueError(
             f"`privileged` must be some of the values of `sensitive` {column.name!r}, "

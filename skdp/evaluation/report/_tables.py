@@ -90,7 +90,8 @@ def errors_table(study: CountStudy) -> pd.DataFrame:
         "coverage": "95 % intervals hold",
     }
     errors = named[list(names)].rename(columns=names)
-    # If no unbiased count is negative, the other estimates are the same.
+    # If no unbiased count is negative, the other estimates are the same, but for the
+    # rounding of floats.
     errors = errors[
         ~errors[["epsilon", "mean L1", "mean L2", "rms L2"]].round(6).duplicated()
     ]
@@ -105,14 +106,16 @@ def scores_table(scores: pd.DataFrame) -> pd.DataFrame:
     """Write the mean and standard deviation of each score, the models without privacy first."""
     names = {NOT_PRIVATE: "not private", LEFT_OUT: "left out"}
     epsilons = scores["epsilon"].unique()
-    order = [*names, *(epsilon for epsilon in epsilons if epsilon not in names)]
+    order = [*names, *np.setdiff1d(epsilons, list(names))]
     keys = ["classifier", "epsilon", "metric"]
     grouped = scores.groupby(keys, sort=False)["value"].agg(["mean", "std"])
-    deviations = [f" ± {sd:.4f}" if sd >= 0 else "" for sd in grouped["std"]]
+    # One split has no deviation, which is nan.
+    deviations = grouped["std"].map(" ± {:.4f}".format).replace(" ± nan", "")
     text = grouped["mean"].map(decimals) + deviations
     wide = text.unstack("metric", sort=False)
     wide = wide.reindex(order, level="epsilon").reset_index()
-    wide["epsilon"] = [names.get(e, f"ε = {short(e)}") for e in wide["epsilon"]]
+    texts = wide["epsilon"].map(lambda epsilon: f"ε = {short(epsilon)}")
+    wide["epsilon"] = wide["epsilon"].map(names).fillna(texts)
     return wide.rename(columns={"epsilon": "columns are"}).rename_axis(columns=None)
 
 
@@ -152,12 +155,13 @@ def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
 
 def values_table(values: pd.DataFrame) -> pd.DataFrame:
     """Write what is learned of each value, with intervals."""
-    blind = [f"{auc:.3f}" for auc in values["auc_without_report"]]
     columns = {
         "value": list(map(label, values.index)),
-        "of the rows": [f"{share:.1%}" for share in values["share"]],
+        "of the rows": values["share"].map("{:.1%}".format).to_list(),
         "AUC": _with_interval(values, "auc", ".3f"),
-        "AUC without the report": blind,
+        "AUC without the report": values["auc_without_report"]
+        .map("{:.3f}".format)
+        .to_list(),
         "lift": _with_interval(values, "lift", ".1f"),
         "precision": _with_interval(values, "precision", ".0%", "not guessed"),
     }
@@ -241,6 +245,8 @@ def _of_counts(study: Study, counts: CountStudy) -> str:
 
 
 def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[str]:
+    # Of one classifier, that which is best without privacy: the best of several noisy
+    # ones would seem better than it is.
     table = scores.set_index(["epsilon", "metric", "classifier"]).sort_index()
     plain = table["mean"].loc[NOT_PRIVATE]
     # An accuracy that one answer for all rows has as well says nothing.
@@ -261,9 +267,8 @@ def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[st
         )
     # With the columns left out: privacy is no cause of what leaving out does as well.
     gap = SHOWN[0]
-    gaps = table["mean"].reindex(
-        [(setting, gap, best) for setting in (epsilon, NOT_PRIVATE, LEFT_OUT)]
-    )
+    settings = [epsilon, NOT_PRIVATE, LEFT_OUT]
+    gaps = table["mean"].reindex(pd.MultiIndex.from_product([settings, [gap], [best]]))
     if np.isfinite(gaps).all():
         private, plain_gap, left_out = map(_decimals, gaps)
         lines.append(
@@ -286,6 +291,7 @@ def _of_leakage(tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any)
 
 def _of_synthesis(curve: pd.DataFrame, epsilon: float, *, scored: bool) -> str:
     """Write how far shares are off, and what a model learns from the rows."""
+    # A table of one column has no pairs.
     values = curve.set_index(["epsilon", "metric"])["value"]
     things, metric = "pairs of columns", "mean error of 2-way marginals"
     if (epsilon, metric) not in values.index:
