@@ -119,6 +119,7 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | N
     true_counts, estimates, index = _pair(true, estimate, scalars=True)
     if (true_counts < 0).any():
         raise ValueError("true counts must be at least 0")
+    # Of a count of 0, any other estimate is infinitely far off.
     error = np.abs(estimates - true_counts)
     percent = np.where(error == 0, 0.0, np.inf)  # where the true count is 0
     np.divide(100 * error, true_counts, out=percent, where=true_counts > 0)
@@ -179,6 +180,7 @@ def _is_number(cell: Any) -> bool:
 
 def _positions(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
     """Find the position of each true label among the labels of the estimate."""
+    # Two indices may have the same labels in another order, or of another dtype.
     if true.equals(estimate) and true.is_unique:
         return np.arange(len(true))
     true_labels = labels_of(true)

@@ -191,6 +191,7 @@ def test_inverting_expected_reports_gives_the_true_metrics():
         ({"race": [*RACES, None]}, float("nan"), [0, 0, 0, 1]),
         ({"age": Interval(edges=[0, 38, 120])}, "[38, 120]", [0, 1]),
         (BOTH, ("White", "Male"), [0, 0, 0, 0, 0, 1]),
+        (BOTH, {"race": ["White"], "sex": {"Male"}}, [0, 0, 0, 0, 0, 1]),
         (BOTH, [("White", "Male"), ("Black", "Female")], [1, 0, 0, 0, 0, 1]),
         (BOTH, {"sex": "Male", "race": ["White", "Other"]}, [0, 0, 0, 1, 0, 1]),
     ],

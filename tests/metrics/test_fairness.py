@@ -177,21 +177,6 @@ def test_several_columns_of_any_library_make_the_groups(make):
     assert alone.loc[:1, "group"].tolist() == ["F", "M"]
 
 
-@pytest.mark.parametrize(
-    "privileged",
-    [("M", "W"), [("M", "W")], {"sex": "M", "race": "W"}, {"race": ["W"], "sex": {"M"}}],
-)
-def test_a_privileged_cell_of_several_columns(privileged):
-    cell = ["yes" if person == ("M", "W") else "no" for person in zip(*PEOPLE.values(), strict=True)]
-    predicted = [1, 1, 0, 0, 1, 0]
-    options = {"positive_label": 1, "by_group": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedMetricWarning)
-        table = fairness_report(OUTCOME, predicted, pd.DataFrame(PEOPLE), privileged=privileged, **options)
-        expected = fairness_report(OUTCOME, predicted, cell, privileged="yes", **options)
-    pd.testing.assert_frame_equal(table, expected)
-
-
 @given(groups, st.sampled_from([0.5, 0.95, 0.999]))
 def test_every_interval_holds_its_value_and_possible_values_only(parts, level):
     frame = rows(**dict(zip("abcd", parts, strict=False)))

@@ -365,6 +365,16 @@ def test_where_a_group_may_have_no_rows_nothing_is_excluded(make, rows):
     assert widths["false_positive_rate"] < 0.5
 
 
+def test_a_ratio_is_covered_where_a_group_may_have_no_rows():
+    """All are selected in both groups: MOVER-R by itself, of intervals cut at 1, covers 70 %."""
+    source, covered = SeededSource(1), 0
+    codes, everybody = np.repeat([0, 1], [10, 400]), Labels(*np.ones((2, 410), bool), np.ones(410))
+    for _ in range(50):
+        sums = sums_of_reports(RandomizedResponse(2, 1.0), codes, everybody, source)
+        covered += contains(compare_with_last(sums, "sampled", 0.95)[1], 1.0).item()
+    assert covered >= 45
+
+
 @pytest.mark.parametrize("rows", ["fixed", "sampled"])
 def test_values_are_between_their_ends_and_ends_are_possible(rows):
     oracle, rng = RandomizedResponse(3, 0.3), np.random.default_rng(0)

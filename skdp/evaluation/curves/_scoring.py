@@ -139,7 +139,7 @@ def read_scoring(
                 "without "
                 "sample_weight="
             )
-        # As fairlearn's metrics do.
+        # As fairlearn's metrics do; scikit-learn's scorers take the model instead.
         takes_groups = "sensitive_features" in parameters
         by_group = by_group or takes_groups
         score = _group_score if takes_groups else _score
@@ -197,6 +197,7 @@ def _name_of(metric: Any) -> str:
     """Name a callable; a partial one, or a scorer of scikit-learn, by its function."""
     if isinstance(metric, str):
         return metric
+    # Two metrics of one function have one name, and need a dict.
     if hasattr(metric, "_score_func"):  # what `make_scorer` returns
         name = _name_of(metric._score_func)
         return f"neg_{name}" if metric._sign < 0 else name
@@ -218,6 +219,7 @@ def _weighted(metric: Any, weights: Any) -> dict[str, Any]:
     """Return the arguments that give a metric by group the weights of rows."""
     if weights is None:
         return {}
+    # A MetricFrame hands weights on to its metrics, to each of several by its name.
     options = {"sample_weight": weights}
     if "sample_params" not in _parameters(metric):
         return options

@@ -286,6 +286,7 @@ def _summarise(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:
 
 def _band_ends(scores: pd.DataFrame, band: str | None) -> tuple[float, float]:
     """Return the ends of a band around the mean of some scores, nan if there is none."""
+    # One repeat has no deviation: the range of its folds is all there is to see.
     values = scores["value"]
     if band == "range" and len(scores):
         return values.min(), values.max()

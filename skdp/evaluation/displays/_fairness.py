@@ -160,6 +160,7 @@ class FairnessDisplay(PanelDisplay):
 
     def _new_panels(self, table: pd.DataFrame, groups: list[Any]) -> list[Any]:
         """Return new panels below one another, as high as their rows."""
+        # All panels of groups have the rows of all groups, so that they can be compared.
         panels = table.groupby("panel", sort=False)
         has_groups = panels["has_groups"].first()
         n_rows = panels["row"].nunique().where(~has_groups, len(groups))
@@ -285,6 +286,7 @@ def _is_all(group: Any) -> bool:
 
 def _right_end(table: pd.DataFrame) -> float:
     """Return where a panel of ratios ends: beyond the values, and the intervals that have a near end."""
+    # A ratio is infinite where a rate is 0.
     values = table["value"][np.isfinite(table["value"])]
     largest = values.max() if len(values) else 1.0
     # An interval of a ratio may reach to infinity: it is cut off by the panel.

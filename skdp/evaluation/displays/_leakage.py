@@ -231,6 +231,7 @@ class LeakageDisplay(PanelDisplay):
         if no_gain is not None:
             style = {"color": INK, "ls": ":", "lw": 1.2}
             handles.append(axes.axvline(no_gain, label="nothing is learned", **style))
+        # Beside a single release, what an attack without it learns.
         series = self._series(measure)
         for number, (label, column, rows) in enumerate(series):
             # Within the row of a value, from -.25 to .25.

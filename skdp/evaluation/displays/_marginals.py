@@ -295,6 +295,7 @@ def _declare(
     real: Any, synthetic: Any, marginals: list[tuple[Any, ...]], domain: Any
 ) -> dict[Any, Any]:
     """Return the declared domains, with bins for undeclared columns of many numbers."""
+    # A domain is checked here, as names are looked up in it before it is used.
     if domain is not None and not isinstance(domain, Domain | Mapping):
         raise TypeError(
             "domain must be a Domain or a mapping of column name to values, got "
@@ -330,6 +331,7 @@ def _new_panels(marginals: list[tuple[Any, ...]]) -> list[Any]:
     n_pairs = len(marginals) - n_single
     if not n_pairs:
         return new_grid(n_single, width=4.0, height=3.0, margin=0.4)
+    # The two heat maps of a pair are beside each other.
     n_cells = 2 * math.ceil(n_single / 2)
     grid = new_grid(n_cells + 2 * n_pairs, width=4, height=3.4, margin=0.4, across=2)
     for unused in grid[n_single:n_cells]:

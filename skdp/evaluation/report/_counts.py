@@ -136,6 +136,7 @@ def count_study(
         variances = encoder.count_variances(truth)
         l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
         expected.append((l1_mean, float(np.sqrt(variances.sum()))))
+        # All columns together are one value of one oracle.
         protocol, (oracle,) = encoder.protocol_, encoder.oracles_
         for repeat in range(repeats):
             # As `transform` and `estimate_counts`, which would code the same rows and
@@ -150,6 +151,7 @@ def count_study(
             reach = half_width * np.sqrt(oracle.variance(unbiased, n))
             # The share of the cells whose 95 % interval holds the truth.
             covered = (np.abs(unbiased - true) <= reach).mean()
+            # All estimates are of the same reports, so that they differ by the repair.
             for name in postprocess:
                 counts = POSTPROCESSORS[name](oracle, sums, n)
                 l1 = count_error(true, counts)
@@ -181,6 +183,7 @@ def errors_by_trust(
             "record"
         )
     _check_epsilons(epsilons)
+    # Of all three, the expected root mean square of the L2 error.
     n, k = int(true.sum()), true.size
     rows = []
     for epsilon in epsilons:

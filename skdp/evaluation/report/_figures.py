@@ -67,6 +67,7 @@ POSTPROCESS_NAMES = {
 def counts_figure(release: pd.DataFrame) -> str:
     height = 1.6 + 0.3 * max(3, min(len(release), _MOST_CELLS))
     with _new_panels(height=height) as (axes,):
+        # The true counts are drawn beside the estimates: the page is about their errors.
         CountEstimateDisplay(
             release[["count", "lower", "upper"]], true_counts=release["true"]
         ).plot(max_values=_MOST_CELLS, ax=axes)
@@ -128,6 +129,7 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
     is_absent = scores["epsilon"] == LEFT_OUT
     curve = scores[~is_absent].assign(group=scores["classifier"])
     repeats = curve["repeat"].nunique()
+    # One split has no spread.
     band: Literal["std"] | None = "std" if repeats > 1 else None
     with _new_panels() as (axes,):
         PrivacyCurveDisplay(curve).plot(band=band, ax=axes)
@@ -162,6 +164,7 @@ def fairness_figure(reports: Mapping[str, pd.DataFrame]) -> str:
 
 def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
     with _new_panels(height=4.2) as (axes,):
+        # The page is narrower than a figure of its own.
         LeakageDisplay(results).plot(ax=axes)
         axes.set_ylabel("guessed right (share)")
         axes.set_title(f"Guesses of {_short(column)}", parse_math=False)
@@ -205,6 +208,7 @@ def _svg(
     axes: Any, *, columns: int, extra: Any = (), names: Mapping[str, str] | None = None
 ) -> str:
     """Move the legend of a panel below the figure, where it covers nothing, and write the figure."""
+    # Displays draw a legend into given panels, where it would cover lines.
     legend = axes.get_legend()
     if legend is not None:
         # Of error bars, the legend's own handles have lost their markers.

@@ -203,6 +203,8 @@ def study_report(
         "release_counts": flatten_index(counts.releases),
         "count_errors": counts.summary(),
     }
+    # What the template shows, part by part. Numbers are written here, as the template
+    # has words only.
     content: dict[str, Any] = {
         "counts": {
             "repeats": f"{repeats:,}",
@@ -251,6 +253,7 @@ def _by_trust(counts: CountStudy, delta: float) -> pd.DataFrame | None:
 
 def _repaired(counts: CountStudy) -> bool:
     """Return whether some count fell below zero, so that repairs changed it."""
+    # Repairs leave counts as they are where none is below zero.
     means = counts.errors.groupby("postprocess")["l1"].mean()
     return not np.allclose(means, means.iloc[0])
 
@@ -285,6 +288,7 @@ def _model_content(
 ) -> dict[str, Any]:
     if study.target is None:
         return {"models": None, "fairness": None}
+    # One table of scores, of which means, costs, tables and figures are made.
     scores = model_scores(study, models, repeats)
     advance()
     grouped = scores.groupby(["classifier", "epsilon", "metric"], sort=False)["value"]
@@ -366,6 +370,7 @@ def _synthesis_content(
     advance()
     curve = synthesis.curve
     tables["synthesis"] = curve[["epsilon", "metric", "value"]]
+    # Each metric has a scale of its own, and so a figure.
     figures = {}
     for metric in curve["metric"].unique():
         figures[metric] = curve_figure(curve, metric, "real rows")
@@ -403,6 +408,8 @@ def _render(**content: Any) -> str:
         """Escape a text, and set e^ε as a power."""
         return Markup(escape(text).replace("e^ε", Markup("e<sup>ε</sup>")))
 
+    # Names of columns and values are texts of anybody, so all of them are escaped, and a
+    # name that the template misspells is an error.
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
@@ -470,6 +477,7 @@ def age_sex_report(
 
 def _told_by_relationship(frame: pd.DataFrame) -> str:
     """Write how much a column that nobody protects says of a protected one."""
+    # Reports of the sex protect little where this column is published beside them.
     relationship = frame["relationship"]
     tells = relationship.isin(["Husband", "Wife"])
     is_right = relationship.eq("Husband") == frame["sex"].eq("Male")

@@ -155,6 +155,7 @@ class Study:
     @property
     def scores_hold(self) -> bool:
         """Whether a quarter of the rows has ten of either answer, so that an AUC means something."""
+        # A quarter are the test rows of a split.
         return min(self.y.sum(), (~self.y).sum()) >= 40
 
     @property
@@ -188,6 +189,8 @@ class Study:
         self, classifier: BaseEstimator | None = None, *, protected: str
     ) -> Pipeline:
         """Return a classifier of all columns, as `features` and `coded` return them."""
+        # Every model is made of the same parts, so that scores differ by what is done to
+        # the protected columns alone.
         names = self.others
         if protected == "as they are":
             # In synthetic rows, which have the declared columns.
@@ -211,7 +214,8 @@ class Study:
 
     def _prepared(self, classifier: Any, names: list[Any]) -> list[Any]:
         """Return the steps that prepare columns for a classifier."""
-        # Trees take codes, and missing numbers.
+        # Trees take codes, and missing numbers. Linear models need a column for each
+        # value, and numbers of one scale.
         if isinstance(classifier, HistGradientBoostingClassifier):
             return [("others", "passthrough", names)]
         numbers = [name for name in names if name in self.numbers]
@@ -250,6 +254,7 @@ def _with_labels(
     frame: pd.DataFrame, domain: Domain, names: list[Any], protected: list[Any]
 ) -> tuple[pd.DataFrame, Domain]:
     """Check that all values are declared, and replace numbers of protected columns by the labels of their bins."""
+    # Encoders refuse undeclared values, too, but name no column of the study.
     domain = domain.select(names)
     codes = declared_codes(domain, [frame[name] for name in names])
     labelled: dict[Any, pd.Series] = {}
@@ -271,6 +276,7 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
         raise ValueError(
             f"`target`: column {column.name!r} has missing values; leave these rows out"
         )
+    # Compared with all other labels together, of which there may be several.
     positive = column.isin([find_positive_label(label, target=column)])
     if min(positive.sum(), (~positive).sum()) < _FEWEST:
         raise ValueError(

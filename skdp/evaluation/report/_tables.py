@@ -55,6 +55,7 @@ def written(
     frame: pd.DataFrame, formats: Mapping[str, Callable[[Any], str]] | None = None
 ) -> pd.DataFrame:
     """Write a table: an epsilon in short, other fractions with four decimals, unless another format is given."""
+    # The cells of the page are texts: the CSV files have the numbers.
     cells = pd.DataFrame(index=frame.index)
     for name, column in frame.items():
         write: Any = decimals if column.dtype.kind == "f" else str
@@ -73,6 +74,7 @@ def counts_table(study: CountStudy) -> pd.DataFrame:
         "lower": "lower",
         "upper": "upper",
     }
+    # Values of the cells are labels, and a missing one has a name.
     flat = flatten_index(study.releases.rename(columns=numbers))
     names = list(flat.columns[1 : study.releases.index.nlevels])
     formats = {**dict.fromkeys(names, label), **dict.fromkeys(numbers.values(), whole)}
@@ -104,6 +106,7 @@ def errors_table(study: CountStudy) -> pd.DataFrame:
 
 def scores_table(scores: pd.DataFrame) -> pd.DataFrame:
     """Write the mean and standard deviation of each score, the models without privacy first."""
+    # What privacy costs is read against the two models without it, which come first.
     names = {NOT_PRIVATE: "not private", LEFT_OUT: "left out"}
     epsilons = scores["epsilon"].unique()
     order = [*names, *np.setdiff1d(epsilons, list(names))]
@@ -121,6 +124,8 @@ def scores_table(scores: pd.DataFrame) -> pd.DataFrame:
 
 def audit_table(audits: Mapping[float, Mapping[str, pd.DataFrame]]) -> pd.DataFrame:
     """Arrange the differences of all audits in one table."""
+    # One row for each epsilon and metric: the three audits beside each other, and the
+    # interval of the debiased one.
     rows: list[dict[str, Any]] = []
     for epsilon, reports in audits.items():
         for metric in SHOWN:
@@ -172,6 +177,7 @@ def _with_interval(
     values: pd.DataFrame, name: str, form: str, undefined: str = "undefined"
 ) -> list[str]:
     """Write a measure with the ends of its interval."""
+    # A value that is never guessed has no precision.
     texts = []
     for row in values[[name, f"{name}_lower", f"{name}_upper"]].to_numpy():
         value, lower, upper = (format(number, form) for number in row)
@@ -182,6 +188,7 @@ def _with_interval(
 
 def carriers_table(carriers: pd.DataFrame) -> pd.DataFrame:
     """Write the share of correct guesses from each column."""
+    # A report and the column that it is of have the same name.
     names = []
     for name, is_report in carriers["is_report"].items():
         names.append(f"{name} (report)" if is_report else str(name))
@@ -235,6 +242,7 @@ def summarise(
 
 
 def _of_counts(study: Study, counts: CountStudy) -> str:
+    # The widest interval of all cells, so that the sentence holds for each.
     release = counts.releases.loc[study.example]
     reach = float(((release["upper"] - release["lower"]) / 2).max())
     return (
@@ -322,6 +330,7 @@ def difference(change: float, lower: float, upper: float) -> str:
     if lower <= 0 <= upper:
         interval = f"(95 % interval {_decimals(lower)} to {_decimals(upper)})"
         return f"a difference of {_decimals(change)} {interval}, which may be chance"
+    # A cost is a positive number, whatever the sign of the difference.
     low, high = sorted([abs(lower), abs(upper)])
     verb = "costs" if upper < 0 else "adds"
     return f"privacy {verb} {abs(change):.3f} (95 % interval {low:.3f} to {high:.3f})"

@@ -103,6 +103,7 @@ def to_aif360(
             f"X has a column {label_name!r}; set label_name to another name"
         )
     groups = _read_privileged(sensitive_features, privileged, list(frame.columns))
+    # aif360 compares numbers: a protected attribute is 1 for privileged rows, else 0.
     for name, values in groups.items():
         is_privileged = frame[name].isin(values).to_numpy(dtype=bool)
         check_both(is_privileged, f"sensitive feature {name!r}")
@@ -128,6 +129,7 @@ def to_aif360(
         unfavorable_label=0.0,
         metadata=dict(metadata or {}),  # aif360 writes into it
     )
+    # Not as a column of the table, which would become a feature.
     if weights is not None:
         dataset.instance_weights = weights
     return dataset

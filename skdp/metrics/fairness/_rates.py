@@ -123,6 +123,7 @@ class RateSums:
 
     def variances(self, rows: str) -> Numbers:
         """Return the noise and, if the rows are a sample, the variance of sampling."""
+        # Of given rows, only the random bits of the reports are unknown.
         if rows == "sampled":
             return self.own_noise() + self.sampling
         return self.own_noise()
@@ -206,6 +207,7 @@ class RateSums:
 
 def sums_of_known(codes: Places, members: Mask, labels: Labels) -> RateSums:
     """Sum over rows whose cells are known; `members` says which cells a group has."""
+    # Of known groups there is no noise: they are sums over cells.
     moments = labels.moments()
     cells = np.zeros((len(members), *moments.shape[1:]))
     np.add.at(cells, codes, moments)
@@ -231,6 +233,7 @@ def sums_of_estimated(
     total = np.zeros((n_rates, 5))
     largest = np.full(n_groups, -np.inf)
     smallest = np.full(n_groups, np.inf)
+    # An indicator of a group is the sum of those of its cells, and stays unbiased.
     for rows, indicators in blocks:
         groups = indicators @ members  # (n_rows, n_groups)
         moments = labels.moments(rows)
@@ -244,6 +247,7 @@ def sums_of_estimated(
                 products[rate, :, :, moment] += (groups.T * weights) @ groups
     noise = _noise_of_groups(sums, products)
     sampling = _sampling(sums, total, labels.weights)
+    # The variance of an indicator that is either of its extremes with probability 1/2.
     coin = ((largest - smallest) / 2) ** 2 * np.mean(labels.weights**2)
     return RateSums(
         numerator=sums[..., 1],
@@ -260,6 +264,8 @@ def _noise_of_groups(sums: Numbers, products: Numbers) -> Numbers:
     # is the covariance of their noise. The square of a true indicator is the indicator,
     # so that the mean of ψ² − ψ is the variance.
     own = np.arange(sums.shape[1])
+    # An estimate of a variance may be negative, a variance may not, nor may that of
+    # ``numerator − t denominator`` at any t, for which the mixed moment is bounded.
     variance = products[:, own, own] - sums[..., 2:]
     of_denominator = np.maximum(variance[..., 0], 0)
     of_numerator = np.maximum(variance[..., 2], 0)
@@ -364,7 +370,8 @@ class PairsOfGroups:
         """Return the ratios of pairs, with MOVER-R intervals: (n_rates, n_pairs)."""
         rate, other_rate = self.rates[:, first], self.rates[:, second]
         ratio = divide(rate, other_rate, self.correlations[:, first, second])
-        # Of a group that may have no rows, the ratio is between those of the ends.
+        # Of a group that may have no rows, the ratio is between those of the ends: MOVER-R
+        # of intervals that are cut at 0 and 1 covers in as little as 70 % of tables.
         with np.errstate(divide="ignore", invalid="ignore"):
             lower = rate.lower / other_rate.upper
             upper = rate.upper / other_rate.lower

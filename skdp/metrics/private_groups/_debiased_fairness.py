@@ -253,6 +253,7 @@ def parity_half_width(
         noise=noise[np.newaxis],
         two_rows=np.full((1, 2, 1), coin) * [4, 2, 2],
     )
+    # The interval of the real thing, for sums that are those expected.
     difference = PairsOfGroups(parity, rows, level).differences(
         np.array([0]), np.array([1])
     )

@@ -135,6 +135,7 @@ def private_threshold_optimizer(
     )
     rows = _rows_of(joint, n_rows)
     names = list(groups.domain.columns)
+    # fairlearn's own message would not tell what to do.
     n_labels = rows.groupby(names, observed=True)["y_true"].nunique()
     if n_labels.min() < 2:
         raise ValueError(
@@ -164,6 +165,7 @@ def _check_n_rows(n_rows: Any) -> None:
 
 def _rows_of(joint: pd.DataFrame, n_rows: int) -> pd.DataFrame:
     """Return rows with a joint distribution, about `n_rows` of them."""
+    # The optimiser takes no weights, so a share is a number of rows.
     repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)
     if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
         n_levels = joint.index.get_level_values("y_pred").nunique()
@@ -373,6 +375,8 @@ def private_reweighing(
     )
     if method == "unbiased" or (weights >= 0).all():
         return weights
+    # What the weights leave of the difference is judged by the probability of the group
+    # of each row, as the truth is not known.
     posterior = posterior_groups(y_true, None, reports, encoder, columns=columns)
     privileged_share = posterior.to_numpy()[:, is_privileged].sum(axis=1)
     balanced = np.empty_like(weights)
