@@ -16,6 +16,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.neighbors import NearestNeighbors
 
 from skdp.base import ColumnLike, Label, Privileged, TableLike, check_confidence_level
+from skdp.metrics.fairness._comparisons import compare_extremes, compare_with_last
 from skdp.metrics.fairness._inputs import (
     check_both,
     code_cells,
@@ -32,8 +33,6 @@ from skdp.metrics.fairness._rates import (
     Mask,
     Places,
     RateSums,
-    compare_extremes,
-    compare_with_last,
     sums_of_known,
 )
 
