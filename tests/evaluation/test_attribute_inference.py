@@ -346,7 +346,8 @@ class TestDisplay:
         pytest.importorskip("matplotlib")
         result = attacked[-1]
         display = LeakageDisplay({4.0: result, 0.5: result}, confidence_level=0.9).plot()
-        assert [label.get_text() for label in display.axes_[0].get_xticklabels()] == ["epsilon 4", "epsilon 0.5"]
+        assert [label.get_text() for label in display.axes_[0].get_xticklabels()] == ["4", "0.5"]
+        assert display.axes_[0].get_xlabel() == "epsilon"
         with_report, without = (
             np.array(container.lines[0].get_data(), float) for container in display.axes_[0].containers
         )

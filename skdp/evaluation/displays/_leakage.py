@@ -211,6 +211,8 @@ class LeakageDisplay(PanelDisplay):
         names = map(_release_name, releases)
         axes.set_xticks(range(len(releases)), list(names), parse_math=False)
         axes.set_xlim(-0.6, len(releases) - 0.4)
+        if isinstance(releases[0], Real):
+            axes.set_xlabel("epsilon")
         axes.set_ylabel("protected values guessed right (share)")
         # From the tenth below the lowest end, so that small gains can be seen.
         lowest = self.data[["lower", "baseline"]].to_numpy(float).min()
@@ -253,7 +255,8 @@ class LeakageDisplay(PanelDisplay):
         series = []
         tables = self.values.groupby("release", sort=False)
         for release, rows in tables:
-            series.append((_release_name(release), measure, rows))
+            prefix = "epsilon " if isinstance(release, Real) else ""
+            series.append((prefix + _release_name(release), measure, rows))
         # A single release has room for what the attack and the best guess learn without
         # other columns.
         if measure == "auc" and len(tables) == 1:
@@ -278,7 +281,7 @@ def _draw_references(axes: Any, releases: pd.DataFrame) -> list[Any]:
 
 def _release_name(release: Any) -> str:
     """Write the name of a release, or its epsilon."""
-    return f"epsilon {release:g}" if isinstance(release, Real) else str(release)
+    return f"{release:g}" if isinstance(release, Real) else str(release)
 
 
 def _check_results(results: Any) -> dict[Any, AttackResult]:
