@@ -6,13 +6,14 @@ import math
 import warnings
 from collections import Counter
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binomtest, chisquare, contingency
+from scipy.stats import binomtest, chisquare, contingency, poisson
 
 from skdp.exact import exp_bounds
 from skdp.privacy import PrivacyGuarantee, PrivacyLeakWarning, check_epsilon
@@ -33,6 +34,20 @@ _MOST_RECORDS = 40
 _LARGEST_EXPONENT = 700.0
 
 
+def require_guarantee(fitted: Any, scope: tuple[Any, ...]) -> PrivacyGuarantee:
+    """Fail unless `guarantee_` states what is needed of it, after a fit without a seed."""
+    guarantee = getattr(fitted, "guarantee_", None)
+    if not isinstance(guarantee, PrivacyGuarantee):
+        raise AssertionError("after fit, guarantee_ must be a PrivacyGuarantee")
+    require(guarantee.mechanism, "guarantee_ must name the mechanism")
+    require(
+        guarantee.scope == scope,
+        f"the scope of guarantee_ is {guarantee.scope}, not the fitted columns {scope}",
+    )
+    require(guarantee.secure, "guarantee_ says secure=False without a seed")
+    return guarantee
+
+
 def _check_guarantee_is_stated(subject: Subject) -> None:
     """Check that `guarantee_` states epsilon, the columns, and whether the random bits are secure."""
     with warnings.catch_warnings():
@@ -43,23 +58,8 @@ def _check_guarantee_is_stated(subject: Subject) -> None:
             raise AssertionError(
                 "fit reads the data although the columns are declared"
             ) from None
-    guarantee = getattr(fitted, "guarantee_", None)
-    require(
-        isinstance(guarantee, PrivacyGuarantee),
-        "after fit, guarantee_ must be a PrivacyGuarantee",
-    )
-    assert isinstance(guarantee, PrivacyGuarantee)
-    require(
-        math.isfinite(guarantee.epsilon) and guarantee.epsilon >= 0,
-        "the epsilon of guarantee_ must be finite",
-    )
-    require(guarantee.mechanism, "guarantee_ must name the mechanism")
-    require(
-        guarantee.scope == tuple(subject.values),
-        f"the scope of guarantee_ is {guarantee.scope}, not the fitted columns"
-        f" {tuple(subject.values)}",
-    )
-    require(guarantee.secure, "guarantee_ says secure=False without a seed")
+    guarantee = require_guarantee(fitted, tuple(subject.values))
+    require(math.isfinite(guarantee.epsilon), "the epsilon of guarantee_ is infinite")
     # Permanent random bits come from the key.
     if subject.accepts("random_state") and not subject.memoised:
         require(
@@ -135,59 +135,46 @@ def _check_reports_follow_the_channel(subject: Subject) -> None:
         raise SkipTest(
             "the output is not one column of declared values for each input column"
         )
-    values = list(subject.values.values())
-    sizes = [len(column) for column in values]
+    sizes = [len(values) for values in subject.values.values()]
+    # A joint channel has a row for each combination; the last column runs fastest.
     is_joint = len(channels) == 1
     n_records = min(_MOST_RECORDS, max(map(len, channels)))
-    size = max(_LEAST_DRAWS, _CHANNEL_DRAWS // n_records)
+    n_draws = max(_LEAST_DRAWS, _CHANNEL_DRAWS // n_records)
     for record in range(n_records):
+        true_codes = [record % size for size in sizes]
         if is_joint:
-            # The last column runs fastest.
-            record_codes = [int(code) for code in np.unravel_index(record, sizes)]
-        else:
-            record_codes = [record % k for k in sizes]
+            true_codes = [int(code) for code in np.unravel_index(record, sizes)]
         rows = {}
-        for name, column, code in zip(
-            subject.values, values, record_codes, strict=True
+        for (name, values), code in zip(
+            subject.values.items(), true_codes, strict=True
         ):
-            rows[name] = [column[code]] * size
-        reports = columns_of(fitted.transform(subject.frame(rows)))
-        codes = codes_of(reports, subject)
+            rows[name] = [values[code]] * n_draws
+        codes = codes_of(columns_of(fitted.transform(subject.frame(rows))), subject)
         if is_joint:
-            names = ", ".join(map(str, subject.values))
-            _require_shares(
-                np.ravel_multi_index(codes, sizes), channels[0][record], names
-            )
+            joint_codes = np.ravel_multi_index(codes, sizes)
+            _require_shares(joint_codes, channels[0][record], "the columns together")
             continue
         for place, name in enumerate(subject.values):
-            shares = channels[place][record_codes[place]]
-            _require_shares(codes[place], shares, str(name))
-        _require_independence(codes, list(subject.values))
+            shares = channels[place][true_codes[place]]
+            _require_shares(codes[place], shares, name)
+        for left, right in combinations(codes, 2):
+            pvalue = _independence(left, right)
+            require(
+                pvalue > FALSE_ALARM,
+                "the noise of two columns is not independent (chi-square test, p = "
+                f"{pvalue:.1g})",
+            )
 
 
-def _require_shares(
-    codes: NDArray[np.intp], shares: list[Fraction], names: str
-) -> None:
+def _require_shares(codes: NDArray[np.intp], shares: list[Fraction], name: Any) -> None:
     """Fail if reports have other probabilities than a row of a channel."""
     counts = np.bincount(codes, minlength=len(shares))
     pvalue = _goodness(counts, np.array([float(share) for share in shares]))
     require(
         pvalue > FALSE_ALARM,
-        f"the reports of {names} do not follow channel() (chi-square test, p = "
+        f"the reports of {name} do not follow channel() (chi-square test, p = "
         f"{pvalue:.1g})",
     )
-
-
-def _require_independence(codes: list[NDArray[np.intp]], names: list[Any]) -> None:
-    """Fail if two columns of the reports of equal records depend on each other."""
-    for second in range(len(names)):
-        for first in range(second):
-            pvalue = _independence(codes[first], codes[second])
-            require(
-                pvalue > FALSE_ALARM,
-                f"the noise of {names[first]} and {names[second]} is not independent "
-                f"(chi-square test, p = {pvalue:.1g})",
-            )
 
 
 def require_ratio(
@@ -253,23 +240,20 @@ def _goodness(observed: NDArray[np.intp], shares: NDArray[np.float64]) -> float:
     """Test counts against probabilities, with rare cells combined."""
     expected = shares * observed.sum()
     is_rare = expected < _LEAST_EXPECTED
-    n_rare, mean_of_rare = (
-        float(observed[is_rare].sum()),
-        float(expected[is_rare].sum()),
-    )
+    n_rare = observed[is_rare].sum()
+    mean_of_rare = expected[is_rare].sum()
     counts, means = observed[~is_rare].astype(float), expected[~is_rare]
+    pvalue_of_rare = 1.0
     if mean_of_rare >= _LEAST_EXPECTED:
         counts, means = np.append(counts, n_rare), np.append(means, mean_of_rare)
     else:
-        # Too rare for the approximation: the Chernoff bound for a Poisson number.
-        if n_rare > mean_of_rare:
-            bound = math.exp(n_rare - mean_of_rare) * (mean_of_rare / n_rare) ** n_rare
-            if bound < FALSE_ALARM:
-                return 0.0
-        if counts.sum() == 0:
-            return 1.0
+        # Too rare for the approximation: a sum of rare cells is nearly Poisson. How
+        # the others share what is left is tested apart.
+        pvalue_of_rare = float(poisson.sf(n_rare - 1, mean_of_rare))
         means = means * (counts.sum() / means.sum())
-    return 1.0 if len(counts) < 2 else float(chisquare(counts, means).pvalue)
+    if len(counts) < 2 or counts.sum() == 0:
+        return pvalue_of_rare
+    return min(pvalue_of_rare, float(chisquare(counts, means).pvalue))
 
 
 def _independence(left: ArrayLike, right: ArrayLike) -> float:
@@ -382,99 +366,69 @@ def _estimate(
         table = fitted.estimate_counts(reports)
         return table, _true_counts(rows, subject, table), "count"
     if hasattr(fitted, "estimate_mean") and subject.numeric:
-        return (
-            fitted.estimate_mean(reports),
-            np.array([np.mean(column) for column in rows.values()]),
-            "mean",
-        )
+        means = np.array([np.mean(column) for column in rows.values()])
+        return fitted.estimate_mean(reports), means, "mean"
     raise SkipTest("no estimates")
-
-
-def _estimates(subject: Subject) -> tuple[list[pd.DataFrame], NDArray[Any], str]:
-    """Estimate many times from fresh reports of the same rows, with a known truth."""
-    epsilon = subject.epsilon_at_most(2.0 * len(subject.values))
-    fitted = subject.fit(random_state=SEED, **epsilon)
-    size = 400
-    copies = _REPEATS // _CALLS
-    rows = subject.rows(size)
-    frame = subject.frame({name: column * copies for name, column in rows.items()})
-    tables = []
-    for _ in range(_CALLS):
-        reports = fitted.transform(frame)
-        for start in range(0, copies * size, size):
-            part = reports[start : start + size]
-            table, truth, what = _estimate(fitted, part, rows, subject)
-            tables.append(table)
-    return tables, truth, what
 
 
 def _true_counts(
     rows: Rows, subject: Subject, table: pd.DataFrame
 ) -> NDArray[np.float64]:
-    if any(isinstance(cell, tuple) for column in rows.values() for cell in column):
-        return _true_counts_of_lists(rows, table)
-    codes = codes_of(rows, subject)
+    """Count the rows by declared values, in the order of a table of estimates."""
     sizes = [len(values) for values in subject.values.values()]
-    is_joint = len(sizes) > 1 and list(table.index.names) != ["column", "category"]
-    if is_joint:
-        codes = [np.ravel_multi_index(codes, sizes)]
-        sizes = [math.prod(sizes)]
+    if len(sizes) > 1 and list(table.index.names) != ["column", "category"]:
+        # Of combinations, of which the last column runs fastest.
+        codes = np.ravel_multi_index(codes_of(rows, subject), sizes)
+        return np.bincount(codes, minlength=math.prod(sizes)).astype(float)
     counts = []
-    for column, size in zip(codes, sizes, strict=True):
-        counts.append(np.bincount(column, minlength=size))
-    return np.concatenate(counts).astype(float)
-
-
-def _true_counts_of_lists(rows: Rows, table: pd.DataFrame) -> NDArray[np.float64]:
-    """Count the cells that hold each value, or a pair with each key."""
-    counts = {}
     for name, column in rows.items():
-        counts[name] = Counter[Any]()
-        for cell in column:
-            keys = [part[0] if isinstance(part, tuple) else part for part in cell]
-            counts[name].update(set(keys))
-    if isinstance(table.index, pd.MultiIndex):
-        return np.array([counts[name][key] for name, key in table.index], float)
-    (only_counts,) = counts.values()
-    return np.array([only_counts[key] for key in table.index], float)
+        has_lists = any(isinstance(cell, tuple) for cell in column)
+        declared = subject.declared[name] if has_lists else subject.values[name]
+        for value in getattr(declared, "values", declared):
+            holds = [value in cell if has_lists else value == cell for cell in column]
+            counts.append(sum(holds))
+    return np.array(counts, float)
 
 
-def _check_estimates_are_unbiased(subject: Subject) -> None:
-    """Check that the mean of the estimates over many releases is the truth."""
-    tables, truth, what = subject.once(_estimates)
+def _check_estimates_are_right(subject: Subject) -> None:
+    """Check that over many releases the estimates have the truth as their mean, and the stated standard errors."""
+    epsilon = subject.epsilon_at_most(2.0 * len(subject.values))
+    fitted = subject.fit(random_state=SEED, **epsilon)
+    size = 400
+    n_copies = _REPEATS // _CALLS
+    rows = subject.rows(size)
+    frame = subject.frame({name: column * n_copies for name, column in rows.items()})
+    tables = []
+    for _ in range(_CALLS):
+        reports = fitted.transform(frame)
+        for start in range(0, n_copies * size, size):
+            part = reports[start : start + size]
+            table, truth, what = _estimate(fitted, part, rows, subject)
+            tables.append(table)
     estimates = np.array([table[what].to_numpy(float) for table in tables])
+    stated = np.mean([table["std_error"].to_numpy(float) for table in tables], axis=0)
     require(
         estimates.shape[1:] == truth.shape,
         f"{estimates.shape[1]} estimates for {truth.size} values",
     )
-    std_error = estimates.std(axis=0, ddof=1) / math.sqrt(_REPEATS)
-    distance = np.abs(estimates.mean(axis=0) - truth)
+    std_errors = estimates.std(axis=0, ddof=1)
+    distances = np.abs(estimates.mean(axis=0) - truth)
+    limits = _STANDARD_ERRORS * std_errors / math.sqrt(_REPEATS)
     require(
-        (distance <= _STANDARD_ERRORS * std_error + 1e-9 * np.abs(truth).max()).all(),
+        (distances <= limits + 1e-9 * np.abs(truth).max()).all(),
         f"the estimates are biased: over {_REPEATS} releases their mean is off by up to"
-        f" {(distance / np.maximum(std_error, 1e-300)).max():.1f} standard errors",
-    )
-
-
-def _check_standard_errors_are_right(subject: Subject) -> None:
-    """Check that the stated standard errors are those of the estimates."""
-    tables, _, what = subject.once(_estimates)
-    actual = np.array([table[what].to_numpy(float) for table in tables]).std(
-        axis=0, ddof=1
-    )
-    ratio = (
-        np.mean([table["std_error"].to_numpy(float) for table in tables], axis=0)
-        / actual
+        f" {distances.max():.4g}",
     )
     # Of 200 values, the standard deviation is known to 5 %.
+    ratios = stated / std_errors
     require(
-        (ratio > 0.75).all(),
-        f"the estimates vary {1 / ratio.min():.2f} times as much as std_error says",
+        (ratios > 0.75).all(),
+        f"the estimates vary {1 / ratios.min():.2f} times as much as std_error says",
     )
     if what == "count":  # that of a mean may be one for the population
         require(
-            (ratio < 1.33).all(),
-            f"std_error is {ratio.max():.2f} times how much the estimates vary",
+            (ratios < 1.33).all(),
+            f"std_error is {ratios.max():.2f} times how much the estimates vary",
         )
 
 
@@ -484,75 +438,59 @@ def _check_rows_stay_in_place(subject: Subject) -> None:
     fitted = subject.fit(
         random_state=SEED, **subject.epsilon_at_most(4.0 * len(subject.values))
     )
-    marked = np.random.default_rng(SEED).random(size) < 0.5
-    rows = {
-        name: [values[0 if first else -1] for first in marked]
-        for name, values in subject.values.items()
-    }
+    # Each record has the first values or the last ones, at random.
+    is_first = np.random.default_rng(SEED).random(size) < 0.5
+    rows = {}
+    for name, values in subject.values.items():
+        rows[name] = [values[0] if first else values[-1] for first in is_first]
     reports = fitted.transform(subject.frame(rows))
     require(len(reports) == size, f"{size} records gave {len(reports)} reports")
-    for chosen in (marked, ~marked):
-        part = {
-            name: [value for value, use in zip(column, chosen, strict=True) if use]
-            for name, column in rows.items()
-        }
-        table, truth, what = _estimate(fitted, reports[chosen], part, subject)
-        bound = (_STANDARD_ERRORS + 2) * table["std_error"].to_numpy(float) + 1e-6
+    for code, is_chosen in ((0, is_first), (-1, ~is_first)):
+        part = subject.equal_rows(int(is_chosen.sum()), code)
+        table, truth, what = _estimate(fitted, reports[is_chosen], part, subject)
+        limits = (_STANDARD_ERRORS + 2) * table["std_error"].to_numpy(float) + 1e-6
         require(
-            (np.abs(table[what].to_numpy(float) - truth) <= bound).all(),
+            (np.abs(table[what].to_numpy(float) - truth) <= limits).all(),
             "the reports of some records are not in the rows of these records",
         )
 
 
 def _check_reports_can_be_read(subject: Subject) -> None:
-    """Check that `tally` and the estimates accept the output of `transform`, and that tallies can be added."""
+    """Check that `tally` and the estimates accept the output of `transform`, and that tallies add."""
     size = 50
     fitted = subject.fit(random_state=SEED)
     reports = fitted.transform(subject.frame(subject.rows(size)))
     if looks_like_the_original(fitted, subject):
         codes_of(columns_of(reports), subject)
-    read = [
-        name
-        for name in ("tally", "estimate_counts", "estimate_mean")
-        if hasattr(fitted, name)
-    ]
-    if not read:
+    methods = ("tally", "estimate_counts", "estimate_mean")
+    readers = [getattr(fitted, name) for name in methods if hasattr(fitted, name)]
+    if not readers:
         raise SkipTest("nothing reads the reports")
-    for name in read:
-        getattr(fitted, name)(reports)
-    if hasattr(fitted, "tally"):
-        tally = fitted.tally(reports)
-        require(
-            tally.n_reports == size,
-            f"a tally of {size} reports counts {tally.n_reports}",
-        )
-        require((tally + tally).n_reports == 2 * size, "two tallies do not add")
-
-
-def _check_tallies_add(subject: Subject) -> None:
-    """Check that tallies of parts add up to that of all reports, and none of two epsilons do."""
-    size = 50
-    fitted = subject.fit(random_state=SEED)
+    for read in readers:
+        read(reports)
     if not hasattr(fitted, "tally"):
-        raise SkipTest("there is no tally")
-    reports = fitted.transform(subject.frame(subject.rows(size)))
+        return
+    tally = fitted.tally(reports)
+    require(
+        tally.n_reports == size, f"a tally of {size} reports counts {tally.n_reports}"
+    )
     is_first = np.arange(size) < size // 3
     tally_of_parts = fitted.tally(reports[is_first]) + fitted.tally(reports[~is_first])
-    pairs = zip(tally_of_parts.sums(), fitted.tally(reports).sums(), strict=True)
+    sums, sums_of_parts = tally.sums(), tally_of_parts.sums()
     require(
-        all(np.array_equal(sums, whole_sums) for sums, whole_sums in pairs),
+        len(sums) == len(sums_of_parts)
+        and all(map(np.array_equal, sums, sums_of_parts)),
         "the tallies of two parts do not add up to that of all reports",
     )
     smaller_epsilon = subject.epsilon_at_most(0.01)
-    if not smaller_epsilon:
-        return
-    other = subject.fit(random_state=SEED, **smaller_epsilon)
-    other_reports = other.transform(subject.frame(subject.rows(size)))
-    try:
-        tally_of_parts + other.tally(other_reports)
-    except (TypeError, ValueError):
-        return
-    raise AssertionError("tallies of reports of two epsilons are added")
+    if smaller_epsilon:
+        other = subject.fit(random_state=SEED, **smaller_epsilon)
+        other_tally = other.tally(other.transform(subject.frame(subject.rows(size))))
+        try:
+            tally + other_tally
+        except (TypeError, ValueError):
+            return
+        raise AssertionError("tallies of reports of two epsilons are added")
 
 
 CHECKS = (
@@ -562,9 +500,7 @@ CHECKS = (
     _check_missing_values_are_hidden,
     _check_no_column_passes_through,
     _check_later_parameters_wait_for_fit,
-    _check_estimates_are_unbiased,
-    _check_standard_errors_are_right,
+    _check_estimates_are_right,
     _check_rows_stay_in_place,
     _check_reports_can_be_read,
-    _check_tallies_add,
 )

@@ -81,7 +81,7 @@ def made(name, **parameters):
 # The checks make tables of their own, of values or of numbers.
 CHECKED = [name for name in TRANSFORMERS if name not in ("table", "table of values")]
 QUICK = ["sampled response", "lists", "words"]
-LONG = {"estimates_are_unbiased", "reports_keep_the_guarantee", "calls_are_alike", "workers_draw_fresh_coins"}
+LONG = {"reports_keep_the_guarantee", "calls_are_alike"}
 
 
 def keeps_the_contract(name, checks):
