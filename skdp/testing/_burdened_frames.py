@@ -86,7 +86,7 @@ def _pandas_frames(widened: Rows) -> Iterator[tuple[str, Any]]:
     labels[0] = labels[-1] = SECRET
     index = pd.MultiIndex.from_arrays([labels, range(size)])
     for kind, make in makers.items():
-        columns = {name: make(column) for name, column in widened.items()}
+        columns = dict(zip(widened, map(make, widened.values()), strict=True))
         frame = pd.DataFrame(columns).set_axis(index).iloc[1:-1]
         frame.attrs["note"] = SECRET
         for name in frame:
@@ -104,11 +104,10 @@ def _masked(column: Sequence[Any]) -> pd.Series:
     stranger = column[0]
     dtypes = {bool: "boolean", int: "Int64", float: "Float64"}
     dtype = dtypes.get(type(stranger), "string" if _is_text(column) else object)
-    is_missing = [value is None for value in column]
     # A missing number is set by its mask alone, and what it was stays beneath.
-    whole = [stranger if value is None else value for value in column]
-    series = pd.Series(whole, dtype=dtype)
-    series[is_missing] = None
+    series = pd.Series([stranger] * len(column), dtype=dtype)
+    for place, value in enumerate(column):
+        series[place] = value
     return series
 
 
@@ -147,8 +146,8 @@ def _arrow_tables(widened: Rows) -> Iterator[tuple[str, Any]]:
             arrays.append(array)
             fields.append(pa.field(name, array.type, metadata={"note": SECRET}))
         schema = pa.schema(fields, metadata={"note": SECRET, "pandas": SECRET})
-        whole = pa.Table.from_arrays(arrays, schema=schema)
-        frame = whole.slice(1, len(whole) - 2)
+        table = pa.Table.from_arrays(arrays, schema=schema)
+        frame = table.slice(1, len(table) - 2)
         yield kind, frame
     if not _has_lists(widened):
         cut = _first_change(widened)
@@ -209,11 +208,13 @@ def _polars_frames(widened: Rows) -> Iterator[tuple[str, Any]]:
             if dtype_of_column == "Enum":
                 dtype_of_column = pl.Enum(_levels(column))
             columns[name] = pl.Series(column, dtype=dtype_of_column)
-        whole = pl.DataFrame(columns)
-        frame = whole.slice(1, whole.height - 2)
+        table = pl.DataFrame(columns)
+        frame = table.slice(1, table.height - 2)
         # polars notes where it has seen that a column rises.
-        rising = [name for name, column in widened.items() if _rises(column[1:-1])]
-        yield kind, frame.with_columns(pl.col(rising).set_sorted())
+        for name, column in widened.items():
+            if _rises(column[1:-1]):
+                frame = frame.with_columns(pl.col(name).set_sorted())
+        yield kind, frame
     if not _has_lists(widened):
         cut = _first_change(widened)
         chunks = [frame.slice(0, cut), frame.slice(cut)]

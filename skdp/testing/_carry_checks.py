@@ -22,9 +22,8 @@ def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, An
     """Build two tables of each kind, whose columns have opposite orders and different values."""
     rising, falling = {}, {}
     for name, column in values.items():
-        present = sorted(value for value in column if value is not None)
-        missing = [value for value in column if value is None]
-        order = [*present, *missing]
+        # Missing values come last, as they compare with nothing.
+        order = sorted(column, key=lambda value: (value is None, value))
         # Without the last value, and without the first.
         rising[name] = _spread(order[:-1] or order)
         falling[name] = _spread(order[:0:-1] or order)
@@ -47,9 +46,9 @@ def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None
             not signs(pickle.dumps(output)),
             f"{kind}: what the frame holds beside its rows is released",
         )
-        identities = {id(array) for array in memory_of(table)}
+        identities = set(map(id, memory_of(table)))
         require(
-            identities.isdisjoint(id(array) for array in memory_of(output)),
+            identities.isdisjoint(map(id, memory_of(output))),
             f"{kind}: the output is a view of the memory of the true rows",
         )
         require(
@@ -64,13 +63,13 @@ def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None
     )
 
 
-def require_same_storage(kind: str, fitted: Any, other: Any) -> None:
+def require_same_storage(kind: str, fitted: Any, other_fitted: Any) -> None:
     """Fail if what two fitted estimators store differs in more than values, or contains hidden data."""
     require(
         not signs(pickle.dumps(fitted)),
         f"{kind}: what the frame holds beside its rows is stored",
     )
-    tables, other_tables = dict(_tables_in(fitted)), dict(_tables_in(other))
+    tables, other_tables = dict(_tables_in(fitted)), dict(_tables_in(other_fitted))
     for path in tables.keys() & other_tables.keys():
         names = differences(facts_of(tables[path]), facts_of(other_tables[path]))
         require(
@@ -130,13 +129,16 @@ def facts_of(output: Any) -> Facts:
         facts["flags"] = output.flags.allows_duplicate_labels
         facts["columns"] = _labels(output.columns)
         # Two columns may have one name.
-        columns = {place: output.iloc[:, place] for place in range(output.shape[1])}
+        for place in range(output.shape[1]):
+            columns[place] = output.iloc[:, place]
     elif hasattr(output, "column_names"):
-        facts["metadata"] = [output.schema.metadata]
-        facts["metadata"] += [field.metadata for field in output.schema]
-        columns = dict(zip(output.column_names, output.columns, strict=True))
+        facts["metadata"] = output.schema.metadata
+        for field in output.schema:
+            facts[f"{field.name!r}: metadata"] = field.metadata
+            columns[field.name] = output[field.name]
     elif hasattr(output, "get_columns"):
-        columns = {column.name: column for column in output.get_columns()}
+        for column in output.get_columns():
+            columns[column.name] = column
     else:
         return _facts_of_column(output)
     for name, column in columns.items():
@@ -215,11 +217,13 @@ def differences(facts: Facts, other_facts: Facts) -> list[str]:
     return names
 
 
-def _agree(name: str, fact: Any, other: Any) -> bool:
-    if name.endswith("codes") and fact is not None and other is not None:
+def _agree(name: str, fact: Any, other_fact: Any) -> bool:
+    if name.endswith("codes") and fact is not None and other_fact is not None:
         # The codes of the values that both have.
-        return all(fact[value] == other[value] for value in fact.keys() & other.keys())
-    return bool(fact == other)
+        return all(
+            fact[value] == other_fact.get(value, code) for value, code in fact.items()
+        )
+    return bool(fact == other_fact)
 
 
 def memory_of(table: Any) -> Iterator[NDArray[Any]]:

@@ -17,6 +17,7 @@ import pandas as pd
 from scipy.sparse import csr_array
 
 from skdp.privacy import PrivacyLedger
+from skdp.testing._promise_checks import READERS
 from skdp.testing._subject import Subject
 from skdp.testing._tools import Rows, columns_of, make_frame, objects_of_rows, require
 
@@ -61,7 +62,7 @@ def _check_errors_hide_values(subject: Subject) -> None:
 def _check_report_errors_hide_values(subject: Subject) -> None:
     """Check that errors about reports, which may be true rows by mistake, show no value of them."""
     fitted = subject.fit()
-    for method in ("tally", "estimate_counts", "estimate_mean"):
+    for method in READERS:
         if hasattr(fitted, method):
             tables = chain(_odd_tables(subject), _odd_reports(fitted, subject))
             for label, reports in tables:

@@ -37,11 +37,11 @@ def _check_nothing_private_is_stored(subject: Subject) -> None:
     """Check that a fitted transformer depends neither on the rows nor on their number."""
     for seed in (None, 0):
         fitted = _used(subject, _ROWS, seed)
-        other = _used(subject, _OTHER_ROWS, seed)
+        fitted_on_others = _used(subject, _OTHER_ROWS, seed)
         names = []
-        for name in sorted(vars(fitted).keys() | vars(other).keys()):
+        for name in sorted(vars(fitted).keys() | vars(fitted_on_others).keys()):
             pickled = pickle.dumps(vars(fitted).get(name))
-            if pickled != pickle.dumps(vars(other).get(name)):
+            if pickled != pickle.dumps(vars(fitted_on_others).get(name)):
                 names.append(name)
         require(
             not names,
@@ -49,7 +49,7 @@ def _check_nothing_private_is_stored(subject: Subject) -> None:
         )
         # An estimator may say itself what is pickled, in __getstate__.
         require(
-            pickle.dumps(fitted) == pickle.dumps(other),
+            pickle.dumps(fitted) == pickle.dumps(fitted_on_others),
             "the pickle depends on the rows of fit and transform",
         )
         for path, value in walk(fitted):
@@ -223,10 +223,11 @@ def _check_nothing_exact_is_shown(estimator: Any, X: Any) -> None:
 
 def _texts_of_all_seeds(estimator: Any, table: Any) -> Iterator[tuple[str, str]]:
     """Yield what is equal for all seeds, by its path."""
-    first, *others = (dict(_texts_of_fit(estimator, table, seed)) for seed in _SEEDS)
-    for path, text in first.items():
-        if all(texts.get(path) == text for texts in others):
-            yield path, text
+    texts = dict(_texts_of_fit(estimator, table, _SEEDS[0]))
+    for seed in _SEEDS[1:]:
+        texts_of_seed = dict(_texts_of_fit(estimator, table, seed))
+        texts = dict(texts.items() & texts_of_seed.items())
+    yield from texts.items()
 
 
 def _texts_of_fit(estimator: Any, table: Any, seed: int) -> Iterator[tuple[str, str]]:

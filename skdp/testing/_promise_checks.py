@@ -22,6 +22,9 @@ from skdp.testing._tools import Rows, columns_of, release, require
 
 FALSE_ALARM = 1e-6
 
+# The methods that read reports, if a transformer has them.
+READERS = ("tally", "estimate_counts", "estimate_mean")
+
 # Cells of fewer expected reports are combined before a chi-square test.
 _LEAST_EXPECTED = 10
 
@@ -157,8 +160,8 @@ def _check_reports_follow_the_channel(subject: Subject) -> None:
         for place, name in enumerate(subject.values):
             shares = channels[place][true_codes[place]]
             _require_shares(codes[place], shares, name)
-        for left, right in combinations(codes, 2):
-            pvalue = _independence(left, right)
+        for pair in combinations(codes, 2):
+            pvalue = _independence(*pair)
             require(
                 pvalue > FALSE_ALARM,
                 "the noise of two columns is not independent (chi-square test, p = "
@@ -256,8 +259,8 @@ def _goodness(observed: NDArray[np.intp], shares: NDArray[np.float64]) -> float:
     return min(pvalue_of_rare, float(chisquare(counts, means).pvalue))
 
 
-def _independence(left: ArrayLike, right: ArrayLike) -> float:
-    table = pd.crosstab(np.asarray(left), np.asarray(right)).to_numpy()
+def _independence(codes: ArrayLike, other_codes: ArrayLike) -> float:
+    table = pd.crosstab(np.asarray(codes), np.asarray(other_codes)).to_numpy()
     expected = contingency.expected_freq(table)
     if min(table.shape) < 2 or (expected < _LEAST_EXPECTED).any():
         return 1.0
@@ -462,12 +465,11 @@ def _check_reports_can_be_read(subject: Subject) -> None:
     reports = fitted.transform(subject.frame(subject.rows(size)))
     if looks_like_the_original(fitted, subject):
         codes_of(columns_of(reports), subject)
-    methods = ("tally", "estimate_counts", "estimate_mean")
-    readers = [getattr(fitted, name) for name in methods if hasattr(fitted, name)]
-    if not readers:
+    methods = [name for name in READERS if hasattr(fitted, name)]
+    if not methods:
         raise SkipTest("nothing reads the reports")
-    for read in readers:
-        read(reports)
+    for name in methods:
+        getattr(fitted, name)(reports)
     if not hasattr(fitted, "tally"):
         return
     tally = fitted.tally(reports)
@@ -484,8 +486,9 @@ def _check_reports_can_be_read(subject: Subject) -> None:
     )
     smaller_epsilon = subject.epsilon_at_most(0.01)
     if smaller_epsilon:
-        other = subject.fit(random_state=SEED, **smaller_epsilon)
-        other_tally = other.tally(other.transform(subject.frame(subject.rows(size))))
+        noisier = subject.fit(random_state=SEED, **smaller_epsilon)
+        noisier_reports = noisier.transform(subject.frame(subject.rows(size)))
+        other_tally = noisier.tally(noisier_reports)
         try:
             tally + other_tally
         except (TypeError, ValueError):

@@ -34,18 +34,18 @@ def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: Any) -> Any:
     if kind == "array":
         return objects_of_rows(rows)
     if kind == "pandas":
-        columns = {}
+        series = {}
         for name, column in rows.items():
-            columns[name] = pd.Series(column, dtype=_dtype(values[name]))
-        return pd.DataFrame(columns)
+            series[name] = pd.Series(column, dtype=_dtype(values[name]))
+        return pd.DataFrame(series)
     # A library infers dtypes from what it is given: the legal values stand before the
     # rows while it does, so that a dtype does not depend on which of them occur.
     n_before = max(map(len, values.values()))
-    whole = {}
+    columns = {}
     for name, column in rows.items():
-        whole[name] = [*(values[name] * n_before)[:n_before], *column]
+        columns[name] = [*(values[name] * n_before)[:n_before], *column]
     try:
-        return nw.from_dict(whole, backend=kind)[n_before:].to_native()
+        return nw.from_dict(columns, backend=kind)[n_before:].to_native()
     except ImportError:
         raise SkipTest(f"{kind} is not installed") from None
 
@@ -88,9 +88,6 @@ def _plain(column: list[Any]) -> list[Any]:
     kinds = set(map(type, column))
     if kinds <= {bool, int, str, type(None)}:
         return column  # nothing is missing in another way
-    if kinds <= {bool, int, str, type(None), float}:
-        # NaN is unequal to itself.
-        return [value if value == value else None for value in column]
     return [None if is_missing(value) else value for value in column]
 
 
@@ -204,6 +201,7 @@ def is_table(value: Any) -> bool:
 
 def walk(root: Any) -> Iterator[tuple[str, Any]]:
     """Walk the attributes of an object, pickled or not, and yield the path and the value of each."""
+    # An object may hold itself, or be held in several places.
     visited: set[int] = set()
     items: list[tuple[str, Any]] = list(vars(root).items())
     while items:
@@ -215,20 +213,21 @@ def walk(root: Any) -> Iterator[tuple[str, Any]]:
         items += _parts_of(path, value)
 
 
-def _parts_of(path: str, value: Any) -> list[tuple[str, Any]]:
-    """Return what an object holds: items, elements or attributes."""
+def _parts_of(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what an object holds: items, elements or attributes."""
     if isinstance(value, Mapping):
-        return [(f"{path}[{key!r}]", item) for key, item in value.items()]
-    if isinstance(value, list | tuple | set | frozenset):
-        return [(path, item) for item in value]
-    if isinstance(value, np.ndarray):
-        if value.dtype != object:
-            return []
-        return [(path, item) for item in value.ravel()]
-    if is_table(value):
-        return []
-    attributes = dict(getattr(value, "__dict__", {}))
-    for kind in type(value).__mro__:
-        for name in getattr(kind, "__slots__", ()):
-            attributes[name] = getattr(value, name, None)
-    return [(f"{path}.{name}", item) for name, item in attributes.items()]
+        for key, item in value.items():
+            yield f"{path}[{key!r}]", item
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield path, item
+    elif isinstance(value, np.ndarray):
+        if value.dtype == object:
+            for item in value.ravel():
+                yield path, item
+    elif not is_table(value):
+        for name, item in getattr(value, "__dict__", {}).items():
+            yield f"{path}.{name}", item
+        for kind in type(value).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                yield f"{path}.{name}", getattr(value, name, None)
