@@ -128,7 +128,7 @@ def _in_arrow_dictionary(column: Sequence[Any]) -> pd.Series:
 def _arrays(widened: Rows) -> Iterator[tuple[str, Any]]:
     array = objects_of_rows(widened)
     yield "array", array[1:-1]
-    if all(_is_text(column) and None not in column for column in widened.values()):
+    if set(map(type, array.flat)) == {str}:
         yield "array of text", array.astype(str)[1:-1]
 
 

@@ -41,6 +41,8 @@ def _spread(column: list[Any]) -> list[Any]:
 
 def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None:
     """Fail if the releases of two tables differ in more than values, or contain hidden data."""
+    # A view or an object of the true rows shows them to whoever follows its base, and
+    # changes with them.
     for table, output in zip(tables, released, strict=True):
         require(
             not signs(pickle.dumps(output)),
@@ -156,6 +158,7 @@ def _facts_of_column(column: Any) -> Facts:
 
 
 def _of_pandas(series: Any) -> Facts:
+    # An index has no attributes.
     facts = {"dtype": _dtype(series.dtype), "attrs": getattr(series, "attrs", {})}
     if isinstance(series.dtype, pd.ArrowDtype):
         facts |= _of_arrow(series.array.__arrow_array__())
@@ -183,6 +186,7 @@ def _of_arrow(column: Any) -> Facts:
             dictionaries.append(chunk.dictionary.to_pylist())
     return {
         "type": str(column.type),
+        # The last one ends with the table.
         "chunks": [len(chunk) for chunk in chunks[:-1]],
         "dictionaries": dictionaries,
     }
@@ -228,6 +232,7 @@ def _agree(name: str, fact: Any, other_fact: Any) -> bool:
 
 def memory_of(table: Any) -> Iterator[NDArray[Any]]:
     """Yield the arrays in memory that contain the columns of a table, as a whole."""
+    # The array that owns the memory: a slice may be small, and its base everything.
     if isinstance(table, np.ndarray):
         while isinstance(table.base, np.ndarray):
             table = table.base

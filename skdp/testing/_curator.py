@@ -169,6 +169,7 @@ def _check_each_fit_is_charged_once_and_first(estimator: Any, X: Any) -> None:
             delta=min(0.5, 10 * guarantee.delta),
         )
         original = clone(estimator).set_params(ledger=ledger)
+        # A copy that has a ledger of its own would spend the budget once more.
         copies = [original, clone(original), copy.deepcopy(original), original]
         for n_fits, estimator_of_fit in enumerate(copies, start=1):
             n_bytes = counter[0]
@@ -196,6 +197,7 @@ def _check_each_fit_is_charged_once_and_first(estimator: Any, X: Any) -> None:
 def _check_over_the_budget_nothing_is_released(estimator: Any, X: Any) -> None:
     """Check that `fit` raises `BudgetExceeded`, draws nothing, and leaves nothing on the estimator."""
     guarantee = _spends(estimator, X)
+    # It has half of what a fit asks for.
     ledger = PrivacyLedger(epsilon=guarantee.epsilon / 2, delta=guarantee.delta)
     refused = clone(estimator).set_params(ledger=ledger)
     with counted_draws() as counter:
@@ -247,7 +249,7 @@ def _fit_unless_refused(estimator: Any, rows: Any, **parameters: Any) -> Any:
             return _fitted(estimator, rows, ledger=ledger, **parameters)
         except (TypeError, ValueError) as error:
             require(
-                not any(_SECRET in text for text in texts_of(error)),
+                _SECRET not in "".join(texts_of(error)),
                 "an error shows a value of the table",
             )
     require(counter[0] == 0, "a fit that failed drew coins")
@@ -257,6 +259,7 @@ def _fit_unless_refused(estimator: Any, rows: Any, **parameters: Any) -> Any:
 
 def _check_tables_of_no_rows_and_of_one_are_answered(estimator: Any, X: Any) -> None:
     """Check that errors do not show the number of rows."""
+    # The number of rows is private: an error for few of them would show it.
     for rows in (0, 1):
         fitted = _fitted(estimator, X.iloc[:rows])
         if hasattr(fitted, "transform"):
@@ -274,6 +277,7 @@ def _check_every_fit_draws_coins_of_its_own(estimator: Any, X: Any) -> None:
         pickle.loads(pickle.dumps(original)),
         copy.deepcopy(original),
     ]
+    # Each may have taken the state of a generator along.
     first_bytes = set()
     for estimator_of_fit in copies:
         np.random.seed(0)  # noqa: NPY002
@@ -335,6 +339,8 @@ def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
         raise SkipTest("there is no transform")
     if getattr(fitted, "protects_rows", False):
         raise SkipTest("its rows are private")
+    # What a fit released may be applied to any rows; the rows themselves come out
+    # as they are, which is as `protects_rows` says.
     spent = ledger.spent
     with counted_draws() as counter:
         columns = columns_of(transformed(fitted, X))
@@ -351,6 +357,7 @@ def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
 
 def _check_noise_covers_what_a_row_changes(estimator: Any, X: Any) -> None:
     """Check that the noise covers the last row of a table, of a small one and of one with a single row."""
+    # Small tables have the largest sensitivity where it follows from the rows.
     for rows in (len(X), 4, 1):
         replay = replay_release(estimator, X.iloc[:rows], X.iloc[: rows - 1])
         if replay.draws.empty and replay.guarantee.epsilon:

@@ -101,13 +101,14 @@ def texts_of(error: BaseException | None) -> Iterator[str]:
     """Collect the texts of an error, of its traceback and of the errors that led to it."""
     # A suppressed context is not shown, but available to loggers and debuggers, like
     # ``object`` of an error of Unicode.
-    visited: list[BaseException] = []
+    # An error may be the context of its own cause.
+    visited: set[int] = set()
     errors = [error]
     while errors:
         error = errors.pop()
-        if error is None or any(error is earlier for earlier in visited):
+        if error is None or id(error) in visited:
             continue
-        visited.append(error)
+        visited.add(id(error))
         yield str(error)
         yield repr(error)
         yield repr(error.args)
@@ -151,7 +152,7 @@ def _tables_with(value: Any, name: Any, rows: Rows) -> Iterator[tuple[str, Any]]
     yield label, _object_frame(odd_rows)
     yield (
         f"{label} of a list",
-        [list(row) for row in zip(*odd_rows.values(), strict=True)],
+        list(map(list, zip(*odd_rows.values(), strict=True))),
     )
 
 
@@ -160,12 +161,12 @@ def _with_last(rows: Rows, name: Any, value: Any) -> Rows:
 
 
 def _tables_of_other_columns(names: list[Any]) -> Iterator[tuple[str, Any]]:
-    rows: Rows = {name: [SECRET_TEXT] * 4 for name in names}
+    rows: Rows = dict.fromkeys(names, [SECRET_TEXT] * 4)
     frame = _object_frame(rows)
     with_another = _object_frame(rows | {"another": [SECRET_TEXT] * 4})
     yield "a column less", frame.iloc[:, :-1]
     yield "a column more", with_another
-    yield "other column names", frame.set_axis([f"{name}_" for name in names], axis=1)
+    yield "other column names", frame.add_suffix("_")
     yield "no column", pd.DataFrame(index=[SECRET_TEXT])
     yield "no row", frame.iloc[:0]
     yield "two columns of one name", with_another.set_axis([*names, names[0]], axis=1)

@@ -70,7 +70,7 @@ def _check_set_output(subject: Subject) -> None:
 def _tables(subject: Subject) -> Iterator[tuple[str, Any]]:
     """Yield the same rows in every library that is installed."""
     frame = subject.frame(subject.rows(12))
-    labels = [f"row {9 * place % 12}" for place in range(12)]
+    labels = map("row {}".format, np.random.default_rng(0).permutation(12))
     yield "pandas", frame.set_axis(pd.Index(labels, name="person"))
     for kind in ("polars", "pyarrow"):
         with suppress(SkipTest):
@@ -96,6 +96,7 @@ def _require_kind(call: str, output: Any, kind: type, fitted: Any) -> None:
 
 def _check_lazy_frames_are_refused(subject: Subject) -> None:
     """Check that a lazy frame, which would be released again at each evaluation, is refused with advice."""
+    # Each evaluation of a lazy frame would draw again, and none of them be charged.
     frame = subject.frame(subject.rows(12), "polars").lazy()
     for method in ("fit", "transform", "fit_transform"):
         fitted = subject.fit()
@@ -114,6 +115,7 @@ def _check_fit_starts_anew(subject: Subject) -> None:
     """Check that a second `fit` replaces everything of the first."""
     first = subject.frame(subject.rows(30, 1))
     second = subject.frame(subject.rows(20, 2))
+    # A release under the domain of an earlier fit would show values of its rows.
     refitted = subject.unfitted()
     refitted.fit(first).transform(first)
     require(refitted.fit(second) is refitted, "fit does not return the estimator")
@@ -147,6 +149,7 @@ def _check_equal_values_give_equal_releases(estimator: Any, X: Any) -> None:
         rounded[name] = X[name].round()
     with_gap = rounded.astype(object)
     with_gap.iloc[0] = None
+    # Rounded numbers may be written as integers; a missing one makes them floats.
     for table in (X, rounded, with_gap.infer_objects()):
         try:
             fit = fitted(estimator, table, random_state=5)
@@ -180,7 +183,7 @@ def _forms(X: Any) -> Iterator[tuple[str, Any]]:
         yield "floats", X.astype(dict.fromkeys(numbers, float))
         if not numbers.isna().to_numpy().any():
             yield "integers", X.astype(dict.fromkeys(numbers, np.int64))
-    labels = [f"person {place * place}" for place in range(len(X))]
+    labels = map("person {}".format, range(len(X)))
     labelled = X.set_axis(pd.Index(labels, name="hunter2"))
     labelled.attrs["persons"] = list(range(len(X)))
     yield "row labels and attributes", labelled
@@ -225,6 +228,7 @@ def _check_a_failed_refit_changes_nothing(estimator: Any, X: Any) -> None:
     def stop(source: type, size: int, drawn: Any) -> None:
         raise _Stop
 
+    # The first draw fails, after the charge and before the release.
     with suppress(_Stop), watched_draws(stop):
         estimator.fit(*rows_and_target(estimator, X))
     attributes_after = released_attributes(estimator)

@@ -94,6 +94,7 @@ def _kind_of_leak(value: Any) -> str | None:
 
 def _check_warnings_hide_values(subject: Subject) -> None:
     """Check that warnings, log records and output about declared values do not depend on the rows."""
+    # Which values occur must not decide whether there is a message, or what it says.
     for method in ("fit", "transform", "fit_transform"):
         messages = []
         for code in (0, 1):
@@ -132,6 +133,7 @@ def _check_ledger_is_charged_once_and_first(subject: Subject) -> None:
                 n_bytes_at_charge == n_bytes,
                 "coins are drawn before the ledger is charged",
             )
+        # Rows could otherwise be released for nothing by a change of a parameter.
         fitted.set_params(ledger=None).transform(frame)
         require(
             len(ledger.log) == 3,
@@ -148,6 +150,7 @@ def _check_budget_is_kept(subject: Subject) -> None:
         n_bytes_of_fit = draws[0]  # public ones, such as those of a hash function
     if epsilon == 0:
         raise SkipTest("nothing is spent")
+    # It covers one call and no second one.
     ledger = PrivacyLedger(epsilon=1.5 * epsilon)
     fitted = subject.fit(ledger=ledger)
     fitted.transform(frame)
@@ -173,6 +176,7 @@ def _check_use_before_fit(subject: Subject) -> None:
     """Check that before `fit`, everything that needs it raises `NotFittedError`."""
     frame = subject.frame(subject.rows(4))
     for method in ("transform", "tally", "estimate_counts", "estimate_mean", "channel"):
+        # A clone for each, as a method may leave something behind.
         unfitted = subject.unfitted()
         if not hasattr(unfitted, method):
             continue
@@ -214,6 +218,8 @@ def _check_nothing_exact_is_shown(estimator: Any, X: Any) -> None:
     for places in places_of_tables:
         for path, text in _texts_of_all_seeds(estimator, X.iloc[places]):
             texts_of_path.setdefault(path, []).append(text)
+    # With noise, it would differ between the seeds; without, it may still be public,
+    # and then it is the same for all tables.
     exact = []
     for path, texts in sorted(texts_of_path.items()):
         if len(texts) == len(places_of_tables) and len(set(texts)) > 1:
@@ -264,7 +270,7 @@ def released_values(estimator: Any) -> dict[str, str]:
 
 def leaves(path: str, value: Any, within: tuple[int, ...]) -> Iterator[tuple[str, str]]:
     """Split composite values, as some of their parts may be noisy and others exact."""
-    if id(value) in within:
+    if id(value) in within:  # it holds itself
         return
     within += (id(value),)
     if isinstance(value, np.ndarray):

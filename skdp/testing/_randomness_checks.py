@@ -42,12 +42,16 @@ def _require_different(releases: Iterable[str], what: str) -> None:
     )
 
 
+def _releases(fitted: Any, frame: Any) -> list[str]:
+    return [release(fitted, frame) for _ in range(4)]
+
+
 def _check_calls_draw_fresh_coins(subject: Subject) -> None:
     """Check that calls of `transform`, also of copies and in threads, are different releases."""
     frame = subject.frame(subject.equal_rows(_ROWS))
     for seed in (None, 0) if subject.accepts("random_state") else (None,):
         fitted = subject.fit_noisy(random_state=seed)
-        calls = [release(fitted, frame) for _ in range(4)]
+        calls = _releases(fitted, frame)
         _require_different(calls, f"calls of transform (random_state={seed})")
         with ThreadPoolExecutor(4) as pool:
             of_threads = pool.map(release, [fitted] * 12, [frame] * 12)
@@ -66,6 +70,7 @@ def _check_calls_draw_fresh_coins(subject: Subject) -> None:
 
 def _check_columns_draw_their_own_coins(subject: Subject) -> None:
     """Check that two columns of equal values are randomised separately."""
+    # Shared random bits would show whether two attributes of a record are equal.
     twin = subject.twin()
     frame = twin.frame(twin.equal_rows(_ROWS))
     for seed in (None, 0):
@@ -124,6 +129,7 @@ def _check_global_seeds_change_nothing(subject: Subject) -> None:
     """Check that the global generators of NumPy and Python are not used."""
     frame = subject.frame(subject.equal_rows(_ROWS))
     fitted = subject.fit_noisy(random_state=None)
+    # Users seed them for scikit-learn, with numbers that are published or easily found.
     numpy_state = np.random.get_state()  # noqa: NPY002 - the point of the check
     python_state = random.getstate()
     try:
@@ -149,9 +155,10 @@ def _check_seeds_replay(subject: Subject) -> None:
     """Check that an int seed gives a reproducible stream, which advances with each call and differs between seeds."""
     subject.needs("random_state")
     frame = subject.frame(subject.equal_rows(_ROWS))
+    # A stream that began anew at each call would show which rows changed in between.
     fitted = subject.fit_noisy(random_state=7)
     pickled = pickle.dumps(fitted)
-    releases = [release(fitted, frame) for _ in range(3)]
+    releases = _releases(fitted, frame)
     _require_different(releases, "calls with random_state=7")
     copies = {
         "after a new fit": fitted.fit(subject.frame(subject.rows(8))),
@@ -160,7 +167,7 @@ def _check_seeds_replay(subject: Subject) -> None:
     }
     for what, copy in copies.items():
         require(
-            [release(copy, frame) for _ in range(3)] == releases,
+            _releases(copy, frame) == releases,
             f"random_state=7 does not replay {what}",
         )
     require(
@@ -234,6 +241,7 @@ def _check_repeated_reports_keep_the_guarantee(subject: Subject) -> None:
             is_above.append(np.mean(column) > sum(ends) / 2)
         return tuple(is_above)
 
+    # An average over calls would approach the true value if each had fresh noise.
     for code in range(min(3, max(map(len, subject.values.values())))):
         histories = [
             [subject.equal_rows(_ROWS, record)] * _CALLS for record in (code - 1, code)
@@ -254,6 +262,7 @@ def _check_changing_values_keep_the_promise(subject: Subject) -> None:
     epsilon = 2 * fitted.guarantee_.epsilon
     if hasattr(fitted, "guarantee_for_changes"):
         epsilon = fitted.guarantee_for_changes(2).epsilon
+    # Records that go from one value to another, and others the other way.
     rows = subject.equal_rows(4 * _ROWS, -1)
     other_rows = subject.equal_rows(4 * _ROWS, 0)
     histories = [[rows, other_rows], [other_rows, rows]]
@@ -282,6 +291,8 @@ def _require_ratio(
         calls = [_reports(fitted, subject.frame(rows), ids) for rows in history]
         return Counter(map(summary, zip(*calls, strict=True)))
 
+    # New records each time: an event that is chosen and tested on the same ones would
+    # be more frequent there by chance.
     explored = [count(histories[0], "explored 0"), count(histories[1], "explored 1")]
     tested = [count(histories[0], "tested 0"), count(histories[1], "tested 1")]
     require_ratio(explored, tested, epsilon, what)
@@ -293,6 +304,7 @@ def _check_record_ids_are_asked_for_and_hidden(subject: Subject) -> None:
     frame, ids = subject.frame(subject.rows(size)), _ids(size, SECRET_TEXT)
     ledger = PrivacyLedger(epsilon=1e9)
     fitted = subject.fit(ids=False, ledger=ledger)
+    # An id that two rows of a call share gives both the same random bits.
     invalid_ids = {
         "no record ids": None,
         "too few record ids": ids[1:],

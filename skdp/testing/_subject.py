@@ -11,6 +11,7 @@ from unittest import SkipTest
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skdp.base import CallCounter
@@ -143,6 +144,7 @@ class Subject:
         if not isinstance(epsilon, Real) or least <= float(epsilon) <= most:
             return {}
         changed = min(max(float(epsilon), least), most)
+        # What is checked shows best where there is neither too much nor too little noise.
         parameters = {"epsilon": changed}
         # The epsilon of a single report must remain below it.
         of_report = self.parameters.get("instantaneous_epsilon")
@@ -151,21 +153,30 @@ class Subject:
             parameters["instantaneous_epsilon"] = float(of_report) * scale
         return parameters
 
+    @property
+    def sizes(self) -> list[int]:
+        """The number of values of each column."""
+        return list(map(len, self.values.values()))
+
+    def rows_of(self, codes: NDArray[np.intp]) -> Rows:
+        """Make rows of places in the lists of legal values."""
+        # (n_rows, n_columns)
+        rows = {}
+        for (name, values), column_codes in zip(
+            self.values.items(), codes.T, strict=True
+        ):
+            rows[name] = [values[code] for code in column_codes]
+        return rows
+
     def rows(self, size: int, seed: int = SEED) -> Rows:
         """Generate legal rows."""
         rng = np.random.default_rng(seed)
-        rows = {}
-        for name, values in self.values.items():
-            codes = rng.integers(len(values), size=size)
-            rows[name] = [values[code] for code in codes]
-        return rows
+        return self.rows_of(rng.integers(self.sizes, size=(size, len(self.sizes))))
 
     def equal_rows(self, size: int, code: int = 0) -> Rows:
         """Generate equal rows."""
-        rows = {}
-        for name, values in self.values.items():
-            rows[name] = [values[code % len(values)]] * size
-        return rows
+        codes = code % np.array(self.sizes)
+        return self.rows_of(np.tile(codes, (size, 1)))
 
     def frame(self, rows: Rows, kind: str = "pandas") -> Any:
         """Make a table of rows, whose dtypes depend on the legal values only."""
@@ -175,6 +186,7 @@ class Subject:
         """Return the same transformer on columns that all have the values of the first."""
         if self.parameter is None:
             raise SkipTest("the columns cannot be declared again")
+        # At least two columns, to compare them.
         names = list(self.values) if len(self.values) > 1 else [*self.values, "twin"]
         first = next(iter(self.values))
         return replace(
@@ -197,6 +209,7 @@ def _by_column(
         return {name: declaration[name] for name in declaration.columns}
     if isinstance(declaration, Mapping):
         return {name: declaration[name] for name in observed or declaration}
+    # A list declares the columns by their places.
     if isinstance(declaration, Sequence | np.ndarray) and not isinstance(
         declaration, str
     ):
@@ -241,6 +254,8 @@ class FreshRecords:
         return self
 
     def transform(self, X: Any, record_id: Any = None) -> Any:
+        # As it is a subclass, `clone`, pickles and the display work as those of the
+        # transformer itself.
         if record_id is None:
             record_id = self._new_ids(X)
         return super().transform(X, record_id=record_id)  # type: ignore[misc]

@@ -88,7 +88,10 @@ def _plain(column: list[Any]) -> list[Any]:
     kinds = set(map(type, column))
     if kinds <= {bool, int, str, type(None)}:
         return column  # nothing is missing in another way
-    return [None if is_missing(value) else value for value in column]
+    for place, value in enumerate(column):
+        if is_missing(value):
+            column[place] = None
+    return column
 
 
 def release(fitted: Any, frame: Any) -> str:

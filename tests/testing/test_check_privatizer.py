@@ -475,8 +475,8 @@ MUTANTS = [
     (LiesInItsChannel, {}, "check_reports_follow_the_channel"),
     (LiesInItsChannel, {}, "check_reports_keep_the_guarantee"),
     (LeavesTheOrderOfDrawing, {"subset_size": 2}, "check_reports_keep_the_guarantee"),
-    (LeavesOneBitTrue, {}, "check_no_column_passes_through"),
-    (ReturnsATrueColumn, {}, "check_no_column_passes_through"),
+    (LeavesOneBitTrue, {}, "check_reports_keep_the_guarantee"),
+    (ReturnsATrueColumn, {}, "check_reports_keep_the_guarantee"),
     (ChargesTooLate, {}, "check_ledger_is_charged_once_and_first"),
     (ChargesAtFit, {}, "check_ledger_is_charged_once_and_first"),
     (ChargesTooLate, {}, "check_budget_is_kept"),
@@ -560,7 +560,6 @@ def test_what_lets_true_rows_out_fails():
     estimator = OnFitOnly(RandomizedResponseEncoder(categories=[["a", "b"], [1, 2]]))
     checks = dict(privatizer_checks(estimator, [["a", 1], ["b", 2]]))
     for name in (
-        "check_no_column_passes_through",
         "check_calls_draw_fresh_coins",
         "check_reports_keep_the_guarantee",
     ):
