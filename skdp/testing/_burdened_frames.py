@@ -139,6 +139,7 @@ def _arrow_tables(widened: Rows) -> Iterator[tuple[str, Any]]:
     if not _has_lists(widened):
         makers["pyarrow, string view"] = _arrow_views
         makers["pyarrow, dictionary"] = _arrow_dictionary
+    # Metadata of a schema are copied by most functions of Arrow.
     for kind, make in makers.items():
         arrays, fields = [], []
         for name, column in widened.items():

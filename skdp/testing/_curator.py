@@ -186,6 +186,7 @@ def _check_each_fit_is_charged_once_and_first(estimator: Any, X: Any) -> None:
             require(
                 counter[0] > n_bytes, "fit released something without drawing a coin"
             )
+    # As floats: sums of a ledger are rounded up.
     epsilon, delta = ledger.spent
     expected = 4 * guarantee.epsilon, 4 * guarantee.delta
     require(
@@ -208,6 +209,7 @@ def _check_over_the_budget_nothing_is_released(estimator: Any, X: Any) -> None:
         else:
             raise AssertionError("fit released more than the ledger covers")
     require(counter[0] == 0, "fit drew coins although the ledger did not cover it")
+    # That it was tried shows in what scikit-learn notes of the columns only.
     names = _released(refused).keys() - {"n_features_in_", "feature_names_in_"}
     require(
         not any(name.endswith("_") for name in names),
@@ -217,6 +219,7 @@ def _check_over_the_budget_nothing_is_released(estimator: Any, X: Any) -> None:
 
 def _check_mistakes_cost_nothing_and_show_nothing(estimator: Any, X: Any) -> None:
     """Check that invalid rows and parameters raise TypeError or ValueError, without a charge, a draw or a value."""
+    # All are refused for what is public: the shape of the table, or a parameter.
     mistakes: list[tuple[dict[str, Any], Any]] = [
         ({}, X.to_numpy()[:, 0]),
         ({"epsilon": -1}, X),
@@ -294,6 +297,7 @@ def _check_lazy_frames_are_refused_or_counted(estimator: Any, X: Any) -> None:
         import polars as pl
     except ImportError:
         raise SkipTest("polars is not installed") from None
+    # An estimator that needs sums alone may let the engine of the frame count them.
     frame = pl.DataFrame(lists_of(X))
     try:
         fitted = _fitted(estimator, frame.lazy())
@@ -321,8 +325,9 @@ def _check_nothing_else_is_carried_over(estimator: Any, X: Any) -> None:
         try:
             fits = [_fitted(estimator, table, random_state=0) for table in tables]
         except (TypeError, ValueError):
-            continue
+            continue  # it does not take such frames
         require_same_storage(kind, *fits)
+        # Rows are compared where the estimator says that they are private.
         if getattr(estimator, "protects_rows", None) is True:
             released = list(map(transformed, fits, tables))
             require_same_form(kind, tables, released)
@@ -359,6 +364,7 @@ def _check_noise_covers_what_a_row_changes(estimator: Any, X: Any) -> None:
     """Check that the noise covers the last row of a table, of a small one and of one with a single row."""
     # Small tables have the largest sensitivity where it follows from the rows.
     for rows in (len(X), 4, 1):
+        # The last row is added, or removed.
         replay = replay_release(estimator, X.iloc[:rows], X.iloc[: rows - 1])
         if replay.draws.empty and replay.guarantee.epsilon:
             raise SkipTest("its noise is not that of skdp.randomness")

@@ -36,6 +36,7 @@ def _check_errors_hide_values(subject: Subject) -> None:
     for label, X in _odd_tables(subject):
         spent = ledger.spent
         unfitted = subject.unfitted(ledger=ledger)
+        # Even a `fit` that fails may have read the rows by then.
         if _call(unfitted, "fit", X, label) is None:
             require(
                 ledger.spent == spent,
@@ -71,6 +72,7 @@ def _check_report_errors_hide_values(subject: Subject) -> None:
 
 def _call(fitted: Any, method: str, X: Any, label: str) -> Any:
     """Call a method; if it refuses, check everything that the user is shown, and return None."""
+    # An error goes to logs and to reports of crashes, which others read.
     call = f"{method} with {label}"
     output = None
     with warnings.catch_warnings(record=True) as caught_warnings:
@@ -173,6 +175,7 @@ def _tables_of_other_columns(names: list[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _other_containers(n_columns: int) -> Iterator[tuple[str, Any]]:
+    # What the checks of scikit-learn refuse, some of them with the values.
     numbers = np.full((3, n_columns), SECRET_NUMBER)
     yield "a 1-D array", np.array([SECRET_TEXT, SECRET_TEXT], object)
     yield "a 1-D list", [SECRET_TEXT, SECRET_NUMBER]

@@ -55,6 +55,7 @@ def _check_set_output(subject: Subject) -> None:
     """Check that after `set_output`, every kind of input becomes the requested kind of frame."""
     if not hasattr(subject.estimator, "set_output"):
         raise SkipTest("no set_output")
+    # By the name of the container; of those that are installed.
     types = {kind: type(frame) for kind, frame in _tables(subject)}
     for kind, frame in _tables(subject):
         for container in types.keys() & {"pandas", "polars"}:
@@ -174,6 +175,8 @@ def _check_equal_values_give_equal_releases(estimator: Any, X: Any) -> None:
 
 def _forms(X: Any) -> Iterator[tuple[str, Any]]:
     """Write a pandas table in other dtypes, with other labels, and in other libraries."""
+    # How a table was read decides its dtypes, and they say whether a value is missing or
+    # a number has a fraction: of a single row, too.
     yield "Python objects", X.astype(object).where(X.notna(), None)
     yield _NULLABLE, X.convert_dtypes()
     numbers = X.select_dtypes("number")
@@ -183,6 +186,7 @@ def _forms(X: Any) -> Iterator[tuple[str, Any]]:
         yield "floats", X.astype(dict.fromkeys(numbers, float))
         if not numbers.isna().to_numpy().any():
             yield "integers", X.astype(dict.fromkeys(numbers, np.int64))
+    # Labels are often names or numbers of persons.
     labels = map("person {}".format, range(len(X)))
     labelled = X.set_axis(pd.Index(labels, name="hunter2"))
     labelled.attrs["persons"] = list(range(len(X)))
@@ -231,6 +235,8 @@ def _check_a_failed_refit_changes_nothing(estimator: Any, X: Any) -> None:
     # The first draw fails, after the charge and before the release.
     with suppress(_Stop), watched_draws(stop):
         estimator.fit(*rows_and_target(estimator, X))
+    # Attributes of two fits beside each other would be a guarantee of the one for the
+    # statistics of the other.
     attributes_after = released_attributes(estimator)
     is_unchanged = attributes_after.keys() == attributes.keys() and all(
         attributes_after[name] is attributes[name] for name in attributes

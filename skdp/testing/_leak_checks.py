@@ -38,6 +38,7 @@ def _check_nothing_private_is_stored(subject: Subject) -> None:
     for seed in (None, 0):
         fitted = _used(subject, _ROWS, seed)
         fitted_on_others = _used(subject, _OTHER_ROWS, seed)
+        # Attribute by attribute, to say which one it is.
         names = []
         for name in sorted(vars(fitted).keys() | vars(fitted_on_others).keys()):
             pickled = pickle.dumps(vars(fitted).get(name))
@@ -71,6 +72,7 @@ def _check_nothing_private_is_stored(subject: Subject) -> None:
 
 def _used(subject: Subject, n_rows: int, seed: int | None) -> Any:
     """Fit and transform tables of a number of rows."""
+    # The number of rows is the seed, too: other numbers, other rows.
     fitted = subject.fit(subject.rows(n_rows, n_rows), random_state=seed)
     fitted.transform(subject.frame(subject.rows(n_rows, n_rows + 1)))
     return fitted
@@ -113,6 +115,8 @@ def _check_ledger_is_charged_once_and_first(subject: Subject) -> None:
     """Check that each `transform` charges `guarantee_` once, before it draws; `fit` charges nothing."""
     subject.needs("ledger")
     frame = subject.frame(subject.rows(100))
+    # A draw before the charge is a release for nothing if the charge fails, or if the
+    # process ends between them.
     with counted_draws() as draws:
         ledger = RecordingLedger(draws, epsilon=1e9)
         fitted = subject.fit(ledger=ledger)
@@ -229,6 +233,7 @@ def _check_nothing_exact_is_shown(estimator: Any, X: Any) -> None:
 
 def _texts_of_all_seeds(estimator: Any, table: Any) -> Iterator[tuple[str, str]]:
     """Yield what is equal for all seeds, by its path."""
+    # A number with noise of this size is the same for all of them by chance only.
     texts = dict(_texts_of_fit(estimator, table, _SEEDS[0]))
     for seed in _SEEDS[1:]:
         texts_of_seed = dict(_texts_of_fit(estimator, table, seed))
@@ -252,6 +257,7 @@ def _small(epsilon: Any) -> Any:
     """Return a small epsilon, rho or mu, or the given one, if it is smaller."""
     if not isinstance(epsilon, Rho | Mu):
         return min(_EPSILON, float(epsilon))
+    # rho is quadratic in epsilon, and mu linear.
     amount = _EPSILON**2 if isinstance(epsilon, Rho) else _EPSILON
     small = type(epsilon)(amount, epsilon.delta)
     if read_share(small).amount < read_share(epsilon).amount:
@@ -261,6 +267,7 @@ def _small(epsilon: Any) -> Any:
 
 def released_values(estimator: Any) -> dict[str, str]:
     """Write the public attributes set by a fit as texts by their paths, to compare releases."""
+    # Private ones, such as the number of calls, may differ between equal releases.
     attributes = {}
     for name, value in released_attributes(estimator).items():
         if not name.startswith("_") and name != "guarantee_":

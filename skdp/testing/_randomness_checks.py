@@ -8,7 +8,7 @@ import random
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 from unittest import SkipTest
@@ -49,6 +49,7 @@ def _releases(fitted: Any, frame: Any) -> list[str]:
 def _check_calls_draw_fresh_coins(subject: Subject) -> None:
     """Check that calls of `transform`, also of copies and in threads, are different releases."""
     frame = subject.frame(subject.equal_rows(_ROWS))
+    # A seed makes a stream that goes on from call to call.
     for seed in (None, 0) if subject.accepts("random_state") else (None,):
         fitted = subject.fit_noisy(random_state=seed)
         calls = _releases(fitted, frame)
@@ -88,6 +89,8 @@ def _check_columns_draw_their_own_coins(subject: Subject) -> None:
         _require_different(blocks, f"columns of equal values (random_state={seed})")
 
 
+# What a forked process has from its parent. Only functions of a module can be called in
+# it, so that this is one, too.
 _inherited: Callable[[], str] | None = None
 
 
@@ -111,17 +114,15 @@ def _check_forks_draw_fresh_coins(subject: Subject) -> None:
     releases = [release_again()]
     context = multiprocessing.get_context("fork")
     for _ in range(3):
-        # The arguments of the initializer are not pickled: the child has the memory of
-        # its parent, with the state of every generator in it.
-        child = ProcessPoolExecutor(1, context, _inherit, (release_again,))
         with warnings.catch_warnings():
             # Python warns of forks beside threads; a child only transforms, and ends.
             warnings.simplefilter("ignore", DeprecationWarning)
-            answer = child.submit(_release_inherited)
-        try:
-            releases.append(answer.result(_PATIENCE))
-        finally:
-            child.shutdown(wait=False, cancel_futures=True)
+            # The arguments of the initializer are not pickled: the child has the memory
+            # of its parent, with the state of every generator in it.
+            child = context.Pool(1, _inherit, (release_again,))
+        with child:
+            answer = child.apply_async(_release_inherited)
+            releases.append(answer.get(_PATIENCE))
     _require_different([*releases, release_again()], "forked processes")
 
 
@@ -197,6 +198,7 @@ def _check_records_repeat_themselves(subject: Subject) -> None:
     has_two_rounds = hasattr(fitted, "instantaneous_guarantee_")
     if has_two_rounds and _reports(fitted, frame, ids) != reports:
         raise SkipTest("a second round of noise makes every report a new one")
+    # Servers are restarted, and there are several.
     copies = {
         "in a second call": fitted,
         "from a pickle": pickle.loads(pickle.dumps(fitted)),
@@ -207,7 +209,7 @@ def _check_records_repeat_themselves(subject: Subject) -> None:
             _reports(copy, frame, ids) == reports,
             f"the same records report something else {what}",
         )
-    # Another order, and another batch.
+    # Another order, and another batch: the place of a record must not matter.
     for part in (slice(None, None, -1), slice(50, 90)):
         part_of_frame = subject.frame({name: rows[name][part] for name in rows})
         require(
@@ -231,6 +233,7 @@ def _check_repeated_reports_keep_the_guarantee(subject: Subject) -> None:
     """Check that many reports of a record together satisfy `guarantee_`."""
     fitted = subject.fit(ids=False, random_state=SEED, **subject.epsilon_at_most(1.0))
 
+    # What an attacker concludes from the reports of a record.
     def summary(reports: tuple[Report, ...]) -> Report:
         # Of each column, whether the mean is above the centre, or the mode.
         columns = list(zip(*reports, strict=True))
@@ -330,6 +333,7 @@ def _check_record_ids_are_asked_for_and_hidden(subject: Subject) -> None:
         ledger.spent == (0, 0),
         "the ledger is charged although the record ids are refused",
     )
+    # Without a request, a Pipeline would drop the ids, and every call would fail.
     requests = fitted.get_metadata_routing().transform.requests
     require("record_id" in requests, "a Pipeline cannot route record_id to transform")
     fitted = subject.fit(ids=False)

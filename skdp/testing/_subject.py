@@ -63,6 +63,7 @@ class Subject:
             return cls(estimator, values, declared, "categories")
         if "bounds" in parameters:
             declared = _declared_bounds(parameters["bounds"], observed)
+            # Any number within the bounds is legal: these are the ends, and some between.
             for name, ends in declared.items():
                 values[name] = np.linspace(*ends, _NUMERIC_VALUES).tolist()
             return cls(estimator, values, declared, "bounds")

@@ -70,6 +70,7 @@ def _dtype(values: list[Any]) -> Any:
 
 def columns_of(output: Any) -> Rows:
     """Read any output of a transformer as lists of Python values."""
+    # pandas has column names that are no text, and two of one name, unlike narwhals.
     columns = {}
     if isinstance(output, np.ndarray):
         for place, column in enumerate(output.T):
@@ -137,6 +138,7 @@ class RecordingLedger(PrivacyLedger):
         self.log: list[tuple[PrivacyGuarantee, int]] = []
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        # Before the charge, which may be refused.
         self.log.append((guarantee, self.draws[0]))
         super().charge(guarantee, what)
 
