@@ -90,7 +90,7 @@ LONG = {
 }
 
 
-@each("name", CHECKED)
+@pytest.mark.parametrize("name", CHECKED)
 def test_the_contract_of_privatizers_is_kept(name):
     transformer, table = TRANSFORMERS[name]
     for check, run in privatizer_checks(transformer, table[:6]):

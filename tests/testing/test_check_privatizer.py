@@ -482,7 +482,7 @@ MUTANTS = [
     (ChargesTooLate, {}, "check_budget_is_kept"),
     (IgnoresTheBudget, {}, "check_budget_is_kept"),
     (CollectsLazyFrames, {}, "check_lazy_frames_are_refused"),
-    (ReversesRows, {}, "check_rows_stay_in_place"),
+    (ReversesRows, {}, "check_estimates_are_right"),
     (DropsTheIndex, {}, "check_frames_in_and_out"),
     (IgnoresSetOutput, {}, "check_set_output"),
     (KeepsAttrs, {}, "check_nothing_else_is_carried_over"),
@@ -598,7 +598,7 @@ def test_numbers_of_which_all_may_be_missing():
 
 @each("estimator", [RandomizedResponseEncoder(categories=Domain({"a": [1, 2]})), NumericPerturber()])
 def test_rows_are_made_from_a_domain_and_without_bounds(estimator):
-    for name in ("check_rows_stay_in_place", "check_ledger_is_charged_once_and_first"):
+    for name in ("check_estimates_are_right", "check_ledger_is_charged_once_and_first"):
         dict(privatizer_checks(estimator))[name]()
 
 
