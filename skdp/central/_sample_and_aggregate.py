@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
+import io
 import math
-import os
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -446,9 +445,8 @@ def isolated(function: Callable[[], Answer], source: ByteSource) -> Answer | Non
     np.random.seed(np.frombuffer(seed, np.uint32))  # noqa: NPY002
     try:
         with (
-            Path(os.devnull).open("w") as nowhere,
-            redirect_stdout(nowhere),
-            redirect_stderr(nowhere),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
             warnings.catch_warnings(record=True),
             np.errstate(all="ignore"),
         ):
