@@ -41,9 +41,6 @@ _PERSISTENCE = 10
 _EXPLAINED = 3.0
 """In variances of the noise, how far a fitted column may be."""
 
-_FEW_VALUES = 10
-"""Counts that are added to those of a column, as the mean of few squares is uneven."""
-
 _FLATNESS = 8.0
 """The share to which small shares are raised in rates, in standard errors."""
 
@@ -59,7 +56,6 @@ _MOST_HALVINGS = 53
 _FAR = 2000.0
 """In variances of the noise: a marginal that is so far away is fitted by scaling."""
 
-_MOST_SWEEPS = 30
 _LEAST_FALL = 0.05
 """The least share of the loss that a sweep saves."""
 
@@ -149,7 +145,7 @@ class _Loss:
         counts = np.bincount(self._count_of_cell, sums, self._counts.size)
         shares = np.asarray(counts, float)
         squares = self.squares(shares)
-        means = squares / (self.n_fitted + _FEW_VALUES)
+        means = squares / np.maximum(1, self.n_fitted)
         worst = float(means[self._is_column].max(initial=0.0))
         # Factors that floats do not hold are as far off as can be.
         loss = float(squares.sum()) / 2 if beliefs[0].any() else np.inf
@@ -226,7 +222,7 @@ def _scale(
     if not is_far.any():
         return states
     scaling = Scaling(tree, itertools.compress(marginals, is_far), total)
-    for _ in range(min(max_iter, _MOST_SWEEPS)):
+    for _ in range(max_iter):
         beliefs = scaling.sweep(states[-1].beliefs)
         if beliefs is None:
             break
