@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from skdp.privacy import check_epsilon
+
 
 def counted(results: Iterable[Any], total: int, progress: bool) -> Iterable[Any]:
     """Count results on standard error while they are made, if asked for."""
@@ -28,6 +30,23 @@ def check_count(value: Any, name: str, *, least: int) -> None:
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def read_epsilons(epsilons: Any) -> list[float]:
+    """Read the privacy losses to try: at least one, and all different."""
+    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
+        raise TypeError(
+            f"epsilons must be a list of numbers, got {type(epsilons).__name__}"
+        )
+    losses = list(epsilons)
+    for epsilon in losses:
+        check_epsilon(epsilon, name="each of epsilons")
+    if not losses:
+        raise ValueError("epsilons must hold at least one number")
+    losses = list(map(float, losses))
+    if len(set(losses)) < len(losses):
+        raise ValueError("epsilons must all be different")
+    return losses
 
 
 def check_table(
