@@ -38,11 +38,8 @@ _REFERENCES = {
 # What may be drawn value by value: its label, and what it is if nothing is learned.
 _MEASURES = {
     "precision": ("share of the guesses of the value that are right", None),
-    "recall": ("share of its rows that are guessed", None),
     "auc": ("area under the ROC curve", 0.5),
     "lift": ("lift in the first 1 % of the rows", 1.0),
-    "tpr_at_1pct": ("share found before 1 % of the others", 0.01),
-    "tpr_at_01pct": ("share found before 0.1 % of the others", 0.001),
 }
 _OF_AUC = {
     "auc": "attack with the report",
@@ -150,8 +147,7 @@ class LeakageDisplay(PanelDisplay):
         ----------
         measure : str, default="accuracy"
             ``"accuracy"``, or a column of `AttackResult.values`, with its interval: ``"auc"`` (of a single release also
-            without the report, and of the report alone), ``"lift"``, ``"tpr_at_1pct"``, ``"tpr_at_01pct"``,
-            ``"precision"`` or ``"recall"``.
+            without the report, and of the report alone), ``"lift"`` or ``"precision"``.
         ax : matplotlib Axes, optional
             The axes to draw on; by default those of a new figure.
 
