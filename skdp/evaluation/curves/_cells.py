@@ -259,6 +259,7 @@ def _prefixes(path: str) -> list[str]:
 
 def _seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
     """Return the names of the seeds of the steps that draw private random bits."""
+    # Sorted, so that a cell has the same seeds whatever the order of the parameters.
     params = estimator.get_params(deep=True)
     seeds = []
     for name in sorted(params):
