@@ -92,6 +92,23 @@ def test_pages_have_pictures(path):
         assert f"def {function}(" in (DOCS / "figures" / f"{module}.py").read_text(encoding="utf-8")
 
 
+def blocks(path):
+    """Return the code of a page, block by block."""
+    return re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # Spark's own
+def test_code_of_pages_runs_on_spark(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pyspark")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    (code,) = [code for path in PAGES for code in blocks(path) if "pyspark" in code]
+    exec(compile(code, "guide", "exec"), {})
+    assert "std_error" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own, of pandas 3.1
 @pytest.mark.parametrize(
     "path",
     often(PAGES, [path for path in PAGES if path.stem not in ("attacks", "numbers", "evaluation", "synthetic_tables")]),
@@ -102,7 +119,9 @@ def test_code_of_pages_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some of it writes files
     pyplot = pytest.importorskip("matplotlib.pyplot")
     namespace = {}
-    for code in re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+    for code in blocks(path):
+        if "pyspark" in code:
+            continue
         exec(compile(code, str(path), "exec"), namespace)
     if path.stem == "index" and "truth" in namespace:  # the attack on the code written by hand finds every value
         assert (namespace["truth"] == namespace["codes"]).all()

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from skdp.base import DECLARED
 from skdp.central.statistics import CellTally
 from skdp.domain import Grid
-from skdp.engines._atomic import check_path, temporary_place, written_beside
+from skdp.engines._atomic import temporary_place, written_beside
 from skdp.engines._engine import (
     Engine,
     ReportSums,
@@ -58,8 +58,6 @@ class DuckDBTable(Engine):
     # reals are even; where there are more than declared, which is refused, or whole
     # numbers beyond the bounds of a mean or quantile, that is a row for each.
 
-    kinds = (duckdb.DuckDBPyRelation,)
-
     def _no_rows(self) -> Any:
         # The values of an ENUM are declared beside its column, whose type does not have
         # them.
@@ -73,27 +71,19 @@ class DuckDBTable(Engine):
                 )
         return pyarrow.Table.from_batches([], schema)
 
-    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
-        if not persist:
-            raise ValueError(
-                "DuckDB has no lazy relation over Python: persist=True, with a path "
-                "for what is large"
-            )
-        super().check_output(persist=persist, path=path, check=check)
-
-    def privatize(
-        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
-    ) -> Any:
-        no_reports = preparation.no_reports
-        stream = RowStream(
-            preparation.check, no_reports, partial(_read_tables, self._frame)
-        )
+    def check_place(self, path: Any, *, check: bool) -> Any:
         # Always a file: DuckDB would look a table in memory up by its name, among those
         # of the user.
-        place = check_path(path) or temporary_place()
+        return super().check_place(path, check=check) or temporary_place()
+
+    def privatize(self, preparation: Preparation, *, place: Any, check: bool) -> Any:
+        no_reports = preparation.no_reports
+        read = partial(_read_tables, self._frame)
+        stream = RowStream(preparation.check, no_reports, read)
         # An open reader would block the connection.
         with closing(stream):
-            quietly(lambda: stream.check(rows=check))
+            if check:
+                quietly(stream.check)
             release = preparation.charge()
             schema = with_protocol(no_reports, release.protocol_text).schema
             with written_beside(place) as beside:

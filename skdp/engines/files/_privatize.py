@@ -366,6 +366,8 @@ def privatize_file(
     no      7437.0       43.0  7354.0  7520.0
     """
     check_flags(resume=resume, check=check)
+    # Record ids are compared before anything is charged, and so are all rows.
+    check = check or record_id is not None
     check_transformer(transformer)
     table = TableFile(source, delimiter=delimiter)
     is_left = (
@@ -473,11 +475,10 @@ class _FileRelease:
         except OSError:
             return False
 
-    def check_rows(self, *, rows: bool) -> None:
-        """Check all rows, if the budget covers the release, or the record ids alone."""
-        if rows:
-            self._transformer.check_budget()
-        self._stream.check(rows=rows)
+    def check_rows(self) -> None:
+        """Check all rows, if the budget covers the release."""
+        self._transformer.check_budget()
+        self._stream.check()
         logger.info("checked")
 
     def charge(self, folder: WorkingFolder) -> None:
@@ -532,8 +533,8 @@ def _carry_out(
 ) -> None:
     """Check, charge, draw and publish: each once, however often the run is stopped."""
     try:
-        if not folder.is_charged:
-            release.check_rows(rows=check)
+        if check and not folder.is_charged:
+            release.check_rows()
     # Nothing is charged.
     except BaseException as error:
         _leave(error, folder, resume)

@@ -67,11 +67,9 @@ class FileTable(LargeTable):
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         from skdp.engines.backends.arrow import mark_rows
 
-        def read_persons() -> Iterator[Any]:
-            for table in self.file.tables(None, [person], coded=True):
-                yield table.column(0)
-
-        return replace(self, marks=mark_rows(read_persons, most, seed))
+        tables = self.file.tables(None, [person], coded=True)
+        persons = (table.column(0) for table in tables)
+        return replace(self, marks=mark_rows(persons, most, seed))
 
 
 def open_file(
