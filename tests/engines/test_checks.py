@@ -14,7 +14,6 @@ import pytest
 
 from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, privatize_file, tally
-from skdp.engines.backends.polars import count_groups
 from skdp.engines.files import TableFile
 from skdp.local import LocalHashingEncoder, NumericPerturber, RapporEncoder, SecretKey
 from tests.conftest import each, often
@@ -256,14 +255,3 @@ def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer
     sent = pickle.dumps(check)
     assert KEY not in sent
     np.testing.assert_array_equal(pickle.loads(sent)(rows), check(rows))
-
-
-# More rows than 32 bits count
-
-
-def test_polars_counts_in_64_bits():
-    frame = pl.LazyFrame({"color": ["red", None]})
-    for counted in [count_groups(frame, ["color"])]:
-        dtypes = counted.collect_schema().dtypes()
-        assert pl.UInt64 in dtypes
-        assert not {pl.UInt32, pl.get_index_type()} & set(dtypes)

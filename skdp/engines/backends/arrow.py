@@ -11,12 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import written_beside
-from skdp.engines._engine import Engine, ReportSums, add_up_batches
+from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import quietly
 from skdp.engines._libraries import import_extra
 from skdp.engines._release import Preparation
 from skdp.engines._streams import ROWS, RowStream, arrow_tables, write_tables
-from skdp.local import ReportProtocol
 from skdp.tables import (
     Releases,
     Summary,
@@ -100,25 +99,6 @@ class ArrowTable(Engine):
         if frame.format.default_extname == "csv":
             return None
         return _files(frame)
-
-    def tally(
-        self, reports: ReportSums, protocol: ReportProtocol
-    ) -> list[NDArray[np.int64]]:
-        groups = protocol.counted_columns
-        is_by_column = (
-            protocol.values is not None
-            and bool(groups)
-            and all(len(columns) == 1 for columns in groups)
-        )
-        sums = reports.zeros()
-        for table in read_tables(self._frame, reports.names, coded=True):
-            is_coded = all(map(types.is_dictionary, table.schema.types))
-            if is_by_column and is_coded and len(table):
-                for name in reports.names:
-                    reports.add(sums, *_count_codes(name, table.column(name)))
-            else:
-                reports.add(sums, table)
-        return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         return add_up_batches(self._tables(list(names)), summary)
@@ -250,19 +230,6 @@ def _validated(batches: Iterable[Any]) -> Iterator[Any]:
 def _is_ipc(frame: Any) -> bool:
     """Return whether these are Arrow files, whose offsets and codes are believed where they are read."""
     return isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
-
-
-def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
-    """Count by the codes that a dictionary column holds: the values that occur, and how often."""
-    (chunk,) = column.chunks
-    values = chunk.dictionary
-    codes = chunk.indices
-    counts = np.bincount(codes.drop_null().to_numpy(), minlength=len(values))
-    counts = np.append(counts, codes.null_count)
-    values = pyarrow.concat_arrays([values, pyarrow.nulls(1, values.type)])
-    occurring = np.flatnonzero(counts)
-    table = pyarrow.table({name: values.take(pyarrow.array(occurring))})
-    return table, counts[occurring]
 
 
 def mark_rows(persons: Iterable[Any], most: int, seed: int) -> NDArray[np.bool_]:

@@ -12,23 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import written_beside
-from skdp.engines._engine import (
-    Engine,
-    ReportSums,
-    add_up_batches,
-    counted_groups,
-)
+from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import quietly, read_quietly
 from skdp.engines._libraries import import_extra
 from skdp.engines._release import Preparation, Release
 from skdp.engines._streams import ROWS, RowStream
-from skdp.local import ReportProtocol
 from skdp.tables import PROTOCOL_KEY, RELEASES_KEY, Summary
 
 # Before, a stream of batches ended without a word when its source failed.
 polars = import_extra("polars", "polars", least="1.37")
 
-_ONE = polars.lit(1, polars.UInt64)
 _MOST_ROWS = (
     (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 << 64) - 1
 )
@@ -65,20 +58,6 @@ class PolarsTable(Engine):
         with written_beside(place) as beside:
             quietly(lambda: _write(reports, no_reports.schema, release, beside))
         return polars.scan_parquet(place)
-
-    def tally(
-        self, reports: ReportSums, protocol: ReportProtocol
-    ) -> list[NDArray[np.int64]]:
-        groups = counted_groups(protocol)
-        if not groups:
-            return super().tally(reports, protocol)
-        sums = reports.zeros()
-        for columns in groups:
-            query = count_groups(self._frame, columns)
-            rows = quietly(partial(query.collect, engine="streaming"))
-            counts = rows.to_series(-1).to_numpy().astype(np.int64)
-            reports.add(sums, rows.select(columns), counts)
-        return sums
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         batches = self._frame.select(names).collect_batches(
@@ -135,9 +114,3 @@ def _write(reports: Iterable[Any], schema: Any, release: Release, place: Path) -
             raise
         # Polars made an error of its own of it.
         raise errors[0] from None
-
-
-def count_groups(frame: Any, columns: list[str]) -> Any:
-    """Count rows by value, in 64 bits: `polars.len` stops at 2**32, and sums of booleans start again from 0 there."""
-    rows = frame.select(columns).with_columns(_ONE.alias(""))
-    return rows.group_by(columns).agg(polars.col("").sum())
