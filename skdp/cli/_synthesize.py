@@ -38,7 +38,6 @@ _OF_FITS = (
     "max_rows_per_person",
     "person_column",
     "handle_unknown",
-    "real",
     "target",
     "rule",
     "bins",
@@ -158,15 +157,6 @@ def add_synthesize(commands: Any) -> None:
         "put numbers into the outermost bins, or drop the row",
     )
     add(
-        "--real",
-        nargs="+",
-        metavar="COLUMN",
-        help=(
-            "columns of a CSV file with fractions, though their bins have whole edges, "
-            "as real = true in the domain"
-        ),
-    )
-    add(
         "--save",
         type=Path,
         metavar="MODEL",
@@ -260,7 +250,6 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
                 synthesizer.set_params(ledger=ledger),
                 n_samples=options.rows,
                 person_column=options.person_column,
-                real_columns=options.real or (),
                 save=options.save,
                 delimiter=options.delimiter,
                 progress=bar_of_rows(options),

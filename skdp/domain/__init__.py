@@ -1,6 +1,5 @@
 """The declared values of each column, and their integer codes."""
 
-from skdp.domain._bins import Grid as Grid
 from skdp.domain._bins import edge_text as edge_text
 from skdp.domain._domain import FEW as FEW
 from skdp.domain._domain import Categories, Codes, Domain, Interval

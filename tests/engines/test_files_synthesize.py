@@ -182,7 +182,6 @@ class TestRefusals:
             ({"target": "in.parquet"}, FileExistsError, "exists already"),
             ({"person_column": "nobody"}, ValueError, r"in.parquet lacks the columns \['nobody'\]"),
             ({"person_column": "age"}, ValueError, "the domain declares 'age', which says who"),
-            ({"real_columns": ["nothing"]}, ValueError, "the domain has no columns"),
         ],
     )
     def test_parameters(self, rows, tmp_path, ledger, options, error, match):

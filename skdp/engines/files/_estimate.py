@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from skdp.engines._atomic import NoBar, Progress, check_path, sync, written_beside
+from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
 from skdp.engines._libraries import Extra
 from skdp.engines.files._reports import (
     checked_sources,
@@ -124,8 +124,6 @@ def tally_files(
     if place is not None:
         with written_beside(place) as beside:
             beside.write_text(tally_text(tally, fitted, files) + "\n", encoding="utf-8")
-            sync(beside)
-        sync(place.parent)
     return tally
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from skdp.base import MISSING_TEXTS
 from skdp.domain import Domain, parse_json
-from skdp.engines._atomic import sync, written_beside
+from skdp.engines._atomic import written_beside
 from skdp.engines._errors import UnreadableError, UnreadableTable
 from skdp.engines._libraries import Extra, is_damage
 from skdp.engines._streams import write_tables
@@ -319,8 +319,6 @@ def write_sidecar(content: Path, text: str, sidecar: Path) -> None:
     )
     with written_beside(sidecar) as beside:
         beside.write_text(f'{head[:-1]}, "protocol": {text}}}\n', encoding="utf-8")
-        sync(beside)
-    sync(sidecar.parent)
 
 
 def said_by_sidecar(path: Path) -> str | None:
