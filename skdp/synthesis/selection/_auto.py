@@ -102,6 +102,7 @@ class Auto(Strategy):
         return plan.first_candidates()
 
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
+        # Measure columns: all else is compared with what they say.
         counts = measure_columns(table, plan, _COLUMNS, equal=True)
         column_error = _column_error(table, plan, counts)
         requests = _affordable_scores(table, plan, counts)
@@ -109,6 +110,8 @@ class Auto(Strategy):
             measure_columns(table, plan, table.budget.left, equal=True)
             return fit_measured(table, plan)
 
+        # Ask for the scores of independent columns. Values that are rare against the
+        # noise to come are counted together from here on.
         has_second_round = len(plan.sizes) > 2 and column_error < _PRECISE
         first_part = 1 - _SECOND_ROUND if has_second_round else Fraction(1)
         score_share = sum((share for _, share in requests), Fraction(0))
@@ -120,19 +123,21 @@ class Auto(Strategy):
             scores |= ask(table, cliques, independent.guess, list_share, groups)
         count_error = table.budget.std_error(share)
         following = find_following(table, counts, scores, groups, count_error)
-        cells = Cells(plan.sizes, groups, following)
 
-        # What may be independent is left for the second round: with little noise it
-        # would be worth it by chance, and leave no room for what pairs do not show.
-        gains = {pair: link.gain for pair, link in following.items()}
-        for clique, score in scores.items():
-            if has_second_round and independent.is_chance(clique, score):
-                continue
-            gains.setdefault(clique, score.gain)
+        # Choose what gains more than its noise costs.
+        likely = scores
+        if has_second_round:
+            likely = _without_chance(scores, independent)
+        gains = {clique: score.gain for clique, score in likely.items()}
+        for pair, link in following.items():
+            gains[pair] = link.gain
         gains = _by_workload(gains, plan.first_candidates())
+        cells = Cells(plan.sizes, groups, following)
         share = table.budget.left * first_part
         costs = _column_costs(plan, cells)
         choice = _Choice(table, plan, gains, cells, share, costs)
+
+        # Spend the first round's share, and the second's on what the model misses.
         if choice.chosen:
             _spend(table, plan, choice.chosen, cells, share, costs)
         else:
@@ -145,10 +150,24 @@ class Auto(Strategy):
         return replace(fitted, scores=noisy, unknown=unknown)
 
 
+def _without_chance(
+    scores: Mapping[Clique, Score], independent: IndependentColumns
+) -> dict[Clique, Score]:
+    """Leave for the second round what independent columns may well show."""
+    # With little noise it would be worth it by chance, and leave no room in the model
+    # for what pairs do not show, such as a parity.
+    likely = {}
+    for clique, score in scores.items():
+        if not independent.is_chance(clique, score):
+            likely[clique] = score
+    return likely
+
+
 def _column_error(
     table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]
 ) -> float:
     """Estimate the total-variation distance of columns that got all that is left."""
+    # Half the sum of the mean absolute errors of all values, as a share of records.
     share = table.budget.left / len(plan.sizes)
     noise = MEAN_ABSOLUTE * table.budget.std_error(share) * float(np.mean(plan.sizes))
     return noise / 2 / max(1.0, float(counts[0].sum()))
@@ -311,6 +330,8 @@ def _spend(
     column_costs: Sequence[float] = (),
 ) -> None:
     """Measure marginals, and columns if they have costs, for the least error."""
+    # The error of a marginal is in proportion to its cells, and to the standard
+    # deviation that its share buys.
     marginals = plan.columns[: len(column_costs)]
     costs = list(column_costs)
     for clique in cliques:
@@ -326,6 +347,8 @@ def _measure_missing(
     table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Collection[Clique]
 ) -> FittedTable:
     """Measure what a model misses most: pairs, triples, four columns of few values."""
+    # The same steps as in the first round: ask, choose, spend. Columns are not measured
+    # again, as each marginal tells of its columns, too.
     n_uses = _second_candidates(plan, fitted, measured)
     share = table.budget.left
     if not n_uses:  # all that matters is measured: once more
