@@ -24,6 +24,8 @@ API = tomllib.loads((DOCS / "api" / "groups.toml").read_text(encoding="utf-8"))
 LISTED = [name for group in API["group"] for name in group["objects"]]
 MECHANISMS = sorted((DOCS / "guarantees" / "mechanisms").glob("*.toml"))
 PAGES = [DOCS / "index.md", *sorted((DOCS / "guide").glob("*.md"))]
+ANSWERS = sorted([*(DOCS / "answers").glob("*.md"), *(DOCS / "background").glob("*.md")])
+SLOW_PAGES = ("attacks", "numbers", "evaluation", "synthetic_tables", "large_tables")
 EXAMPLES = sorted((ROOT / "examples").glob("*/plot_*.py"))
 
 
@@ -99,19 +101,32 @@ def blocks(path):
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # Spark's own
-def test_code_of_pages_runs_on_spark(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "path",
+    [path for path in PAGES + ANSWERS if "pyspark" in path.read_text(encoding="utf-8")],
+    ids=lambda path: path.stem,
+)
+def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch):
+    """The other test of pages leaves the blocks of Spark out, which takes seconds to start."""
     pytest.importorskip("pyspark")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    (code,) = [code for path in PAGES for code in blocks(path) if "pyspark" in code]
-    exec(compile(code, "guide", "exec"), {})
-    assert "std_error" in capsys.readouterr().out
+    namespace = {}
+    for code in blocks(path):
+        exec(compile(code, str(path), "exec"), namespace)
+
+
+@each("path", PAGES)
+def test_pages_are_short(path):
+    """What is longer is theory, and belongs to the background."""
+    prose = re.sub(r"^```(?!\{).*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    assert len(prose.split()) <= 900
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own, of pandas 3.1
 @pytest.mark.parametrize(
     "path",
-    often(PAGES, [path for path in PAGES if path.stem not in ("attacks", "numbers", "evaluation", "synthetic_tables")]),
+    often([*PAGES, *ANSWERS], [path for path in PAGES + ANSWERS if path.stem not in SLOW_PAGES]),
     ids=lambda path: path.stem,
 )
 def test_code_of_pages_runs(path, tmp_path, monkeypatch):

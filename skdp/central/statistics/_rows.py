@@ -105,19 +105,9 @@ class Rows:
         return cls(places, codes.astype(np.intp), int((most**2).sum()), most=most)
 
     @property
-    def reach(self) -> float:
-        """The largest norm, in units of the bounds."""
-        return math.sqrt(self.square) / UNIT
-
-    @property
     def n_columns(self) -> int:
         """The number of values of a row, without its constant."""
         return self.places.shape[1]
-
-    @property
-    def n_weights(self) -> int:
-        """The number of values of a row, its constant included."""
-        return self.n_columns + (self.constant > 0)
 
     def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return sums over the rows."""
