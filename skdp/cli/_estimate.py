@@ -155,6 +155,7 @@ def _run_estimate(options: argparse.Namespace) -> Path | int:
 def _of_sums(options: argparse.Namespace, transformer: Any) -> PrivacyGuarantee:
     """Return what the sums of the reports guarantee."""
     transformer = transformer_of([options.data], transformer)
+    # The guarantee holds from a number of honest reports on, which cannot be more than all.
     n_reports = tally_files(options.data, transformer).n_reports
     if n_reports < options.shuffled:
         raise ValueError(

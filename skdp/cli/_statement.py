@@ -87,6 +87,7 @@ def _statement(source: str) -> PrivacyStatement:
         if path.suffix and ":" not in source:
             raise FileNotFoundError(f"there is no file {path}")
         return _of_object(_import_object(source))
+    # The first bytes say what a file is, whatever it is called.
     with path.open("rb") as file:
         start = file.read(_LONGEST_START)
     if start.startswith(_START_OF_LEDGERS):
@@ -184,6 +185,7 @@ def _import_file(path: Path) -> Any:
 
 @contextmanager
 def _on_path(folder: Path) -> Iterator[None]:
+    # As it was, also where the code of the user has changed it.
     path_before = list(sys.path)
     sys.path.insert(0, str(folder))
     try:

@@ -204,6 +204,7 @@ def _run_draft_domain(options: argparse.Namespace) -> Path:
 
 def _run_loaded(options: argparse.Namespace) -> Path:
     """Draw rows from a model."""
+    # An option that has no effect would be taken for one that has.
     refuse_options(options, _OF_FITS, "goes without --load: a model is fitted already")
     synthesizer = DPMarginalSynthesizer.load(options.data).set_params(
         random_state=options.seed

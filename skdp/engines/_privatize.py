@@ -163,6 +163,7 @@ def privatize(
     # Record ids are compared before anything is charged, and so are all rows.
     check = check or record_id is not None
     place = engine.check_place(path, check=check)
+    # From here to the charge nothing is spent, and what is refused costs nothing.
     preparation = Preparation(
         engine.sample, transformer, keep=keep, record_id=record_id
     )

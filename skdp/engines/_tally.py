@@ -73,6 +73,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     >>> tally((encoder.transform(people.collect()) for day in range(7)), encoder).n_reports
     28
     """
+    # A reader of Arrow is an iterator, too, but of one table.
     is_one_table = has_engine(frame) or not isinstance(frame, list | tuple | Iterator)
     check_transformer(transformer)
     check_is_fitted(transformer)

@@ -94,6 +94,7 @@ class DuckDBTable(Engine):
     def tally(
         self, reports: ReportSums, protocol: ReportProtocol
     ) -> list[NDArray[np.int64]]:
+        # Of equal reports the database hands over one, with its count.
         groups = counted_groups(protocol, numbers=True)
         if not groups:
             return super().tally(reports, protocol)

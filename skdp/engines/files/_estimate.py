@@ -119,6 +119,7 @@ def tally_files(
             if file.counts is not None and file.releases is not None
         ]
     )
+    # Tallies of one protocol are sums of whole numbers, which are added in any order.
     first, *others = [file.tally for file in summed]
     tally = sum(others, start=first)
     if place is not None:
@@ -245,6 +246,7 @@ def _estimate(
 
 
 def _write(estimates: pd.DataFrame, place: Path, form: str) -> None:
+    # The values are the index of the estimates; a file has columns only.
     flat = flatten_index(estimates)
     for name in flat:
         # Values of several columns, so perhaps of several kinds.

@@ -58,6 +58,7 @@ def checked_sources(sources: Any, delimiter: str | None = None) -> list[SourceFi
         else list(sources)
     )
     files = [source_at(place, delimiter) for place in places]
+    # By where they are, and not by how they are written.
     seen = set()
     for source in files:
         place = os.path.realpath(source.path) if source.is_local else source.path

@@ -87,6 +87,7 @@ def open_file(
             f"the domain declares {person!r}, which says who a row is about; remove it "
             "there"
         )
+    # In the order of the file, so that the synthetic table has it too.
     names = [name for name in file.names if name in [*domain.columns, *persons]]
     sample = file.sample(domain, names, whole=True)
     n_rows = None if persons else file.count_rows()

@@ -235,6 +235,7 @@ class TableFile:
 def check_writable(schema: Any, form: str) -> None:
     """Check that a file can hold columns of these types."""
     with TemporaryDirectory() as folder:
+        # Field by field, so that the error names the column.
         for field in schema:
             try:
                 write_file([], pyarrow.schema([field]), Path(folder, "empty"), form)
@@ -346,6 +347,7 @@ def _sidecar_content(path: Path) -> dict[str, Any] | None:
         raise ValueError(
             f"{sidecar.name} does not say the protocol of reports (format {_FORMAT!r})"
         )
+    # The protocol of another file would give estimates that are wrong without a sign.
     if content.get("sha256") != _digest(path):
         raise ValueError(
             f"{path.name} is not the file that {sidecar.name} says the protocol of: it"
