@@ -14,11 +14,13 @@ from skdp.synthesis.model._tables import (
     Tables,
     divide,
     marginal_shapes,
-    peaks,
 )
 
 _SMALLEST = np.finfo(float).tiny
 """Numbers below have fewer digits."""
+
+_LEAST_LOG = -1e300
+"""In place of minus infinity, which must not be subtracted from itself."""
 
 
 class Propagation:
@@ -78,14 +80,16 @@ class Propagation:
         logs[self._positions] = factors
         messages = np.empty_like(logs)
         tables = list(self._potentials)
-        for index in reversed(range(len(tables))):
-            table = tables[index] + self._below[index].lift(logs[self._parts[index]])
-            tables[index] = np.exp(table - peaks(table))
-            if index > 0:
-                message = self._above[index].project(tables[index])
-                message[message < _SMALLEST] = 0
-                messages[self._messages[index]] = message
-                with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):
+            for index in reversed(range(len(tables))):
+                lifted = self._below[index].lift(logs[self._parts[index]])
+                table = tables[index] + lifted
+                table -= max(table.max(), _LEAST_LOG)
+                tables[index] = np.exp(table, out=table)
+                if index > 0:
+                    message = self._above[index].project(table)
+                    message[message < _SMALLEST] = 0
+                    messages[self._messages[index]] = message
                     logs[self._messages[index]] = np.log(message)
         tables[0] = divide(tables[0], tables[0].sum())
 

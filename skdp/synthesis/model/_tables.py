@@ -73,7 +73,7 @@ def divide(numerator: Table, denominator: Table) -> Table:
     return np.divide(numerator, denominator, out=zeros, where=denominator > 0)
 
 
-def peaks(logs: Table, axes: int | tuple[int, ...] | None = None) -> Table:
+def peaks(logs: Table, axes: int | tuple[int, ...]) -> Table:
     """Return the largest logarithms, or 0 where all are minus infinity."""
     largest = logs.max(axis=axes, keepdims=True)
     return np.where(largest > -np.inf, largest, 0.0)

@@ -124,43 +124,45 @@ class Auto(Strategy):
         count_error = table.budget.std_error(share)
         following = find_following(table, counts, scores, groups, count_error)
 
-        # Choose what gains more than its noise costs.
-        likely = scores
-        if has_second_round:
-            likely = _without_chance(scores, independent)
-        gains = {clique: score.gain for clique, score in likely.items()}
+        # Choose what gains more than its noise costs. What may be independent comes last,
+        # and leaves its share to the second round: with little noise it would be worth
+        # it by chance, and leave no room for what pairs do not show, such as a parity.
+        # But a model of other pairs may make independent columns dependent.
+        gains = {clique: score.gain for clique, score in scores.items()}
         for pair, link in following.items():
             gains[pair] = link.gain
         gains = _by_workload(gains, plan.first_candidates())
+        later = set[Clique]()
+        if has_second_round:
+            later = _by_chance(scores, independent) - following.keys()
         cells = Cells(plan.sizes, groups, following)
         share = table.budget.left * first_part
         costs = _column_costs(plan, cells)
-        choice = _Choice(table, plan, gains, cells, share, costs)
+        choice = _Choice(table, plan, gains, cells, share, costs, later=later)
 
         # Spend the first round's share, and the second's on what the model misses.
         if choice.chosen:
-            _spend(table, plan, choice.chosen, cells, share, costs)
+            _spend(table, plan, choice.chosen, cells, share, costs, later)
         else:
             measure_columns(table, plan, share, equal=True)
         fitted = fit_measured(table, plan)
         if has_second_round:
-            fitted = _measure_missing(table, plan, fitted, choice.chosen)
+            measured = [clique for clique in choice.chosen if clique not in later]
+            fitted = _measure_missing(table, plan, fitted, measured)
         unknown = _unknown_pairs(fitted, choice.refused, scores, independent)
         noisy = {pair: (score.noisy, score.std_error) for pair, score in scores.items()}
         return replace(fitted, scores=noisy, unknown=unknown)
 
 
-def _without_chance(
+def _by_chance(
     scores: Mapping[Clique, Score], independent: IndependentColumns
-) -> dict[Clique, Score]:
-    """Leave for the second round what independent columns may well show."""
-    # With little noise it would be worth it by chance, and leave no room in the model
-    # for what pairs do not show, such as a parity.
-    likely = {}
+) -> set[Clique]:
+    """List what independent columns may well show."""
+    chance = set()
     for clique, score in scores.items():
-        if not independent.is_chance(clique, score):
-            likely[clique] = score
-    return likely
+        if independent.is_chance(clique, score):
+            chance.add(clique)
+    return chance
 
 
 def _column_error(
@@ -284,6 +286,7 @@ class _Choice:
         share: Fraction,
         column_costs: Iterable[float] = (),
         measured: Iterable[Clique] = (),
+        later: Collection[Clique] = (),
     ) -> None:
         self.chosen: list[Clique] = []
         self.refused: list[Clique] = []
@@ -298,11 +301,11 @@ class _Choice:
             self._costs[clique] = (NOISE * weight * cells.cost(clique)) ** self._power
         self._spent = math.fsum((NOISE * cost) ** self._power for cost in column_costs)
 
-        # Pairs of which one column follows from the other come first, then the others,
-        # both by their ratio of gain to noise.
-        def rank(clique: Clique) -> tuple[bool, float]:
+        # Pairs of which one column follows from the other come first, and what is for
+        # later last, each by their ratio of gain to noise.
+        def rank(clique: Clique) -> tuple[bool, bool, float]:
             ratio = self._gains[clique] / self._costs[clique]
-            return clique in cells.following, ratio
+            return clique in cells.following, clique not in later, ratio
 
         for clique in sorted(self._gains, key=rank, reverse=True):
             self._take(clique)
@@ -328,6 +331,7 @@ def _spend(
     cells: Cells,
     share: Fraction,
     column_costs: Sequence[float] = (),
+    later: Collection[Clique] = (),
 ) -> None:
     """Measure marginals, and columns if they have costs, for the least error."""
     # The error of a marginal is in proportion to its cells, and to the standard
@@ -340,7 +344,8 @@ def _spend(
     table.prepare(marginals)
     shares = table.budget.best_shares(costs, share)
     for clique, part in zip(marginals, shares, strict=True):
-        table.measure(clique, part, cells.of(clique))
+        if clique not in later:
+            table.measure(clique, part, cells.of(clique))
 
 
 def _measure_missing(
