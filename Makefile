@@ -7,7 +7,7 @@ HYPOTHESIS_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbits(
 # The Pythons of `make test-versions`.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: report docs test lint types layers pytest notebooks-write test-long test-versions release-check bench bench-stale clean
+.PHONY: report docs test lint types layers pytest notebooks-write test-long test-versions release-check book release bench bench-stale clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
@@ -16,6 +16,7 @@ report: .venv/installed
 docs: .venv/docs
 	$(BIN)/sphinx-build -W --keep-going -j 2 -q -d site/.doctrees docs site/html
 	$(BIN)/python docs/check_site.py site/html
+	$(BIN)/python docs/check_search.py site/html
 
 # Lint first, which takes a second; then the checks of types and layers beside the tests.
 test: lint
@@ -58,6 +59,14 @@ test-versions:
 # Two builds that are equal byte for byte, a bare environment with the wheel in it, and a list of what that has: in dist.
 release-check: .venv/release
 	$(BIN)/python .ci/release.py
+
+# The whole documentation in one file, in site/epub/skdp.epub.
+book: .venv/docs
+	$(BIN)/sphinx-build -W --keep-going -b epub -q -d site/.doctrees docs site/epub
+
+# From a clean clone: build and check the release, add the book to it, and tag the commit.
+release: release-check book
+	$(BIN)/python .ci/tag_release.py
 
 # The peers pin old packages, so they have environments of their own.
 bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/installed .venv-bench-models/installed .venv-bench-accounting/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed

@@ -113,9 +113,9 @@ def main() -> None:
     for name, epsilon, n, mechanism in product(
         POPULATIONS, EPSILONS, SIZES, MECHANISMS
     ):
-        found = measure(name, mechanism, epsilon, n, repeats)
+        figures = measure(name, mechanism, epsilon, n, repeats)
         setting = {"epsilon": epsilon, "n": n, "mechanism": mechanism}
-        rows.append({"population": name} | setting | found)
+        rows.append({"population": name} | setting | figures)
         print(rows[-1], flush=True)
     table = pd.DataFrame(rows)
     by_population = table.groupby("population", sort=False)

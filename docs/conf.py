@@ -33,6 +33,7 @@ extensions = [
     "skdp_math",
     "skdp_notebooks",
     "skdp_repository",
+    "skdp_search",
 ]
 smartquotes = False  # values of parameters are in straight quotes
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
@@ -58,7 +59,8 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 add_module_names = False
-toc_object_entries = False
+toc_object_entries = True  # methods under "On this page"
+toc_object_entries_show_parents = "hide"
 
 # Links to other projects, from inventories in the repository: docs/_inventories/make.py makes them.
 intersphinx_mapping = {
@@ -97,9 +99,12 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skdp"
 html_static_path = ["_static"]
 html_css_files = ["skdp.css"]
+epub_css_files = ["book.css"]
+epub_show_urls = "no"
 html_js_files = ["sortable.js", "accessible.js"]
 html_copy_source = False
 html_show_sourcelink = False
+html_search_scorer = str(HERE / "search_ranking.js")
 html_show_search_summary = (
     False  # summaries are fetched, which a browser refuses for files
 )

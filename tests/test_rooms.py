@@ -1,6 +1,8 @@
 """Where code lives: what a module may import, and how large files and folders are."""
 
 import ast
+import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -102,3 +104,14 @@ def assigned_twice(source):
 def test_no_constant_is_assigned_twice():
     assert not {module: names for module, source in SOURCES.items() if (names := assigned_twice(source))}
     assert assigned_twice("_CALLS = 1\nA, _CALLS = 2, [x for x in ()]\nx = 1") == ["_CALLS"]
+
+
+def test_the_picture_shows_the_layers_in_their_order():
+    layers = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0][
+        "layers"
+    ]
+    names = [re.findall(r"\w+", layer) for layer in layers]
+    picture = (ROOT.parent / "docs" / "_static" / "rooms.svg").read_text()
+    boxes = re.findall(r'id="room-(\w+)">\s*<rect x="[\d.]+" y="(\d+)"', picture)
+    shown = [[name for name, y in boxes if y == height] for height in sorted({y for _, y in boxes}, key=int)]
+    assert shown == names

@@ -8,6 +8,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 DOCS = Path(__file__).parent.parent
 
 
@@ -70,8 +72,25 @@ def pages_of(fullname: str) -> list[tuple[str, str]]:
     return []
 
 
+# What a transformer offers to its authors and to the engines, not to those who use it: listed after all else.
+FOR_AUTHORS = frozenset(
+    {
+        "charge",
+        "charged_ledger",
+        "check_budget",
+        "check_encodable",
+        "declared_domain",
+        "declared_row",
+        "encode",
+        "planned_guarantee",
+        "randomness",
+        "shuffle_pairs_at",
+    }
+)
+
+
 def own_members(fullname: str, kind: str) -> list[str]:
-    """Return the public methods or properties of a class that skdp defines, not those of scikit-learn or of dict."""
+    """Return the public "methods", "properties" or methods "for authors" of a class that skdp itself defines."""
     package, _, name = fullname.rpartition(".")
     owner = getattr(importlib.import_module(package), name)
     if issubclass(owner, BaseException):
@@ -89,9 +108,40 @@ def own_members(fullname: str, kind: str) -> list[str]:
             inspect.isfunction(function)
             and function.__module__.partition(".")[0] == "skdp"
         )
-        if member[0] != "_" and ours and is_property == (kind == "properties"):
+        if is_property:
+            member_kind = "properties"
+        elif member in FOR_AUTHORS and issubclass(owner, BaseEstimator):
+            member_kind = "for authors"
+        else:
+            member_kind = "methods"
+        if member[0] != "_" and ours and member_kind == kind:
             found.append(member)
     return found
+
+
+def _show_examples_first(
+    _app: Any, what: str, _name: str, _object: Any, _options: Any, lines: list[str]
+) -> None:
+    """Move the examples of a class or function before its parameters: numpydoc puts them at the end."""
+    rubric = ".. rubric:: Examples"
+    parameters = ":Parameters:"
+    if what not in ("class", "function"):
+        return
+    if rubric not in lines or parameters not in lines:
+        return
+    start = lines.index(rubric)
+    if start < lines.index(parameters):
+        return
+    later = [
+        place
+        for place in range(start + 1, len(lines))
+        if lines[place].startswith((".. rubric::", ".. only::"))
+    ]
+    end = later[0] if later else len(lines)
+    examples = [*lines[start:end], ""]
+    del lines[start:end]
+    place = lines.index(parameters)
+    lines[place:place] = examples
 
 
 def _group_page(group: dict[str, Any]) -> str:
@@ -161,4 +211,6 @@ def setup(app: Any) -> dict[str, bool]:
     for name, text in read_data().items():
         write(DOCS / "api" / "generated" / f"{name}.rst", _data_page(name, text))
     write(DOCS / "api" / "index.rst", _index_page(groups))
+    # numpydoc writes the sections at the usual priority, 500.
+    app.connect("autodoc-process-docstring", _show_examples_first, priority=600)
     return {"parallel_read_safe": True}

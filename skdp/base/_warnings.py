@@ -33,12 +33,12 @@ def level_of_the_caller() -> int:
 def warn_once(text: str, category: type[Warning]) -> None:
     """Warn at the line of the user, once for each object that is called there, unless all are asked for."""
     # A search fits clones. Python shows a warning once a line, but forgets which were
-    # shown whenever filters change, and scikit-learn sets them anew for each fit.
+    # shown whenever filters change, and scikit-learn sets them again for each fit.
     level, call = _first_call(sys._getframe(1))
     caller = call.f_back or call
     shown_places = _shown_of(_first_argument(call))
     place = (text, caller.f_code.co_filename, caller.f_lineno)
-    # Whoever asks for all warnings, by the filter that comes first, gets them.
+    # Python's own rule: a first filter of "always" shows a warning at each call.
     filters = warnings.filters
     is_always = bool(filters) and filters[0][0] == "always"
     if is_always or place not in shown_places:

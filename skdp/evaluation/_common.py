@@ -6,7 +6,37 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import pandas as pd
+
+
+def result_facts(result: Any) -> list[tuple[str, str]]:
+    """List the fields of a result by their names, numbers with the ends of their intervals."""
+    fields = vars(result)
+    facts = []
+    for name, value in fields.items():
+        is_end = name.removesuffix("_lower").removesuffix("_upper") in fields
+        if is_end and name.endswith(("_lower", "_upper")):
+            continue
+        text = _text_of(value)
+        if text and f"{name}_lower" in fields:
+            ends = fields[f"{name}_lower"], fields[f"{name}_upper"]
+            text += " ({} to {})".format(*map(_text_of, ends))
+        facts.append((name.replace("_", " "), text))
+    return facts
+
+
+def _text_of(value: Any) -> str:
+    """Write a field of a result; tables and what is not known are left out."""
+    if value is None or isinstance(value, pd.DataFrame):
+        return ""
+    if isinstance(value, float):
+        return "" if np.isnan(value) else f"{value:.6g}"
+    if isinstance(value, tuple):
+        return "; ".join(map(str, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
 
 
 def counted(results: Iterable[Any], total: int, progress: bool) -> Iterable[Any]:

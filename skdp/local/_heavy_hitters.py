@@ -95,9 +95,9 @@ class HeavyHitters(OnSite, BaseEstimator):
         others are taken for U+FFFD. None: the bytes of UTF-8. Fewer symbols have
         smaller errors.
     n_candidates : int, optional
-        How many prefixes are kept in each step, at least `n_top` and by default at
-        least 16. More of them find a little more. The time of `fit` is proportional to
-        it.
+        The number of prefixes that each step extends, at least `n_top`. None: at least
+        16. A larger number finds a few more words, and the time of `fit` is
+        proportional to it.
     confidence_level : float, default=0.95
         The probability that all intervals hold at once, between 0 and 1.
     ledger : PrivacyLedger, optional

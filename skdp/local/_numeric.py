@@ -153,7 +153,8 @@ class NumberField(Field):
         return self.places[reports]
 
     def permanent_parts(self) -> list[bytes]:
-        # All that the law of a report depends on: what differs in any of it draws anew.
+        # All that the probabilities of a report depend on. A mechanism that differs in
+        # one of these parts has permanent reports of its own.
         mechanism = json.dumps(self.mechanism.parameters(), sort_keys=True)
         ends = np.array(self.bounds) + 0.0  # no -0.0, whose bytes are others
         return [

@@ -196,13 +196,13 @@ def _rows_of_pandas(table: pd.DataFrame, order: NDArray[np.intp]) -> pd.DataFram
     columns = {}  # by place, as names may occur twice
     for place in range(table.shape[1]):
         column = table.iloc[:, place].take(order).reset_index(drop=True)
-        columns[place] = _stored_anew(column)
+        columns[place] = _without_storage_order(column)
     shuffled = pd.DataFrame(columns, index=pd.RangeIndex(len(order)))
     shuffled.columns = table.columns
     return shuffled
 
 
-def _stored_anew(column: pd.Series) -> pd.Series:
+def _without_storage_order(column: pd.Series) -> pd.Series:
     dtype = column.dtype
     if isinstance(dtype, pd.ArrowDtype):
         import pyarrow

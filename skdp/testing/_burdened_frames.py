@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.testing._tools import Rows, as_lists, objects_of_rows
+from skdp.testing._tools import Rows, objects_of_rows
 
 # The hidden data of each frame, in every place where it can be.
 SECRET = "s3cr3t, and too long for Polars to keep in place"
@@ -25,183 +25,150 @@ def signs(data: bytes) -> bool:
 
 def burdened_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
     """Yield the same rows as frames of each kind, with the secret beside the rows."""
-    # They are sliced out of larger ones.
-    if any(isinstance(value, tuple) for column in rows.values() for value in column):
-        yield from _frames_of_lists(rows)
-        return
-    yield from _pandas_frames(rows)
-    try:
-        yield from _arrow_tables(rows)
-        yield from _polars_frames(rows)
-    except ImportError:
-        return
-
-
-def _frames_of_lists(rows: Rows) -> Iterator[tuple[str, Any]]:
-    """Yield rows whose cells are lists, between two rows with the secret."""
-    whole = {}
+    # A slice of a larger table often keeps all of its memory: each frame is one, and
+    # the row before and the row after it hold the secret.
+    widened = {}
     for name, column in rows.items():
-        whole[name] = [_other_cell(column), *column, _other_cell(column)]
-    yield "pandas", pd.DataFrame(whole, dtype=object).iloc[1:-1]
-    yield "array", objects_of_rows(whole)[1:-1]
-    try:
-        import polars as pl
-        import pyarrow as pa
-    except ImportError:
-        return
-    lists = {name: as_lists(column) for name, column in whole.items()}
-    table = pa.table(lists).replace_schema_metadata({"note": SECRET})
-    yield "pyarrow", table.slice(1, len(table) - 2)
-    columns = {name: pl.Series(column) for name, column in lists.items()}
-    yield "polars", pl.DataFrame(columns)[1:-1]
+        stranger = _stranger(column)
+        widened[name] = [stranger, *map(_copied, column), stranger]
+    yield from _pandas_frames(widened)
+    yield from _arrays(widened)
+    if find_spec("pyarrow") is not None:
+        yield from _arrow_tables(widened)
+    if find_spec("polars") is not None:
+        yield from _polars_frames(widened)
 
 
-def _other_cell(column: Sequence[Any]) -> Any:
-    """Return a cell of another row: a list with a secret in place of each value."""
-    cell = next((value for value in column if value), ())
-    if isinstance(cell, tuple):
-        return tuple(_stranger([value]) for value in cell)
-    return _stranger(column)
+def _stranger(column: Sequence[Any]) -> Any:
+    """Return the value of rows outside of a slice."""
+    # An empty list says nothing of what the lists of a column hold.
+    value = next((value for value in column if value not in (None, ())), None)
+    if value is None or isinstance(value, str):
+        return SECRET
+    if isinstance(value, tuple):
+        return tuple(_stranger([element]) for element in value)
+    if type(value) in (int, float):
+        return type(value)(_SECRET_NUMBER)
+    return value
+
+
+def _copied(value: Any) -> Any:
+    """Copy a text, so that it is an object of this frame only."""
+    return "".join(list(value)) if isinstance(value, str) else value
 
 
 def _is_text(column: Sequence[Any]) -> bool:
     return all(value is None or isinstance(value, str) for value in column)
 
 
-def _fresh(column: Sequence[Any]) -> list[Any]:
-    """Copy the texts, so that they are distinct objects."""
-    copies = []
-    for value in column:
-        if isinstance(value, str):
-            value = "".join(list(value))
-        copies.append(value)
-    return copies
-
-
-def _stranger(column: Sequence[Any]) -> Any:
-    """Return the value of rows outside of a slice."""
-    value = next((value for value in column if value is not None), None)
-    if value is None or isinstance(value, str):
-        return SECRET
-    if type(value) in (int, float):
-        return type(value)(_SECRET_NUMBER)
-    return value
-
-
-def _widened(column: Sequence[Any]) -> list[Any]:
-    return [_stranger(column), *_fresh(column), _stranger(column)]
+def _has_lists(rows: Rows) -> bool:
+    return any(isinstance(column[0], tuple) for column in rows.values())
 
 
 def _levels(column: Sequence[Any]) -> list[Any]:
-    """Return the values in the order of their appearance, and one that does not occur."""
-    levels = dict.fromkeys(value for value in column if value is not None)
-    return list(levels | {_stranger(column): None})
+    """Return the values in the order of their appearance; that of the strangers does not occur in the slice."""
+    return list(dict.fromkeys(value for value in column if value is not None))
 
 
-def _pandas_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
-    makers: dict[str, Callable[[Sequence[Any]], pd.Series]] = {
-        "pandas": _pandas_objects,
-        "pandas, string": _pandas_strings,
-        "pandas, nullable": _masked,
-        "pandas, category": _pandas_categories,
-    }
-    if find_spec("pyarrow") is not None:
-        makers["pandas, Arrow"] = _pandas_arrow
-        makers["pandas, Arrow dictionary"] = _pandas_dictionary
-    size = len(next(iter(rows.values()))) + 2
+def _pandas_frames(widened: Rows) -> Iterator[tuple[str, Any]]:
+    makers: dict[str, Callable[[Sequence[Any]], pd.Series]] = {"pandas": _objects}
+    if not _has_lists(widened):
+        makers["pandas, string"] = (
+            pd.Series
+        )  # of text; numbers are as pandas reads them
+        makers["pandas, nullable"] = _masked
+        makers["pandas, category"] = _categories
+        if find_spec("pyarrow") is not None:
+            makers["pandas, Arrow"] = _in_arrow
+            makers["pandas, Arrow dictionary"] = _in_arrow_dictionary
+    size = len(next(iter(widened.values())))
     labels = [f"row {7 * place % size}" for place in range(size)]
     labels[0] = labels[-1] = SECRET
-    for label, make in makers.items():
-        columns = {name: make(_widened(column)) for name, column in rows.items()}
-        index = pd.MultiIndex.from_arrays([labels, range(size)])
+    index = pd.MultiIndex.from_arrays([labels, range(size)])
+    for kind, make in makers.items():
+        columns = dict(zip(widened, map(make, widened.values()), strict=True))
         frame = pd.DataFrame(columns).set_axis(index).iloc[1:-1]
         frame.attrs["note"] = SECRET
         for name in frame:
             frame[name].attrs["note"] = SECRET
-        yield label, frame
-    array = np.array(list(map(_widened, rows.values())), dtype=object).T
-    yield "array", array[1:-1]
-    if all(_is_text(column) and None not in column for column in rows.values()):
-        yield "array of text", array.astype(str)[1:-1]
+        yield kind, frame
 
 
-def _pandas_objects(column: Sequence[Any]) -> pd.Series:
-    return pd.Series(column, dtype=object if _is_text(column) else None)
+def _objects(column: Sequence[Any]) -> pd.Series:
+    is_object = _is_text(column) or isinstance(column[0], tuple)
+    return pd.Series(column, dtype=object if is_object else None)
 
 
-def _pandas_strings(column: Sequence[Any]) -> pd.Series:
-    return pd.Series(column, dtype="string" if _is_text(column) else _nullable(column))
+def _masked(column: Sequence[Any]) -> pd.Series:
+    """Put the secret under the mask of missing values."""
+    stranger = column[0]
+    dtypes = {bool: "boolean", int: "Int64", float: "Float64"}
+    dtype = dtypes.get(type(stranger), "string" if _is_text(column) else object)
+    # A missing number is set by its mask alone, and what it was stays beneath.
+    series = pd.Series([stranger] * len(column), dtype=dtype)
+    for place, value in enumerate(column):
+        series[place] = value
+    return series
 
 
-def _pandas_categories(column: Sequence[Any]) -> pd.Series:
+def _categories(column: Sequence[Any]) -> pd.Series:
     return pd.Series(pd.Categorical(column, categories=_levels(column)))
 
 
-def _pandas_arrow(column: Sequence[Any]) -> pd.Series:
+def _in_arrow(column: Sequence[Any]) -> pd.Series:
     import pyarrow as pa
 
     return pd.Series(column, dtype=pd.ArrowDtype(pa.array(column).type))
 
 
-def _nullable(column: Sequence[Any]) -> Any:
-    kind = next((type(value) for value in column if value is not None), str)
-    return {bool: "boolean", int: "Int64", float: "Float64"}.get(kind, object)
+def _in_arrow_dictionary(column: Sequence[Any]) -> pd.Series:
+    return pd.Series(pd.arrays.ArrowExtensionArray(_arrow_dictionary(column)))
 
 
-def _masked(column: Sequence[Any]) -> pd.Series:
-    """Put the secret under the mask of missing values."""
-    dtype = _nullable(column)
-    if dtype not in ("Int64", "Float64"):
-        return pd.Series(column, dtype="str" if _is_text(column) else dtype)
-    mask = np.array([value is None for value in column])
-    numbers = np.full(len(column), _SECRET_NUMBER, dtype.lower())
-    numbers[~mask] = [value for value in column if value is not None]
-    if dtype == "Int64":
-        return pd.Series(pd.arrays.IntegerArray(numbers, mask))
-    return pd.Series(pd.arrays.FloatingArray(numbers, mask))
+def _arrays(widened: Rows) -> Iterator[tuple[str, Any]]:
+    array = objects_of_rows(widened)
+    yield "array", array[1:-1]
+    if set(map(type, array.flat)) == {str}:
+        yield "array of text", array.astype(str)[1:-1]
 
 
-def _pandas_dictionary(column: Sequence[Any]) -> pd.Series:
-    coded = _arrow_dictionary(column)
-    return pd.Series(pd.arrays.ArrowExtensionArray(coded))
-
-
-def _arrow_dictionary(column: Sequence[Any]) -> Any:
+def _arrow_tables(widened: Rows) -> Iterator[tuple[str, Any]]:
     import pyarrow as pa
 
-    levels = _levels(column)
-    codes = [None if value is None else levels.index(value) for value in column]
-    return pa.DictionaryArray.from_arrays(pa.array(codes, "int8"), pa.array(levels))
-
-
-def _arrow_tables(rows: Rows) -> Iterator[tuple[str, Any]]:
-    import pyarrow as pa
-
-    makers: dict[str, Callable[[Sequence[Any]], Any]] = {
-        "pyarrow": _arrow_strings,
-        "pyarrow, string view": _arrow_views,
-        "pyarrow, dictionary": _arrow_dictionary,
-    }
-    for label, make in makers.items():
+    makers: dict[str, Callable[[Sequence[Any]], Any]] = {"pyarrow": _over_nulls}
+    if not _has_lists(widened):
+        makers["pyarrow, string view"] = _arrow_views
+        makers["pyarrow, dictionary"] = _arrow_dictionary
+    # Metadata of a schema are copied by most functions of Arrow.
+    for kind, make in makers.items():
         arrays, fields = [], []
-        for name, column in rows.items():
-            array = make(_widened(column))
+        for name, column in widened.items():
+            array = make(column)
             arrays.append(array)
             fields.append(pa.field(name, array.type, metadata={"note": SECRET}))
         schema = pa.schema(fields, metadata={"note": SECRET, "pandas": SECRET})
-        whole = pa.Table.from_arrays(arrays, schema=schema)
-        frame = whole.slice(1, len(whole) - 2)
-        yield label, frame
-        if label == "pyarrow, dictionary":
-            cut = _change(rows)
-            chunks = [frame.slice(0, cut), frame.slice(cut)]
-            yield f"{label}, chunked", pa.concat_tables(chunks)
+        table = pa.Table.from_arrays(arrays, schema=schema)
+        frame = table.slice(1, len(table) - 2)
+        yield kind, frame
+    if not _has_lists(widened):
+        cut = _first_change(widened)
+        yield (
+            f"{kind}, chunked",
+            pa.concat_tables([frame.slice(0, cut), frame.slice(cut)]),
+        )
 
 
-def _arrow_strings(column: Sequence[Any]) -> Any:
+def _over_nulls(column: Sequence[Any]) -> Any:
+    """Put the secret under the nulls of an array of text."""
     import pyarrow as pa
 
-    return _over_nulls(pa.array(column, "string" if _is_text(column) else None))
+    array = pa.array(column, "string" if _is_text(column) else None)
+    if not pa.types.is_string(array.type):
+        return array
+    # The bits that say what is null, over the texts of an array without nulls.
+    validity, *_ = array.buffers()
+    _, *texts = array.fill_null(SECRET).buffers()
+    return pa.Array.from_buffers(array.type, len(array), [validity, *texts])
 
 
 def _arrow_views(column: Sequence[Any]) -> Any:
@@ -210,54 +177,49 @@ def _arrow_views(column: Sequence[Any]) -> Any:
     return pa.array(column, "string_view" if _is_text(column) else None)
 
 
-def _change(rows: Rows) -> int:
-    """Return the position where the first column changes, at which a chunk ends."""
-    first = next(iter(rows.values()))
-    for place, value in enumerate(first):
-        if value != first[0]:
+def _arrow_dictionary(column: Sequence[Any]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(column).dictionary_encode()
+
+
+def _first_change(widened: Rows) -> int:
+    """Return the row of a slice where the first column changes, at which a chunk ends."""
+    _, *values, _ = next(iter(widened.values()))
+    for place, value in enumerate(values):
+        if value != values[0]:
             return place
     return 1
 
 
-def _over_nulls(array: Any) -> Any:
-    """Put the secret under the nulls of an array of text."""
-    import pyarrow as pa
-
-    if not array.null_count or not pa.types.is_string(array.type):
-        return array
-    full = array.fill_null(SECRET)
-    return pa.Array.from_buffers(
-        array.type, len(array), [array.buffers()[0], *full.buffers()[1:]]
-    )
-
-
-def _polars_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
+def _polars_frames(widened: Rows) -> Iterator[tuple[str, Any]]:
     import polars as pl
 
     # The dtype of text; that of an Enum follows from the column.
-    dtypes: dict[str, Any] = {
-        "polars": None,
-        "polars, Categorical": pl.Categorical(),
-        "polars, Enum": "Enum",
-    }
-    if hasattr(pl, "Categories"):  # with a separate table
-        dtypes["polars, own Categorical"] = pl.Categorical(pl.Categories.random())
-    for label, dtype in dtypes.items():
+    dtypes: dict[str, Any] = {"polars": None}
+    if not _has_lists(widened):
+        dtypes["polars, Enum"] = "Enum"
+        if hasattr(pl, "Categories"):  # with a table of its own
+            dtypes["polars, own Categorical"] = pl.Categorical(pl.Categories.random())
+        dtypes["polars, Categorical"] = pl.Categorical()
+    for kind, dtype in dtypes.items():
         columns = {}
-        for name, column in rows.items():
-            values = _widened(column)
-            dtype_of_column = dtype if _is_text(values) else None
+        for name, column in widened.items():
+            dtype_of_column = dtype if _is_text(column) else None
             if dtype_of_column == "Enum":
-                dtype_of_column = pl.Enum(_levels(values))
-            columns[name] = pl.Series(values, dtype=dtype_of_column)
-        whole = pl.DataFrame(columns)
-        frame = whole.slice(1, whole.height - 2)
-        rising = [name for name, column in rows.items() if _rises(column)]
-        yield label, frame.with_columns(pl.col(rising).set_sorted())
-        if label == "polars, Categorical":
-            cut = _change(rows)
-            chunks = [frame.slice(0, cut), frame.slice(cut)]
-            yield f"{label}, chunked", pl.concat(chunks, rechunk=False)
+                dtype_of_column = pl.Enum(_levels(column))
+            columns[name] = pl.Series(column, dtype=dtype_of_column)
+        table = pl.DataFrame(columns)
+        frame = table.slice(1, table.height - 2)
+        # polars notes where it has seen that a column rises.
+        for name, column in widened.items():
+            if _rises(column[1:-1]):
+                frame = frame.with_columns(pl.col(name).set_sorted())
+        yield kind, frame
+    if not _has_lists(widened):
+        cut = _first_change(widened)
+        chunks = [frame.slice(0, cut), frame.slice(cut)]
+        yield f"{kind}, chunked", pl.concat(chunks, rechunk=False)
 
 
 def _rises(column: Sequence[Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,21 +18,43 @@ from skdp.testing._tools import is_table, require, walk
 _ROWS = 24
 
 
+def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, Any]]:
+    """Build two tables of each kind, whose columns have opposite orders and different values."""
+    rising, falling = {}, {}
+    for name, column in values.items():
+        # Missing values come last, as they compare with nothing.
+        order = sorted(column, key=lambda value: (value is None, value))
+        # Without the last value, and without the first.
+        rising[name] = _spread(order[:-1] or order)
+        falling[name] = _spread(order[:0:-1] or order)
+    opposite = dict(burdened_frames(falling))
+    for kind, frame in burdened_frames(rising):
+        if kind in opposite:
+            yield kind, frame, opposite[kind]
+
+
+def _spread(column: list[Any]) -> list[Any]:
+    """Repeat values in their order, up to a number of rows."""
+    places = np.linspace(0, len(column) - 1, _ROWS).round().astype(int)
+    return [column[place] for place in places]
+
+
 def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None:
     """Fail if the releases of two tables differ in more than values, or contain hidden data."""
+    # A view or an object of the true rows shows them to whoever follows its base, and
+    # changes with them.
     for table, output in zip(tables, released, strict=True):
         require(
             not signs(pickle.dumps(output)),
             f"{kind}: what the frame holds beside its rows is released",
         )
-        true_arrays, arrays = list(memory_of(table)), list(memory_of(output))
-        for true_array in true_arrays:
-            require(
-                not any(array is true_array for array in arrays),
-                f"{kind}: the output is a view of the memory of the true rows",
-            )
+        identities = set(map(id, memory_of(table)))
         require(
-            not objects_of(table) & objects_of(output),
+            identities.isdisjoint(map(id, memory_of(output))),
+            f"{kind}: the output is a view of the memory of the true rows",
+        )
+        require(
+            objects_of(table).isdisjoint(objects_of(output)),
             f"{kind}: the output holds objects of the true rows",
         )
     names = differences(*map(facts_of, released))
@@ -43,79 +65,13 @@ def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None
     )
 
 
-def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, Any]]:
-    """Build two tables of each kind, whose columns have opposite orders and different values."""
-    rising, falling = {}, {}
-    for name, column in values.items():
-        present = sorted(value for value in column if value is not None)
-        missing = [value for value in column if value is None]
-        order = [*present, *missing]
-        # Without the last value, and without the first.
-        rising[name] = _spread(order[:-1] or order)
-        falling[name] = _spread(order[:0:-1] or order)
-    frames = dict(burdened_frames(rising))
-    opposite = dict(burdened_frames(falling))
-    for kind in frames:
-        if kind in opposite:
-            yield kind, frames[kind], opposite[kind]
-
-
-def _spread(column: list[Any]) -> list[Any]:
-    """Repeat values in their order, up to a number of rows."""
-    places = np.linspace(0, len(column) - 1, _ROWS).round().astype(int)
-    return [column[place] for place in places]
-
-
-def _fitted_on_opposite_frames(
-    subject: Subject,
-) -> list[tuple[str, list[Any], list[Any]]]:
-    """Fit a clone on two tables of each kind that the transformer takes."""
-    fits = []
-    for kind, *tables in opposite_frames(subject.values):
-        declared_as = "array" if kind.startswith("array") else "pandas"
-        try:
-            pair = [subject.unfitted(kind=declared_as).fit(table) for table in tables]
-        except (TypeError, ValueError):
-            continue
-        fits.append((kind, tables, pair))
-    return fits
-
-
-def _check_nothing_else_is_carried_over(subject: Subject) -> None:
-    """Check that the output depends on the rows by its values only, for frames of every kind."""
-    has_set_output = hasattr(subject.estimator, "set_output")
-    containers = ["default", "pandas", "polars"] if has_set_output else ["default"]
-    for kind, tables, fits in subject.once(_fitted_on_opposite_frames):
-        library = kind.split(",")[0].split(" ")[0]
-        for container in containers:
-            # scikit-learn converts arrays, and no one converts frames of the same
-            # library.
-            if container != "default" and library in ("array", container):
-                continue
-            released = []
-            try:
-                for fitted, table in zip(fits, tables, strict=True):
-                    if has_set_output:
-                        fitted.set_output(transform=container)
-                    released.append(fitted.transform(table))
-            except (TypeError, ValueError):
-                continue
-            require_same_form(kind, tables, released)
-
-
-def _check_nothing_else_is_stored(subject: Subject) -> None:
-    """Check that a fitted transformer does not depend on the rows, for frames of every kind."""
-    for kind, _, fits in subject.once(_fitted_on_opposite_frames):
-        require(
-            not signs(pickle.dumps(fits[0])),
-            f"{kind}: what the frame holds beside its rows is stored",
-        )
-        require_same_tables(kind, *fits)
-
-
-def require_same_tables(kind: str, fitted: Any, other: Any) -> None:
-    """Fail if the tables in two fitted estimators differ in more than values."""
-    tables, other_tables = dict(_tables_in(fitted)), dict(_tables_in(other))
+def require_same_storage(kind: str, fitted: Any, other_fitted: Any) -> None:
+    """Fail if what two fitted estimators store differs in more than values, or contains hidden data."""
+    require(
+        not signs(pickle.dumps(fitted)),
+        f"{kind}: what the frame holds beside its rows is stored",
+    )
+    tables, other_tables = dict(_tables_in(fitted)), dict(_tables_in(other_fitted))
     for path in tables.keys() & other_tables.keys():
         names = differences(facts_of(tables[path]), facts_of(other_tables[path]))
         require(
@@ -130,7 +86,34 @@ def _tables_in(fitted: Any) -> Iterator[tuple[str, Any]]:
             yield path, value
 
 
-CHECKS = (_check_nothing_else_is_carried_over, _check_nothing_else_is_stored)
+def _check_nothing_else_is_carried_over(subject: Subject) -> None:
+    """Check that reports and attributes depend on the rows by values only, for frames of every kind."""
+    containers = ["default"]
+    if hasattr(subject.estimator, "set_output"):
+        containers += ["pandas", "polars"]
+    for kind, *tables in opposite_frames(subject.values):
+        declared_as = "array" if kind.startswith("array") else "pandas"
+        try:
+            fits = [subject.unfitted(kind=declared_as).fit(table) for table in tables]
+        except (TypeError, ValueError):
+            continue  # it does not take such frames
+        require_same_storage(kind, *fits)
+        for container in containers:
+            # scikit-learn converts arrays, and no one frames of the same library.
+            if container != "default" and kind.startswith(("array", container)):
+                continue
+            released = []
+            try:
+                for fitted, table in zip(fits, tables, strict=True):
+                    if container != "default":
+                        fitted.set_output(transform=container)
+                    released.append(fitted.transform(table))
+            except (TypeError, ValueError):
+                continue
+            require_same_form(kind, tables, released)
+
+
+CHECKS = (_check_nothing_else_is_carried_over,)
 
 
 Facts = dict[str, Any]
@@ -139,39 +122,46 @@ Facts = dict[str, Any]
 def facts_of(output: Any) -> Facts:
     """Describe a table or column without its values, its row index, its number of rows, and counts of its values."""
     output = without_releases(output)
-    if isinstance(output, pd.DataFrame):
-        facts = {
-            "attrs": output.attrs,
-            "flags": output.flags.allows_duplicate_labels,
-            "columns": _labels(output.columns),
-        }
-        return facts | _of_columns(
-            {place: output.iloc[:, place] for place in range(output.shape[1])},
-            _of_pandas,
-        )
-    if isinstance(output, pd.Series | pd.Index):
-        return _of_pandas(output)
     if isinstance(output, np.ndarray):
         return {"dtype": output.dtype.str}
-    library = type(output).__module__.split(".")[0]
-    if library == "pyarrow":
-        if not hasattr(output, "column_names"):
-            return _of_arrow(output)
-        metadata = [output.schema.metadata]
-        metadata += [field.metadata for field in output.schema]
-        columns = dict(zip(output.column_names, output.columns, strict=True))
-        return {"metadata": metadata} | _of_columns(columns, _of_arrow)
-    if hasattr(output, "get_columns"):
-        columns = {column.name: column for column in output.get_columns()}
-        return _of_columns(columns, _of_polars)
-    return _of_polars(output)
-
-
-def _of_columns(columns: Mapping[Any, Any], describe: Callable[[Any], Facts]) -> Facts:
-    facts = {}
+    facts: Facts = {}
+    columns: dict[Any, Any] = {}
+    if isinstance(output, pd.DataFrame):
+        facts["attrs"] = output.attrs
+        facts["flags"] = output.flags.allows_duplicate_labels
+        facts["columns"] = _labels(output.columns)
+        # Two columns may have one name.
+        for place in range(output.shape[1]):
+            columns[place] = output.iloc[:, place]
+    elif hasattr(output, "column_names"):
+        facts["metadata"] = output.schema.metadata
+        for field in output.schema:
+            facts[f"{field.name!r}: metadata"] = field.metadata
+            columns[field.name] = output[field.name]
+    elif hasattr(output, "get_columns"):
+        for column in output.get_columns():
+            columns[column.name] = column
+    else:
+        return _facts_of_column(output)
     for name, column in columns.items():
-        for fact_name, fact in describe(column).items():
+        for fact_name, fact in _facts_of_column(column).items():
             facts[f"{name!r}: {fact_name}"] = fact
+    return facts
+
+
+def _facts_of_column(column: Any) -> Facts:
+    if isinstance(column, pd.Series | pd.Index):
+        return _of_pandas(column)
+    if type(column).__module__.startswith("pyarrow"):
+        return _of_arrow(column)
+    return _of_polars(column)
+
+
+def _of_pandas(series: Any) -> Facts:
+    # An index has no attributes.
+    facts = {"dtype": _dtype(series.dtype), "attrs": getattr(series, "attrs", {})}
+    if isinstance(series.dtype, pd.ArrowDtype):
+        facts |= _of_arrow(series.array.__arrow_array__())
     return facts
 
 
@@ -188,20 +178,15 @@ def _dtype(dtype: Any) -> Any:
     return str(dtype)
 
 
-def _of_pandas(series: Any) -> Facts:
-    facts = {"dtype": _dtype(series.dtype), "attrs": getattr(series, "attrs", {})}
-    if isinstance(series.dtype, pd.ArrowDtype):
-        facts |= _of_arrow(series.array.__arrow_array__())
-    return facts
-
-
 def _of_arrow(column: Any) -> Facts:
-    chunks = column.chunks if hasattr(column, "chunks") else [column]
-    dictionaries = [
-        chunk.dictionary.to_pylist() for chunk in chunks if hasattr(chunk, "dictionary")
-    ]
+    chunks = getattr(column, "chunks", [column])
+    dictionaries = []
+    for chunk in chunks:
+        if hasattr(chunk, "dictionary"):
+            dictionaries.append(chunk.dictionary.to_pylist())
     return {
         "type": str(column.type),
+        # The last one ends with the table.
         "chunks": [len(chunk) for chunk in chunks[:-1]],
         "dictionaries": dictionaries,
     }
@@ -236,15 +221,18 @@ def differences(facts: Facts, other_facts: Facts) -> list[str]:
     return names
 
 
-def _agree(name: str, fact: Any, other: Any) -> bool:
-    if name.endswith("codes") and fact is not None and other is not None:
+def _agree(name: str, fact: Any, other_fact: Any) -> bool:
+    if name.endswith("codes") and fact is not None and other_fact is not None:
         # The codes of the values that both have.
-        return all(fact[value] == other[value] for value in fact.keys() & other.keys())
-    return bool(fact == other)
+        return all(
+            fact[value] == other_fact.get(value, code) for value, code in fact.items()
+        )
+    return bool(fact == other_fact)
 
 
 def memory_of(table: Any) -> Iterator[NDArray[Any]]:
     """Yield the arrays in memory that contain the columns of a table, as a whole."""
+    # The array that owns the memory: a slice may be small, and its base everything.
     if isinstance(table, np.ndarray):
         while isinstance(table.base, np.ndarray):
             table = table.base

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import warnings
 from collections.abc import Iterator
@@ -16,11 +17,13 @@ import pandas as pd
 from scipy.sparse import csr_array
 
 from skdp.privacy import PrivacyLedger
+from skdp.testing._promise_checks import READERS
 from skdp.testing._subject import Subject
-from skdp.testing._tools import Rows, columns_of, make_frame, require
+from skdp.testing._tools import Rows, columns_of, make_frame, objects_of_rows, require
 
 SECRET_TEXT = "s3cr3t"
 SECRET_NUMBER = 72619.25
+_TIME = pd.Timestamp("2072-06-19")
 
 # What is looked for in errors and warnings.
 _SIGNS = (SECRET_TEXT, "72619")
@@ -30,63 +33,65 @@ def _check_errors_hide_values(subject: Subject) -> None:
     """Check that errors and warnings about the rows show no value of them, and come before the ledger is charged."""
     ledger = PrivacyLedger(epsilon=1e9)
     fitted = subject.fit(ledger=ledger)
-    odd_tables = list(_odd_tables(subject))
-    for label, X in odd_tables:
-        worked, estimator = _call(subject.unfitted(ledger=ledger), "fit", X, label)
-        if worked:
-            if subject.accepts("ledger"):
-                estimator.set_params(ledger=None)  # it cannot be pickled
-            pickled = pickle.dumps(estimator).decode("latin-1")
-            require(not shows(pickled), f"fit with {label} stores the value")
-        require(
-            worked or ledger.spent == (0, 0),
-            f"fit with {label} charges the ledger, and releases nothing",
-        )
-    for label, X in odd_tables:
+    for label, X in _odd_tables(subject):
         spent = ledger.spent
-        worked, output = _call(fitted, "transform", X, label)
-        if worked:
+        unfitted = subject.unfitted(ledger=ledger)
+        # Even a `fit` that fails may have read the rows by then.
+        if _call(unfitted, "fit", X, label) is None:
+            require(
+                ledger.spent == spent,
+                f"fit with {label} charges the ledger, and releases nothing",
+            )
+        else:
+            if subject.accepts("ledger"):
+                unfitted.set_params(ledger=None)  # it cannot be pickled
+            pickled = pickle.dumps(unfitted).decode("latin-1")
+            require(not shows(pickled), f"fit with {label} stores the value")
+        output = _call(fitted, "transform", X, label)
+        if output is None:
+            require(
+                ledger.spent == spent,
+                f"transform with {label} charges the ledger, and releases nothing",
+            )
+        else:
             require(
                 not shows(repr(columns_of(output))),
                 f"transform with {label} returns the value",
             )
-        require(
-            worked or ledger.spent == spent,
-            f"transform with {label} charges the ledger, and releases nothing",
-        )
 
 
 def _check_report_errors_hide_values(subject: Subject) -> None:
     """Check that errors about reports, which may be true rows by mistake, show no value of them."""
     fitted = subject.fit()
-    for method in ("tally", "estimate_counts", "estimate_mean"):
+    for method in READERS:
         if hasattr(fitted, method):
             tables = chain(_odd_tables(subject), _odd_reports(fitted, subject))
             for label, reports in tables:
                 _call(fitted, method, reports, label)
 
 
-def _call(fitted: Any, method: str, X: Any, label: str) -> tuple[bool, Any]:
-    """Call a method; if it refuses, check everything that the user is shown."""
+def _call(fitted: Any, method: str, X: Any, label: str) -> Any:
+    """Call a method; if it refuses, check everything that the user is shown, and return None."""
+    # An error goes to logs and to reports of crashes, which others read.
     call = f"{method} with {label}"
-    worked, output = False, None
+    output = None
     with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         try:
             output = getattr(fitted, method)(X)
-            worked = True
         except Exception as error:
+            name = type(error).__name__
             require(
                 not any(map(shows, texts_of(error))),
-                f"{call} raises {type(error).__name__}, which shows the value",
+                f"{call} raises {name}, which shows the value",
             )
             require(
                 isinstance(error, TypeError | ValueError),
-                f"{call} raises {type(error).__name__}, not ValueError or TypeError",
+                f"{call} raises {name}, not ValueError or TypeError",
             )
     for warning in caught_warnings:
         require(not shows(str(warning.message)), f"{call} warns, and shows the value")
-    return worked, output
+    return output
 
 
 def shows(text: str) -> bool:
@@ -98,13 +103,14 @@ def texts_of(error: BaseException | None) -> Iterator[str]:
     """Collect the texts of an error, of its traceback and of the errors that led to it."""
     # A suppressed context is not shown, but available to loggers and debuggers, like
     # ``object`` of an error of Unicode.
-    visited: list[BaseException] = []
+    # An error may be the context of its own cause.
+    visited: set[int] = set()
     errors = [error]
     while errors:
         error = errors.pop()
-        if error is None or any(error is earlier for earlier in visited):
+        if error is None or id(error) in visited:
             continue
-        visited.append(error)
+        visited.add(id(error))
         yield str(error)
         yield repr(error)
         yield repr(error.args)
@@ -115,108 +121,61 @@ def texts_of(error: BaseException | None) -> Iterator[str]:
         errors += [error.__cause__, error.__context__]
 
 
-class _Opaque:
-    """An object of a user's class among the values."""
-
-    def __repr__(self) -> str:
-        return SECRET_TEXT
-
-
-class _Unhashable(_Opaque):
-    """An object that shows itself when hashed."""
-
-    def __hash__(self) -> int:
-        raise ArithmeticError(SECRET_TEXT)
-
-
-class _Incomparable(_Opaque):
-    """An object that shows itself when compared."""
-
-    def __eq__(self, other: object) -> bool:
-        raise ArithmeticError(SECRET_TEXT)
-
-    __hash__ = object.__hash__
-
-
-class _Unwritable(str):
-    """Text that shows itself when converted or hashed."""
-
-    def __str__(self) -> str:
-        raise ArithmeticError(SECRET_TEXT)
-
-    def __hash__(self) -> int:
-        raise ArithmeticError(SECRET_TEXT)
-
-
-class _Unreadable(float):
-    """A number that shows itself when converted."""
-
-    def __float__(self) -> float:
-        raise ArithmeticError(SECRET_TEXT)
-
-
-class _Unready(_Opaque):
-    """An object that shows itself when converted to an array."""
-
-    def __array__(self, *arguments: Any) -> Any:
-        raise ArithmeticError(SECRET_TEXT)
-
-
 def _odd_tables(subject: Subject) -> Iterator[tuple[str, Any]]:
     """Yield tables that a transformer should refuse, or take without showing a value."""
-    yield from _tables_of_odd_objects(subject)
-    for name in subject.values:
-        yield from _tables_of_undeclared_values(subject, name)
-    yield from _tables_of_other_columns(list(subject.values))
-    yield from _other_containers(len(subject.values))
-
-
-def _tables_of_odd_objects(subject: Subject) -> Iterator[tuple[str, Any]]:
     rows = subject.rows(4)
-    name = next(iter(rows))
+    names = list(rows)
     for value in _odd_objects():
-        odd_rows = rows | {name: [*rows[name][:-1], value]}
-        label = f"{type(value).__name__} in {name!r}"
-        yield label, _object_frame(odd_rows)
-        yield f"{label} of a list", _list_of_rows(odd_rows)
+        yield from _tables_with(value, names[0], rows)
+    for name in names:
+        for value in _undeclared():
+            yield from _tables_with(value, name, rows)
+            for kind in ("polars", "pyarrow"):
+                values = subject.values | {name: [value]}
+                try:
+                    frame = make_frame(_with_last(rows, name, value), values, kind)
+                except (SkipTest, Exception):  # a library may refuse such a mixture
+                    continue
+                yield f"{type(value).__name__} in {name!r} of {kind}", frame
+        categories = _object_frame(rows | {name: [SECRET_TEXT] * 4})
+        categories[name] = categories[name].astype("category")
+        yield f"undeclared categories in {name!r}", categories
+        for value in (math.inf, 10**400, SECRET_NUMBER * 1e300, _TIME):
+            label = f"only {type(value).__name__} in {name!r}"
+            yield label, _object_frame(rows | {name: [value] * 4})
+    yield from _tables_of_other_columns(names)
+    yield from _other_containers(len(names))
 
 
-def _tables_of_undeclared_values(
-    subject: Subject, name: Any
-) -> Iterator[tuple[str, Any]]:
-    rows = subject.rows(4)
-    for value in _undeclared():
-        odd_rows = rows | {name: [*rows[name][:-1], value]}
-        label = f"an undeclared {type(value).__name__} in {name!r}"
-        yield label, _object_frame(odd_rows)
-        yield f"{label} of a list", _list_of_rows(odd_rows)
-        for kind in ("polars", "pyarrow"):
-            try:
-                frame = make_frame(odd_rows, subject.values | {name: [value]}, kind)
-            except (SkipTest, Exception):  # a library may refuse such a mixture
-                continue
-            yield f"{label} of {kind}", frame
-    categories = _object_frame(rows | {name: [SECRET_TEXT] * 4})
-    yield f"undeclared categories in {name!r}", categories.astype({name: "category"})
-    values = [float("inf"), 10**400, SECRET_NUMBER * 1e300, pd.Timestamp("2072-06-19")]
-    for value in values:
-        label = f"{type(value).__name__} in {name!r}"
-        yield label, _object_frame(rows | {name: [value] * 4})
+def _tables_with(value: Any, name: Any, rows: Rows) -> Iterator[tuple[str, Any]]:
+    """Yield a frame and a list of rows, of which the last has an odd value."""
+    odd_rows = _with_last(rows, name, value)
+    label = f"{type(value).__name__} in {name!r}"
+    yield label, _object_frame(odd_rows)
+    yield (
+        f"{label} of a list",
+        list(map(list, zip(*odd_rows.values(), strict=True))),
+    )
+
+
+def _with_last(rows: Rows, name: Any, value: Any) -> Rows:
+    return rows | {name: [*rows[name][:-1], value]}
 
 
 def _tables_of_other_columns(names: list[Any]) -> Iterator[tuple[str, Any]]:
-    rows: Rows = {name: [SECRET_TEXT] * 4 for name in names}
+    rows: Rows = dict.fromkeys(names, [SECRET_TEXT] * 4)
     frame = _object_frame(rows)
     with_another = _object_frame(rows | {"another": [SECRET_TEXT] * 4})
     yield "a column less", frame.iloc[:, :-1]
     yield "a column more", with_another
-    yield "other column names", frame.set_axis([f"{name}_" for name in names], axis=1)
+    yield "other column names", frame.add_suffix("_")
     yield "no column", pd.DataFrame(index=[SECRET_TEXT])
     yield "no row", frame.iloc[:0]
     yield "two columns of one name", with_another.set_axis([*names, names[0]], axis=1)
 
 
 def _other_containers(n_columns: int) -> Iterator[tuple[str, Any]]:
+    # What the checks of scikit-learn refuse, some of them with the values.
     numbers = np.full((3, n_columns), SECRET_NUMBER)
     yield "a 1-D array", np.array([SECRET_TEXT, SECRET_TEXT], object)
     yield "a 1-D list", [SECRET_TEXT, SECRET_NUMBER]
@@ -232,31 +191,27 @@ def _other_containers(n_columns: int) -> Iterator[tuple[str, Any]]:
     yield "a masked array", np.ma.masked_array(numbers, mask=True)
 
 
-def _list_of_rows(rows: Rows) -> list[list[Any]]:
-    return [list(row) for row in zip(*rows.values(), strict=True)]
-
-
 def _object_frame(rows: Rows) -> pd.DataFrame:
     """Build a frame of unconverted objects."""
     # pandas would look for dates, and ask objects for their arrays.
-    columns = {}
-    for name, values in rows.items():
-        column = np.empty(len(values), object)
-        for place, value in enumerate(values):
-            column[place] = value
-        columns[name] = pd.Series(column, dtype=object)
-    return pd.DataFrame(columns)
+    return pd.DataFrame(objects_of_rows(rows), columns=list(rows), dtype=object)
 
 
 def _odd_reports(fitted: Any, subject: Subject) -> Iterator[tuple[str, Any]]:
     reports = columns_of(fitted.transform(subject.frame(subject.rows(4))))
-    values = [*_undeclared(), None, float("nan"), float("inf"), -1, 0.5, 10**400]
-    for name, column in reports.items():
-        for value in values:
-            odd_reports = reports | {name: [*column[:-1], value]}
-            label = f"{type(value).__name__} as a report of {name!r}"
-            yield label, _object_frame(odd_reports)
-            yield f"{label} in a list", _list_of_rows(odd_reports)
+    for name in reports:
+        for value in (*_undeclared(), None, math.nan, math.inf, -1, 0.5, 10**400):
+            yield from _tables_with(value, name, reports)
+
+
+def _raising(base: type, *methods: str) -> Any:
+    """Make a class whose methods raise an error that shows the value."""
+
+    def fail(self: Any, *arguments: Any) -> Any:
+        raise ArithmeticError(SECRET_TEXT)
+
+    attributes = {"__hash__": base.__hash__, "__repr__": lambda self: SECRET_TEXT}
+    return type("Odd", (base,), attributes | dict.fromkeys(methods, fail))
 
 
 def _undeclared() -> tuple[Any, ...]:
@@ -266,31 +221,34 @@ def _undeclared() -> tuple[Any, ...]:
         int(SECRET_NUMBER),
         [SECRET_TEXT],
         SECRET_TEXT.encode(),
-        _Opaque(),
+        _raising(object)(),
     )
 
 
 def _odd_objects() -> tuple[Any, ...]:
     text = SECRET_TEXT.encode()
     return (
+        # Neither text nor numbers.
         b"\xff" + text,
         memoryview(text),
         np.void(text),
         SECRET_TEXT + "\ud800",
+        complex(SECRET_NUMBER, 1),
+        _TIME.tz_localize("Europe/Paris"),
+        np.datetime64("7261900-01-01"),
+        [SECRET_TEXT, [SECRET_TEXT]],
+        # Numbers that a float cannot hold.
         Decimal("sNaN72619"),
         Decimal(SECRET_NUMBER),
         Fraction(72619, 3),
         Fraction(72619 * 10**400, 3),
         -72619 * 10**400,
-        complex(SECRET_NUMBER, 1),
-        pd.Timestamp("2072-06-19", tz="Europe/Paris"),
-        np.datetime64("7261900-01-01"),
-        [SECRET_TEXT, [SECRET_TEXT]],
-        _Unhashable(),
-        _Incomparable(),
-        _Unwritable(SECRET_TEXT),
-        _Unreadable(SECRET_NUMBER),
-        _Unready(),
+        # Objects that raise errors when they are hashed, compared or converted.
+        _raising(object, "__hash__")(),
+        _raising(object, "__eq__")(),
+        _raising(str, "__str__", "__hash__")(SECRET_TEXT),
+        _raising(float, "__float__")(SECRET_NUMBER),
+        _raising(object, "__array__")(),
     )
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import Counter
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binomtest, chisquare, contingency
+from scipy.stats import chisquare, contingency, poisson
 
 from skdp.exact import exp_bounds
 from skdp.privacy import PrivacyGuarantee, PrivacyLeakWarning, check_epsilon
@@ -20,6 +20,9 @@ from skdp.testing._subject import SEED, Subject
 from skdp.testing._tools import Rows, columns_of, release, require
 
 FALSE_ALARM = 1e-6
+
+# The methods that read reports, if a transformer has them.
+READERS = ("tally", "estimate_counts", "estimate_mean")
 
 # Cells of fewer expected reports are combined before a chi-square test.
 _LEAST_EXPECTED = 10
@@ -29,12 +32,24 @@ _CHANNEL_DRAWS = 200_000
 _LEAST_DRAWS = 4_000
 _MOST_RECORDS = 40
 
-# The exponential function of more is infinite.
-_LARGEST_EXPONENT = 700.0
+
+def require_guarantee(fitted: Any, scope: tuple[Any, ...]) -> PrivacyGuarantee:
+    """Fail unless `guarantee_` states what is needed of it, after a fit without a seed."""
+    guarantee = getattr(fitted, "guarantee_", None)
+    if not isinstance(guarantee, PrivacyGuarantee):
+        raise AssertionError("after fit, guarantee_ must be a PrivacyGuarantee")
+    require(guarantee.mechanism, "guarantee_ must name the mechanism")
+    require(
+        guarantee.scope == scope,
+        f"the scope of guarantee_ is {guarantee.scope}, not the fitted columns {scope}",
+    )
+    require(guarantee.secure, "guarantee_ says secure=False without a seed")
+    return guarantee
 
 
 def _check_guarantee_is_stated(subject: Subject) -> None:
     """Check that `guarantee_` states epsilon, the columns, and whether the random bits are secure."""
+    # A domain that is read from the rows is itself released.
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyLeakWarning)
         try:
@@ -43,23 +58,8 @@ def _check_guarantee_is_stated(subject: Subject) -> None:
             raise AssertionError(
                 "fit reads the data although the columns are declared"
             ) from None
-    guarantee = getattr(fitted, "guarantee_", None)
-    require(
-        isinstance(guarantee, PrivacyGuarantee),
-        "after fit, guarantee_ must be a PrivacyGuarantee",
-    )
-    assert isinstance(guarantee, PrivacyGuarantee)
-    require(
-        math.isfinite(guarantee.epsilon) and guarantee.epsilon >= 0,
-        "the epsilon of guarantee_ must be finite",
-    )
-    require(guarantee.mechanism, "guarantee_ must name the mechanism")
-    require(
-        guarantee.scope == tuple(subject.values),
-        f"the scope of guarantee_ is {guarantee.scope}, not the fitted columns"
-        f" {tuple(subject.values)}",
-    )
-    require(guarantee.secure, "guarantee_ says secure=False without a seed")
+    guarantee = require_guarantee(fitted, tuple(subject.values))
+    require(math.isfinite(guarantee.epsilon), "the epsilon of guarantee_ is infinite")
     # Permanent random bits come from the key.
     if subject.accepts("random_state") and not subject.memoised:
         require(
@@ -68,6 +68,7 @@ def _check_guarantee_is_stated(subject: Subject) -> None:
         )
     requested = subject.parameters.get("epsilon")
     if requested is not None:
+        # As fractions: a float above the requested decimal number is more.
         require(
             Fraction(guarantee.epsilon) <= check_epsilon(requested),
             f"the epsilon of guarantee_ is {guarantee.epsilon!r}, more than the"
@@ -77,6 +78,7 @@ def _check_guarantee_is_stated(subject: Subject) -> None:
 
 def _largest_ratio(channel: list[list[Fraction]]) -> Fraction:
     """Return the largest ratio of the probabilities of a report under two values."""
+    # Pure privacy bounds it for each report by itself, and no sum of them exceeds it.
     largest = Fraction(1)
     for probabilities in zip(*channel, strict=True):
         if not any(probabilities):
@@ -96,13 +98,14 @@ def _check_channel_keeps_the_guarantee(subject: Subject) -> None:
     channels = _channel(fitted)
     for channel in channels:
         _require_probabilities(channel)
-    ratios = [_largest_ratio(channel) for channel in channels]
+    ratios = list(map(_largest_ratio, channels))
     # Where one attribute of a record is sampled, only that one is reported.
     if subject.parameters.get("strategy") == "sample":
         ratio = max(ratios)
     else:
         ratio = math.prod(ratios, start=Fraction(1))
     epsilon = fitted.guarantee_.epsilon
+    # The lower of two proven bounds of e^epsilon, as no float is exact.
     require(
         ratio <= exp_bounds(epsilon)[0],
         f"channel() has reports {float(ratio):.6g} times likelier under one record than"
@@ -135,86 +138,41 @@ def _check_reports_follow_the_channel(subject: Subject) -> None:
         raise SkipTest(
             "the output is not one column of declared values for each input column"
         )
-    values = list(subject.values.values())
-    sizes = [len(column) for column in values]
+    sizes = subject.sizes
+    # A joint channel has a row for each combination; the last column runs fastest.
     is_joint = len(channels) == 1
     n_records = min(_MOST_RECORDS, max(map(len, channels)))
-    size = max(_LEAST_DRAWS, _CHANNEL_DRAWS // n_records)
+    n_draws = max(_LEAST_DRAWS, _CHANNEL_DRAWS // n_records)
     for record in range(n_records):
+        true_codes = record % np.array(sizes)
         if is_joint:
-            # The last column runs fastest.
-            record_codes = [int(code) for code in np.unravel_index(record, sizes)]
-        else:
-            record_codes = [record % k for k in sizes]
-        rows = {}
-        for name, column, code in zip(
-            subject.values, values, record_codes, strict=True
-        ):
-            rows[name] = [column[code]] * size
-        reports = columns_of(fitted.transform(subject.frame(rows)))
-        codes = codes_of(reports, subject)
+            true_codes = np.array(np.unravel_index(record, sizes))
+        rows = subject.rows_of(np.tile(true_codes, (n_draws, 1)))
+        codes = codes_of(columns_of(fitted.transform(subject.frame(rows))), subject)
         if is_joint:
-            names = ", ".join(map(str, subject.values))
-            _require_shares(
-                np.ravel_multi_index(codes, sizes), channels[0][record], names
-            )
+            joint_codes = np.ravel_multi_index(codes, sizes)
+            _require_shares(joint_codes, channels[0][record], "the columns together")
             continue
         for place, name in enumerate(subject.values):
-            shares = channels[place][record_codes[place]]
-            _require_shares(codes[place], shares, str(name))
-        _require_independence(codes, list(subject.values))
-
-
-def _require_shares(
-    codes: NDArray[np.intp], shares: list[Fraction], names: str
-) -> None:
-    """Fail if reports have other probabilities than a row of a channel."""
-    counts = np.bincount(codes, minlength=len(shares))
-    pvalue = _goodness(counts, np.array([float(share) for share in shares]))
-    require(
-        pvalue > FALSE_ALARM,
-        f"the reports of {names} do not follow channel() (chi-square test, p = "
-        f"{pvalue:.1g})",
-    )
-
-
-def _require_independence(codes: list[NDArray[np.intp]], names: list[Any]) -> None:
-    """Fail if two columns of the reports of equal records depend on each other."""
-    for second in range(len(names)):
-        for first in range(second):
-            pvalue = _independence(codes[first], codes[second])
+            shares = channels[place][true_codes[place]]
+            _require_shares(codes[place], shares, name)
+        for pair in combinations(codes, 2):
+            pvalue = _independence(*pair)
             require(
                 pvalue > FALSE_ALARM,
-                f"the noise of {names[first]} and {names[second]} is not independent "
-                f"(chi-square test, p = {pvalue:.1g})",
+                "the noise of two columns is not independent (chi-square test, p = "
+                f"{pvalue:.1g})",
             )
 
 
-def require_ratio(
-    explored: list[Counter[Any]],
-    tested: list[Counter[Any]],
-    epsilon: float,
-    what: str,
-) -> None:
-    """Fail if some outcomes are more than e^epsilon times as frequent under one truth as under another."""
-    # The event is chosen by one sample and tested on another.
-    ratio = math.exp(min(epsilon, _LARGEST_EXPONENT))
-    event = []
-    for outcome, count in explored[0].items():
-        if count > ratio * explored[1][outcome]:
-            event.append(outcome)
-    count = sum(tested[0][outcome] for outcome in event)
-    other_count = sum(tested[1][outcome] for outcome in event)
-    total = count + other_count
-    if total == 0:
-        return
-    most = ratio / (1 + ratio)
-    pvalue = binomtest(count, total, most, alternative="greater").pvalue
+def _require_shares(codes: NDArray[np.intp], shares: list[Fraction], name: Any) -> None:
+    """Fail if reports have other probabilities than a row of a channel."""
+    counts = np.bincount(codes, minlength=len(shares))
+    pvalue = _goodness(counts, np.array(shares, float))
     require(
         pvalue > FALSE_ALARM,
-        f"some {what} are {count / max(other_count, 1):.3g} times as frequent under one"
-        f" record as under another, but e^epsilon is {ratio:.3g} by the guarantee"
-        f" (binomial test, p = {pvalue:.1g})",
+        f"the reports of {name} do not follow channel() (chi-square test, p = "
+        f"{pvalue:.1g})",
     )
 
 
@@ -224,9 +182,10 @@ def looks_like_the_original(fitted: Any, subject: Subject) -> bool:
         return False
     if not hasattr(fitted, "channel"):
         return False
-    sizes = [len(values) for values in subject.values.values()]
+    sizes = subject.sizes
     n_cells = math.prod(sizes)
     shapes = [(len(channel), len(channel[0])) for channel in fitted.channel()]
+    # One channel for each column, or one for all combinations.
     if shapes not in ([(size, size) for size in sizes], [(n_cells, n_cells)]):
         return False
     rows = subject.rows(20)
@@ -240,12 +199,12 @@ def codes_of(columns: Rows, subject: Subject) -> list[NDArray[np.intp]]:
     """Code columns by the declared values."""
     codes = []
     for name, values in subject.values.items():
-        places = {value: code for code, value in enumerate(values)}
+        places = dict(zip(values, range(len(values)), strict=True))
         require(
             set(columns[name]) <= set(places),
             f"the output of {name} holds values that are not declared",
         )
-        codes.append(np.array([places[value] for value in columns[name]], np.intp))
+        codes.append(np.array(list(map(places.get, columns[name])), np.intp))
     return codes
 
 
@@ -253,27 +212,25 @@ def _goodness(observed: NDArray[np.intp], shares: NDArray[np.float64]) -> float:
     """Test counts against probabilities, with rare cells combined."""
     expected = shares * observed.sum()
     is_rare = expected < _LEAST_EXPECTED
-    n_rare, mean_of_rare = (
-        float(observed[is_rare].sum()),
-        float(expected[is_rare].sum()),
-    )
+    n_rare = observed[is_rare].sum()
+    mean_of_rare = expected[is_rare].sum()
     counts, means = observed[~is_rare].astype(float), expected[~is_rare]
+    pvalue_of_rare = 1.0
     if mean_of_rare >= _LEAST_EXPECTED:
         counts, means = np.append(counts, n_rare), np.append(means, mean_of_rare)
     else:
-        # Too rare for the approximation: the Chernoff bound for a Poisson number.
-        if n_rare > mean_of_rare:
-            bound = math.exp(n_rare - mean_of_rare) * (mean_of_rare / n_rare) ** n_rare
-            if bound < FALSE_ALARM:
-                return 0.0
-        if counts.sum() == 0:
-            return 1.0
+        # Too rare for the approximation: a sum of rare cells is nearly Poisson. How
+        # the others share what is left is tested apart.
+        pvalue_of_rare = float(poisson.sf(n_rare - 1, mean_of_rare))
         means = means * (counts.sum() / means.sum())
-    return 1.0 if len(counts) < 2 else float(chisquare(counts, means).pvalue)
+    if len(counts) < 2 or counts.sum() == 0:
+        return pvalue_of_rare
+    return min(pvalue_of_rare, float(chisquare(counts, means).pvalue))
 
 
-def _independence(left: ArrayLike, right: ArrayLike) -> float:
-    table = pd.crosstab(np.asarray(left), np.asarray(right)).to_numpy()
+def _independence(codes: ArrayLike, other_codes: ArrayLike) -> float:
+    # Where a cell is too rare for the chi-square approximation, nothing is said.
+    table = pd.crosstab(np.asarray(codes), np.asarray(other_codes)).to_numpy()
     expected = contingency.expected_freq(table)
     if min(table.shape) < 2 or (expected < _LEAST_EXPECTED).any():
         return 1.0
@@ -314,30 +271,13 @@ def _check_missing_values_are_hidden(subject: Subject) -> None:
             )
 
 
-def _check_no_column_passes_through(subject: Subject) -> None:
-    """Check that every column of the output is randomised again at each call, and none is a true one."""
-    rows = subject.rows(600)
-    frame = subject.frame(rows)
-    fitted = subject.fit_noisy(random_state=None)
-    first = columns_of(fitted.transform(frame))
-    second = columns_of(fitted.transform(frame))
-    for label, output in first.items():
-        require(
-            output not in rows.values(),
-            f"column {label!r} of the output is a true column",
-        )
-        require(
-            output != second[label],
-            f"column {label!r} of the output is the same at each call",
-        )
-
-
 def _check_later_parameters_wait_for_fit(subject: Subject) -> None:
     """Check that parameters set after `fit` change neither the guarantee nor the release."""
     frame = subject.frame(subject.equal_rows(600))
     fitted = subject.fit_noisy(random_state=SEED)
     changed = subject.fit_noisy(random_state=SEED)
     guarantee = changed.guarantee_
+    # Each of them would weaken the reports of a transformer that reads it again.
     later_parameters = {
         "epsilon": 300.0,
         "random_state": None,
@@ -356,14 +296,6 @@ def _check_later_parameters_wait_for_fit(subject: Subject) -> None:
         release(changed, frame) == release(fitted, frame),
         "a parameter that was set after fit changes the release, but not guarantee_",
     )
-    if subject.accepts("random_state"):
-        secure = subject.fit_noisy(random_state=None).set_params(random_state=SEED)
-        require(
-            not secure.guarantee_.secure
-            or len({release(secure, frame), release(fitted, frame)}) == 2,
-            "a seed that was set after fit is used, and guarantee_ still says"
-            " secure=True",
-        )
 
 
 # Normal estimates are this many standard errors off with a probability of 6e-7.
@@ -382,177 +314,116 @@ def _estimate(
         table = fitted.estimate_counts(reports)
         return table, _true_counts(rows, subject, table), "count"
     if hasattr(fitted, "estimate_mean") and subject.numeric:
-        return (
-            fitted.estimate_mean(reports),
-            np.array([np.mean(column) for column in rows.values()]),
-            "mean",
-        )
+        means = np.mean(list(rows.values()), axis=1)
+        return fitted.estimate_mean(reports), means, "mean"
     raise SkipTest("no estimates")
-
-
-def _estimates(subject: Subject) -> tuple[list[pd.DataFrame], NDArray[Any], str]:
-    """Estimate many times from fresh reports of the same rows, with a known truth."""
-    epsilon = subject.epsilon_at_most(2.0 * len(subject.values))
-    fitted = subject.fit(random_state=SEED, **epsilon)
-    size = 400
-    copies = _REPEATS // _CALLS
-    rows = subject.rows(size)
-    frame = subject.frame({name: column * copies for name, column in rows.items()})
-    tables = []
-    for _ in range(_CALLS):
-        reports = fitted.transform(frame)
-        for start in range(0, copies * size, size):
-            part = reports[start : start + size]
-            table, truth, what = _estimate(fitted, part, rows, subject)
-            tables.append(table)
-    return tables, truth, what
 
 
 def _true_counts(
     rows: Rows, subject: Subject, table: pd.DataFrame
 ) -> NDArray[np.float64]:
-    if any(isinstance(cell, tuple) for column in rows.values() for cell in column):
-        return _true_counts_of_lists(rows, table)
-    codes = codes_of(rows, subject)
-    sizes = [len(values) for values in subject.values.values()]
-    is_joint = len(sizes) > 1 and list(table.index.names) != ["column", "category"]
-    if is_joint:
-        codes = [np.ravel_multi_index(codes, sizes)]
-        sizes = [math.prod(sizes)]
+    """Count the rows by declared values, in the order of a table of estimates."""
+    sizes = subject.sizes
+    if len(sizes) > 1 and list(table.index.names) != ["column", "category"]:
+        # Of combinations, of which the last column runs fastest.
+        codes = np.ravel_multi_index(codes_of(rows, subject), sizes)
+        return np.bincount(codes, minlength=math.prod(sizes)).astype(float)
     counts = []
-    for column, size in zip(codes, sizes, strict=True):
-        counts.append(np.bincount(column, minlength=size))
-    return np.concatenate(counts).astype(float)
-
-
-def _true_counts_of_lists(rows: Rows, table: pd.DataFrame) -> NDArray[np.float64]:
-    """Count the cells that hold each value, or a pair with each key."""
-    counts = {}
     for name, column in rows.items():
-        counts[name] = Counter[Any]()
-        for cell in column:
-            keys = [part[0] if isinstance(part, tuple) else part for part in cell]
-            counts[name].update(set(keys))
-    if isinstance(table.index, pd.MultiIndex):
-        return np.array([counts[name][key] for name, key in table.index], float)
-    (only_counts,) = counts.values()
-    return np.array([only_counts[key] for key in table.index], float)
+        has_lists = any(isinstance(cell, tuple) for cell in column)
+        declared = subject.declared[name] if has_lists else subject.values[name]
+        for value in getattr(declared, "values", declared):
+            holds = [value in cell if has_lists else value == cell for cell in column]
+            counts.append(sum(holds))
+    return np.array(counts, float)
 
 
-def _check_estimates_are_unbiased(subject: Subject) -> None:
-    """Check that the mean of the estimates over many releases is the truth."""
-    tables, truth, what = subject.once(_estimates)
-    estimates = np.array([table[what].to_numpy(float) for table in tables])
+def _check_estimates_are_right(subject: Subject) -> None:
+    """Check that over many releases the estimates have the truth as their mean, and the stated standard errors."""
+    epsilon = subject.epsilon_at_most(2.0 * len(subject.values))
+    fitted = subject.fit(random_state=SEED, **epsilon)
+    # Copies of the same rows in one call are as many releases, and save the time of
+    # calls. Between them, at random places, are as many other rows: report i is that of
+    # row i, or the estimates are of the others, too.
+    size = 400
+    rows = subject.rows(size)
+    n_rows = size * _REPEATS // _CALLS
+    is_row = np.random.default_rng(SEED).permutation(np.arange(2 * n_rows) < n_rows)
+    another = subject.frame(subject.equal_rows(1, -1))
+    places = np.where(is_row, (np.cumsum(is_row) - 1) % size, size)
+    table_of_both = pd.concat([subject.frame(rows), another], ignore_index=True)
+    frame = table_of_both.iloc[places].reset_index(drop=True)
+    estimates, stated_errors = [], []
+    for _ in range(_CALLS):
+        reports = fitted.transform(frame)[is_row]
+        for start in range(0, n_rows, size):
+            part = reports[start : start + size]
+            table, truth, what = _estimate(fitted, part, rows, subject)
+            require(
+                len(table) == truth.size,
+                f"{len(table)} estimates for {truth.size} values",
+            )
+            estimates.append(table[what].to_numpy(float))
+            stated_errors.append(table["std_error"].to_numpy(float))
+    std_errors = np.std(estimates, axis=0, ddof=1)
+    distances = np.abs(np.mean(estimates, axis=0) - truth)
+    limits = _STANDARD_ERRORS * std_errors / math.sqrt(_REPEATS)
     require(
-        estimates.shape[1:] == truth.shape,
-        f"{estimates.shape[1]} estimates for {truth.size} values",
-    )
-    std_error = estimates.std(axis=0, ddof=1) / math.sqrt(_REPEATS)
-    distance = np.abs(estimates.mean(axis=0) - truth)
-    require(
-        (distance <= _STANDARD_ERRORS * std_error + 1e-9 * np.abs(truth).max()).all(),
-        f"the estimates are biased: over {_REPEATS} releases their mean is off by up to"
-        f" {(distance / np.maximum(std_error, 1e-300)).max():.1f} standard errors",
-    )
-
-
-def _check_standard_errors_are_right(subject: Subject) -> None:
-    """Check that the stated standard errors are those of the estimates."""
-    tables, _, what = subject.once(_estimates)
-    actual = np.array([table[what].to_numpy(float) for table in tables]).std(
-        axis=0, ddof=1
-    )
-    ratio = (
-        np.mean([table["std_error"].to_numpy(float) for table in tables], axis=0)
-        / actual
+        (distances <= limits + 1e-9 * np.abs(truth).max()).all(),
+        f"the estimates are biased, or reports are not in the rows of their records: over"
+        f" {_REPEATS} releases their mean is off by up to {distances.max():.4g}",
     )
     # Of 200 values, the standard deviation is known to 5 %.
+    ratios = np.mean(stated_errors, axis=0) / std_errors
     require(
-        (ratio > 0.75).all(),
-        f"the estimates vary {1 / ratio.min():.2f} times as much as std_error says",
+        (ratios > 0.75).all(),
+        f"the estimates vary {1 / ratios.min():.2f} times as much as std_error says",
     )
     if what == "count":  # that of a mean may be one for the population
         require(
-            (ratio < 1.33).all(),
-            f"std_error is {ratio.max():.2f} times how much the estimates vary",
-        )
-
-
-def _check_rows_stay_in_place(subject: Subject) -> None:
-    """Check that report i is that of record i."""
-    size = 3000
-    fitted = subject.fit(
-        random_state=SEED, **subject.epsilon_at_most(4.0 * len(subject.values))
-    )
-    marked = np.random.default_rng(SEED).random(size) < 0.5
-    rows = {
-        name: [values[0 if first else -1] for first in marked]
-        for name, values in subject.values.items()
-    }
-    reports = fitted.transform(subject.frame(rows))
-    require(len(reports) == size, f"{size} records gave {len(reports)} reports")
-    for chosen in (marked, ~marked):
-        part = {
-            name: [value for value, use in zip(column, chosen, strict=True) if use]
-            for name, column in rows.items()
-        }
-        table, truth, what = _estimate(fitted, reports[chosen], part, subject)
-        bound = (_STANDARD_ERRORS + 2) * table["std_error"].to_numpy(float) + 1e-6
-        require(
-            (np.abs(table[what].to_numpy(float) - truth) <= bound).all(),
-            "the reports of some records are not in the rows of these records",
+            (ratios < 1.33).all(),
+            f"std_error is {ratios.max():.2f} times how much the estimates vary",
         )
 
 
 def _check_reports_can_be_read(subject: Subject) -> None:
-    """Check that `tally` and the estimates accept the output of `transform`, and that tallies can be added."""
+    """Check that `tally` and the estimates accept the output of `transform`, and that tallies add."""
     size = 50
     fitted = subject.fit(random_state=SEED)
     reports = fitted.transform(subject.frame(subject.rows(size)))
     if looks_like_the_original(fitted, subject):
         codes_of(columns_of(reports), subject)
-    read = [
-        name
-        for name in ("tally", "estimate_counts", "estimate_mean")
-        if hasattr(fitted, name)
-    ]
-    if not read:
+    methods = [name for name in READERS if hasattr(fitted, name)]
+    if not methods:
         raise SkipTest("nothing reads the reports")
-    for name in read:
+    for name in methods:
         getattr(fitted, name)(reports)
-    if hasattr(fitted, "tally"):
-        tally = fitted.tally(reports)
-        require(
-            tally.n_reports == size,
-            f"a tally of {size} reports counts {tally.n_reports}",
-        )
-        require((tally + tally).n_reports == 2 * size, "two tallies do not add")
-
-
-def _check_tallies_add(subject: Subject) -> None:
-    """Check that tallies of parts add up to that of all reports, and none of two epsilons do."""
-    size = 50
-    fitted = subject.fit(random_state=SEED)
     if not hasattr(fitted, "tally"):
-        raise SkipTest("there is no tally")
-    reports = fitted.transform(subject.frame(subject.rows(size)))
+        return
+    tally = fitted.tally(reports)
+    require(
+        tally.n_reports == size, f"a tally of {size} reports counts {tally.n_reports}"
+    )
+    # Tallies of batches are added on other machines.
     is_first = np.arange(size) < size // 3
     tally_of_parts = fitted.tally(reports[is_first]) + fitted.tally(reports[~is_first])
-    pairs = zip(tally_of_parts.sums(), fitted.tally(reports).sums(), strict=True)
+    sums, sums_of_parts = tally.sums(), tally_of_parts.sums()
     require(
-        all(np.array_equal(sums, whole_sums) for sums, whole_sums in pairs),
+        len(sums) == len(sums_of_parts)
+        and all(map(np.array_equal, sums, sums_of_parts)),
         "the tallies of two parts do not add up to that of all reports",
     )
+    # Sums of two channels cannot be estimated from by either.
     smaller_epsilon = subject.epsilon_at_most(0.01)
-    if not smaller_epsilon:
-        return
-    other = subject.fit(random_state=SEED, **smaller_epsilon)
-    other_reports = other.transform(subject.frame(subject.rows(size)))
-    try:
-        tally_of_parts + other.tally(other_reports)
-    except (TypeError, ValueError):
-        return
-    raise AssertionError("tallies of reports of two epsilons are added")
+    if smaller_epsilon:
+        noisier = subject.fit(random_state=SEED, **smaller_epsilon)
+        noisier_reports = noisier.transform(subject.frame(subject.rows(size)))
+        other_tally = noisier.tally(noisier_reports)
+        try:
+            tally + other_tally
+        except (TypeError, ValueError):
+            return
+        raise AssertionError("tallies of reports of two epsilons are added")
 
 
 CHECKS = (
@@ -560,11 +431,7 @@ CHECKS = (
     _check_channel_keeps_the_guarantee,
     _check_reports_follow_the_channel,
     _check_missing_values_are_hidden,
-    _check_no_column_passes_through,
     _check_later_parameters_wait_for_fit,
-    _check_estimates_are_unbiased,
-    _check_standard_errors_are_right,
-    _check_rows_stay_in_place,
+    _check_estimates_are_right,
     _check_reports_can_be_read,
-    _check_tallies_add,
 )

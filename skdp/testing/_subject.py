@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Real
 from typing import Any, Self
@@ -11,6 +11,7 @@ from unittest import SkipTest
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skdp.base import CallCounter
@@ -35,9 +36,6 @@ class Subject:
     values: dict[Any, list[Any]]
     declared: dict[Any, Any]
     parameter: str | None
-    _computed: dict[Callable[..., Any], Any] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
 
     @classmethod
     def of(cls, estimator: Any, X: Any = None) -> Subject:
@@ -51,11 +49,13 @@ class Subject:
             )
         parameters = estimator.get_params(deep=False)
         observed = None if X is None else _distinct_values(X)
+        values: dict[Any, list[Any]] = {}
         if "categories" in parameters:
-            declared = _declared_categories(parameters["categories"], observed)
-            values = {
-                name: _values(categories) for name, categories in declared.items()
-            }
+            declared = _by_column(parameters["categories"], observed)
+            if declared is None:
+                declared = observed or DEFAULT_CATEGORIES
+            for name, categories in declared.items():
+                values[name] = _values(categories)
             for name, cells in (observed or {}).items():
                 # Lists of declared values.
                 if any(isinstance(cell, tuple) for cell in cells):
@@ -63,7 +63,7 @@ class Subject:
             return cls(estimator, values, declared, "categories")
         if "bounds" in parameters:
             declared = _declared_bounds(parameters["bounds"], observed)
-            values = {}
+            # Any number within the bounds is legal: these are the ends, and some between.
             for name, ends in declared.items():
                 values[name] = np.linspace(*ends, _NUMERIC_VALUES).tolist()
             return cls(estimator, values, declared, "bounds")
@@ -73,12 +73,6 @@ class Subject:
                 "to make rows for; give X"
             )
         return cls(estimator, observed, observed, None)
-
-    def once(self, function: Callable[[Subject], Any]) -> Any:
-        """Compute a value once for several checks."""
-        if function not in self._computed:
-            self._computed[function] = function(self)
-        return self._computed[function]
 
     @property
     def numeric(self) -> bool:
@@ -110,7 +104,7 @@ class Subject:
         """Clone the estimator, with its columns declared."""
         if self.parameter is not None:
             declared: Any = dict(self.declared)
-            if kind == "array":
+            if kind == "array":  # it has no column names
                 declared = list(self.declared.values())
             parameters = {self.parameter: declared} | parameters
         # A transformer with memory treats every record without an id as a new one.
@@ -151,6 +145,7 @@ class Subject:
         if not isinstance(epsilon, Real) or least <= float(epsilon) <= most:
             return {}
         changed = min(max(float(epsilon), least), most)
+        # What is checked shows best where there is neither too much nor too little noise.
         parameters = {"epsilon": changed}
         # The epsilon of a single report must remain below it.
         of_report = self.parameters.get("instantaneous_epsilon")
@@ -159,21 +154,30 @@ class Subject:
             parameters["instantaneous_epsilon"] = float(of_report) * scale
         return parameters
 
+    @property
+    def sizes(self) -> list[int]:
+        """The number of values of each column."""
+        return list(map(len, self.values.values()))
+
+    def rows_of(self, codes: NDArray[np.intp]) -> Rows:
+        """Make rows of places in the lists of legal values."""
+        # (n_rows, n_columns)
+        rows = {}
+        for (name, values), column_codes in zip(
+            self.values.items(), codes.T, strict=True
+        ):
+            rows[name] = [values[code] for code in column_codes]
+        return rows
+
     def rows(self, size: int, seed: int = SEED) -> Rows:
         """Generate legal rows."""
         rng = np.random.default_rng(seed)
-        rows = {}
-        for name, values in self.values.items():
-            codes = rng.integers(len(values), size=size)
-            rows[name] = [values[code] for code in codes]
-        return rows
+        return self.rows_of(rng.integers(self.sizes, size=(size, len(self.sizes))))
 
     def equal_rows(self, size: int, code: int = 0) -> Rows:
         """Generate equal rows."""
-        rows = {}
-        for name, values in self.values.items():
-            rows[name] = [values[code % len(values)]] * size
-        return rows
+        codes = code % np.array(self.sizes)
+        return self.rows_of(np.tile(codes, (size, 1)))
 
     def frame(self, rows: Rows, kind: str = "pandas") -> Any:
         """Make a table of rows, whose dtypes depend on the legal values only."""
@@ -183,6 +187,7 @@ class Subject:
         """Return the same transformer on columns that all have the values of the first."""
         if self.parameter is None:
             raise SkipTest("the columns cannot be declared again")
+        # At least two columns, to compare them.
         names = list(self.values) if len(self.values) > 1 else [*self.values, "twin"]
         first = next(iter(self.values))
         return replace(
@@ -197,23 +202,21 @@ def _distinct_values(X: Any) -> dict[Any, list[Any]]:
     return {name: list(dict.fromkeys(column)) for name, column in columns.items()}
 
 
-def _declared_categories(
-    categories: Any, observed: dict[Any, list[Any]] | None
-) -> dict[Any, Any]:
-    """Return what a parameter ``categories`` declares, by column."""
-    if isinstance(categories, Domain):
-        return {name: categories[name] for name in categories.columns}
-    if isinstance(categories, Mapping):
-        return {name: categories[name] for name in observed or categories}
-    is_text = isinstance(categories, str)
-    if not is_text and isinstance(categories, Sequence | np.ndarray):
-        names = observed or _names_of_array(len(categories))
-        return dict(zip(names, categories, strict=True))
-    return dict(observed or DEFAULT_CATEGORIES)
-
-
-def _names_of_array(n_columns: int) -> list[str]:
-    return [f"x{place}" for place in range(n_columns)]
+def _by_column(
+    declaration: Any, observed: dict[Any, list[Any]] | None
+) -> dict[Any, Any] | None:
+    """Return what a parameter declares of each column, or None if it does not say."""
+    if isinstance(declaration, Domain):
+        return {name: declaration[name] for name in declaration.columns}
+    if isinstance(declaration, Mapping):
+        return {name: declaration[name] for name in observed or declaration}
+    # A list declares the columns by their places.
+    if isinstance(declaration, Sequence | np.ndarray) and not isinstance(
+        declaration, str
+    ):
+        names = observed or [f"x{place}" for place in range(len(declaration))]
+        return dict(zip(names, declaration, strict=True))
+    return None
 
 
 def _values(categories: Any) -> list[Any]:
@@ -230,17 +233,14 @@ def _declared_bounds(
         if not observed:
             return dict(DEFAULT_BOUNDS)
         return {name: (min(values), max(values)) for name, values in observed.items()}
-    if isinstance(bounds, Mapping):
-        return {name: tuple(bounds[name]) for name in observed or bounds}
-    pairs = np.asarray(bounds, float)
-    if observed:
-        names = list(observed)
-    elif pairs.ndim == 1:
-        names = list(DEFAULT_BOUNDS)
-    else:
-        names = _names_of_array(len(pairs))
-    ends = np.broadcast_to(pairs, (len(names), 2)).tolist()
-    return {name: (low, high) for name, (low, high) in zip(names, ends, strict=True)}
+    if not isinstance(bounds, Mapping) and np.ndim(bounds) == 1:
+        # One pair for all columns.
+        bounds = dict.fromkeys(observed or DEFAULT_BOUNDS, bounds)
+    declared = {}
+    for name, ends in (_by_column(bounds, observed) or {}).items():
+        low, high = ends
+        declared[name] = (float(low), float(high))
+    return declared
 
 
 class FreshRecords:
@@ -255,6 +255,8 @@ class FreshRecords:
         return self
 
     def transform(self, X: Any, record_id: Any = None) -> Any:
+        # As it is a subclass, `clone`, pickles and the display work as those of the
+        # transformer itself.
         if record_id is None:
             record_id = self._new_ids(X)
         return super().transform(X, record_id=record_id)  # type: ignore[misc]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import wraps
+from contextlib import ExitStack, contextmanager
+from functools import partialmethod
 from typing import Any
 from unittest import SkipTest
+from unittest.mock import patch
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -15,7 +16,6 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdp.base import rows_and_target
-from skdp.domain import Domain
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger
 from skdp.randomness import SecureSource, SeededSource
 from skdp.tables import is_missing
@@ -29,51 +29,30 @@ def require(condition: Any, reason: str) -> None:
         raise AssertionError(reason)
 
 
-def as_lists(column: list[Any]) -> list[Any]:
-    """Write cells of pairs as lists of structs, which polars and pyarrow need."""
-    cells = []
-    for cell in column:
-        if isinstance(cell, tuple):
-            cell = [_as_struct(part) for part in cell]
-        cells.append(cell)
-    return cells
-
-
-def _as_struct(part: Any) -> Any:
-    if isinstance(part, tuple):
-        return {"key": part[0], "value": part[1]}
-    return part
-
-
-def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: str) -> Any:
+def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: Any) -> Any:
     """Make a table of rows."""
     if kind == "array":
         return objects_of_rows(rows)
-    columns: dict[Any, Any] = {}
     if kind == "pandas":
+        series = {}
         for name, column in rows.items():
-            columns[name] = pd.Series(column, dtype=_dtype(values[name]))
-        return pd.DataFrame(columns)
+            series[name] = pd.Series(column, dtype=_dtype(values[name]))
+        return pd.DataFrame(series)
+    # A library infers dtypes from what it is given: the legal values stand before the
+    # rows while it does, so that a dtype does not depend on which of them occur.
+    n_before = max(map(len, values.values()))
+    columns = {}
+    for name, column in rows.items():
+        columns[name] = [*(values[name] * n_before)[:n_before], *column]
     try:
-        if kind == "polars":
-            import polars as pl
-
-            for name, column in rows.items():
-                dtype = pl.Series(as_lists(values[name])).dtype
-                columns[name] = pl.Series(as_lists(column), dtype=dtype)
-            return pl.DataFrame(columns)
-        import pyarrow as pa
-
-        for name, column in rows.items():
-            arrow_type = pa.array(as_lists(values[name])).type
-            columns[name] = pa.array(as_lists(column), arrow_type)
-        return pa.table(columns)
+        return nw.from_dict(columns, backend=kind)[n_before:].to_native()
     except ImportError:
         raise SkipTest(f"{kind} is not installed") from None
 
 
 def objects_of_rows(rows: Rows) -> Any:
     """Make an array of objects; cells that are tuples stay in one piece."""
+    # NumPy would read tuples as further dimensions: each cell is set by itself.
     array = np.empty((len(next(iter(rows.values()))), len(rows)), object)
     for place, column in enumerate(rows.values()):
         for row, value in enumerate(column):
@@ -82,6 +61,7 @@ def objects_of_rows(rows: Rows) -> Any:
 
 
 def _dtype(values: list[Any]) -> Any:
+    # pandas would turn None into NaN beside numbers, and text into its own dtype.
     for value in values:
         if value is None or isinstance(value, str | tuple):
             return object
@@ -90,6 +70,7 @@ def _dtype(values: list[Any]) -> Any:
 
 def columns_of(output: Any) -> Rows:
     """Read any output of a transformer as lists of Python values."""
+    # pandas has column names that are no text, and two of one name, unlike narwhals.
     columns = {}
     if isinstance(output, np.ndarray):
         for place, column in enumerate(output.T):
@@ -108,10 +89,10 @@ def _plain(column: list[Any]) -> list[Any]:
     kinds = set(map(type, column))
     if kinds <= {bool, int, str, type(None)}:
         return column  # nothing is missing in another way
-    if kinds <= {bool, int, str, type(None), float}:
-        # NaN is unequal to itself.
-        return [value if value == value else None for value in column]
-    return [None if is_missing(value) else value for value in column]
+    for place, value in enumerate(column):
+        if is_missing(value):
+            column[place] = None
+    return column
 
 
 def release(fitted: Any, frame: Any) -> str:
@@ -123,24 +104,17 @@ def release(fitted: Any, frame: Any) -> str:
 def watched_draws(watch: Callable[[type, int, Any], None]) -> Iterator[None]:
     """Call a function with the source, the size and the bytes of each draw."""
     # Of a block of code, in this process.
-    originals = {source: source.bytes for source in (SecureSource, SeededSource)}
-
-    def watching(source: type, original: Any) -> Any:
-        @wraps(original)
-        def draw(self: Any, size: int) -> Any:
-            drawn = original(self, size)
-            watch(source, size, drawn)
-            return drawn
-
-        return draw
-
-    try:
-        for source, original in originals.items():
-            setattr(source, "bytes", watching(source, original))  # noqa: B010 - mypy knows it as a method
+    with ExitStack() as stack:
+        for source in (SecureSource, SeededSource):
+            watched = partialmethod(_draw_watched, source.bytes, watch)
+            stack.enter_context(patch.object(source, "bytes", watched))
         yield
-    finally:
-        for source, original in originals.items():
-            setattr(source, "bytes", original)  # noqa: B010
+
+
+def _draw_watched(source: Any, draw: Any, watch: Any, size: int) -> Any:
+    drawn = draw(source, size)
+    watch(type(source), size, drawn)
+    return drawn
 
 
 @contextmanager
@@ -164,6 +138,7 @@ class RecordingLedger(PrivacyLedger):
         self.log: list[tuple[PrivacyGuarantee, int]] = []
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        # Before the charge, which may be refused.
         self.log.append((guarantee, self.draws[0]))
         super().charge(guarantee, what)
 
@@ -174,7 +149,7 @@ def recorded_bytes() -> Iterator[bytearray]:
     secure_bytes = bytearray()
 
     def record(source: type, size: int, drawn: Any) -> None:
-        if source is SecureSource:
+        if issubclass(source, SecureSource):
             secure_bytes.extend(drawn.tobytes())
 
     with watched_draws(record):
@@ -217,16 +192,6 @@ def released_attributes(estimator: Any) -> dict[str, Any]:
     return attributes
 
 
-def released_text(estimator: Any) -> str:
-    """Write a release as text, to compare releases."""
-    attributes = {}
-    for name, value in released_attributes(estimator).items():
-        if not name.startswith("_") and name != "guarantee_":
-            attributes[name] = _comparable(value)
-    with np.printoptions(threshold=10**6, floatmode="unique"):
-        return repr(attributes)
-
-
 def is_table(value: Any) -> bool:
     """Whether a value is a table, a column or an index."""
     if isinstance(value, pd.DataFrame | pd.Series | pd.Index):
@@ -241,6 +206,7 @@ def is_table(value: Any) -> bool:
 
 def walk(root: Any) -> Iterator[tuple[str, Any]]:
     """Walk the attributes of an object, pickled or not, and yield the path and the value of each."""
+    # An object may hold itself, or be held in several places.
     visited: set[int] = set()
     items: list[tuple[str, Any]] = list(vars(root).items())
     while items:
@@ -252,32 +218,21 @@ def walk(root: Any) -> Iterator[tuple[str, Any]]:
         items += _parts_of(path, value)
 
 
-def _parts_of(path: str, value: Any) -> list[tuple[str, Any]]:
-    """Return what an object holds: items, elements or attributes."""
+def _parts_of(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what an object holds: items, elements or attributes."""
     if isinstance(value, Mapping):
-        return [(f"{path}[{key!r}]", item) for key, item in value.items()]
-    if isinstance(value, list | tuple | set | frozenset):
-        return [(path, item) for item in value]
-    if isinstance(value, np.ndarray):
-        if value.dtype != object:
-            return []
-        return [(path, item) for item in value.ravel()]
-    if is_table(value):
-        return []
-    attributes = dict(getattr(value, "__dict__", {}))
-    for kind in type(value).__mro__:
-        for name in getattr(kind, "__slots__", ()):
-            attributes[name] = getattr(value, name, None)
-    return [(f"{path}.{name}", item) for name, item in attributes.items()]
-
-
-def _comparable(value: Any) -> Any:
-    """Expand objects whose text is only an address in memory."""
-    if isinstance(value, Domain):  # which shows few of its values
-        return {name: value[name].labels for name in value.columns}
-    if isinstance(value, list | tuple):
-        return [_comparable(part) for part in value]
-    if repr(value) != object.__repr__(value):
-        return value
-    attributes = {name: _comparable(part) for name, part in vars(value).items()}
-    return type(value).__name__, attributes
+        for key, item in value.items():
+            yield f"{path}[{key!r}]", item
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield path, item
+    elif isinstance(value, np.ndarray):
+        if value.dtype == object:
+            for item in value.ravel():
+                yield path, item
+    elif not is_table(value):
+        for name, item in getattr(value, "__dict__", {}).items():
+            yield f"{path}.{name}", item
+        for kind in type(value).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                yield f"{path}.{name}", getattr(value, name, None)

@@ -62,23 +62,6 @@ def test_calls_copies_threads_workers_and_forks_draw_their_own_coins():
     assert encoder.guarantee_.secure
 
 
-def test_columns_of_equal_values_get_different_coins():
-    for random_state in (None, 0):
-        out = fitted(random_state).transform(ROWS)
-        assert (out["a"] != out["b"]).any()
-
-
-def test_a_seed_replays_after_fit_and_from_a_pickle():
-    encoder = fitted(7)
-    stored = pickle.dumps(encoder)
-    run = [text(encoder) for _ in range(3)]
-    assert all_different([*run, text(fitted(8))])
-    assert [text(encoder.fit(ROWS)), text(encoder), text(encoder)] == run
-    copy = pickle.loads(stored)
-    assert [text(copy) for _ in range(3)] == run
-    assert not encoder.guarantee_.secure
-
-
 def test_seeded_threads_never_share_a_call_number():
     counter = CallCounter()
     with ThreadPoolExecutor(8) as pool:

@@ -19,7 +19,7 @@ from skdp.engines import privatize_file
 ROOT = Path(__file__).parents[2]
 BLOCKS = [
     pytest.param(block, id=f"{page.stem}-{place}")
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md")))
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*/*.md")))
     for place, block in enumerate(re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
     if re.search(r"^skdp ", block, re.MULTILINE)
 ]

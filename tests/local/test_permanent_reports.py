@@ -39,6 +39,7 @@ from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
 from skdp.local.memo import Memo
 from skdp.oracles import Optimal
+from skdp.testing import privatizer_checks
 from tests.conftest import counted_draws, each
 
 FALSE_ALARM = 1e-6
@@ -81,15 +82,10 @@ PERMANENT = {
 @pytest.mark.parametrize("name", PERMANENT)
 def test_they_are_the_same_over_calls_orders_batches_pickles_and_clones(name):
     transformer, rows = PERMANENT[name]
+    dict(privatizer_checks(transformer, rows))["check_records_repeat_themselves"]()
     fitted = clone(transformer).fit(rows)
-    before = pickle.dumps(fitted)
-    reports = fitted.transform(rows, record_id=IDS)
-    assert same(fitted.transform(rows, record_id=IDS), reports)
-    assert same(fitted.transform(rows[::-1], record_id=IDS[::-1])[::-1], reports)
-    assert same(fitted.transform(rows[20:33], record_id=IDS[20:33]), reports[20:33])
-    for other in (pickle.loads(before), clone(transformer).set_params(random_state=5).fit(rows[:1])):
-        assert same(other.transform(rows, record_id=IDS), reports)
-    assert not same(clone(fitted).set_params(secret_key=b"x" * 16).fit_transform(rows, record_id=IDS), reports)
+    seeded = clone(transformer).set_params(random_state=5).fit(rows[:1])
+    assert same(seeded.transform(rows, record_id=IDS), fitted.transform(rows, record_id=IDS))
     assert fitted.guarantee_.secure
 
 

@@ -1,0 +1,72 @@
+"""Ask the search of the built site what newcomers ask: the right page has to be among the first three.
+
+python docs/check_search.py site/html
+
+The scripts are those that a browser runs, in V8 (mini-racer), with as much of a page as the search itself needs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+from py_mini_racer import MiniRacer
+
+QUESTIONS = Path(__file__).parent / "search_questions.toml"
+N_FIRST = 3
+PAGE = """
+var window = globalThis;
+var SPHINX_HIGHLIGHT_ENABLED = false;
+var DOCUMENTATION_OPTIONS = {};
+var _ = (text) => text;
+var _ready = () => {};
+var document = {
+  addEventListener: () => null,
+  getElementById: () => null,
+  documentElement: { dataset: {} },
+};
+"""
+ASK = """
+const ask = (question) => {
+  const results = Search._performSearch(...Search._parseQuery(question));
+  const pages = results.reverse().map((result) => result[0]);
+  return JSON.stringify([...new Set(pages)]);
+};
+"""
+
+
+def load_search(site: Path) -> MiniRacer:
+    """Run the scripts of the search page, and its index."""
+    engine = MiniRacer()
+    scripts = [
+        PAGE,
+        (site / "_static" / "page_sentences.js").read_text(encoding="utf-8"),
+        (site / "_static" / "language_data.js").read_text(encoding="utf-8"),
+        (site / "_static" / "searchtools.js").read_text(encoding="utf-8"),
+        (site / "searchindex.js").read_text(encoding="utf-8"),
+        ASK,
+    ]
+    engine.eval("\n".join(scripts))
+    return engine
+
+
+def main() -> int:
+    """Print each question whose page is not among the first, and return how many there are."""
+    engine = load_search(Path(sys.argv[1]))
+    questions = tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))
+    n_faults = 0
+    for question, page in questions.items():
+        pages = json.loads(engine.eval(f"ask({json.dumps(question)})"))
+        if page not in pages[:N_FIRST]:
+            place = pages.index(page) + 1 if page in pages else None
+            print(f"{question!r}: {page} is number {place} of {len(pages)}")
+            print(f"    before it: {', '.join(pages[:N_FIRST])}")
+            n_faults += 1
+    print(f"{len(questions)} questions, {n_faults} without their page among the first")
+    return n_faults
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main() else 0)
