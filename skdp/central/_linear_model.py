@@ -173,7 +173,9 @@ def sum_products(rows: Rows, square: int, constant: int) -> NDArray[np.int64]:
     # A row that is too long, its constant and its target are multiplied with one
     # factor, as in weighted least squares: which linear model is true stays so.
     return rows.sum(
-        partial(Rows.shortened, square=square, constant=constant, codes=True)
+        partial(
+            Rows.clipped_moments, square=square, constant=constant, with_target=True
+        )
     )
 
 

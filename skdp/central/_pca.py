@@ -312,10 +312,10 @@ def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covarianc
     noise = _noise_of_products(
         limits.rest, size, limits.square + constant**2, max(2 * UNIT, constant)
     )
-    shortened = partial(
-        Rows.shortened, square=limits.square, constant=constant, codes=False
+    moments = partial(
+        Rows.clipped_moments, square=limits.square, constant=constant, with_target=False
     )
-    sums = noisy_products(limits.rows.sum(shortened), noise, source)
+    sums = noisy_products(limits.rows.sum(moments), noise, source)
 
     # With fewer rows than the noise of their number, its size is the most that is
     # known; without noise, one row.

@@ -220,12 +220,14 @@ def test_a_row_changes_products_by_no_more_than_is_paid_for(middle, limit, const
     middle, share = np.array(middle, np.int16), read_share(1.0)
     whole = placed(WIDE).centred(middle)
     limit = whole.square if limit is None else limit
-    sums = whole.shortened(limit, constant, codes=False)
+    sums = whole.clipped_moments(limit, constant, with_target=False)
     pure = _noise_of_products(share, 4, limit + constant**2, 2 * UNIT).sensitivity
     gaussian = _noise_of_products(read_share(Mu(1, delta=1e-6)), 4, limit + constant**2, 2 * UNIT).sensitivity
     changes = []
     for place in range(len(WIDE)):
-        fewer = placed(np.delete(WIDE, place, axis=0)).centred(middle).shortened(limit, constant, codes=False)
+        fewer = (
+            placed(np.delete(WIDE, place, axis=0)).centred(middle).clipped_moments(limit, constant, with_target=False)
+        )
         change = (sums - fewer)[np.triu_indices(4)].astype(object)
         changes.append((np.abs(change).sum(), (change**2).sum()))
     largest = np.max(changes, axis=0)

@@ -184,15 +184,22 @@ class Rows:
             total += (part.T @ part).astype(np.int64)
         return total
 
-    def shortened(
-        self, square: int, constant: int, *, codes: bool
+    def clipped_moments(
+        self, square: int, constant: int, *, with_target: bool
     ) -> NDArray[np.int64]:
-        """Return `moments` with a constant, and perhaps the codes, of rows multiplied as a whole by `factors`."""
+        """Return `moments` of rows with a constant, and their target if asked, clipped to a norm.
+
+        Of shape (n_columns + 1, n_columns + 1), or one more with the target.
+        """
+        # The values of a row, its constant and its target are multiplied by one factor,
+        # such that the squared norm of the values is at most `square`.
         factors = self.factors(square)
-        total = np.zeros((self.n_columns + 1 + codes,) * 2, np.int64)
-        for block, part in self.blocks(1 + codes):
+        n_further = 2 if with_target else 1
+        size = self.n_columns + n_further
+        total = np.zeros((size, size), np.int64)
+        for block, part in self.blocks(n_further):
             part[:, self.n_columns] = constant
-            if codes:
+            if with_target:
                 part[:, -1] = self.codes[block]
             _shorten(part, factors[block])
             total += (part.T @ part).astype(np.int64)
