@@ -347,18 +347,26 @@ class _FileRelease:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes out as long as this one draws; where the system has such locks."""
-        with (self._folder / "lock").open("ab") as lock:
-            try:
-                if fcntl is not None:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FileExistsError(
-                    f"{self._folder} is being written by another run; let it finish"
-                ) from None
+        with self._lock():
             # It may be gone since it was found.
             self._stored_settings()
             for half in self._folder.glob(".*.partial"):
                 half.unlink()
+            yield
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        if fcntl is None:
+            # Nor could a folder with an open file be renamed on Windows.
+            yield
+            return
+        with (self._folder / "lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FileExistsError(
+                    f"{self._folder} is being written by another run; let it finish"
+                ) from None
             yield
 
     def carry_out(self, *, resume: bool, check: bool, progress: Progress) -> None:
