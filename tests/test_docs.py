@@ -94,33 +94,32 @@ def test_pages_have_pictures(path):
         assert f"def {function}(" in (DOCS / "figures" / f"{module}.py").read_text(encoding="utf-8")
 
 
+@each("path", PAGES)
+def test_pages_are_short(path):
+    """What is longer is theory, and belongs to the background."""
+    prose = re.sub(r"^```(?!\{).*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    assert len(prose.split()) <= 900
+
+
 def blocks(path):
     """Return the code of a page, block by block."""
     return re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
+WITH_SPARK = [path for path in PAGES + ANSWERS if any("pyspark" in code for code in blocks(path))]
+
+
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # Spark's own
-@pytest.mark.parametrize(
-    "path",
-    [path for path in PAGES + ANSWERS if "pyspark" in path.read_text(encoding="utf-8")],
-    ids=lambda path: path.stem,
-)
-def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch):
-    """The other test of pages leaves the blocks of Spark out, which takes seconds to start."""
+@pytest.mark.parametrize("path", WITH_SPARK, ids=lambda path: path.stem)
+def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch, capsys):
     pytest.importorskip("pyspark")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     namespace = {}
     for code in blocks(path):
         exec(compile(code, str(path), "exec"), namespace)
-
-
-@each("path", PAGES)
-def test_pages_are_short(path):
-    """What is longer is theory, and belongs to the background."""
-    prose = re.sub(r"^```(?!\{).*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    assert len(prose.split()) <= 900
+    assert "std_error" in capsys.readouterr().out
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own, of pandas 3.1

@@ -273,7 +273,7 @@ class DPHistogram(CentralStatistic):
         TypeError, ValueError
             If an end is not in the domain, or there are several columns.
         """
-        return int(self.counts_[self._find_range(low, high)].sum())
+        return int(self.range_estimate(low, high).value)
 
     def range_estimate(
         self,

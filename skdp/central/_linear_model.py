@@ -16,10 +16,9 @@ from sklearn.base import RegressorMixin
 from skdp.base import Bounds, TableLike, check_flag, read_bounds, read_numbers
 from skdp.central._base import Plan, check_at_least_0
 from skdp.central._supervised import (
-    Placing,
     SupervisedStatistic,
+    place_with_target,
     split_all_bounds,
-    target_places,
 )
 from skdp.central.statistics import (
     UNIT,
@@ -29,7 +28,7 @@ from skdp.central.statistics import (
     find_limits,
     in_units,
     largest_moments,
-    open_rows,
+    noisy_products,
     refuse_missing,
     warn_of_few,
     widths,
@@ -203,17 +202,15 @@ def add_noise(
     sums: NDArray[np.int64], noises: Sequence[Noise], source: ByteSource
 ) -> Moments:
     """Add noise to sums of products; that of pure privacy is drawn for all of them together."""
-    last = len(sums) - 1
-    rows, columns = np.triu_indices(last + 1)
-    parts = [columns < last, (columns == last) & (rows < last), rows == last]
-    if noises[0].kind == "epsilon":
-        parts = [columns <= last]
+    of_products, of_targets, of_square = noises
     noisy = np.zeros(sums.shape)
-    for part, noise in zip(parts, noises, strict=False):
-        places = rows[part], columns[part]
-        drawn = noise.add(source, sums[places].tolist())
-        noisy[places] = [*map(in_units, drawn)]
-    noisy += np.triu(noisy, 1).T
+    if of_products.kind == "epsilon":
+        noisy = noisy_products(sums, of_products, source)
+    else:
+        noisy[:-1, :-1] = noisy_products(sums[:-1, :-1], of_products, source)
+        with_target = of_targets.add(source, sums[:-1, -1].tolist())
+        noisy[:-1, -1] = [*map(in_units, with_target)]
+        noisy[-1:, -1:] = noisy_products(sums[-1:, -1:], of_square, source)
     # A value is placed on a grid, which is an error of up to a step.
     errors = [in_units(max(noise.error, Fraction(1))) for noise in noises]
     return Moments(noisy, *errors)
@@ -247,10 +244,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         if self.fit_intercept:
             starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
         refuse_missing(rows, ends)
-        codes = partial(
-            target_places, name=rows.names[-1], ends=ends[-1:], start=starts[-1:]
-        )
-        placed = open_rows(rows, Placing(ends[:-1], starts[:-1], codes))
+        placed = place_with_target(rows, ends, starts)
         noise = Noise("mu", share.mu_squared)
         if share.kind == "epsilon":
             noise, *_ = noises_of_products(

@@ -24,6 +24,7 @@ from skdp.central.statistics import (
     find_limits,
     in_units,
     largest_moments,
+    noisy_products,
     open_rows,
     refuse_missing,
     widths,
@@ -151,10 +152,7 @@ def inverse_moments(
     rows: Rows, n_rows: float, noise: Noise, source: ByteSource
 ) -> Floats:
     """Return the inverse of noisy sums of the products of all pairs of columns, and of the constant."""
-    pairs = np.triu_indices(rows.n_columns)
-    moments = np.zeros((rows.n_columns, rows.n_columns))
-    noisy = noise.add(source, rows.sum(Rows.moments)[pairs].tolist())
-    moments[pairs] = moments.T[pairs] = [*map(in_units, noisy)]
+    moments = noisy_products(rows.sum(Rows.moments), noise, source)
     values, vectors = np.linalg.eigh(moments)
     # Five times the norm of the noise, which is about twice that of a row of it. Half
     # or twice as much changes the log loss by less than 1 %.

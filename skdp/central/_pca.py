@@ -25,6 +25,7 @@ from skdp.central.statistics import (
     in_units,
     largest_moments,
     limit_losses,
+    noisy_products,
     open_rows,
     refuse_missing,
     widths,
@@ -311,13 +312,10 @@ def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covarianc
     noise = _noise_of_products(
         limits.rest, size, limits.square + constant**2, max(2 * UNIT, constant)
     )
-    pairs = np.triu_indices(size)
     shortened = partial(
         Rows.shortened, square=limits.square, constant=constant, codes=False
     )
-    noisy = noise.add(source, limits.rows.sum(shortened)[pairs].tolist())
-    sums = np.zeros((size, size))
-    sums[pairs] = sums.T[pairs] = [*map(in_units, noisy)]
+    sums = noisy_products(limits.rows.sum(shortened), noise, source)
 
     # With fewer rows than the noise of their number, its size is the most that is
     # known; without noise, one row.

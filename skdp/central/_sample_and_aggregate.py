@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
+import io
 import math
-import os
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -189,16 +188,9 @@ def sample_and_aggregate(
         n_rows=n_rows,
         losses=_losses(share),
     )
-    totals = np.zeros(len(ends), object)
-    n_answers = 0
-    with kept_generators():
-        for members in random_chunks(source, n_chunks, n_rows):
-            chunk_places = isolated(
-                partial(_places, statistic, tables, members, ends), source
-            )
-            if chunk_places is not None:
-                totals += chunk_places
-                n_answers += 1
+    chunks = random_chunks(source, n_chunks, n_rows)
+    places = _places_of_chunks(statistic, tables, chunks, ends, source)
+    totals, n_answers = sum(places, np.zeros(len(ends), object)), len(places)
 
     of_totals, of_number = totals_noise(share, len(ends))
     totals = np.array(of_totals.add(source, totals.tolist()), object)
@@ -282,6 +274,25 @@ def _check_copyable(statistic: Any) -> None:
             "statistic must be something that can be copied, as each chunk gets its "
             f"own ({type(error).__name__})"
         ) from None
+
+
+def _places_of_chunks(
+    statistic: Callable[..., Any],
+    tables: Sequence[PlainTable],
+    chunks: Sequence[NDArray[np.intp]],
+    ends: NDArray[np.float64],
+    source: ByteSource,
+) -> list[NDArray[np.object_]]:
+    """Return the statistics of the chunks that have one, as places on the grid."""
+    places = []
+    with kept_generators():
+        for members in chunks:
+            chunk_places = isolated(
+                partial(_places, statistic, tables, members, ends), source
+            )
+            if chunk_places is not None:
+                places.append(chunk_places)
+    return places
 
 
 def _places(
@@ -434,9 +445,8 @@ def isolated(function: Callable[[], Answer], source: ByteSource) -> Answer | Non
     np.random.seed(np.frombuffer(seed, np.uint32))  # noqa: NPY002
     try:
         with (
-            Path(os.devnull).open("w") as nowhere,
-            redirect_stdout(nowhere),
-            redirect_stderr(nowhere),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
             warnings.catch_warnings(record=True),
             np.errstate(all="ignore"),
         ):

@@ -21,8 +21,8 @@ from skdp.central._supervised import (
     Classes,
     Placing,
     SupervisedStatistic,
+    place_with_target,
     split_all_bounds,
-    target_places,
 )
 from skdp.central.statistics import (
     GRID,
@@ -416,10 +416,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         ends = np.column_stack([centres - reach, centres + reach])
         if classes is not None:
             return open_rows(rows, Placing(ends, centres, classes.codes))
-        codes = partial(
-            target_places, name=rows.names[-1], ends=ends[-1:], start=centres[-1:]
-        )
-        return open_rows(rows, Placing(ends[:-1], centres[:-1], codes))
+        return place_with_target(rows, ends, centres)
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         n_columns = len(self.scores_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from skdp.central.statistics import (
     Batches,
     Rows,
     count_cells,
+    open_rows,
     select_columns,
     split_bounds,
     without_column,
@@ -221,7 +223,17 @@ class Placing:
         return Rows.of(columns, self.ends, self.starts, codes, self.units)
 
 
-def target_places(
+def place_with_target(
+    rows: Batches, ends: NDArray[np.float64], starts: NDArray[np.float64]
+) -> Rows:
+    """Place columns and, last, a target that is a number, which is the code of each row."""
+    codes = partial(
+        _target_places, name=rows.names[-1], ends=ends[-1:], start=starts[-1:]
+    )
+    return open_rows(rows, Placing(ends[:-1], starts[:-1], codes))
+
+
+def _target_places(
     column: Any, name: Any, ends: NDArray[np.float64], start: NDArray[np.float64]
 ) -> NDArray[np.int16]:
     """Place a target that is a number on the grid of rows: the codes of `Placing`."""

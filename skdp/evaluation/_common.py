@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skdp.privacy import check_epsilon
+
 
 def result_facts(result: Any) -> list[tuple[str, str]]:
     """List the fields of a result by their names, numbers with the ends of their intervals."""
@@ -58,6 +60,23 @@ def check_count(value: Any, name: str, *, least: int) -> None:
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def read_epsilons(epsilons: Any) -> list[float]:
+    """Read the privacy losses to try: at least one, and all different."""
+    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
+        raise TypeError(
+            f"epsilons must be a list of numbers, got {type(epsilons).__name__}"
+        )
+    losses = list(epsilons)
+    for epsilon in losses:
+        check_epsilon(epsilon, name="each of epsilons")
+    if not losses:
+        raise ValueError("epsilons must hold at least one number")
+    losses = list(map(float, losses))
+    if len(set(losses)) < len(losses):
+        raise ValueError("epsilons must all be different")
+    return losses
 
 
 def check_table(

@@ -108,7 +108,8 @@ def test_a_value_is_published_when_count_plus_noise_reaches_the_threshold(monkey
     promise = {"epsilon": Fraction(3, 2), "delta": 0.01, "max_rows_per_person": 2}
     t = discovery_threshold(**promise)
     counts = np.array([t, 0, t, t - 2, t + 2, t - 2])
-    assert discover_values("source", ["a", "never", "b", "c", "d", None], counts, **promise) == ["a", "c"]
+    published = discover_values("source", ["a", "never", "b", "c", "d", None], counts, **promise)
+    assert published.places == [0, 3]
     assert asked == [("source", Fraction(4, 3), 5)]
 
 

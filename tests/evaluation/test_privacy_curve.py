@@ -278,6 +278,11 @@ def test_all_scorers_see_one_release_of_the_test_rows(wrap):
         assert not np.array_equal(fitted.predict_proba(X), fitted.predict_proba(X))
 
 
+def test_a_given_baseline_releases_its_test_rows_once_too():
+    curve(scoring=["accuracy", "f1_macro", "roc_auc"], epsilons=[1.0], baseline=pipeline(counting()))
+    assert releases == [120, 120] * 2
+
+
 def test_a_scorer_that_asks_for_other_rows_is_refused():
     def half(estimator, X, y):
         return np.mean(estimator.predict(X[::2]) == y[::2])

@@ -176,7 +176,7 @@ class TestStudyReport:
             ({"target": "sex"}, "`target` 'sex' cannot be one of the protected columns"),
             ({"target": "pay", "positive_label": "huge"}, "`positive_label` must be the value of `target` 'pay' in at"),
             ({"sensitive": "sex", "privileged": "X", "target": "pay"}, "`privileged` must be some of the values of"),
-            ({"epsilons": [1.0, 1.0]}, "`epsilons` must be distinct"),
+            ({"epsilons": [1.0, 1.0]}, "epsilons must all be different"),
             ({"target": "height"}, "the table has no columns ['height']; it has"),
             ({"sensitive": "sex"}, "`sensitive` needs `target`: fairness is about predictions of it"),
             (

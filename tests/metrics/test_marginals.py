@@ -252,9 +252,9 @@ def test_what_bins_do_not_see_is_shown(skewed):
 
 
 def test_values_are_compared_in_standard_deviations_of_the_real_ones():
-    real, synthetic = pd.DataFrame({"paid": [0.0, 0.0, 2.0, 2.0]}), pd.DataFrame({"paid": [0.0, 2.0, 2.0, 4.0]})
+    real, synthetic = pd.DataFrame({"paid": [0.0, 0.0, 4.0, 4.0]}), pd.DataFrame({"paid": [0.0, 4.0, 4.0, 8.0]})
     (row,) = value_errors(real, synthetic).itertuples(index=False)
-    assert row == ("paid", 1.0, 2.0, 1.0, 0.25, 1.0)
+    assert row == ("paid", 2.0, 4.0, 1.0, 0.25, 1.0)
 
 
 def test_columns_of_numbers_and_dates_are_found_without_a_domain():

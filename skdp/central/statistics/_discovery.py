@@ -135,37 +135,6 @@ def count_distinct(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
     return values, count_codes(values, codes)
 
 
-def discover_values(
-    source: ByteSource,
-    values: Sequence[Any],
-    counts: NDArray[np.int64],
-    *,
-    epsilon: Fraction | float,
-    delta: Fraction | float,
-    max_rows_per_person: int = 1,
-    most: int | None = None,
-) -> list[Any]:
-    """Publish the values of a column that occur often enough (partition selection, [1]_)."""
-    # A value is published if its count plus discrete Laplace noise of scale
-    # ``max_rows_per_person / epsilon`` reaches `discovery_threshold`. Missing is a
-    # value like any other.
-    # **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to
-    # `max_rows_per_person` rows is added or removed; proven at `discovery_threshold`.
-    # To replace a person is to remove one and to add one. Nothing is charged here.
-    # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search
-    #    queries and clicks privately. WWW.
-    published = publish(
-        source,
-        values,
-        counts,
-        epsilon=epsilon,
-        delta=delta,
-        max_rows_per_person=max_rows_per_person,
-        most=most,
-    )
-    return [values[place] for place in published.places]
-
-
 class Published(NamedTuple):
     """Which of the values that were counted are published."""
 
@@ -176,7 +145,7 @@ class Published(NamedTuple):
     other_kinds: list[list[str]]
 
 
-def publish(
+def discover_values(
     source: ByteSource,
     values: Sequence[Any],
     counts: NDArray[np.int64],
@@ -186,7 +155,15 @@ def publish(
     max_rows_per_person: int = 1,
     most: int | None = None,
 ) -> Published:
-    """Draw for `discover_values`."""
+    """Publish the values of a column that occur often enough (partition selection, [1]_)."""
+    # A value is published if its count plus discrete Laplace noise of scale
+    # ``max_rows_per_person / epsilon`` reaches `discovery_threshold`. Missing is a
+    # value like any other.
+    # **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to
+    # `max_rows_per_person` rows is added or removed; proven at `discovery_threshold`.
+    # To replace a person is to remove one and to add one. Nothing is charged here.
+    # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search
+    #    queries and clicks privately. WWW.
     threshold = discovery_threshold(
         epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person
     )
@@ -376,7 +353,7 @@ class CountThreshold:
         for values, codes in columns:
             counts = count_codes(values, codes)
             published.append(
-                publish(
+                discover_values(
                     source,
                     values,
                     counts,

@@ -39,6 +39,16 @@ def in_units(number: int | Fraction) -> float:
     return as_float(number) / UNIT**2
 
 
+def noisy_products(
+    sums: NDArray[np.int64], noise: Noise, source: ByteSource
+) -> NDArray[np.float64]:
+    """Add noise to a symmetric matrix of sums of products, one draw for each pair; return units of the rows."""
+    pairs = np.triu_indices(len(sums))
+    noisy = np.zeros(sums.shape)
+    noisy[pairs] = [*map(in_units, noise.add(source, sums[pairs].tolist()))]
+    return noisy + np.triu(noisy, 1).T
+
+
 def widths(
     ends: NDArray[np.float64], starts: NDArray[np.float64]
 ) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +14,9 @@ from typing import Any, Self
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
-from skdp.domain import Domain, pack
+from skdp.domain import Domain
 from skdp.engines._atomic import (
     Bar,
     NoBar,
@@ -32,12 +34,8 @@ from skdp.engines.files._table_file import (
     format_of,
     write_file,
 )
-from skdp.synthesis import (
-    LEFT_OUT,
-    DPMarginalSynthesizer,
-    check_n_samples,
-    pack_parameter,
-)
+from skdp.persistence import save
+from skdp.synthesis import DPMarginalSynthesizer, check_n_samples
 from skdp.synthesis.tables import assemble, decode
 from skdp.tables import LargeTable, Summary, read_table
 
@@ -265,11 +263,10 @@ def _check_saved(
     synthesizer: DPMarginalSynthesizer, domain: Domain, model: Path
 ) -> None:
     """Check before the charge that the model can be saved, as far as that can be known."""
-    for name in domain.columns:
-        pack(list(domain[name].values))
-    for name, value in synthesizer.get_params(deep=False).items():
-        if name not in LEFT_OUT:
-            pack_parameter(value)
+    unfitted = clone(synthesizer).set_params(
+        domain=domain, ledger=None, random_state=None
+    )
+    save(unfitted, io.BytesIO())
     with written_beside(model) as beside:
         beside.touch()
     model.unlink()

@@ -60,7 +60,7 @@ class Study:
             model = clone(self.estimator).set_params(**cell.seeds)
             return self.step.at(model, cell.epsilon, fit_only=self.fit_only)
         if not self.is_without_noise(cell):
-            return clone(self.baseline).set_params(**cell.seeds)
+            return _with_one_release(clone(self.baseline).set_params(**cell.seeds))
         model = clone(self.estimator).set_params(**cell.seeds)
         return self.step.without_noise(model, fit_only=self.fit_only)
 
@@ -217,6 +217,17 @@ class Step:
         return self.at(estimator, _NO_NOISE, fit_only=fit_only)
 
 
+def _with_one_release(estimator: Any) -> Any:
+    """Make the private steps of a given model release the rows to predict once."""
+    for name, epsilon in estimator.get_params(deep=True).items():
+        is_epsilon = name.rpartition("__")[2] == "epsilon"
+        # A step inside of one that is wrapped already has another name now.
+        if is_epsilon and name in estimator.get_params(deep=True):
+            step = Step.find(estimator, name)
+            estimator = step.at(estimator, epsilon, fit_only=False)
+    return estimator
+
+
 def _wrapped(estimator: Any, path: str, wrapper: type) -> Any:
     """Put a wrapper around a step."""
     step = estimator.get_params(deep=True)[path]
@@ -248,6 +259,7 @@ def _prefixes(path: str) -> list[str]:
 
 def _seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
     """Return the names of the seeds of the steps that draw private random bits."""
+    # Sorted, so that a cell has the same seeds whatever the order of the parameters.
     params = estimator.get_params(deep=True)
     seeds = []
     for name in sorted(params):

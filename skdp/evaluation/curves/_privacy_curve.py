@@ -31,11 +31,11 @@ from skdp.base import (
     TableLike,
     check_random_state,
 )
-from skdp.evaluation._common import check_count, counted
+from skdp.evaluation._common import check_count, counted, read_epsilons
 from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
 from skdp.evaluation.curves._comparison import COLUMNS, SIZES
 from skdp.evaluation.curves._scoring import Row, read_scoring
-from skdp.privacy import WeakGuaranteeWarning, check_epsilon
+from skdp.privacy import WeakGuaranteeWarning
 from skdp.tables import is_frame
 
 Privatize = Literal["always", "fit"]
@@ -215,7 +215,7 @@ def privacy_curve(
     3      5.0       -0.02  -0.02  -0.01
     """
     # All parameters are checked before anything is fitted, and so charged.
-    losses = _read_epsilons(epsilons)
+    losses = read_epsilons(epsilons)
     check_random_state(random_state)
     check_count(n_repeats, "n_repeats", least=1)
     rows: Any = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
@@ -327,21 +327,6 @@ def _run(study: Study, cell: Cell) -> tuple[list[Row], set[str]]:
 
 
 # Checks of parameters, and the splits.
-
-
-def _read_epsilons(epsilons: Any) -> list[float]:
-    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
-        raise TypeError(
-            f"epsilons must be a list of numbers, got {type(epsilons).__name__}"
-        )
-    losses = list(epsilons)
-    for epsilon in losses:
-        check_epsilon(epsilon, name="each of epsilons")
-    if not losses:
-        raise ValueError("epsilons must hold at least one number")
-    if len(set(map(float, losses))) < len(losses):
-        raise ValueError("epsilons must all be different")
-    return list(map(float, losses))
 
 
 def _read_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:

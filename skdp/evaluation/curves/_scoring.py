@@ -62,6 +62,7 @@ def _group_score(
     weights: Any,
 ) -> list[Row]:
     """Call a metric ``metric(y_true=..., y_pred=..., sensitive_features=...)``, such as fairlearn's."""
+    # By name, as fairlearn's metrics take the groups by keyword only.
     result = metric(
         y_true=y,
         y_pred=answers.predict(X),
@@ -239,6 +240,7 @@ def _number(value: Any, name: str) -> float:
 
 def _label(group: Any) -> Any:
     """Return a group as Python values, which JSON preserves."""
+    # A combination of groups has a value of each column.
     if isinstance(group, tuple):
         return tuple(map(_label, group))
     if isinstance(group, np.generic):

@@ -270,6 +270,7 @@ def _group_label(group: Any) -> str:
 
 def _summarise(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:
     """Compute the mean and the band of each metric, group and epsilon."""
+    # In the order of the curve, in which panels and lines are drawn.
     metrics = dict.fromkeys(curve["metric"])
     rows = []
     for metric, group in itertools.product(metrics, groups_of(curve)):
@@ -377,6 +378,7 @@ class ParetoDisplay(PanelDisplay):
         TypeError, ValueError
             If a curve lacks a column, a metric or the group, or an ideal is none.
         """
+        # A single curve needs no name.
         curves = self.curves if isinstance(self.curves, Mapping) else {"": self.curves}
         if not curves:
             raise ValueError("curves must hold at least one curve")

@@ -206,6 +206,7 @@ class FairnessDisplay(PanelDisplay):
     def _explain(self, ax: Any) -> None:
         """Draw the legend of the reports, if there are several, and of the bars."""
         names = self.data["report"].unique()
+        # One report is not named: its values are all there is.
         handles = []
         if len(names) > 1:
             for index, name in enumerate(names):
@@ -236,6 +237,7 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
     for column in absent.keys() & set(report.columns):
         del absent[column]
     full = report.assign(report=names, metric=report["metric"].astype(str), **absent)
+    # The same columns and types of all reports, of which some have no group.
     columns = ["report", "metric", "definition", "group", "value", "lower", "upper"]
     types = {"group": object, "value": float, "lower": float, "upper": float}
     return full[columns].astype(types)

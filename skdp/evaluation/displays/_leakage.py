@@ -161,6 +161,7 @@ class LeakageDisplay(PanelDisplay):
         ImportError, ValueError
             If matplotlib is not installed, there is no such measure, or more than one panel.
         """
+        # A result that was made by hand may have no table of values.
         measures = ["accuracy"]
         if len(self.values):
             measures += _MEASURES

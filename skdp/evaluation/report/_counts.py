@@ -14,6 +14,7 @@ from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike
 
 from skdp.domain import Codes, Domain
+from skdp.evaluation._common import read_epsilons
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import count_error
 from skdp.metrics.fairness import two_sided
@@ -113,7 +114,7 @@ def count_study(
     """
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
-    _check_epsilons(epsilons)
+    epsilons = read_epsilons(epsilons)
     table = read_table(frame)
     codes = declared_codes(domain, table.columns)
     # The number of the combination of values of each row.
@@ -182,7 +183,7 @@ def errors_by_trust(
             "one "
             "record"
         )
-    _check_epsilons(epsilons)
+    epsilons = read_epsilons(epsilons)
     # Of all three, the expected root mean square of the L2 error.
     n, k = int(true.sum()), true.size
     rows = []
@@ -218,14 +219,3 @@ def declared_codes(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
                 "(`edges`) must hold them all"
             )
     return codes
-
-
-def _check_epsilons(epsilons: Sequence[float]) -> None:
-    if not isinstance(epsilons, Sequence | np.ndarray):
-        raise TypeError(
-            f"epsilons must be a sequence of numbers, got {type(epsilons).__name__}"
-        )
-    if not len(epsilons) or len(set(epsilons)) < len(epsilons):
-        raise ValueError(
-            f"epsilons must be distinct, and at least one, got {list(epsilons)}"
-        )

@@ -57,7 +57,7 @@ from skdp.evaluation.report._tables import (
 from skdp.metrics import fairness_report
 from skdp.metrics.fairness import LABELS
 from skdp.oracles import check_size
-from skdp.privacy import check_delta, check_epsilon
+from skdp.privacy import check_delta
 from skdp.tables import flatten_index
 
 _CLASSIFIERS = {
@@ -264,8 +264,6 @@ def _check_before(
     """Check in advance what would fail after minutes of work."""
     for name, number in (("repeats", repeats), ("model_repeats", model_repeats)):
         check_size(number, least=1, name=name)
-    for epsilon in study.epsilons:
-        check_epsilon(epsilon, name="each of epsilons")
     check_delta(delta)
     # Of a folder that does not exist, the nearest one above must be writable.
     folder = next(filter(Path.exists, (out, *out.absolute().parents)))

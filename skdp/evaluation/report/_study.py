@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdp.domain import Domain, Interval
+from skdp.evaluation._common import read_epsilons
 from skdp.evaluation.report._counts import declared_codes
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics.fairness import find_positive_label
@@ -69,10 +70,6 @@ class Study:
                 "`frame.rename(columns=str)` makes them so"
             )
         columns = list(domain.columns if columns is None else columns)
-        if not epsilons or len(set(epsilons)) < len(epsilons):
-            raise ValueError(
-                f"`epsilons` must be distinct, and at least one, got {list(epsilons)}"
-            )
         # All is checked here: a mistake that showed after minutes would be dear.
         required = [*domain.columns, *([] if target is None else [target])]
         absent = [name for name in required if name not in frame]
@@ -109,7 +106,7 @@ class Study:
             target,
             sensitive,
             groups,
-            list(epsilons),
+            read_epsilons(epsilons),
             random_state,
             n_jobs,
         )

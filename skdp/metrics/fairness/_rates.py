@@ -285,6 +285,7 @@ def _two_rows(noise: Numbers, total: Numbers, coin: Numbers) -> Numbers:
         return two_rows
     for rate in range(N_SHARES):
         n_rows, n_counted = total[rate, :2]
+        # Two of either add ``2 (1 − t)² + 2 t²`` to the variance, as 4 t² − 4 t + 2.
         if 0 < n_counted < n_rows:
             two_rows[rate] = coin[:, np.newaxis] * [4, 2, 2]
     return two_rows
