@@ -42,7 +42,6 @@ OTHERS = {
     "as text.toml": TOML.replace("[1, 2, 3, 4]", '["1", "2", "3", "4"]'),
     "other bins.toml": TOML.replace("bins = 4", "bins = 6"),
     "without sex.toml": TOML[TOML.index("[columns.rooms]") :],
-    "closer.toml": TOML.replace("high = 120", "high = 60"),
     "domain.toml": TOML,
 }
 

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,8 @@ import pytest
 from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 from skdp.engines._release import Preparation
-from skdp.engines.backends.dask import DaskTable, _draw, _is_here
+from skdp.engines.backends import dask as dask_engine
+from skdp.engines.backends.dask import DaskTable, _draw
 from tests.conftest import often
 from tests.engines.tables import DOMAIN
 
@@ -120,7 +122,19 @@ def test_a_worker_that_is_killed_in_the_middle_makes_no_row_count_twice(cluster,
         assert found == expected
 
 
-def test_a_cluster_of_other_machines_needs_a_path():
-    assert _is_here("tcp://127.0.0.1:8786")
-    assert _is_here("inproc://10.0.0.7/3/1")
-    assert not _is_here("tcp://10.0.0.7:8786")
+@pytest.mark.parametrize(
+    ("address", "is_here"),
+    [("tcp://127.0.0.1:8786", True), ("inproc://10.0.0.7/3/1", True), ("tcp://10.0.0.7:8786", False)],
+)
+def test_a_cluster_writes_files_and_one_of_other_machines_needs_a_path(
+    dask_frame, people, monkeypatch, tmp_path, address, is_here
+):
+    client = SimpleNamespace(scheduler=SimpleNamespace(address=address))
+    monkeypatch.setattr(dask_engine, "_client_of", lambda frame: client)
+    table = DaskTable(dask_frame(people))
+    assert table.check_place(tmp_path / "out", check=True) == tmp_path / "out"
+    if is_here:
+        assert not table.check_place(None, check=True).exists()
+    else:
+        with pytest.raises(ValueError, match="give a path that all its machines can reach"):
+            table.check_place(None, check=True)

@@ -64,6 +64,10 @@ class TestMarks:
         np.testing.assert_array_equal(marks(COLUMNS["text"], size=170), marks(COLUMNS["text"], size=999))
 
 
+def test_zeros_of_both_signs_are_one_person():
+    assert marks(pa.array([0.0, -0.0] * 50), most=3).sum() == 3
+
+
 def test_no_row_is_more_likely_than_another_over_seeds():
     """Of 3 rows of each of 400 persons one is kept: chi-square of 10 seeds (false alarm: 1e-6), and other rows each."""
     for column in (np.arange(1_200) % 400, [f"p{number % 400}" for number in range(1_200)]):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-import weakref
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from functools import partial
@@ -36,14 +33,6 @@ duckdb = import_extra("duckdb", "duckdb", least="1.5")
 
 _MOST_DISTINCT = 1 << 16
 """Of rows that the database counts itself; where more are declared, it hands over all rows."""
-
-
-def connect() -> Any:
-    """Open a database of our own; what does not fit into memory goes to a folder for its owner only."""
-    folder = tempfile.mkdtemp(prefix="skdp-")
-    connection = duckdb.connect(config={"temp_directory": folder})
-    weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
-    return connection
 
 
 class DuckDBTable(Engine):

@@ -374,7 +374,10 @@ class _FileRelease:
         is_charged = _is_there(self._folder / _CHARGED)
         try:
             if check and not is_charged:
-                self._transformer.check_budget()
+                # A run that was killed as it was charged has its charge in the ledger
+                # alone, which may have nothing left: `_charge` finds it by the run.
+                if not resume:
+                    self._transformer.check_budget()
                 self._stream.check()
                 logger.info("checked")
         # Nothing is charged.
