@@ -42,8 +42,12 @@ def load_search(site: Path) -> MiniRacer:
     engine = MiniRacer()
     scripts = [
         PAGE,
-        (site / "_static" / "page_sentences.js").read_text(encoding="utf-8"),
-        (site / "_static" / "language_data.js").read_text(encoding="utf-8"),
+        (site / "_static" / "page_sentences.js").read_text(
+            encoding="utf-8"
+        ),
+        (site / "_static" / "language_data.js").read_text(
+            encoding="utf-8"
+        ),
         (site / "_static" / "searchtools.js").read_text(encoding="utf-8"),
         (site / "searchindex.js").read_text(encoding="utf-8"),
         ASK,
@@ -61,10 +65,14 @@ def main() -> int:
         pages = json.loads(engine.eval(f"ask({json.dumps(question)})"))
         if page not in pages[:N_FIRST]:
             place = pages.index(page) + 1 if page in pages else None
-            print(f"{question!r}: {page} is number {place} of {len(pages)}")
+            print(
+                f"{question!r}: {page} is number {place} of {len(pages)}"
+            )
             print(f"    before it: {', '.join(pages[:N_FIRST])}")
             n_faults += 1
-    print(f"{len(questions)} questions, {n_faults} without their page among the first")
+    print(
+        f"{len(questions)} questions, {n_faults} without their page among the first"
+    )
     return n_faults
 
 

@@ -28,7 +28,9 @@ class Page(HTMLParser):
         self._in_article = False
         self.feed(path.read_text(encoding="utf-8"))
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(
+        self, tag: str, attrs: list[tuple[str, str | None]]
+    ) -> None:
         """Note what a tag links to."""
         given = dict(attrs)
         self.anchors.update(
@@ -48,8 +50,14 @@ class Page(HTMLParser):
             if tag == "a" and self._in_article:
                 self.article.append(link)
         if tag == "img" and "alt" not in given:
-            self.faults.append(f"an image without alternative text: {given.get('src')}")
-        if link and tag in ("img", "script", "link") and urlsplit(link).netloc:
+            self.faults.append(
+                f"an image without alternative text: {given.get('src')}"
+            )
+        if (
+            link
+            and tag in ("img", "script", "link")
+            and urlsplit(link).netloc
+        ):
             self.faults.append(f"is fetched from elsewhere: {link}")
 
     def handle_endtag(self, tag: str) -> None:
@@ -63,7 +71,11 @@ def target_of(page: str, link: str) -> tuple[str, str] | None:
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return None
-    path = normpath(Path(page).parent / unquote(parts.path)) if parts.path else page
+    path = (
+        normpath(Path(page).parent / unquote(parts.path))
+        if parts.path
+        else page
+    )
     return path, unquote(parts.fragment)
 
 
@@ -78,7 +90,11 @@ def link_faults(site: Path, pages: dict[str, Page]) -> list[str]:
             path, anchor = target
             if not (site / path).is_file():
                 faults.append(f"{name}: no file {link}")
-            elif anchor and path in pages and anchor not in pages[path].anchors:
+            elif (
+                anchor
+                and path in pages
+                and anchor not in pages[path].anchors
+            ):
                 faults.append(f"{name}: no anchor {link}")
     return faults
 
@@ -89,8 +105,12 @@ def clicks_from(start: str, pages: dict[str, Page]) -> dict[str, int]:
     while edge:
         following = []
         for name in edge:
-            targets = (target_of(name, link) for link in pages[name].article)
-            for path in {target[0] for target in targets if target} - clicks.keys():
+            targets = (
+                target_of(name, link) for link in pages[name].article
+            )
+            for path in {
+                target[0] for target in targets if target
+            } - clicks.keys():
                 if path in pages:
                     clicks[path] = clicks[name] + 1
                     following.append(path)
@@ -108,12 +128,16 @@ def main(folder: str) -> int:
     }
     faults = link_faults(site, pages)
     faults += [
-        f"{name}: {fault}" for name, page in pages.items() for fault in page.faults
+        f"{name}: {fault}"
+        for name, page in pages.items()
+        for fault in page.faults
     ]
     clicks = clicks_from("choose.html", pages)
     objects = [
         name
-        for group in tomllib.loads(GROUPS.read_text(encoding="utf-8"))["group"]
+        for group in tomllib.loads(GROUPS.read_text(encoding="utf-8"))[
+            "group"
+        ]
         for name in group["objects"]
     ]
     for name in objects:

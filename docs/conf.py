@@ -66,8 +66,14 @@ toc_object_entries_show_parents = "hide"
 intersphinx_mapping = {
     "python": ("https://docs.python.org/3", "_inventories/python.inv"),
     "numpy": ("https://numpy.org/doc/stable", "_inventories/numpy.inv"),
-    "pandas": ("https://pandas.pydata.org/docs", "_inventories/pandas.inv"),
-    "sklearn": ("https://scikit-learn.org/stable", "_inventories/sklearn.inv"),
+    "pandas": (
+        "https://pandas.pydata.org/docs",
+        "_inventories/pandas.inv",
+    ),
+    "sklearn": (
+        "https://scikit-learn.org/stable",
+        "_inventories/sklearn.inv",
+    ),
 }
 
 # The gallery: examples/*/plot_*.py

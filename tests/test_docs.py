@@ -101,6 +101,28 @@ def test_pages_are_short(path):
     assert len(prose.split()) <= 900
 
 
+def blocks(path):
+    """Return the code of a page, block by block."""
+    return re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+WITH_SPARK = [path for path in PAGES + ANSWERS if any("pyspark" in code for code in blocks(path))]
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # Spark's own
+@pytest.mark.parametrize("path", WITH_SPARK, ids=lambda path: path.stem)
+def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pyspark")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    namespace = {}
+    for code in blocks(path):
+        exec(compile(code, str(path), "exec"), namespace)
+    assert "std_error" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own, of pandas 3.1
 @pytest.mark.parametrize(
     "path",
     often([*PAGES, *ANSWERS], [path for path in PAGES + ANSWERS if path.stem not in SLOW_PAGES]),
@@ -111,9 +133,9 @@ def test_code_of_pages_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some of it writes files
     pyplot = pytest.importorskip("matplotlib.pyplot")
     namespace = {}
-    for code in re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
-        if "import pyspark" in code or "from pyspark" in code:
-            pytest.importorskip("pyspark")
+    for code in blocks(path):
+        if "pyspark" in code:
+            continue
         exec(compile(code, str(path), "exec"), namespace)
     if path.stem == "index" and "truth" in namespace:  # the attack on the code written by hand finds every value
         assert (namespace["truth"] == namespace["codes"]).all()

@@ -42,7 +42,7 @@ def test_what_decides_is_said():
     assert "REJECTED" in AuditResult(1.2, 1.0, 0.999999, 1000)._repr_html_()
     assert "not refuted" in AuditResult(0.9, 1.0, 0.999999, 1000)._repr_html_()
     attack = MembershipResult("nearest", 0.7, 0.65, 0.75, 0.3, 0.2, 0.4, float("nan"), 400, 1200)._repr_html_()
-    assert "0.7000 (0.6500 to 0.7500)" in attack
+    assert "0.7 (0.65 to 0.75)" in attack
     assert "nan" not in attack
     assert "0, 1, 2, 3, 4, 5, 6, 7, …" in Domain({"code": range(1000)})._repr_html_()
 

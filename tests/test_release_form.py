@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import warnings
 
 import pandas as pd
 import polars as pl
@@ -126,13 +125,8 @@ def encoder(**parameters):
     return RandomizedResponseEncoder(EPSILON, categories=VALUES, **parameters)
 
 
-def lazily(persist):
-    def release(table):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            return privatize(only(table, "polars").lazy(), encoder(), persist=persist).collect()
-
-    return release
+def lazily(table):
+    return privatize(only(table, "polars").lazy(), encoder()).collect()
 
 
 def in_memory(table):
@@ -214,8 +208,7 @@ PATHS = {
     "resampled features": resampled(0),
     "resampled target": resampled(1),
     "frame in memory": in_memory,
-    "lazy frame": lazily(True),
-    "lazy reports": lazily(False),
+    "lazy frame": lazily,
     "Dataset": from_dataset,
     "DuckDB": lambda table: from_duckdb(only(table, "pyarrow")),
     "Dask": from_dask,

@@ -14,7 +14,9 @@ DOCS = Path(__file__).parent.parent
 
 
 def _read() -> dict[str, Any]:
-    return tomllib.loads((DOCS / "api" / "groups.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(
+        (DOCS / "api" / "groups.toml").read_text(encoding="utf-8")
+    )
 
 
 def read_groups() -> list[dict[str, Any]]:
@@ -41,7 +43,9 @@ def write(path: Path, text: str) -> None:
 
 def page_exists(name: str) -> bool:
     """Return whether a page of docs/ is there."""
-    generated = DOCS / name.replace("guarantees/", "guarantees/mechanisms/")
+    generated = DOCS / name.replace(
+        "guarantees/", "guarantees/mechanisms/"
+    )
     return any(
         path.exists()
         for path in (
@@ -120,7 +124,12 @@ def own_members(fullname: str, kind: str) -> list[str]:
 
 
 def _show_examples_first(
-    _app: Any, what: str, _name: str, _object: Any, _options: Any, lines: list[str]
+    _app: Any,
+    what: str,
+    _name: str,
+    _object: Any,
+    _options: Any,
+    lines: list[str],
 ) -> None:
     """Move the examples of a class or function before its parameters: numpydoc puts them at the end."""
     rubric = ".. rubric:: Examples"
@@ -148,7 +157,9 @@ def _group_page(group: dict[str, Any]) -> str:
     title, guide = group["title"], group["guide"]
     more = f"See also :doc:`/{guide}`." if page_exists(guide) else ""
     data = read_data()
-    names = "\n".join(f"   {name}" for name in group["objects"] if name not in data)
+    names = "\n".join(
+        f"   {name}" for name in group["objects"] if name not in data
+    )
     others = [name for name in group["objects"] if name in data]
     text = (
         f"{title}\n{'=' * len(title)}\n\n{_rst(group['text'])} {more}\n\n"
@@ -173,8 +184,14 @@ def _data_page(name: str, text: str) -> str:
         if isinstance(value, dict)
         else ""
     )
-    shown = f"\n   :value: {value}\n" if isinstance(value, int) else f"\n{shown}"
-    pages = "".join(f"- {what}: :doc:`/{page}`\n" for what, page in pages_of(name))
+    shown = (
+        f"\n   :value: {value}\n"
+        if isinstance(value, int)
+        else f"\n{shown}"
+    )
+    pages = "".join(
+        f"- {what}: :doc:`/{page}`\n" for what, page in pages_of(name)
+    )
     body = f".. py:data:: {name}{shown}\n   {_rst(text)}\n"
     example = f".. rubric:: Examples\n\n{read_examples()[name].strip()}\n"
     return f"{own}\n{'=' * len(own)}\n\n{body}\n{example}\n.. rubric:: Pages about it\n\n{pages}"
@@ -196,7 +213,9 @@ def _index_page(groups: list[dict[str, Any]]) -> str:
         "",
     ]
     for group in groups:
-        names = ", ".join(f":py:obj:`~{name}`" for name in group["objects"])
+        names = ", ".join(
+            f":py:obj:`~{name}`" for name in group["objects"]
+        )
         heading = f":doc:`{group['title']} <{group['slug']}>`"
         lines += [f"{heading}\n    {_rst(group['text'])}\n\n    {names}\n"]
     slugs = "\n".join(f"   {group['slug']}" for group in groups)
@@ -209,8 +228,13 @@ def setup(app: Any) -> dict[str, bool]:
     for group in groups:
         write(DOCS / "api" / f"{group['slug']}.rst", _group_page(group))
     for name, text in read_data().items():
-        write(DOCS / "api" / "generated" / f"{name}.rst", _data_page(name, text))
+        write(
+            DOCS / "api" / "generated" / f"{name}.rst",
+            _data_page(name, text),
+        )
     write(DOCS / "api" / "index.rst", _index_page(groups))
     # numpydoc writes the sections at the usual priority, 500.
-    app.connect("autodoc-process-docstring", _show_examples_first, priority=600)
+    app.connect(
+        "autodoc-process-docstring", _show_examples_first, priority=600
+    )
     return {"parallel_read_safe": True}

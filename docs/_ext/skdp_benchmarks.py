@@ -12,7 +12,9 @@ RESULTS = DOCS.parent / "benchmarks" / "results"
 
 def _page(name: str, picture: dict[str, Any] | None) -> str:
     parts = ['---\nmyst:\n  html_meta:\n    skdp-sortable: "yes"\n---\n\n']
-    parts.append(f"```{{include}} ../../benchmarks/results/{name}.md\n```\n\n")
+    parts.append(
+        f"```{{include}} ../../benchmarks/results/{name}.md\n```\n\n"
+    )
     if picture:
         what = f"{picture['value']} ({picture['heading']})"
         scale = "; the scale is logarithmic" if picture.get("log") else ""

@@ -39,10 +39,15 @@ class SkdpFigure(SphinxDirective):
         """Draw the picture unless it is there, and return the nodes."""
         from figures.style import draw
 
-        name, arguments = self.arguments[0], self.options.get("args", "").split()
+        name, arguments = (
+            self.arguments[0],
+            self.options.get("args", "").split(),
+        )
         if not self.options.get("alt"):
             raise self.error("a picture needs the option :alt:")
-        self.env.note_dependency(str(DOCS / "figures" / f"{name.partition(':')[0]}.py"))
+        self.env.note_dependency(
+            str(DOCS / "figures" / f"{name.partition(':')[0]}.py")
+        )
         stem = (
             "-".join([name.replace(":", "-"), *arguments])
             .replace("/", "-")
@@ -50,12 +55,16 @@ class SkdpFigure(SphinxDirective):
         )
         figure = nodes.figure(classes=["skdp-figure"])
         for scheme, drawing in zip(
-            ("light", "dark"), draw(lambda: _function(name)(*arguments)), strict=True
+            ("light", "dark"),
+            draw(lambda: _function(name)(*arguments)),
+            strict=True,
         ):
             path = DOCS / "_generated" / f"{stem}-{scheme}.svg"
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(drawing)
-            image = nodes.image(uri=f"/_generated/{path.name}", alt=self.options["alt"])
+            image = nodes.image(
+                uri=f"/_generated/{path.name}", alt=self.options["alt"]
+            )
             image["classes"] += [f"only-{scheme}"]
             figure += image
         caption = nodes.caption()
@@ -75,8 +84,13 @@ class SkdpTable(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Compute the table."""
-        name, arguments = self.arguments[0], self.options.get("args", "").split()
-        self.env.note_dependency(str(DOCS / "figures" / f"{name.partition(':')[0]}.py"))
+        name, arguments = (
+            self.arguments[0],
+            self.options.get("args", "").split(),
+        )
+        self.env.note_dependency(
+            str(DOCS / "figures" / f"{name.partition(':')[0]}.py")
+        )
         frame = _function(name)(*arguments)
         table = nodes.table(classes=["sortable"])
         if self.content:

@@ -41,7 +41,9 @@ def read_mechanism(path: Path) -> dict[str, Any]:
         if not isinstance(fields[name], kind) or not fields[name]
     ]
     if wrong:
-        raise ValueError(f"{path.name}: empty fields, or of another type: {wrong}")
+        raise ValueError(
+            f"{path.name}: empty fields, or of another type: {wrong}"
+        )
     return fields
 
 
@@ -54,7 +56,10 @@ def _page(path: Path, template: jinja2.Template) -> str:
         if name in group["objects"]
     }
     return template.render(
-        fields, guides=[guide for guide in guides if (DOCS / f"{guide}.md").exists()]
+        fields,
+        guides=[
+            guide for guide in guides if (DOCS / f"{guide}.md").exists()
+        ],
     )
 
 

@@ -16,14 +16,18 @@ Node = tuple[str, str, list[Any]]
 """Label, kind (question, answer, group, leaf) and children; of a leaf, the page instead of children."""
 
 
-def leaf(label: str, page: str, note: str = "") -> tuple[str, str, str, str]:
+def leaf(
+    label: str, page: str, note: str = ""
+) -> tuple[str, str, str, str]:
     """Return a leaf: an object and its page."""
     return (label, "leaf", page, note)
 
 
 def skdp_leaf(name: str, note: str = "") -> tuple[str, str, str, str]:
     """Return the leaf of a public object."""
-    return leaf(name.rpartition(".")[2], f"api/generated/{name}.html", note)
+    return leaf(
+        name.rpartition(".")[2], f"api/generated/{name}.html", note
+    )
 
 
 TREE: Node = (
@@ -38,46 +42,74 @@ TREE: Node = (
                     "Categories, once",
                     "answer",
                     [
-                        skdp_leaf("skdp.RandomizedResponseEncoder", "few values"),
-                        skdp_leaf("skdp.FrequencyOracleEncoder", "more values"),
-                        skdp_leaf("skdp.LocalHashingEncoder", "very many values"),
-                        skdp_leaf("skdp.HeavyHitters", "an open vocabulary"),
-                        skdp_leaf("skdp.recommend_plan", "several columns"),
+                        skdp_leaf(
+                            "skdp.RandomizedResponseEncoder", "few values"
+                        ),
+                        skdp_leaf(
+                            "skdp.FrequencyOracleEncoder", "more values"
+                        ),
+                        skdp_leaf(
+                            "skdp.LocalHashingEncoder", "very many values"
+                        ),
+                        skdp_leaf(
+                            "skdp.HeavyHitters", "an open vocabulary"
+                        ),
+                        skdp_leaf(
+                            "skdp.recommend_plan", "several columns"
+                        ),
                     ],
                 ),
                 (
                     "Numbers, once",
                     "answer",
-                    [skdp_leaf("skdp.NumericPerturber", "means, distributions")],
+                    [
+                        skdp_leaf(
+                            "skdp.NumericPerturber", "means, distributions"
+                        )
+                    ],
                 ),
                 (
                     "A whole table",
                     "answer",
                     [
-                        skdp_leaf("skdp.LocalTableEncoder", "the least error"),
+                        skdp_leaf(
+                            "skdp.LocalTableEncoder", "the least error"
+                        ),
                     ],
                 ),
                 (
                     "Lists, once",
                     "answer",
                     [
-                        skdp_leaf("skdp.SetValuedEncoder", "lists of values"),
+                        skdp_leaf(
+                            "skdp.SetValuedEncoder", "lists of values"
+                        ),
                     ],
                 ),
                 (
                     "Again and again",
                     "answer",
                     [
-                        skdp_leaf("skdp.RapporEncoder", "two rounds of noise"),
-                        leaf("memoize=True", "api/repeated.html", "permanent reports"),
+                        skdp_leaf(
+                            "skdp.RapporEncoder", "two rounds of noise"
+                        ),
+                        leaf(
+                            "memoize=True",
+                            "api/repeated.html",
+                            "permanent reports",
+                        ),
                     ],
                 ),
                 (
                     "A model",
                     "answer",
                     [
-                        skdp_leaf("skdp.PosteriorFeatures", "learn from reports"),
-                        skdp_leaf("skdp.OnFitOnly", "predict on true rows"),
+                        skdp_leaf(
+                            "skdp.PosteriorFeatures", "learn from reports"
+                        ),
+                        skdp_leaf(
+                            "skdp.OnFitOnly", "predict on true rows"
+                        ),
                     ],
                 ),
             ],
@@ -105,31 +137,58 @@ TREE: Node = (
                     "answer",
                     [
                         skdp_leaf("skdp.DPStandardScaler", "scaling"),
-                        skdp_leaf("skdp.DPRobustScaler", "scaling by quantiles"),
-                        skdp_leaf("skdp.DPSimpleImputer", "missing values"),
+                        skdp_leaf(
+                            "skdp.DPRobustScaler", "scaling by quantiles"
+                        ),
+                        skdp_leaf(
+                            "skdp.DPSimpleImputer", "missing values"
+                        ),
                         skdp_leaf("skdp.DPKBinsDiscretizer", "bins"),
-                        skdp_leaf("skdp.DPOneHotEncoder", "categories as columns"),
-                        skdp_leaf("skdp.DPTargetEncoder", "categories as numbers"),
+                        skdp_leaf(
+                            "skdp.DPOneHotEncoder", "categories as columns"
+                        ),
+                        skdp_leaf(
+                            "skdp.DPTargetEncoder", "categories as numbers"
+                        ),
                         skdp_leaf("skdp.DPPCA", "few columns of many"),
-                        skdp_leaf("skdp.DPSelectKBest", "the columns that matter"),
+                        skdp_leaf(
+                            "skdp.DPSelectKBest", "the columns that matter"
+                        ),
                     ],
                 ),
                 (
                     "A private model",
                     "answer",
                     [
-                        skdp_leaf("skdp.DPLogisticRegression", "classes from numbers"),
-                        skdp_leaf("skdp.DPCategoricalNB", "classes from words"),
-                        skdp_leaf("skdp.DPLinearRegression", "a number from numbers"),
+                        skdp_leaf(
+                            "skdp.DPLogisticRegression",
+                            "classes from numbers",
+                        ),
+                        skdp_leaf(
+                            "skdp.DPCategoricalNB", "classes from words"
+                        ),
+                        skdp_leaf(
+                            "skdp.DPLinearRegression",
+                            "a number from numbers",
+                        ),
                     ],
                 ),
                 (
                     "Rows to share",
                     "answer",
                     [
-                        skdp_leaf("skdp.DPMarginalSynthesizer", "a synthetic table"),
-                        skdp_leaf("skdp.SyntheticResampler", "train on synthetic rows"),
-                        skdp_leaf("skdp.MarginalClassifier", "predict by the model"),
+                        skdp_leaf(
+                            "skdp.DPMarginalSynthesizer",
+                            "a synthetic table",
+                        ),
+                        skdp_leaf(
+                            "skdp.SyntheticResampler",
+                            "train on synthetic rows",
+                        ),
+                        skdp_leaf(
+                            "skdp.MarginalClassifier",
+                            "predict by the model",
+                        ),
                     ],
                 ),
             ],
@@ -142,9 +201,12 @@ TREE: Node = (
                     "Budgets",
                     "answer",
                     [
-                        skdp_leaf("skdp.PrivacyLedger", "several releases"),
                         skdp_leaf(
-                            "skdp.privacy_statement", "a pipeline, before and after fit"
+                            "skdp.PrivacyLedger", "several releases"
+                        ),
+                        skdp_leaf(
+                            "skdp.privacy_statement",
+                            "a pipeline, before and after fit",
                         ),
                     ],
                 ),
@@ -153,11 +215,19 @@ TREE: Node = (
                     "answer",
                     [
                         skdp_leaf(
-                            "skdp.evaluation.privacy_curve", "accuracy by epsilon"
+                            "skdp.evaluation.privacy_curve",
+                            "accuracy by epsilon",
                         ),
-                        skdp_leaf("skdp.metrics.debiased_fairness", "fairness"),
-                        skdp_leaf("skdp.evaluation.attribute_inference", "attacks"),
-                        skdp_leaf("skdp.evaluation.audit_epsilon", "audits"),
+                        skdp_leaf(
+                            "skdp.metrics.debiased_fairness", "fairness"
+                        ),
+                        skdp_leaf(
+                            "skdp.evaluation.attribute_inference",
+                            "attacks",
+                        ),
+                        skdp_leaf(
+                            "skdp.evaluation.audit_epsilon", "audits"
+                        ),
                     ],
                 ),
                 (
@@ -165,10 +235,14 @@ TREE: Node = (
                     "answer",
                     [
                         leaf(
-                            "large tables", "api/engines.html", "files, DuckDB, Spark …"
+                            "large tables",
+                            "api/engines.html",
+                            "files, DuckDB, Spark …",
                         ),
                         leaf(
-                            "every public object", "api/index.html", "the API by task"
+                            "every public object",
+                            "api/index.html",
+                            "the API by task",
                         ),
                     ],
                 ),
@@ -189,7 +263,9 @@ def wide_map() -> str:
     return _svg("wide", COLUMNS[3] + WIDTHS[3] + 2, height + 8, parts)
 
 
-def _place(node: Any, depth: int, row: int, parts: list[str]) -> tuple[int, float]:
+def _place(
+    node: Any, depth: int, row: int, parts: list[str]
+) -> tuple[int, float]:
     """Draw a node and what is under it; return the next free row, and the middle of the node."""
     if node[1] == "leaf":
         middle = (row + 0.5) * ROW
@@ -226,7 +302,9 @@ def _box(node: Any, x: float, middle: float, width: float) -> str:
     )
 
 
-def _link(node: Any, x: float, middle: float, width: float, height: float) -> str:
+def _link(
+    node: Any, x: float, middle: float, width: float, height: float
+) -> str:
     label, _, page, note = node
     note_text = f'<text class="note" text-anchor="end" x="{x + width - 10}" y="{middle + 4:g}">{escape(note)}</text>'
     return (
@@ -250,7 +328,8 @@ def narrow_map() -> str:
         if depth:
             start = open_lines[depth - 1]
             parts.insert(
-                0, f'<path class="edge" d="M{x - 7} {start:g} V{middle:g} H{x}"/>'
+                0,
+                f'<path class="edge" d="M{x - 7} {start:g} V{middle:g} H{x}"/>',
             )
         if is_leaf:
             label, _, page, note = node

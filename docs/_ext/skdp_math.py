@@ -22,5 +22,7 @@ def _visit_block(self: Any, node: nodes.math_block) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     """Register the renderer."""
-    app.add_html_math_renderer("mathml", (_visit_inline, None), (_visit_block, None))
+    app.add_html_math_renderer(
+        "mathml", (_visit_inline, None), (_visit_block, None)
+    )
     return {"parallel_read_safe": True}

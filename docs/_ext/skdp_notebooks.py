@@ -20,7 +20,11 @@ def convert(path: Path, folder: Path) -> None:
         str(path), {"output_files_dir": files}
     )
     text = re.sub(r"\]\((\w+)\.ipynb\)", r"](\1.md)", text)
-    text = re.sub(r"\]\(\.\./benchmarks/results/", "](../../benchmarks/results/", text)
+    text = re.sub(
+        r"\]\(\.\./benchmarks/results/",
+        "](../../benchmarks/results/",
+        text,
+    )
     # Of tables: the site has its own.
     text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.DOTALL)
     (folder / files).mkdir(parents=True, exist_ok=True)

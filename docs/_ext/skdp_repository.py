@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
-URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
-    "project"
-].get("urls", {})
+URLS = tomllib.loads(
+    (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+)["project"].get("urls", {})
 
 PAGES = {
     "README.md": "docs/index.md",
@@ -43,7 +43,11 @@ def rewrite_links(text: str, source: str, page: str) -> str:
             link = relpath(path, Path(page).parent)
             return f"[{label}]({link}{'#' if anchor else ''}{anchor})"
         repository = URLS.get("Repository")
-        return f"[{label}]({repository}/blob/main/{path})" if repository else label
+        return (
+            f"[{label}]({repository}/blob/main/{path})"
+            if repository
+            else label
+        )
 
     return _LINK.sub(replaced, text)
 
@@ -55,7 +59,9 @@ def _expand(app: Any, docname: str, source: list[str]) -> None:
     def included(match: re.Match[str]) -> str:
         path = normpath(Path(page).parent / match[1])
         app.env.note_dependency(str(ROOT / path))
-        return rewrite_links((ROOT / path).read_text(encoding="utf-8"), path, page)
+        return rewrite_links(
+            (ROOT / path).read_text(encoding="utf-8"), path, page
+        )
 
     if docname.split("/")[0] in ("project", "benchmarks"):
         source[0] = _INCLUDE.sub(included, source[0])

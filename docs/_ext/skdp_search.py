@@ -49,7 +49,9 @@ def _write_script(app: Any, exception: Exception | None) -> None:
         if metadata.get("sentence")
     }
     script = f"const PAGE_SENTENCES = {json.dumps(sentences, ensure_ascii=False)};\n"
-    Path(app.outdir, "_static", SCRIPT).write_text(script, encoding="utf-8")
+    Path(app.outdir, "_static", SCRIPT).write_text(
+        script, encoding="utf-8"
+    )
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -10,9 +10,13 @@ ROOT = Path(__file__).parent.parent.parent
 PICTURES = ROOT / "docs" / "benchmarks" / "pictures.toml"
 
 
-def read_table(name: str, heading: str) -> tuple[list[str], list[list[str]]]:
+def read_table(
+    name: str, heading: str
+) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of the first table under a heading of a result."""
-    text = (ROOT / "benchmarks" / "results" / f"{name}.md").read_text(encoding="utf-8")
+    text = (ROOT / "benchmarks" / "results" / f"{name}.md").read_text(
+        encoding="utf-8"
+    )
     part = text.split(f"\n## {heading}\n", 1)[1]
     lines = []
     for line in part.splitlines():
@@ -43,21 +47,30 @@ def bars(name: str) -> None:
         [head.index(label) for label in picture["labels"]],
     )
     pairs = [
-        (", ".join(row[index] for index in names), number(row[column])) for row in rows
+        (", ".join(row[index] for index in names), number(row[column]))
+        for row in rows
     ]
     kept = [(label, value) for label, value in pairs if value is not None]
     colours = plt.rcParams["axes.prop_cycle"].by_key()["color"]
-    ours = [label.startswith(("skdp", "DP")) or ", skdp" in label for label, _ in kept]
+    ours = [
+        label.startswith(("skdp", "DP")) or ", skdp" in label
+        for label, _ in kept
+    ]
     axes = plt.subplots(figsize=(7.2, 0.9 + 0.3 * len(kept)))[1]
     drawn = axes.barh(
         range(len(kept)),
         [value for _, value in kept],
         color=[colours[0 if own or not any(ours) else 4] for own in ours],
     )
-    axes.bar_label(drawn, labels=[f" {value:,g}" for _, value in kept], fontsize=9)
+    axes.bar_label(
+        drawn, labels=[f" {value:,g}" for _, value in kept], fontsize=9
+    )
     axes.set_yticks(
         range(len(kept)),
-        [label if len(label) < 56 else f"{label[:54]}…" for label, _ in kept],
+        [
+            label if len(label) < 56 else f"{label[:54]}…"
+            for label, _ in kept
+        ],
         fontsize=9,
     )
     axes.set_xlabel(picture["value"])

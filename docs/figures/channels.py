@@ -19,22 +19,32 @@ def heat_maps(
     _, many = plt.subplots(
         1, len(channels), figsize=(3.4 * len(channels), 3.4), squeeze=False
     )
-    for axes, (title, channel) in zip(many[0], channels.items(), strict=True):
+    for axes, (title, channel) in zip(
+        many[0], channels.items(), strict=True
+    ):
         heat_map(
-            axes, [[float(entry) for entry in row] for row in channel], reports, values
+            axes,
+            [[float(entry) for entry in row] for row in channel],
+            reports,
+            values,
         )
         axes.set_title(title, fontsize=11)
 
 
 def heat_map(
-    axes: Any, channel: list[list[float]], reports: Sequence[str], values: Sequence[str]
+    axes: Any,
+    channel: list[list[float]],
+    reports: Sequence[str],
+    values: Sequence[str],
 ) -> None:
     """Draw one channel."""
     colour = plt.rcParams["axes.prop_cycle"].by_key()["color"][0]
     shades = matplotlib.colors.LinearSegmentedColormap.from_list(
         "channel", [f"{colour}00", colour]
     )
-    axes.pcolormesh(channel, cmap=shades, vmin=0, vmax=1, edgecolors="none")
+    axes.pcolormesh(
+        channel, cmap=shades, vmin=0, vmax=1, edgecolors="none"
+    )
     axes.set_aspect("equal")
     axes.invert_yaxis()
     for row, entries in enumerate(channel):
@@ -47,7 +57,9 @@ def heat_map(
                 va="center",
                 fontsize=10,
             )
-    axes.set_xticks([column + 0.5 for column in range(len(reports))], reports)
+    axes.set_xticks(
+        [column + 0.5 for column in range(len(reports))], reports
+    )
     axes.set_yticks([row + 0.5 for row in range(len(values))], values)
     axes.set(xlabel="report", ylabel="true value")
     axes.grid(False)
@@ -59,7 +71,9 @@ def randomized_response() -> None:
     names = ["a", "b", "c", "d"]
     heat_maps(
         {
-            f"epsilon = {epsilon}": RandomizedResponse(4, epsilon).channel()
+            f"epsilon = {epsilon}": RandomizedResponse(
+                4, epsilon
+            ).channel()
             for epsilon in (1, 3)
         },
         names,

@@ -14,8 +14,17 @@ def ratio() -> None:
     for shift, row, hatch in ((-0.2, 0, ""), (0.2, 1, "//")):
         heights = [float(entry) for entry in channel[row]]
         bars = axes.bar(
-            places + shift, heights, 0.38, label=f"true value {names[row]}", hatch=hatch
+            places + shift,
+            heights,
+            0.38,
+            label=f"true value {names[row]}",
+            hatch=hatch,
         )
         axes.bar_label(bars, fmt="%.2f", fontsize=9)
-    axes.set(xticks=places, xticklabels=names, xlabel="report", ylabel="probability")
+    axes.set(
+        xticks=places,
+        xticklabels=names,
+        xlabel="report",
+        ylabel="probability",
+    )
     axes.legend()

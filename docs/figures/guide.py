@@ -85,9 +85,9 @@ def _local_means(name):
         found[mechanism.replace("_", " ")] = [
             root_mean_square(
                 [
-                    perturber.estimate_mean(perturber.fit_transform(table))[
-                        "mean"
-                    ].iloc[0]
+                    perturber.estimate_mean(
+                        perturber.fit_transform(table)
+                    )["mean"].iloc[0]
                     - table.iloc[:, 0].mean()
                     for perturber in (
                         NumericPerturber(
@@ -109,7 +109,9 @@ def _local_means(name):
 
 def local_means():
     """Draw errors of means in the local model."""
-    by_epsilon(_local_means, "error of the mean, % of the bounds", numbers())
+    by_epsilon(
+        _local_means, "error of the mean, % of the bounds", numbers()
+    )
 
 
 def distribution():
@@ -144,13 +146,19 @@ def distribution():
 def table_plans():
     """Draw the errors of the strategies for a table, by epsilon."""
     adult = load_adult().domain.select(["sex", "race", "education"])
-    wine = {name: Interval(0, 30, bins=6) for name in load_wine().feature_names[:4]} | {
-        "class": range(3)
-    }
+    wine = {
+        name: Interval(0, 30, bins=6)
+        for name in load_wine().feature_names[:4]
+    } | {"class": range(3)}
     numbers_of = {"Adult": (adult, {"age": (0, 100)}), "Wine": (wine, {})}
     panels = plt.subplots(1, 2, figsize=(7.4, 3.6), sharey=True)[1]
-    for axes, (title, (values, bounds)) in zip(panels, numbers_of.items(), strict=True):
-        plans = [recommend_plan(values, epsilon, bounds=bounds) for epsilon in EPSILONS]
+    for axes, (title, (values, bounds)) in zip(
+        panels, numbers_of.items(), strict=True
+    ):
+        plans = [
+            recommend_plan(values, epsilon, bounds=bounds)
+            for epsilon in EPSILONS
+        ]
         times = pd.DataFrame(
             [plan.strategies["times"] for plan in plans], index=EPSILONS
         )
@@ -158,7 +166,11 @@ def table_plans():
             ["split", "joint", "sample", "weighted", "groups"]
         ):
             axes.plot(
-                EPSILONS, times[strategy], marker="o", color=f"C{place}", label=strategy
+                EPSILONS,
+                times[strategy],
+                marker="o",
+                color=f"C{place}",
+                label=strategy,
             )
         axes.set(
             title=title,
@@ -169,7 +181,9 @@ def table_plans():
             xticklabels=EPSILONS,
         )
         axes.minorticks_off()
-    panels[0].set(ylabel="error, as a multiple of the best", ylim=(0.8, 3_000))
+    panels[0].set(
+        ylabel="error, as a multiple of the best", ylim=(0.8, 3_000)
+    )
     panels[0].legend(ncols=2, loc="upper center")
 
 
@@ -183,7 +197,9 @@ def lists():
         "more than 40 hours": adult["hours-per-week"] > 40,
         "capital gain": adult["capital-gain"] > 0,
         "capital loss": adult["capital-loss"] > 0,
-        "own business": adult["workclass"].astype(str).str.startswith("Self"),
+        "own business": adult["workclass"]
+        .astype(str)
+        .str.startswith("Self"),
         "born elsewhere": adult["native-country"] != "United-States",
     }
     tables = {
@@ -192,7 +208,9 @@ def lists():
     }
     return {
         name: (
-            pd.Series([list(table.columns[row])[:4] for row in table.to_numpy()]),
+            pd.Series(
+                [list(table.columns[row])[:4] for row in table.to_numpy()]
+            ),
             list(table),
         )
         for name, table in tables.items()
@@ -202,7 +220,9 @@ def lists():
 def _list_errors(name):
     column, values = lists()[name]
     table, errors = column.to_frame("list"), {}
-    truth = column.explode().value_counts().reindex(values, fill_value=0) / len(column)
+    truth = column.explode().value_counts().reindex(
+        values, fill_value=0
+    ) / len(column)
     oracles = {
         "set selection": "set_selection",
         "bit vector": "set_unary_encoding",
@@ -220,10 +240,14 @@ def _list_errors(name):
             )
             encoder.fit(table)
             released = [
-                encoder.estimate_frequencies(encoder.transform(table))["frequency"]
+                encoder.estimate_frequencies(encoder.transform(table))[
+                    "frequency"
+                ]
                 for _ in range(4)
             ]
-            errors[label].append(root_mean_square([one - truth for one in released]))
+            errors[label].append(
+                root_mean_square([one - truth for one in released])
+            )
     return errors
 
 
@@ -237,7 +261,9 @@ def _central_means(name):
     errors = [
         root_mean_square(
             [
-                DPMean(epsilon, bounds=bounds, random_state=seed).fit(table).mean_[0]
+                DPMean(epsilon, bounds=bounds, random_state=seed)
+                .fit(table)
+                .mean_[0]
                 - table.iloc[:, 0].mean()
                 for seed in range(40)
             ]
@@ -251,7 +277,9 @@ def _central_means(name):
 
 def central_means():
     """Draw errors of means by a curator."""
-    by_epsilon(_central_means, "error of the mean, % of the bounds", numbers())
+    by_epsilon(
+        _central_means, "error of the mean, % of the bounds", numbers()
+    )
 
 
 def central_counts():
@@ -264,7 +292,12 @@ def central_counts():
     true = adult.data["education"].value_counts()
     places = np.arange(len(table))
     axes = plt.subplots(figsize=(7, 4))[1]
-    axes.barh(places, [true[value] for value in table.index], alpha=0.35, label="true")
+    axes.barh(
+        places,
+        [true[value] for value in table.index],
+        alpha=0.35,
+        label="true",
+    )
     errors = np.array(
         [table["count"] - table["lower"], table["upper"] - table["count"]]
     )
@@ -313,7 +346,9 @@ def models():
             (
                 "words",
                 OneHotEncoder(
-                    categories=[[*adult.domain[name].values] for name in WORDS]
+                    categories=[
+                        [*adult.domain[name].values] for name in WORDS
+                    ]
                 ),
                 WORDS,
             )
@@ -332,14 +367,21 @@ def models():
         "100 columns": (X, y, (-5, 5)),
     }
     panels = plt.subplots(1, 2, figsize=(7.4, 3.3))[1]
-    for axes, (name, (rows, target, bounds)) in zip(panels, cases.items(), strict=True):
-        train, test, known, hidden = train_test_split(rows, target, random_state=0)
+    for axes, (name, (rows, target, bounds)) in zip(
+        panels, cases.items(), strict=True
+    ):
+        train, test, known, hidden = train_test_split(
+            rows, target, random_state=0
+        )
         scores = [
             [
                 roc_auc_score(
                     hidden,
                     DPLogisticRegression(
-                        epsilon, bounds=bounds, classes=[0, 1], random_state=seed
+                        epsilon,
+                        bounds=bounds,
+                        classes=[0, 1],
+                        random_state=seed,
                     )
                     .fit(train, known)
                     .decision_function(test),
@@ -357,9 +399,13 @@ def models():
         )
         reached = roc_auc_score(
             hidden,
-            LogisticRegression(max_iter=1000).fit(train, known).decision_function(test),
+            LogisticRegression(max_iter=1000)
+            .fit(train, known)
+            .decision_function(test),
         )
-        axes.axhline(reached, color="black", linestyle="--", label="without privacy")
+        axes.axhline(
+            reached, color="black", linestyle="--", label="without privacy"
+        )
         axes.set_xscale("log")
         axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axes.minorticks_off()
@@ -373,10 +419,20 @@ def tables():
     """Return a table of each data set, and its domain."""
     adult, wine = load_adult(dropna=True), load_wine(as_frame=True)
     columns = ["age", "education", "sex", "income"]
-    bounds = {"alcohol": (11, 15), "flavanoids": (0, 6), "color_intensity": (0, 14)}
-    domain = {name: Interval(*ends, bins=6, real=True) for name, ends in bounds.items()}
+    bounds = {
+        "alcohol": (11, 15),
+        "flavanoids": (0, 6),
+        "color_intensity": (0, 14),
+    }
+    domain = {
+        name: Interval(*ends, bins=6, real=True)
+        for name, ends in bounds.items()
+    }
     return {
-        "Adult: four columns": (adult.frame[columns], adult.domain.select(columns)),
+        "Adult: four columns": (
+            adult.frame[columns],
+            adult.domain.select(columns),
+        ),
         "wine: four columns": (
             wine.data[list(bounds)].assign(target=wine.target),
             Domain(domain | {"target": [0, 1, 2]}),
@@ -426,9 +482,14 @@ def decisions():
     rng = np.random.default_rng(0)
     group = pd.Series(rng.choice(["Male", "Female"], 20_000), name="sex")
     rates = group.map({"Male": 0.5, "Female": 0.35})
-    generated = pd.Series(np.where(rng.random(len(group)) < rates, ">50K", "<=50K"))
+    generated = pd.Series(
+        np.where(rng.random(len(group)) < rates, ">50K", "<=50K")
+    )
     return {
-        "Adult: income by sex": (adult.target, adult.data["sex"].astype(str)),
+        "Adult: income by sex": (
+            adult.target,
+            adult.data["sex"].astype(str),
+        ),
         "generated: 15 points apart": (generated, group),
     }
 
@@ -437,14 +498,18 @@ def audits():
     """Draw a fairness metric by epsilon: naive, and debiased with its interval."""
     panels = plt.subplots(1, 2, figsize=(7.6, 3.4))[1]
     common = {"privileged": "Male", "positive_label": ">50K"}
-    for axes, (name, (chosen, group)) in zip(panels, decisions().items(), strict=True):
-        true = fairness_report(chosen, chosen, group, **common).set_index("metric")[
-            "value"
-        ][METRIC]
+    for axes, (name, (chosen, group)) in zip(
+        panels, decisions().items(), strict=True
+    ):
+        true = fairness_report(chosen, chosen, group, **common).set_index(
+            "metric"
+        )["value"][METRIC]
         naive, rows = [], []
         for epsilon in EPSILONS:
             encoder = RandomizedResponseEncoder(
-                epsilon, categories={"sex": ["Female", "Male"]}, random_state=3
+                epsilon,
+                categories={"sex": ["Female", "Male"]},
+                random_state=3,
             )
             reports = encoder.fit_transform(group.to_frame("sex"))
             report = fairness_report(
@@ -452,7 +517,9 @@ def audits():
             ).set_index("metric")
             naive.append(report["value"][METRIC])
             rows.append(
-                debiased_fairness(chosen, chosen, reports, encoder, **common)
+                debiased_fairness(
+                    chosen, chosen, reports, encoder, **common
+                )
                 .set_index("metric")
                 .loc[METRIC]
             )
@@ -460,12 +527,24 @@ def audits():
             {"value": float, "lower": float, "upper": float}
         )
         axes.axhline(true, color="C2", linestyle=":", label="true")
-        axes.plot(EPSILONS, naive, "s--", color="C1", label="reports as groups")
-        axes.fill_between(
-            EPSILONS, table["lower"], table["upper"], color="C0", alpha=0.25
+        axes.plot(
+            EPSILONS, naive, "s--", color="C1", label="reports as groups"
         )
-        axes.plot(EPSILONS, table["value"], "o-", color="C0", label="debiased")
-        axes.set(title=name, xlabel="epsilon (smaller is more private)", xscale="log")
+        axes.fill_between(
+            EPSILONS,
+            table["lower"],
+            table["upper"],
+            color="C0",
+            alpha=0.25,
+        )
+        axes.plot(
+            EPSILONS, table["value"], "o-", color="C0", label="debiased"
+        )
+        axes.set(
+            title=name,
+            xlabel="epsilon (smaller is more private)",
+            xscale="log",
+        )
         axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axes.minorticks_off()
     panels[0].set_ylabel(METRIC.replace("_", " "))
@@ -494,7 +573,10 @@ def client_bytes():
     """Draw how many random bytes a client reads for a report, by the number of values."""
     sizes = [2, 4, 8, 16, 32, 64, 128, 256]
     axes = plt.subplots()[1]
-    kinds = {"randomised response": RandomizedResponse, "unary encoding": UnaryEncoding}
+    kinds = {
+        "randomised response": RandomizedResponse,
+        "unary encoding": UnaryEncoding,
+    }
     kinds |= {
         "subset selection": SubsetSelection,
         "local hashing": LocalHashing,
@@ -502,7 +584,10 @@ def client_bytes():
     }
     for (name, kind), marker in zip(kinds.items(), "os^Dv", strict=True):
         axes.loglog(
-            sizes, [_bytes_read(kind(k, 1.0)) for k in sizes], marker=marker, label=name
+            sizes,
+            [_bytes_read(kind(k, 1.0)) for k in sizes],
+            marker=marker,
+            label=name,
         )
     axes.set(xlabel="number of values", ylabel="random bytes for a report")
     axes.set_xticks(sizes, list(map(str, sizes)))
@@ -520,9 +605,15 @@ def saved_sizes():
     sizes = [4, 16, 64, 256, 1024, 4096]
     axes = plt.subplots()[1]
     kinds = {
-        "RandomizedResponseEncoder": (RandomizedResponseEncoder, "categories", "C0")
+        "RandomizedResponseEncoder": (
+            RandomizedResponseEncoder,
+            "categories",
+            "C0",
+        )
     }
-    kinds |= {"DPMarginalSynthesizer": (DPMarginalSynthesizer, "domain", "C1")}
+    kinds |= {
+        "DPMarginalSynthesizer": (DPMarginalSynthesizer, "domain", "C1")
+    }
     for name, (kind, declared, colour) in kinds.items():
         files, pickles = [], []
         for size in sizes:
@@ -534,8 +625,12 @@ def saved_sizes():
             save(fitted, file)
             files.append(file.tell())
             pickles.append(len(pickle.dumps(fitted)))
-        axes.loglog(sizes, files, "-o", color=colour, label=f"{name}, skdp.save")
-        axes.loglog(sizes, pickles, "--s", color=colour, label=f"{name}, pickle")
+        axes.loglog(
+            sizes, files, "-o", color=colour, label=f"{name}, skdp.save"
+        )
+        axes.loglog(
+            sizes, pickles, "--s", color=colour, label=f"{name}, pickle"
+        )
     axes.set(xlabel="declared values", ylabel="bytes")
     axes.set_xticks(sizes, list(map(str, sizes)))
     axes.minorticks_off()
@@ -559,7 +654,9 @@ def composition():
         label="a filter of rho, delta 1e-6",
     )
     axes.plot(some, composed, "o:", label="declared together, delta 1e-6")
-    axes.set(xlabel="releases of epsilon 0.1", ylabel="epsilon of all together")
+    axes.set(
+        xlabel="releases of epsilon 0.1", ylabel="epsilon of all together"
+    )
     axes.legend()
 
 
@@ -567,7 +664,11 @@ def odds():
     """Draw how often the strongest attacker can be right, by epsilon."""
     epsilons = np.linspace(0, 6, 121)
     axes = plt.subplots(figsize=(7, 3))[1]
-    axes.plot(epsilons, 100 / (1 + np.exp(-epsilons)), label="at most, after a release")
+    axes.plot(
+        epsilons,
+        100 / (1 + np.exp(-epsilons)),
+        label="at most, after a release",
+    )
     axes.axhline(50, color="C1", linestyle=":", label="before it")
     for epsilon in (0.1, 1.0, 3.0, 5.0):
         right = 100 / (1 + np.exp(-epsilon))
@@ -578,7 +679,9 @@ def odds():
             textcoords="offset points",
             xytext=(6, -12),
         )
-    axes.set(xlabel="epsilon", ylabel="right guesses in 100", ylim=(45, 102))
+    axes.set(
+        xlabel="epsilon", ylabel="right guesses in 100", ylim=(45, 102)
+    )
     axes.legend(loc="lower right")
 
 
@@ -588,9 +691,14 @@ def spending():
 
     X = load_diabetes(as_frame=True, scaled=False).data
     ledger = PrivacyLedger(epsilon=1.0)
-    DPMean(0.3, bounds={"bmi": (15, 50)}, ledger=ledger, random_state=0).fit(X[["bmi"]])
+    DPMean(
+        0.3, bounds={"bmi": (15, 50)}, ledger=ledger, random_state=0
+    ).fit(X[["bmi"]])
     DPHistogram(
-        0.4, domain={"age": Interval(15, 85, bins=7)}, ledger=ledger, random_state=0
+        0.4,
+        domain={"age": Interval(15, 85, bins=7)},
+        ledger=ledger,
+        random_state=0,
     ).fit(X[["age"]])
     DPQuantileBinarizer(
         0.2, bounds={"bp": (50, 150)}, ledger=ledger, random_state=0

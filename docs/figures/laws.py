@@ -39,9 +39,14 @@ VALUES = ["a", "b", "c", "d"]
 
 
 def one_heat_map(channel, reports, values=VALUES):
-    axes = plt.subplots(figsize=(max(3.6, 0.75 * len(reports) + 1.2), 3.2))[1]
+    axes = plt.subplots(
+        figsize=(max(3.6, 0.75 * len(reports) + 1.2), 3.2)
+    )[1]
     heat_map(
-        axes, [[float(entry) for entry in row] for row in channel], reports, values
+        axes,
+        [[float(entry) for entry in row] for row in channel],
+        reports,
+        values,
     )
     return axes
 
@@ -49,14 +54,22 @@ def one_heat_map(channel, reports, values=VALUES):
 def subset_selection():
     """Draw the channel of sets of two of four values."""
     channel = SubsetSelection(4, 1.0, subset_size=2).channel()
-    one_heat_map(channel, ["".join(pair) for pair in combinations(VALUES, 2)])
+    one_heat_map(
+        channel, ["".join(pair) for pair in combinations(VALUES, 2)]
+    )
 
 
 def set_selection():
     """Draw the channel of sets of at most two of three values."""
-    oracle, every = SetSelection(3, 2, 1.0, subset_size=2), [*product((0, 1), repeat=3)]
+    oracle, every = (
+        SetSelection(3, 2, 1.0, subset_size=2),
+        [*product((0, 1), repeat=3)],
+    )
     reports = [
-        "".join(value for value, bit in zip("abc", bits, strict=True) if bit) or "none"
+        "".join(
+            value for value, bit in zip("abc", bits, strict=True) if bit
+        )
+        or "none"
         for bits in every
     ]
     sets = [
@@ -82,9 +95,13 @@ def local_hashing():
     oracle = LocalHashing(4, 1.0, n_buckets=3)
     seeds = np.random.default_rng(0).integers(1 << 32, size=100).tolist()
     seed = next(
-        seed for seed in seeds if len({tuple(row) for row in oracle.channel(seed)}) == 3
+        seed
+        for seed in seeds
+        if len({tuple(row) for row in oracle.channel(seed)}) == 3
     )
-    one_heat_map(oracle.channel(seed), ["bucket 0", "bucket 1", "bucket 2"])
+    one_heat_map(
+        oracle.channel(seed), ["bucket 0", "bucket 1", "bucket 2"]
+    )
 
 
 def hadamard_response():
@@ -104,7 +121,9 @@ def oracle_errors():
         "hadamard_response",
     ):
         errors = [
-            ORACLES[name](int(k), 1.0).variance(np.full(k, 10_000 / k), 10_000)[0]
+            ORACLES[name](int(k), 1.0).variance(
+                np.full(k, 10_000 / k), 10_000
+            )[0]
             ** 0.5
             / 10_000
             for k in sizes
@@ -122,11 +141,21 @@ def numeric_perturber():
         "square wave": Windows(16, 2.0, repeating=False),
         "Laplace": ClampedLaplace(16, 2.0),
     }
-    for axes, (title, mechanism) in zip(panels, mechanisms.items(), strict=True):
+    for axes, (title, mechanism) in zip(
+        panels, mechanisms.items(), strict=True
+    ):
         channel = np.array(
-            [[float(entry) for entry in row] for row in mechanism.channel()]
+            [
+                [float(entry) for entry in row]
+                for row in mechanism.channel()
+            ]
         )
-        axes.imshow(channel / channel.max(axis=0), aspect="auto", cmap="Blues", vmin=0)
+        axes.imshow(
+            channel / channel.max(axis=0),
+            aspect="auto",
+            cmap="Blues",
+            vmin=0,
+        )
         axes.set(title=title, xlabel="report", xticks=[], yticks=[])
         axes.grid(False)
     panels[0].set_ylabel("true position")
@@ -137,8 +166,15 @@ def repeated():
     p = math.e / (math.e + 1)
     numbers = np.arange(1, 32, 2)
     axes = plt.subplots()[1]
-    axes.plot(numbers, binom.sf(numbers // 2, numbers, p), "o-", label="fresh reports")
-    axes.plot(numbers, np.full(len(numbers), p), "s-", label="permanent reports")
+    axes.plot(
+        numbers,
+        binom.sf(numbers // 2, numbers, p),
+        "o-",
+        label="fresh reports",
+    )
+    axes.plot(
+        numbers, np.full(len(numbers), p), "s-", label="permanent reports"
+    )
     axes.set(
         xlabel="reports of one record",
         ylabel="probability to see the truth",
@@ -151,10 +187,14 @@ def rappor():
     """Draw both epsilons of RAPPOR by f."""
     f = np.linspace(0.05, 0.95, 50)
     p, q, hashes = 0.5, 0.75, 2
-    ones, zeros = ((1 - f / 2) * a + f / 2 * b for a, b in ((q, p), (p, q)))
+    ones, zeros = (
+        (1 - f / 2) * a + f / 2 * b for a, b in ((q, p), (p, q))
+    )
     axes = plt.subplots()[1]
     axes.plot(
-        f, 2 * hashes * np.log((1 - f / 2) / (f / 2)), label="all reports of a value"
+        f,
+        2 * hashes * np.log((1 - f / 2) / (f / 2)),
+        label="all reports of a value",
     )
     axes.plot(
         f,
@@ -169,14 +209,18 @@ def rappor():
 def mean():
     """Draw released means of two neighbours."""
     table = pd.DataFrame({"age": np.linspace(20, 60, 100)})
-    neighbour = pd.concat([table, pd.DataFrame({"age": [100.0]})], ignore_index=True)
+    neighbour = pd.concat(
+        [table, pd.DataFrame({"age": [100.0]})], ignore_index=True
+    )
     axes = plt.subplots()[1]
     for label, rows, style in (
         ("100 records", table, "-"),
         ("one record more", neighbour, "--"),
     ):
         means = [
-            DPMean(0.5, bounds=(0, 100), random_state=seed).fit(rows).mean_[0]
+            DPMean(0.5, bounds=(0, 100), random_state=seed)
+            .fit(rows)
+            .mean_[0]
             for seed in range(500)
         ]
         axes.hist(
@@ -205,7 +249,9 @@ def histogram():
             label=f"{count} records",
             hatch="//" if place > 0 else None,
         )
-    axes.set(xlabel="released count", ylabel="probability", xticks=numbers[::2])
+    axes.set(
+        xlabel="released count", ylabel="probability", xticks=numbers[::2]
+    )
     axes.grid(axis="x", visible=False)
     axes.legend()
 
@@ -216,7 +262,9 @@ def discovery():
     words = np.repeat(persons, persons)
     for n_columns, style in ((1, "-"), (8, "--")):
         table, times = (
-            pd.DataFrame({f"word {place}": words for place in range(n_columns)}),
+            pd.DataFrame(
+                {f"word {place}": words for place in range(n_columns)}
+            ),
             np.zeros(persons.size),
         )
         for seed in range(80 // n_columns):
@@ -232,7 +280,8 @@ def discovery():
             label=f"{n_columns} column{'s' if n_columns > 1 else ''}",
         )
     axes.set(
-        xlabel="persons who have the value", ylabel="share of releases that publish it"
+        xlabel="persons who have the value",
+        ylabel="share of releases that publish it",
     )
     axes.legend()
 
@@ -263,7 +312,10 @@ def aggregate():
     axes = plt.subplots()[1]
     axes.boxplot(spread, tick_labels=[str(number) for number in numbers])
     axes.axhline(
-        float(np.median(incomes)), color="C1", linestyle="--", label="true median"
+        float(np.median(incomes)),
+        color="C1",
+        linestyle="--",
+        label="true median",
     )
     axes.set(xlabel="chunks", ylabel="released median")
     axes.legend()
@@ -278,7 +330,11 @@ def cube():
     for radius in (1, 2, 4):
         axes.add_patch(
             plt.Rectangle(
-                (-radius, -radius), 2 * radius, 2 * radius, fill=False, color="C1"
+                (-radius, -radius),
+                2 * radius,
+                2 * radius,
+                fill=False,
+                color="C1",
             )
         )
     axes.set(
@@ -300,9 +356,16 @@ def gradients():
         for shift, style in ((0, "-"), (1, "--")):
             label = f"{n_steps} step{'s' * (n_steps > 1)}, {'one row more' if shift else 'a table'}"
             density = norm.pdf(sums * 8, shift, deviation)
-            axes.plot(sums * 8, density, color=color, linestyle=style, label=label)
+            axes.plot(
+                sums * 8,
+                density,
+                color=color,
+                linestyle=style,
+                label=label,
+            )
     axes.set(
-        xlabel="released sum less the true one, in norms of a row", ylabel="density"
+        xlabel="released sum less the true one, in norms of a row",
+        ylabel="density",
     )
     axes.legend()
 
@@ -317,15 +380,26 @@ def products():
     for shift, style in ((0, "-"), (1, "--")):
         label = "one row more" if shift else "a table"
         gaussian = norm.pdf(sums, shift, deviation)
-        cubes = ((np.abs(sums[:, np.newaxis] - shift) < radii) / (2 * radii)).mean(
-            axis=1
+        cubes = (
+            (np.abs(sums[:, np.newaxis] - shift) < radii) / (2 * radii)
+        ).mean(axis=1)
+        axes.plot(
+            sums,
+            gaussian,
+            color="C0",
+            linestyle=style,
+            label=f"Gaussian, {label}",
         )
         axes.plot(
-            sums, gaussian, color="C0", linestyle=style, label=f"Gaussian, {label}"
+            sums,
+            cubes,
+            color="C1",
+            linestyle=style,
+            label=f"K-norm, {label}",
         )
-        axes.plot(sums, cubes, color="C1", linestyle=style, label=f"K-norm, {label}")
     axes.set(
-        xlabel="released sum less the true one, in changes by a row", ylabel="density"
+        xlabel="released sum less the true one, in changes by a row",
+        ylabel="density",
     )
     axes.legend()
 
@@ -335,17 +409,24 @@ def class_means():
     random = np.random.default_rng(0)
     classes = np.repeat(["no", "yes"], [120, 80])
     rows = pd.DataFrame(
-        {"age": (random.normal(45, 10, 200) + 20 * (classes == "yes")).clip(0, 100)}
+        {
+            "age": (
+                random.normal(45, 10, 200) + 20 * (classes == "yes")
+            ).clip(0, 100)
+        }
     )
     axes = plt.subplots()[1]
     for more, style in ((0, "-"), (1, "--")):
         table = pd.concat(
-            [rows, pd.DataFrame({"age": [100.0] * more})], ignore_index=True
+            [rows, pd.DataFrame({"age": [100.0] * more})],
+            ignore_index=True,
         )
         target = np.append(classes, ["yes"] * more)
         model = DPGaussianNB(0.5, bounds=(0, 100), classes=["no", "yes"])
         found = [
-            model.set_params(random_state=seed).fit(table, target).theta_[:, 0]
+            model.set_params(random_state=seed)
+            .fit(table, target)
+            .theta_[:, 0]
             for seed in range(300)
         ]
         for place, label in enumerate(("no", "yes")):
@@ -364,7 +445,10 @@ def class_means():
 
 def components():
     """Draw how often the first component of neighbouring tables has each direction."""
-    rows = np.random.default_rng(0).normal(size=(60, 2)) @ [[2.0, 1.0], [0.0, 0.7]]
+    rows = np.random.default_rng(0).normal(size=(60, 2)) @ [
+        [2.0, 1.0],
+        [0.0, 0.7],
+    ]
     rows[-1] = 8, -8
     axes = plt.subplots()[1]
     for table, label in ((rows, "a table"), (rows[:-1], "one row less")):
@@ -372,12 +456,23 @@ def components():
         with catch_warnings(action="ignore"):
             pca = DPPCA(1, epsilon=0.5, bounds=(-8, 8))
             found = [
-                clone(pca).set_params(random_state=seed).fit(table).components_
+                clone(pca)
+                .set_params(random_state=seed)
+                .fit(table)
+                .components_
                 for seed in range(400)
             ]
         angles = [math.degrees(math.atan(y / x)) for ((x, y),) in found]
-        axes.hist(angles, bins=np.linspace(-90, 90, 37), histtype="step", label=label)
-    axes.set(xlabel="angle of the first component, in degrees", ylabel="releases")
+        axes.hist(
+            angles,
+            bins=np.linspace(-90, 90, 37),
+            histtype="step",
+            label=label,
+        )
+    axes.set(
+        xlabel="angle of the first component, in degrees",
+        ylabel="releases",
+    )
     axes.legend()
 
 
@@ -391,12 +486,18 @@ def selection():
         ((rows, "a table"), (rows[:-1], "one row less"))
     ):
         with catch_warnings(action="ignore"):
-            select = DPSelectKBest(1, epsilon=1.0, bounds=(-4, 6), classes=[0, 1])
+            select = DPSelectKBest(
+                1, epsilon=1.0, bounds=(-4, 6), classes=[0, 1]
+            )
             fits = (
-                clone(select).set_params(random_state=seed).fit(table, y[: len(table)])
+                clone(select)
+                .set_params(random_state=seed)
+                .fit(table, y[: len(table)])
                 for seed in range(400)
             )
-            counts = np.bincount([fitted.ranking_[0] for fitted in fits], minlength=5)
+            counts = np.bincount(
+                [fitted.ranking_[0] for fitted in fits], minlength=5
+            )
         axes.bar(
             np.arange(5) + 0.4 * place - 0.2,
             counts,
@@ -412,11 +513,19 @@ def selection():
 def quantile():
     """Draw how often each candidate is released as the median."""
     ages = pd.DataFrame(
-        {"age": np.random.default_rng(0).gamma(8, 5, 60).clip(0, 100).round()}
+        {
+            "age": np.random.default_rng(0)
+            .gamma(8, 5, 60)
+            .clip(0, 100)
+            .round()
+        }
     )
     found = [
         DPQuantileBinarizer(
-            0.5, bounds=(0, 100), candidates=np.arange(0, 101, 2), random_state=seed
+            0.5,
+            bounds=(0, 100),
+            candidates=np.arange(0, 101, 2),
+            random_state=seed,
         )
         .fit(ages)
         .thresholds_[0]
@@ -425,7 +534,10 @@ def quantile():
     axes = plt.subplots()[1]
     axes.hist(found, bins=np.arange(-1, 102, 2))
     axes.axvline(
-        float(ages["age"].median()), color="C1", linestyle="--", label="true median"
+        float(ages["age"].median()),
+        color="C1",
+        linestyle="--",
+        label="true median",
     )
     axes.set(xlabel="released median", ylabel="releases")
     axes.legend()
@@ -437,10 +549,15 @@ def most_frequent():
     axes = plt.subplots()[1]
     for epsilon, style in ((0.1, ":"), (0.3, "--"), (1.0, "-")):
         axes.plot(
-            leads, 1 - np.exp(-epsilon * leads) / 2, style, label=f"epsilon {epsilon:g}"
+            leads,
+            1 - np.exp(-epsilon * leads) / 2,
+            style,
+            label=f"epsilon {epsilon:g}",
         )
     axes.set(
-        xlabel="records by which it leads", ylabel="probability", ylim=(0.45, 1.02)
+        xlabel="records by which it leads",
+        ylabel="probability",
+        ylim=(0.45, 1.02),
     )
     axes.legend()
 
@@ -459,7 +576,9 @@ def marginal():
         }
     )
     noisy = (
-        DPHistogram(0.5, domain={"level": levels, "job": jobs}, random_state=0)
+        DPHistogram(
+            0.5, domain={"level": levels, "job": jobs}, random_state=0
+        )
         .fit(people)
         .to_frame()["count"]
     )
@@ -469,7 +588,13 @@ def marginal():
         panels, (true, noisy), ("true", "measured"), strict=True
     ):
         numbers = counts.unstack()
-        axes.imshow(numbers, cmap="Blues", vmin=0, vmax=2 * true.max(), aspect="auto")
+        axes.imshow(
+            numbers,
+            cmap="Blues",
+            vmin=0,
+            vmax=2 * true.max(),
+            aspect="auto",
+        )
         for row, column in np.ndindex(*numbers.shape):
             axes.text(
                 column,

@@ -25,7 +25,10 @@ def tables() -> dict[str, tuple[pd.DataFrame, list[Any]]]:
             adult.data[["occupation"]],
             list(adult.domain["occupation"].values),
         ),
-        "wine: cultivar": (pd.DataFrame({"cultivar": wine.target}), [0, 1, 2]),
+        "wine: cultivar": (
+            pd.DataFrame({"cultivar": wine.target}),
+            [0, 1, 2],
+        ),
     }
 
 
@@ -39,7 +42,8 @@ def estimate() -> None:
     estimates = encoder.estimate_counts(reports)
     shown = people["occupation"].value_counts().index[[0, 3, 6, 9, 12]]
     true, counted = (
-        table["occupation"].value_counts().reindex(shown) for table in (people, reports)
+        table["occupation"].value_counts().reindex(shown)
+        for table in (people, reports)
     )
     estimated = estimates.loc[shown]
     places = np.arange(len(shown))
@@ -54,7 +58,9 @@ def estimate() -> None:
         places + 0.27, estimated["count"], 0.26, yerr=errors, label="estimate", hatch="..",
         error_kw={"ecolor": plt.rcParams["text.color"]},
     )  # fmt: skip
-    axes.set_xticks(places, [name.replace("-", "-\n", 1) for name in shown])
+    axes.set_xticks(
+        places, [name.replace("-", "-\n", 1) for name in shown]
+    )
     axes.set_ylabel("people")
     axes.grid(axis="x", visible=False)
     axes.legend()
@@ -75,7 +81,12 @@ def measured(name: str) -> list[float]:
             counts = encoder.estimate_counts(encoder.transform(table))[
                 "count"
             ].to_numpy()
-            truth = table[column].value_counts(dropna=False).reindex(values).to_numpy()
+            truth = (
+                table[column]
+                .value_counts(dropna=False)
+                .reindex(values)
+                .to_numpy()
+            )
             squares.append(np.mean(((counts - truth) / len(table)) ** 2))
         errors.append(float(np.sqrt(np.mean(squares))))
     return errors
@@ -87,13 +98,19 @@ def closed_form(name: str, epsilon: float) -> float:
     k, n = len(values), len(table)
     oracle = RandomizedResponse(k, epsilon)
     p, q = float(oracle.p), float(oracle.q)
-    return float(np.sqrt((q * (1 - q) / (p - q) ** 2 + (1 - p - q) / (p - q) / k) / n))
+    return float(
+        np.sqrt(
+            (q * (1 - q) / (p - q) ** 2 + (1 - p - q) / (p - q) / k) / n
+        )
+    )
 
 
 def cost() -> None:
     """Draw the errors of both data sets by epsilon."""
     _, panels = plt.subplots(1, 2, figsize=(7.4, 3.4))
-    for index, (axes, name) in enumerate(zip(panels, tables(), strict=True)):
+    for index, (axes, name) in enumerate(
+        zip(panels, tables(), strict=True)
+    ):
         colour = f"C{index}"
         grid = np.geomspace(EPSILONS[0], EPSILONS[-1], 50)
         axes.plot(

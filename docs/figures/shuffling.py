@@ -20,7 +20,9 @@ EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0)
 def _closed_form(epsilon, n):
     """Return the bound of Feldman, McMillan and Talwar (2021)."""
     spread = (
-        4 * math.sqrt(2 * math.log(4 / DELTA)) / math.sqrt((math.exp(epsilon) + 1) * n)
+        4
+        * math.sqrt(2 * math.log(4 / DELTA))
+        / math.sqrt((math.exp(epsilon) + 1) * n)
         + 4 / n
     )
     return math.log(1 + math.expm1(epsilon) * spread)
@@ -34,7 +36,9 @@ def _attained(local, n):
     third = ((p, q, q), (q, p, q), (q, q, p), (q, q, q))
     # If all hold the same value, every report of another record is random: the bound is attained.
     known = [
-        SimpleNamespace(epsilon=local, shuffle_pair=partial(ReportPair, classes))
+        SimpleNamespace(
+            epsilon=local, shuffle_pair=partial(ReportPair, classes)
+        )
         for classes in (first, third)
     ]
     return max(shuffled_guarantee(one, n, DELTA).epsilon for one in known)
@@ -46,10 +50,14 @@ def amplification():
     local = np.linspace(0.5, 8, 9)
     for place, n in enumerate((1_000, 45_222, 1_000_000)):
         bounds = [
-            shuffled_guarantee(RandomizedResponse(4, epsilon), n, DELTA).epsilon
+            shuffled_guarantee(
+                RandomizedResponse(4, epsilon), n, DELTA
+            ).epsilon
             for epsilon in local
         ]
-        axes.semilogy(local, bounds, color=f"C{place}", label=f"{n:,} reports")
+        axes.semilogy(
+            local, bounds, color=f"C{place}", label=f"{n:,} reports"
+        )
         shown = local[4::2]
         axes.semilogy(
             shown,
@@ -65,14 +73,18 @@ def amplification():
         color="C1",
         label="closed form",
     )
-    axes.set(xlabel="epsilon of a report", ylabel="epsilon of shuffled reports")
+    axes.set(
+        xlabel="epsilon of a report", ylabel="epsilon of shuffled reports"
+    )
     axes.legend()
 
 
 def cost():
     """Draw the errors of counts in three models, by epsilon."""
     people = load_adult(subset="all", dropna=True).data
-    adult = 2 * (people["age"].to_numpy() > 37) + (people["sex"].to_numpy() == "Male")
+    adult = 2 * (people["age"].to_numpy() > 37) + (
+        people["sex"].to_numpy() == "Male"
+    )
     panels = plt.subplots(1, 2, figsize=(7.4, 3.5))[1]
     tables = {"Adult: age and sex": adult, "digits": load_digits().target}
     for axes, (name, codes) in zip(panels, tables.items(), strict=True):
@@ -80,7 +92,9 @@ def cost():
         k = counts.size
 
         def error(local, counts=counts, n=n, k=k):
-            return math.sqrt(RandomizedResponse(k, local).variance(counts, n).sum())
+            return math.sqrt(
+                RandomizedResponse(k, local).variance(counts, n).sum()
+            )
 
         def of_curator(epsilon, k=k):
             share = math.exp(-epsilon)
@@ -89,12 +103,21 @@ def cost():
         def shuffled(epsilon, n=n, k=k, error=error):
             return error(
                 local_epsilon(
-                    epsilon, DELTA, n, lambda local: RandomizedResponse(k, local)
+                    epsilon,
+                    DELTA,
+                    n,
+                    lambda local: RandomizedResponse(k, local),
                 )
             )
 
-        models = {"local": error, "shuffled": shuffled, "curator": of_curator}
-        for marker, (label, model) in zip("os^", models.items(), strict=True):
+        models = {
+            "local": error,
+            "shuffled": shuffled,
+            "curator": of_curator,
+        }
+        for marker, (label, model) in zip(
+            "os^", models.items(), strict=True
+        ):
             axes.loglog(
                 EPSILONS,
                 [model(epsilon) for epsilon in EPSILONS],

@@ -14,11 +14,15 @@ def counts() -> None:
     adult = load_adult()
     people = adult.data[["marital-status"]]
     encoder = RandomizedResponseEncoder(
-        epsilon=1.0, categories=adult.domain.select(people.columns), random_state=0
+        epsilon=1.0,
+        categories=adult.domain.select(people.columns),
+        random_state=0,
     )
     reports = encoder.fit_transform(people)
     estimates = encoder.estimate_counts(reports)
-    CountEstimateDisplay(estimates, true_counts=people.value_counts()).plot()
+    CountEstimateDisplay(
+        estimates, true_counts=people.value_counts()
+    ).plot()
 
 
 if __name__ == "__main__":

@@ -16,9 +16,7 @@ from matplotlib import pyplot as plt
 from skdp.evaluation.displays import COLOURS, INK
 
 # The site's font, that of the report too; matplotlib lays out with one that is as wide or wider.
-FONTS = (
-    "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-)
+FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 TEXT, SOFT, LINE = "#222222", "#555555", "#dddddd"
 # In the dark, the same hues, lighter: blue and vermilion of the palette are too dark there.
 DARK = dict(
@@ -36,7 +34,9 @@ DARK |= {
     LINE: "#4a5058",
     "#ffffff": "#14181e",
 }
-_IN_THE_DARK = {light.lower(): dark.lower() for light, dark in DARK.items()}
+_IN_THE_DARK = {
+    light.lower(): dark.lower() for light, dark in DARK.items()
+}
 
 
 def draw(function: Callable[[], Any]) -> tuple[bytes, bytes]:
@@ -71,9 +71,13 @@ def draw(function: Callable[[], Any]) -> tuple[bytes, bytes]:
         figure.savefig(buffer, format="svg", metadata={"Date": None})
         plt.close("all")
     light = re.sub(
-        r"'DejaVu Sans'[^;\"]*sans-serif\b", FONTS, buffer.getvalue().decode()
+        r"'DejaVu Sans'[^;\"]*sans-serif\b",
+        FONTS,
+        buffer.getvalue().decode(),
     )
     dark = re.sub(
-        r"#[0-9a-f]{6}\b", lambda match: _IN_THE_DARK.get(match[0], match[0]), light
+        r"#[0-9a-f]{6}\b",
+        lambda match: _IN_THE_DARK.get(match[0], match[0]),
+        light,
     )
     return light.encode(), dark.encode()

@@ -26,7 +26,9 @@ def mean(epsilon):
 
 
 def response(epsilon):
-    encoder = RandomizedResponseEncoder(epsilon, categories={"sex": ["Female", "Male"]})
+    encoder = RandomizedResponseEncoder(
+        epsilon, categories={"sex": ["Female", "Male"]}
+    )
     return encoder.fit(people[["sex"]]).guarantee_
 
 
@@ -63,10 +65,20 @@ print(table.round(2))
 # %%
 figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
 places = np.arange(len(lists))
-names = ("added", "a filter of ρ: chosen one by one", "composed: declared together")
-for number, (name, hatch) in enumerate(zip(names, ("", "//", ".."), strict=True)):
+names = (
+    "added",
+    "a filter of ρ: chosen one by one",
+    "composed: declared together",
+)
+for number, (name, hatch) in enumerate(
+    zip(names, ("", "//", ".."), strict=True)
+):
     axes.bar(
-        places + 0.27 * (number - 1), table[:, number], 0.25, label=name, hatch=hatch
+        places + 0.27 * (number - 1),
+        table[:, number],
+        0.25,
+        label=name,
+        hatch=hatch,
     )
 axes.set_xticks(places, lists, fontsize=8)
 axes.set(ylabel="ε of all together, δ = 10⁻⁶")

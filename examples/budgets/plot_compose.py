@@ -16,7 +16,9 @@ from skdp.privacy import zcdp_epsilon
 counts = list(range(1, 101, 3))
 rho = 0.1**2 / 2
 figure, axes = plt.subplots(layout="constrained")
-axes.plot(counts, [0.1 * count for count in counts], label="sum of pure epsilons")
+axes.plot(
+    counts, [0.1 * count for count in counts], label="sum of pure epsilons"
+)
 axes.plot(
     counts,
     [zcdp_epsilon(rho * count, 1e-6) for count in counts],

@@ -39,7 +39,9 @@ plans = {
         scaler, GridSearchCV(make_pipeline(PCA(2), model), grid, cv=5)
     ),
 }
-statements = {name: privacy_statement(plan) for name, plan in plans.items()}
+statements = {
+    name: privacy_statement(plan) for name, plan in plans.items()
+}
 statements["scaler, bins and model"]
 
 # %%

@@ -23,15 +23,22 @@ from skdp import (
 
 X = load_diabetes(as_frame=True, scaled=False).data
 ledger = PrivacyLedger(epsilon=1.0)
-DPMean(0.3, bounds={"bmi": (15, 50)}, ledger=ledger, random_state=0).fit(X[["bmi"]])
-DPHistogram(
-    0.4, domain={"age": Interval(15, 85, bins=7)}, ledger=ledger, random_state=0
-).fit(X[["age"]])
-DPQuantileBinarizer(0.2, bounds={"bp": (50, 150)}, ledger=ledger, random_state=0).fit(
-    X[["bp"]]
+DPMean(0.3, bounds={"bmi": (15, 50)}, ledger=ledger, random_state=0).fit(
+    X[["bmi"]]
 )
+DPHistogram(
+    0.4,
+    domain={"age": Interval(15, 85, bins=7)},
+    ledger=ledger,
+    random_state=0,
+).fit(X[["age"]])
+DPQuantileBinarizer(
+    0.2, bounds={"bp": (50, 150)}, ledger=ledger, random_state=0
+).fit(X[["bp"]])
 try:
-    DPMean(0.3, bounds={"bp": (50, 150)}, ledger=ledger, random_state=0).fit(X[["bp"]])
+    DPMean(
+        0.3, bounds={"bp": (50, 150)}, ledger=ledger, random_state=0
+    ).fit(X[["bp"]])
 except BudgetExceeded as error:
     print(error)
 ledger.report()
@@ -51,6 +58,8 @@ for number, (start, amount) in enumerate(zip(starts, spent, strict=True)):
         va="center",
         color="white",
     )
-axes.barh(0, 1 - spent.sum(), left=spent.sum(), color="lightgrey", hatch="//")
+axes.barh(
+    0, 1 - spent.sum(), left=spent.sum(), color="lightgrey", hatch="//"
+)
 axes.set(xlim=(0, 1), yticks=[], xlabel="ε; hatched: what remains")
 plt.show()

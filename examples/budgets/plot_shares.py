@@ -30,12 +30,17 @@ def shares(n):
 
 def count_error(share):
     return (
-        DPHistogram(share, domain=adult.domain.select(["sex"])).fit(sexes).std_error_[0]
+        DPHistogram(share, domain=adult.domain.select(["sex"]))
+        .fit(sexes)
+        .std_error_[0]
     )
 
 
 counts = pd.DataFrame(
-    [{name: count_error(share) for name, share in shares(n).items()} for n in numbers],
+    [
+        {name: count_error(share) for name, share in shares(n).items()}
+        for n in numbers
+    ],
     index=numbers,
 )
 counts.round(1)
@@ -43,9 +48,19 @@ counts.round(1)
 # %%
 # The means of five columns are one release of ten numbers, all of which one record changes. The noise for a share of
 # epsilon grows with their number, Gaussian noise with its root.
-columns = ["age", "education-num", "hours-per-week", "capital-gain", "capital-loss"]
+columns = [
+    "age",
+    "education-num",
+    "hours-per-week",
+    "capital-gain",
+    "capital-loss",
+]
 bounds = dict(
-    zip(columns, [(0, 100), (1, 16), (1, 100), (0, 100_000), (0, 5_000)], strict=True)
+    zip(
+        columns,
+        [(0, 100), (1, 16), (1, 100), (0, 100_000), (0, 5_000)],
+        strict=True,
+    )
 )
 people = adult.frame[columns]
 
@@ -55,12 +70,18 @@ def mean_error(share):
 
 
 means = pd.DataFrame(
-    [{name: mean_error(share) for name, share in shares(n).items()} for n in numbers],
+    [
+        {name: mean_error(share) for name, share in shares(n).items()}
+        for n in numbers
+    ],
     index=numbers,
 )
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
-titles = ("Standard error of a count", "Standard error of the mean age, one of five")
+titles = (
+    "Standard error of a count",
+    "Standard error of the mean age, one of five",
+)
 for axis, errors, title in zip(axes, (counts, means), titles, strict=True):
     for name in errors:
         axis.plot(

@@ -32,7 +32,11 @@ columns = ColumnTransformer(
             ),
             ["sex"],
         ),
-        ("age", NumericPerturber(2.0, bounds=(17, 90), ledger=ledger), ["age"]),
+        (
+            "age",
+            NumericPerturber(2.0, bounds=(17, 90), ledger=ledger),
+            ["age"],
+        ),
         ("occupation", "passthrough", ["occupation"]),
     ]
 )
@@ -54,9 +58,9 @@ for text in record["not_covered"]:
 # %%
 # In odds: how often the strongest attacker can be right about one column, and about both together.
 
-steps = {one.step.partition(":")[0]: one.guarantee for one in statement.steps} | {
-    "both": statement.total
-}
+steps = {
+    one.step.partition(":")[0]: one.guarantee for one in statement.steps
+} | {"both": statement.total}
 guesses = [
     100 * (math.exp(one.epsilon) + one.delta) / (1 + math.exp(one.epsilon))
     for one in steps.values()
@@ -66,7 +70,8 @@ bars = axes.barh(list(steps), guesses, color=["C0", "C0", "C1"])
 axes.bar_label(bars, fmt="%.1f", padding=3)
 axes.axvline(50, color="black", linestyle=":")
 axes.set(
-    xlim=(0, 108), xlabel="right guesses in 100, at most; dotted: before the release"
+    xlim=(0, 108),
+    xlabel="right guesses in 100, at most; dotted: before the release",
 )
 axes.invert_yaxis()
 plt.show()

@@ -17,7 +17,11 @@ import pandas as pd
 from skdp.local import ReportTransformer
 
 HERE = Path(__file__).parent
-KINDS = {".html": "text/html", ".mjs": "text/javascript", ".json": "application/json"}
+KINDS = {
+    ".html": "text/html",
+    ".mjs": "text/javascript",
+    ".json": "application/json",
+}
 
 
 class Collector(BaseHTTPRequestHandler):
@@ -28,7 +32,10 @@ class Collector(BaseHTTPRequestHandler):
     lock = Lock()
 
     def do_GET(self):
-        pages = {"/": HERE / "collect.html", "/protocol.json": self.protocol}
+        pages = {
+            "/": HERE / "collect.html",
+            "/protocol.json": self.protocol,
+        }
         page = (
             pages
             | {
@@ -38,24 +45,34 @@ class Collector(BaseHTTPRequestHandler):
         ).get(self.path)
         if page:
             self.answer(200, page.read_bytes(), KINDS[page.suffix])
-        elif self.path in ("/estimate", "/tally.json") and self.reports.exists():
+        elif (
+            self.path in ("/estimate", "/tally.json")
+            and self.reports.exists()
+        ):
             with self.lock:
                 rows = [
                     json.loads(line)
-                    for line in self.reports.read_text(encoding="utf-8").splitlines()
+                    for line in self.reports.read_text(
+                        encoding="utf-8"
+                    ).splitlines()
                 ]
             transformer = ReportTransformer.load(self.protocol)
             tally = transformer.tally(pd.DataFrame(rows))
             if self.path == "/estimate":
                 self.answer(
                     200,
-                    transformer.estimate_counts(tally).round(1).to_string().encode(),
+                    transformer.estimate_counts(tally)
+                    .round(1)
+                    .to_string()
+                    .encode(),
                 )
             else:
                 content = json.loads(tally.to_json()) | {
                     "skdp.protocol": json.loads(transformer.to_json())
                 }
-                self.answer(200, json.dumps(content).encode(), KINDS[".json"])
+                self.answer(
+                    200, json.dumps(content).encode(), KINDS[".json"]
+                )
         else:
             self.answer(404, b"there is nothing here")
 
@@ -77,7 +94,10 @@ class Collector(BaseHTTPRequestHandler):
             # Two values of one name are two pairs.
             pairs = json.loads(body, object_pairs_hook=list)
             values = dict(pairs)
-            row = {name: values[name] for name in transformer.protocol_.report_columns}
+            row = {
+                name: values[name]
+                for name in transformer.protocol_.report_columns
+            }
             transformer.tally(pd.DataFrame([row]))
         except (ValueError, TypeError, KeyError, RecursionError):
             return None

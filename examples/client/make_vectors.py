@@ -24,7 +24,9 @@ from skdp.randomness import SeededSource
 ORACLES = [
     RandomizedResponse(2, 1.0),
     RandomizedResponse(14, 0.5),
-    RandomizedResponse(256, 12.0),  # most words are the truth, and many are undecided
+    RandomizedResponse(
+        256, 12.0
+    ),  # most words are the truth, and many are undecided
     RandomizedResponse(1000, 3.0),
     UnaryEncoding(4, 1.0),
     UnaryEncoding(5, 2.0, variant="symmetric"),
@@ -42,7 +44,9 @@ INTERVALS = [
     Interval(0, 100, bins=7, missing=True),
     Interval(-1, 1, bins=2),
     Interval(edges=[0, 18, 38, 65, 120]),
-    Interval(edges=[-1e300, -1e-300, 5e-324, 1e-300, 2.5, 1e300], missing=True),
+    Interval(
+        edges=[-1e300, -1e-300, 5e-324, 1e-300, 2.5, 1e300], missing=True
+    ),
     Interval(edges=[2**53, 2**53 + 2, 2**53 + 6]),
     Interval(edges=[0.1, 0.2, 0.1 + 0.2]),  # the last edge is above 0.3
 ]
@@ -71,7 +75,10 @@ def make_vectors():
         for repeat, code in enumerate(codes.tolist()):
             source = Recorder(SeededSource(place, repeat))
             # Up to 62 bits.
-            report = [str(number) for number in client_report(sampler, code, source)]
+            report = [
+                str(number)
+                for number in client_report(sampler, code, source)
+            ]
             vectors.append(
                 {
                     "sampler": sampler,
@@ -93,28 +100,37 @@ def make_bin_vectors():
             np.nextafter(edges, np.inf),
             edges[:-1] / 2 + edges[1:] / 2,
         ]
-        numbers = np.unique([*edges, *np.concatenate(beside), 0.3, 0.1 + 0.2])
+        numbers = np.unique(
+            [*edges, *np.concatenate(beside), 0.3, 0.1 + 0.2]
+        )
         codes = interval.encode(numbers).tolist()
         vectors.append(
             {
                 "edges": interval.edges,
                 "values": interval.values,
                 "numbers": numbers.tolist(),
-                "codes": [None if code == len(interval) else code for code in codes],
+                "codes": [
+                    None if code == len(interval) else code
+                    for code in codes
+                ],
             }
         )
     return vectors
 
 
 def write_vectors(path, vectors):
-    lines = ",\n".join(json.dumps(vector, separators=(",", ":")) for vector in vectors)
+    lines = ",\n".join(
+        json.dumps(vector, separators=(",", ":")) for vector in vectors
+    )
     path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
     write_vectors(
-        Path(skdp.oracles.__file__).with_name("client_vectors.json"), make_vectors()
+        Path(skdp.oracles.__file__).with_name("client_vectors.json"),
+        make_vectors(),
     )
     write_vectors(
-        Path(skdp.domain.__file__).with_name("bin_vectors.json"), make_bin_vectors()
+        Path(skdp.domain.__file__).with_name("bin_vectors.json"),
+        make_bin_vectors(),
     )

@@ -16,7 +16,10 @@ from skdp import Interval, RandomizedResponseEncoder
 
 X, y = load_breast_cancer(as_frame=True, return_X_y=True)
 X = X[["mean radius", "mean texture"]]
-bins = {"mean radius": Interval(5, 30, bins=6), "mean texture": Interval(5, 45, bins=4)}
+bins = {
+    "mean radius": Interval(5, 30, bins=6),
+    "mean texture": Interval(5, 45, bins=4),
+}
 encoder = RandomizedResponseEncoder(categories=bins)
 model = make_pipeline(
     encoder, OneHotEncoder(handle_unknown="ignore"), LogisticRegression()

@@ -27,7 +27,9 @@ def make_release(truth):
         return pd.DataFrame(
             {
                 "answer": np.where(
-                    keep, rows["answer"], rng.choice(["no", "yes"], len(rows))
+                    keep,
+                    rows["answer"],
+                    rng.choice(["no", "yes"], len(rows)),
                 )
             }
         )
@@ -37,12 +39,19 @@ def make_release(truth):
 
 results = {
     f"truth with probability {truth}": audit_epsilon(
-        make_release(truth), answers, epsilon=np.log(3), n_draws=20_000, each_row=True
+        make_release(truth),
+        answers,
+        epsilon=np.log(3),
+        n_draws=20_000,
+        each_row=True,
     )
     for truth in (0.5, 0.55, 0.7)
 }
 for name, result in results.items():
-    print(name, "- rejected" if result.rejected else "- no evidence against it")
+    print(
+        name,
+        "- rejected" if result.rejected else "- no evidence against it",
+    )
 
 # %%
 # The audit proves a lower bound on ε: a claim to its left is refuted.
@@ -52,7 +61,9 @@ bounds = [result.epsilon_lower for result in results.values()]
 axes.barh(
     list(results),
     bounds,
-    color=["C3" if result.rejected else "C0" for result in results.values()],
+    color=[
+        "C3" if result.rejected else "C0" for result in results.values()
+    ],
 )
 axes.axvline(np.log(3), color="black", label="claimed: ln 3")
 axes.set(xlabel="ε is at least (confidence 1 − 10⁻⁶)")

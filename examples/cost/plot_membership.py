@@ -17,13 +17,18 @@ from skdp import DPMarginalSynthesizer, Interval
 from skdp.evaluation import membership_inference
 
 rng = np.random.default_rng(0)
-everyone = pd.DataFrame(rng.normal(0, 1, (1_000, 4)).clip(-4, 4), columns=list("abcd"))
+everyone = pd.DataFrame(
+    rng.normal(0, 1, (1_000, 4)).clip(-4, 4), columns=list("abcd")
+)
 members, others = everyone.iloc[:500], everyone.iloc[500:]
 domain = {name: Interval(-4, 4, bins=16, real=True) for name in everyone}
-synthesizer = DPMarginalSynthesizer(1.0, domain=domain, random_state=0).fit(members)
+synthesizer = DPMarginalSynthesizer(
+    1.0, domain=domain, random_state=0
+).fit(members)
 releases = {
     "private, ε = 1": synthesizer.sample(500),
-    "copies with small noise": members + rng.normal(0, 0.05, members.shape),
+    "copies with small noise": members
+    + rng.normal(0, 0.05, members.shape),
 }
 results = {
     name: membership_inference(table, members, others, random_state=0)
@@ -36,7 +41,10 @@ for row, result in enumerate(results.values()):
     axes.errorbar(
         result.auc,
         row,
-        xerr=[[result.auc - result.auc_lower], [result.auc_upper - result.auc]],
+        xerr=[
+            [result.auc - result.auc_lower],
+            [result.auc_upper - result.auc],
+        ],
         fmt="o",
         capsize=4,
     )

@@ -18,12 +18,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import RandomizedResponseEncoder
-from skdp.evaluation import ParetoDisplay, compare_to_baseline, privacy_curve
+from skdp.evaluation import (
+    ParetoDisplay,
+    compare_to_baseline,
+    privacy_curve,
+)
 
 rng = np.random.default_rng(0)
 n = 6_000
 values = {"group": ["F", "M"], "school": ["none", "some", "all"]}
-X = pd.DataFrame({name: rng.choice(known, n) for name, known in values.items()})
+X = pd.DataFrame(
+    {name: rng.choice(known, n) for name, known in values.items()}
+)
 logits = (
     1.5 * X["school"].map({"none": -1, "some": 0, "all": 1})
     + 0.9 * (X["group"] == "M")
@@ -55,7 +61,9 @@ curves = {
     "school and group": curve_of(["school", "group"]),
     "school alone": curve_of(["school"]),
 }
-ParetoDisplay(curves, x="statistical_parity_difference", y="accuracy").plot()
+ParetoDisplay(
+    curves, x="statistical_parity_difference", y="accuracy"
+).plot()
 plt.show()
 
 # %%

@@ -53,7 +53,10 @@ from sklearn.preprocessing import OneHotEncoder
 from skdp import Interval
 
 X, y = load_breast_cancer(as_frame=True, return_X_y=True)
-bins = {"mean radius": Interval(5, 30, bins=6), "mean texture": Interval(5, 45, bins=4)}
+bins = {
+    "mean radius": Interval(5, 30, bins=6),
+    "mean texture": Interval(5, 45, bins=4),
+}
 encoder = RandomizedResponseEncoder(categories=bins)
 model = make_pipeline(
     encoder, OneHotEncoder(handle_unknown="ignore"), LogisticRegression()
@@ -74,6 +77,8 @@ print(auc)
 
 # %%
 figure, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
-for one, panel in zip((share, people, parity, auc), axes.flat, strict=True):
+for one, panel in zip(
+    (share, people, parity, auc), axes.flat, strict=True
+):
     one.plot(ax=panel)
 plt.show()

@@ -30,7 +30,13 @@ for epsilon in (0.5, 1.0, 2.0, 4.0):
         std_error = np.sqrt(oracle.variance(np.zeros(n_values), n_true)[0])
         rows.append((name, epsilon, raised, n_false * raised / std_error))
 table = pd.DataFrame(
-    rows, columns=["oracle", "epsilon", "raised by one", "shift in standard errors"]
+    rows,
+    columns=[
+        "oracle",
+        "epsilon",
+        "raised by one",
+        "shift in standard errors",
+    ],
 )
 table.round(2)
 

@@ -21,10 +21,17 @@ from skdp import Interval, RandomizedResponseEncoder
 from skdp.evaluation import PrivacyCurveDisplay, privacy_curve
 
 wine = load_wine(as_frame=True)
-bounds = {"alcohol": (11, 15), "flavanoids": (0, 6), "color_intensity": (0, 14)}
+bounds = {
+    "alcohol": (11, 15),
+    "flavanoids": (0, 6),
+    "color_intensity": (0, 14),
+}
 X = pd.concat([wine.data[list(bounds)]] * 10, ignore_index=True)
 y = pd.concat([wine.target] * 10, ignore_index=True)
-domain = {name: Interval(low, high, bins=4) for name, (low, high) in bounds.items()}
+domain = {
+    name: Interval(low, high, bins=4)
+    for name, (low, high) in bounds.items()
+}
 
 pipeline = make_pipeline(
     RandomizedResponseEncoder(categories=domain),

@@ -22,14 +22,18 @@ people = adult.data[
 encoder = RandomizedResponseEncoder(
     2.0, categories=adult.domain.select(["race"]), random_state=0
 )
-released = people.assign(race=encoder.fit_transform(people[["race"]])["race"])
+released = people.assign(
+    race=encoder.fit_transform(people[["race"]])["race"]
+)
 result = attribute_inference(
     released, None, people["race"], encoder=encoder, random_state=0
 )
 print(
     f"guessed right: {result.accuracy:.3f}; always the most frequent value: {result.baseline:.3f}"
 )
-print(f"the best guess from the report alone: {result.report_accuracy:.3f}")
+print(
+    f"the best guess from the report alone: {result.report_accuracy:.3f}"
+)
 
 # %%
 # But people of the rare values are found: with an area of 0.5, nothing is learned. The report shows as much of

@@ -18,7 +18,11 @@ adult = load_adult()
 keys = ["education", "sex"]
 people = adult.data[[*keys, "hours-per-week"]]
 groups = DPGroupBy(
-    keys, 0.5, keys=adult.domain.select(keys), bounds=(0, 100), random_state=0
+    keys,
+    0.5,
+    keys=adult.domain.select(keys),
+    bounds=(0, 100),
+    random_state=0,
 ).fit(people)
 groups.guarantee_
 
@@ -35,7 +39,10 @@ name = "hours-per-week_mean"
 exact = people.groupby(keys)["hours-per-week"].mean()
 women = table.xs("Female", level="sex").sort_values("count")
 figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
-reach = [women[name] - women[f"{name}_lower"], women[f"{name}_upper"] - women[name]]
+reach = [
+    women[name] - women[f"{name}_lower"],
+    women[f"{name}_upper"] - women[name],
+]
 axes.errorbar(
     women[name],
     women.index,
@@ -58,7 +65,12 @@ plt.show()
 # Keys that nobody has declared: the occupations that enough people have. Rows with others are in no group.
 
 found = DPGroupBy(
-    "occupation", 0.5, delta=1e-6, keys="private", statistics="count", random_state=0
+    "occupation",
+    0.5,
+    delta=1e-6,
+    keys="private",
+    statistics="count",
+    random_state=0,
 )
 found.fit(adult.data[["occupation"]]).to_frame().sort_values(
     "count", ascending=False

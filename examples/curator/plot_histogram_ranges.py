@@ -24,17 +24,25 @@ ages = pd.DataFrame(
     }
 )
 domain = {"age": Interval(0, 128, bins=128)}
-flat = DPHistogram(1.0, domain=domain, method="flat", random_state=0).fit(ages)
-tree = DPHistogram(1.0, domain=domain, method="hierarchical", random_state=0).fit(ages)
+flat = DPHistogram(1.0, domain=domain, method="flat", random_state=0).fit(
+    ages
+)
+tree = DPHistogram(
+    1.0, domain=domain, method="hierarchical", random_state=0
+).fit(ages)
 
 lengths = [1, 2, 4, 8, 16, 32, 64, 128]
 stated = {
-    name: [histogram.range_estimate(0, length).std_error for length in lengths]
+    name: [
+        histogram.range_estimate(0, length).std_error for length in lengths
+    ]
     for name, histogram in (("flat", flat), ("hierarchical", tree))
 }
 
 # %%
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(9, 3.6), layout="constrained"
+)
 left.stairs(
     np.histogram(ages["age"], bins=np.arange(129))[0],
     np.arange(129),
@@ -43,12 +51,17 @@ left.stairs(
     label="true",
 )
 left.stairs(
-    flat.to_frame()["count"].to_numpy(), np.arange(129), color="C0", label="flat"
+    flat.to_frame()["count"].to_numpy(),
+    np.arange(129),
+    color="C0",
+    label="flat",
 )
 left.set(xlabel="age", ylabel="people")
 left.legend()
 for name, errors in stated.items():
     right.loglog(lengths, errors, "o-", label=name)
-right.set(xlabel="years in the range", ylabel="standard error of its count")
+right.set(
+    xlabel="years in the range", ylabel="standard error of its count"
+)
 right.legend()
 plt.show()

@@ -19,23 +19,32 @@ values = {"ill": ["no", "yes"]}
 sizes = [100, 1_000, 10_000, 100_000]
 local, central = [], []
 for size in sizes:
-    people = pd.DataFrame({"ill": np.where(np.arange(size) % 10 == 0, "yes", "no")})
-    encoder = RandomizedResponseEncoder(1.0, categories=values, random_state=0).fit(
-        people
+    people = pd.DataFrame(
+        {"ill": np.where(np.arange(size) % 10 == 0, "yes", "no")}
     )
-    local.append(encoder.count_variances([size - size // 10, size // 10])[1] ** 0.5)
+    encoder = RandomizedResponseEncoder(
+        1.0, categories=values, random_state=0
+    ).fit(people)
+    local.append(
+        encoder.count_variances([size - size // 10, size // 10])[1] ** 0.5
+    )
     # Replacing a record is removing one and adding another: half of epsilon for each.
     central.append(
         float(
             np.max(
-                DPHistogram(0.5, domain=values, random_state=0).fit(people).std_error_
+                DPHistogram(0.5, domain=values, random_state=0)
+                .fit(people)
+                .std_error_
             )
         )
     )
 
 figure, axes = plt.subplots(layout="constrained")
 axes.loglog(
-    sizes, np.array(local) / np.array(sizes), "o-", label="local: randomised response"
+    sizes,
+    np.array(local) / np.array(sizes),
+    "o-",
+    label="local: randomised response",
 )
 axes.loglog(
     sizes,

@@ -35,13 +35,21 @@ X = pd.DataFrame(
     }
 )
 y = pd.Series(np.where(ill, "ill", "well"), name="visit")
-declared = {"cough": answers, "fever": answers, "smokes": answers, "town": towns}
+declared = {
+    "cough": answers,
+    "fever": answers,
+    "smokes": answers,
+    "town": towns,
+}
 train, test, known, hidden = train_test_split(X, y, random_state=0)
 
 
 def model(epsilon, seed=0):
     return DPCategoricalNB(
-        epsilon, categories=declared, classes=["ill", "well"], random_state=seed
+        epsilon,
+        categories=declared,
+        classes=["ill", "well"],
+        random_state=seed,
     )
 
 
@@ -53,9 +61,14 @@ privacy_statement(model(1.0).fit(train, known))
 
 figure, axes = plt.subplots(layout="constrained")
 for epsilon, marker in ((0.01, "s"), (0.1, "o"), (10, "_")):
-    ill_share, well_share = model(epsilon).fit(train, known).feature_log_prob_[3]
+    ill_share, well_share = (
+        model(epsilon).fit(train, known).feature_log_prob_[3]
+    )
     axes.plot(
-        np.exp(ill_share - well_share), marker, markersize=9, label=f"ε = {epsilon:g}"
+        np.exp(ill_share - well_share),
+        marker,
+        markersize=9,
+        label=f"ε = {epsilon:g}",
     )
 axes.axhline(1, color="black", linewidth=0.8)
 axes.set(
@@ -75,7 +88,9 @@ areas = [
     [
         roc_auc_score(
             hidden == "ill",
-            model(epsilon, seed).fit(train, known).predict_proba(test)[:, 0],
+            model(epsilon, seed)
+            .fit(train, known)
+            .predict_proba(test)[:, 0],
         )
         for seed in range(5)
     ]
@@ -94,7 +109,9 @@ axes.errorbar(
     label="DPCategoricalNB",
 )
 axes.axhline(exact, color="black", linestyle="--", label="without noise")
-axes.set(xscale="log", xlabel="ε of the model", ylabel="area under the curve")
+axes.set(
+    xscale="log", xlabel="ε of the model", ylabel="area under the curve"
+)
 axes.legend()
 plt.show()
 
@@ -116,4 +133,6 @@ for epsilon in (0.01, 0.1, 1.0):
     print(
         f"epsilon {epsilon}: {bayes.class_count_[0]:.0f} +- {bayes.class_count_std_error_:.0f} ill"
     )
-    print(bayes.theta_.round(1).tolist(), round(bayes.score(numbers, y), 2))
+    print(
+        bayes.theta_.round(1).tolist(), round(bayes.score(numbers, y), 2)
+    )

@@ -18,7 +18,9 @@ from skdp import DPKBinsDiscretizer
 X = load_wine(as_frame=True).data[["alcohol"]]
 true = np.quantile(X, [0.2, 0.4, 0.6, 0.8])
 
-figure, panels = plt.subplots(3, 1, figsize=(7, 5.5), sharex=True, layout="constrained")
+figure, panels = plt.subplots(
+    3, 1, figsize=(7, 5.5), sharex=True, layout="constrained"
+)
 for axes, epsilon in zip(panels, (0.3, 1.0, 5.0), strict=True):
     discretizer = DPKBinsDiscretizer(
         epsilon, n_bins=5, bounds=(10, 16), random_state=0

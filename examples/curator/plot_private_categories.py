@@ -19,8 +19,15 @@ rng = np.random.default_rng(0)
 things = rng.zipf(1.5, 20_000)
 bought = pd.DataFrame({"thing": [f"thing {number}" for number in things]})
 who = np.repeat(np.arange(4_000), 5)
-holders = bought["thing"].groupby(bought["thing"]).size().sort_values(ascending=False)
-print(f"{len(holders)} different things, {(holders == 1).sum()} of which occur once")
+holders = (
+    bought["thing"]
+    .groupby(bought["thing"])
+    .size()
+    .sort_values(ascending=False)
+)
+print(
+    f"{len(holders)} different things, {(holders == 1).sum()} of which occur once"
+)
 
 # %%
 # The guarantee is for all rows of a person.
@@ -42,7 +49,11 @@ figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 places = np.arange(1, len(holders) + 1)
 axes.loglog(places[found], holders[found], "o", label="published")
 axes.loglog(
-    places[~found], holders[~found], "x", alpha=0.4, label="in the column of all others"
+    places[~found],
+    holders[~found],
+    "x",
+    alpha=0.4,
+    label="in the column of all others",
 )
 axes.set(xlabel="rank of the thing", ylabel="rows that have it")
 axes.legend()
@@ -64,7 +75,8 @@ print(
 for epsilon in (0.1, 1.0, 10.0):
     encoder.set_params(epsilon=epsilon)
     numbers = [
-        len(encoder.fit(bought, groups=groups).categories_[0]) for groups in (who, None)
+        len(encoder.fit(bought, groups=groups).categories_[0])
+        for groups in (who, None)
     ]
     print(
         f"epsilon {epsilon:>4}: {numbers[0]:>3} by weights of persons, {numbers[1]:>3} by counts of rows"

@@ -17,7 +17,9 @@ from sklearn.decomposition import PCA
 from skdp import DPPCA
 
 digits = load_digits()
-pca = DPPCA(4, epsilon=4.0, delta=1e-6, bounds=(0, 16), random_state=0).fit(digits.data)
+pca = DPPCA(
+    4, epsilon=4.0, delta=1e-6, bounds=(0, 16), random_state=0
+).fit(digits.data)
 pca.guarantee_
 
 # %%
@@ -29,9 +31,15 @@ for place, (noisy, true) in enumerate(
     zip(pca.components_, exact.components_, strict=True)
 ):
     images = {"DPPCA": noisy, "exact": true * np.sign(true @ noisy)}
-    for panel, (name, image) in zip(axes[:, place], images.items(), strict=True):
-        panel.imshow(image.reshape(8, 8), cmap="RdBu", vmin=-0.35, vmax=0.35)
-        panel.set(xticks=[], yticks=[], title=f"{name}, component {place + 1}")
+    for panel, (name, image) in zip(
+        axes[:, place], images.items(), strict=True
+    ):
+        panel.imshow(
+            image.reshape(8, 8), cmap="RdBu", vmin=-0.35, vmax=0.35
+        )
+        panel.set(
+            xticks=[], yticks=[], title=f"{name}, component {place + 1}"
+        )
 plt.show()
 
 # %%
@@ -41,9 +49,13 @@ covariance = np.cov(digits.data, rowvar=False)
 best = exact.explained_variance_.sum()
 for epsilon in (0.5, 1.0, 2.0, 4.0):
     fits = [
-        DPPCA(4, epsilon=epsilon, delta=1e-6, bounds=(0, 16), random_state=seed).fit(
-            digits.data
-        )
+        DPPCA(
+            4,
+            epsilon=epsilon,
+            delta=1e-6,
+            bounds=(0, 16),
+            random_state=seed,
+        ).fit(digits.data)
         for seed in range(10)
     ]
     shares = [

@@ -23,7 +23,10 @@ from sklearn.preprocessing import OneHotEncoder
 from skdp import DPLogisticRegression, privacy_statement
 
 rng = np.random.default_rng(0)
-plans, regions = ["basic", "family", "flat"], ["east", "north", "south", "west"]
+plans, regions = (
+    ["basic", "family", "flat"],
+    ["east", "north", "south", "west"],
+)
 X = pd.DataFrame(
     {
         "plan": rng.choice(plans, 20_000, p=[0.5, 0.3, 0.2]),
@@ -38,7 +41,9 @@ logits = (
     + X["plan"].map({"basic": 1.0, "family": -1.0, "flat": 0.0})
 )
 y = pd.Series(
-    np.where(rng.random(20_000) < 1 / (1 + np.exp(-logits)), "left", "stayed"),
+    np.where(
+        rng.random(20_000) < 1 / (1 + np.exp(-logits)), "left", "stayed"
+    ),
     name="customer",
 )
 train, test, known, hidden = train_test_split(X, y, random_state=0)
@@ -58,12 +63,19 @@ encoder = make_column_transformer(
 indicators = [f"plan_{plan}" for plan in plans] + [
     f"region_{region}" for region in regions
 ]
-bounds = {**dict.fromkeys(indicators, (0, 1)), "years": (0, 20), "calls": (0, 20)}
+bounds = {
+    **dict.fromkeys(indicators, (0, 1)),
+    "years": (0, 20),
+    "calls": (0, 20),
+}
 
 
 def pipeline(epsilon, seed=0):
     model = DPLogisticRegression(
-        epsilon, bounds=bounds, classes=["left", "stayed"], random_state=seed
+        epsilon,
+        bounds=bounds,
+        classes=["left", "stayed"],
+        random_state=seed,
     )
     return make_pipeline(encoder, model)
 
@@ -81,7 +93,10 @@ def area(model):
 
 
 epsilons = [0.05, 0.1, 0.2, 0.5, 1, 2]
-areas = [[area(pipeline(epsilon, seed)) for seed in range(5)] for epsilon in epsilons]
+areas = [
+    [area(pipeline(epsilon, seed)) for seed in range(5)]
+    for epsilon in epsilons
+]
 figure, axes = plt.subplots(layout="constrained")
 axes.errorbar(
     epsilons,
@@ -97,6 +112,8 @@ axes.axhline(
     linestyle="--",
     label="without privacy",
 )
-axes.set(xscale="log", xlabel="ε of the model", ylabel="area under the curve")
+axes.set(
+    xscale="log", xlabel="ε of the model", ylabel="area under the curve"
+)
 axes.legend()
 plt.show()

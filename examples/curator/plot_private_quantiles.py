@@ -17,9 +17,9 @@ from skdp import DPQuantileTransformer, DPRobustScaler
 from skdp.datasets import load_adult
 
 weights = load_adult().frame[["fnlwgt"]]
-transformer = DPQuantileTransformer(0.1, bounds=(0, 2_000_000), random_state=0).fit(
-    weights
-)
+transformer = DPQuantileTransformer(
+    0.1, bounds=(0, 2_000_000), random_state=0
+).fit(weights)
 transformer.guarantee_
 
 # %%
@@ -28,12 +28,20 @@ transformer.guarantee_
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 shares = transformer.references_
 axes[0].plot(
-    shares, np.quantile(weights["fnlwgt"], shares), color="black", label="of the rows"
+    shares,
+    np.quantile(weights["fnlwgt"], shares),
+    color="black",
+    label="of the rows",
 )
 axes[0].plot(
-    shares[:-1], transformer.quantiles_[:-1, 0], linestyle="--", label="released"
+    shares[:-1],
+    transformer.quantiles_[:-1, 0],
+    linestyle="--",
+    label="released",
 )
-axes[0].set(xlabel="probability", ylabel="quantile", title="quantiles of fnlwgt")
+axes[0].set(
+    xlabel="probability", ylabel="quantile", title="quantiles of fnlwgt"
+)
 axes[0].legend()
 axes[1].hist(transformer.transform(weights)["fnlwgt"], bins=50)
 axes[1].set(xlabel="output", ylabel="rows", title="DPQuantileTransformer")
@@ -44,13 +52,21 @@ plt.show()
 
 values = np.sort(weights["fnlwgt"].to_numpy())
 for epsilon in (0.01, 0.1, 1.0):
-    quantiles = transformer.set_params(epsilon=epsilon).fit(weights).quantiles_[1:-1, 0]
+    quantiles = (
+        transformer.set_params(epsilon=epsilon)
+        .fit(weights)
+        .quantiles_[1:-1, 0]
+    )
     found = np.searchsorted(values, quantiles) / len(values)
-    print(f"epsilon {epsilon:>4}: {np.abs(found - shares[1:-1]).mean():.4f}")
+    print(
+        f"epsilon {epsilon:>4}: {np.abs(found - shares[1:-1]).mean():.4f}"
+    )
 
 # %%
 # Where three quantiles are enough, `DPRobustScaler` subtracts a private median, and divides by the range of the middle
 # half.
 
-scaler = DPRobustScaler(0.1, bounds=(0, 2_000_000), random_state=0).fit(weights)
+scaler = DPRobustScaler(0.1, bounds=(0, 2_000_000), random_state=0).fit(
+    weights
+)
 print(f"center {scaler.center_[0]:,.0f}, scale {scaler.scale_[0]:,.0f}")

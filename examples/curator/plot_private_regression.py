@@ -37,7 +37,9 @@ declared = {
     "target_bounds": (0, 4_000),
 }
 
-model = DPLinearRegression(1.0, delta=1e-6, **declared, random_state=0).fit(flats, rent)
+model = DPLinearRegression(
+    1.0, delta=1e-6, **declared, random_state=0
+).fit(flats, rent)
 privacy_statement(model)
 
 # %%
@@ -47,15 +49,19 @@ privacy_statement(model)
 
 epsilons = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0])
 figure, axes = plt.subplots(layout="constrained")
-for delta, label, shift in ((1e-6, "delta = 1e-6", 0.97), (None, "pure", 1.03)):
+for delta, label, shift in (
+    (1e-6, "delta = 1e-6", 0.97),
+    (None, "pure", 1.03),
+):
     fits = [
-        DPLinearRegression(epsilon, delta=delta, **declared, random_state=1).fit(
-            flats, rent
-        )
+        DPLinearRegression(
+            epsilon, delta=delta, **declared, random_state=1
+        ).fit(flats, rent)
         for epsilon in epsilons
     ]
     slopes, errors = (
-        [getattr(fit, name)[2] for fit in fits] for name in ("coef_", "coef_std_error_")
+        [getattr(fit, name)[2] for fit in fits]
+        for name in ("coef_", "coef_std_error_")
     )
     axes.errorbar(
         epsilons * shift,

@@ -20,12 +20,18 @@ from sklearn.preprocessing import StandardScaler
 from skdp import DPStandardScaler, privacy_statement
 
 X, y = make_classification(
-    5_000, n_features=4, n_informative=3, n_redundant=0, class_sep=0.8, random_state=0
+    5_000,
+    n_features=4,
+    n_informative=3,
+    n_redundant=0,
+    class_sep=0.8,
+    random_state=0,
 )
 X = X * [1, 10, 100, 1000]
 bounds = [(-5, 5), (-50, 50), (-500, 500), (-5000, 5000)]
 model = make_pipeline(
-    DPStandardScaler(1.0, bounds=bounds, random_state=0), KNeighborsClassifier(15)
+    DPStandardScaler(1.0, bounds=bounds, random_state=0),
+    KNeighborsClassifier(15),
 )
 privacy_statement(model.fit(X, y))
 
@@ -36,12 +42,16 @@ epsilons = [0.1, 0.2, 0.5, 1, 2, 5]
 
 
 def accuracy(*steps):
-    return cross_val_score(make_pipeline(*steps, KNeighborsClassifier(15)), X, y).mean()
+    return cross_val_score(
+        make_pipeline(*steps, KNeighborsClassifier(15)), X, y
+    ).mean()
 
 
 private = [
     [
-        accuracy(DPStandardScaler(epsilon, bounds=bounds, random_state=seed))
+        accuracy(
+            DPStandardScaler(epsilon, bounds=bounds, random_state=seed)
+        )
         for seed in range(3)
     ]
     for epsilon in epsilons
@@ -56,7 +66,10 @@ axes.errorbar(
     label="DPStandardScaler",
 )
 axes.axhline(
-    accuracy(StandardScaler()), color="black", linestyle="--", label="StandardScaler"
+    accuracy(StandardScaler()),
+    color="black",
+    linestyle="--",
+    label="StandardScaler",
 )
 axes.axhline(accuracy(), color="grey", linestyle=":", label="no scaling")
 axes.set(xscale="log", xlabel="ε of the scaler", ylabel="accuracy")

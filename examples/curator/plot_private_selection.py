@@ -32,7 +32,9 @@ selector.guarantee_
 # columns have at any k.
 
 epsilons = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
-figure, axes = plt.subplots(1, 2, sharey=True, figsize=(9, 4), layout="constrained")
+figure, axes = plt.subplots(
+    1, 2, sharey=True, figsize=(9, 4), layout="constrained"
+)
 for panel, k in zip(axes, (3, 8), strict=True):
     best = SelectKBest(f_classif, k=k).fit(X, y).get_support()
     for delta, label in ((None, "pure"), (1e-6, "delta = 1e-6")):
@@ -49,11 +51,16 @@ for panel, k in zip(axes, (3, 8), strict=True):
                 for seed in range(10)
             ]
             found.append(
-                np.mean([(one.get_support() & best).sum() / k for one in fits])
+                np.mean(
+                    [(one.get_support() & best).sum() / k for one in fits]
+                )
             )
         panel.plot(epsilons, found, "o-", label=label)
     panel.set(
-        xscale="log", xlabel="ε", title=f"the best {k} of 60 columns", ylim=(0, 1.05)
+        xscale="log",
+        xlabel="ε",
+        title=f"the best {k} of 60 columns",
+        ylim=(0, 1.05),
     )
 axes[0].set_ylabel("share that is found")
 axes[0].legend()
@@ -64,9 +71,9 @@ plt.show()
 # of 20 columns are constant but for a row in a thousand.
 
 X[:, 10:20] = (rng.random((6_000, 10)) < 0.001).astype(float)
-threshold = DPVarianceThreshold(0.1, epsilon=5.0, bounds=(-6, 6), random_state=0).fit(
-    X[:, :20]
-)
+threshold = DPVarianceThreshold(
+    0.1, epsilon=5.0, bounds=(-6, 6), random_state=0
+).fit(X[:, :20])
 print(threshold.get_support(indices=True))
 print(
     threshold.variances_[[0, 10]].round(2),

@@ -25,7 +25,12 @@ def correlation(rows):
 
 
 release = sample_and_aggregate(
-    correlation, X, bounds=(-1, 1), n_chunks=200, epsilon=1.0, random_state=0
+    correlation,
+    X,
+    bounds=(-1, 1),
+    n_chunks=200,
+    epsilon=1.0,
+    random_state=0,
 )
 print(
     f"released {release.value:.3f} ± {release.std_error:.3f}; the truth is {correlation(X):.3f}"
@@ -41,7 +46,12 @@ axes.hist(chunks, bins=30, color="lightgrey", label="answers of 200 parts")
 axes.axvline(correlation(X), color="black", label="whole table")
 for number, epsilon in enumerate((0.5, 1.0, 4.0)):
     part = sample_and_aggregate(
-        correlation, X, bounds=(-1, 1), n_chunks=200, epsilon=epsilon, random_state=1
+        correlation,
+        X,
+        bounds=(-1, 1),
+        n_chunks=200,
+        epsilon=epsilon,
+        random_state=1,
     )
     axes.axvline(
         part.value,

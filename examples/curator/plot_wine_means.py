@@ -11,7 +11,12 @@ from sklearn.datasets import load_wine
 
 from skdp import DPMean
 
-bounds = {"alcohol": (8, 16), "malic_acid": (0, 8), "ash": (1, 4), "hue": (0, 2)}
+bounds = {
+    "alcohol": (8, 16),
+    "malic_acid": (0, 8),
+    "ash": (1, 4),
+    "hue": (0, 2),
+}
 wine = load_wine(as_frame=True).data[list(bounds)]
 mean = DPMean(epsilon=1.0, bounds=bounds).fit(wine)
 mean.guarantee_
@@ -21,13 +26,19 @@ mean.guarantee_
 import numpy as np
 from matplotlib import pyplot as plt
 
-low, width = np.array([(lower, upper - lower) for lower, upper in bounds.values()]).T
+low, width = np.array(
+    [(lower, upper - lower) for lower, upper in bounds.values()]
+).T
 places = np.arange(len(bounds))
-lower, upper = (np.asarray(mean.interval_).reshape(len(bounds), 2).T - low) / width
+lower, upper = (
+    np.asarray(mean.interval_).reshape(len(bounds), 2).T - low
+) / width
 fig, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")
 ax.hlines(places, lower, upper, lw=4, label="95 % interval")
 ax.plot((mean.mean_ - low) / width, places, "o", label="released")
-ax.plot((wine.mean() - low) / width, places, "kD", mfc="none", label="true")
+ax.plot(
+    (wine.mean() - low) / width, places, "kD", mfc="none", label="true"
+)
 ax.set(
     yticks=places,
     yticklabels=list(bounds),

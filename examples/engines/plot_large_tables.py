@@ -21,7 +21,9 @@ colours = ["red", "green", "blue", "none"]
 answers = pl.DataFrame(
     {"colour": rng.choice(colours, 1_000_000, p=[0.4, 0.3, 0.2, 0.1])}
 )
-encoder = RandomizedResponseEncoder(1.0, categories={"colour": colours}, random_state=0)
+encoder = RandomizedResponseEncoder(
+    1.0, categories={"colour": colours}, random_state=0
+)
 encoder.fit(answers.head(1))
 reports = privatize(answers.lazy(), encoder)
 print(type(reports).__name__, encoder.guarantee_)

@@ -21,7 +21,13 @@ from skdp.evaluation import FairnessDisplay
 from skdp.metrics import debiased_fairness, fairness_report
 
 adult = load_adult(dropna=True)
-columns = ["age", "education", "hours-per-week", "marital-status", "occupation"]
+columns = [
+    "age",
+    "education",
+    "hours-per-week",
+    "marital-status",
+    "occupation",
+]
 prepare = make_column_transformer(
     (StandardScaler(), make_column_selector(dtype_include="number")),
     (OneHotEncoder(), make_column_selector(dtype_include="category")),
@@ -38,7 +44,11 @@ reports = encoder.fit_transform(adult.data[["sex"]])
 # %%
 # True, naive and debiased.
 
-common = {"privileged": "Male", "positive_label": ">50K", "confidence_level": 0.95}
+common = {
+    "privileged": "Male",
+    "positive_label": ">50K",
+    "confidence_level": 0.95,
+}
 audits = {
     "true groups": fairness_report(
         adult.target, predicted, adult.data["sex"], **common

@@ -19,13 +19,15 @@ from skdp.metrics import debiased_fairness, fairness_report
 rng = np.random.default_rng(0)
 group = pd.DataFrame({"group": rng.choice(["a", "b"], 20_000)})
 approved = np.where(
-    rng.random(20_000) < np.where(group["group"] == "a", 0.55, 0.40), "yes", "no"
+    rng.random(20_000) < np.where(group["group"] == "a", 0.55, 0.40),
+    "yes",
+    "no",
 )
 metric = "statistical_parity_difference"
 common = {"privileged": "a", "positive_label": "yes"}
-true = fairness_report(approved, approved, group["group"], **common).set_index(
-    "metric"
-)["value"][metric]
+true = fairness_report(
+    approved, approved, group["group"], **common
+).set_index("metric")["value"][metric]
 
 epsilons, rows = [0.25, 0.5, 1.0, 2.0, 4.0], []
 for epsilon in epsilons:
@@ -33,9 +35,9 @@ for epsilon in epsilons:
         epsilon, categories={"group": ["a", "b"]}, random_state=1
     )
     reports = encoder.fit_transform(group)
-    naive = fairness_report(approved, approved, reports["group"], **common).set_index(
-        "metric"
-    )["value"][metric]
+    naive = fairness_report(
+        approved, approved, reports["group"], **common
+    ).set_index("metric")["value"][metric]
     debiased = (
         debiased_fairness(approved, approved, reports, encoder, **common)
         .set_index("metric")
@@ -47,14 +49,28 @@ table.round(3)
 
 # %%
 figure, axes = plt.subplots(layout="constrained")
-axes.plot(epsilons, table["naive"], "s--", color="C1", label="reports taken for groups")
-axes.fill_between(epsilons, table["lower"], table["upper"], color="C0", alpha=0.2)
 axes.plot(
-    epsilons, table["value"], "o-", color="C0", label="debiased, with 95 % interval"
+    epsilons,
+    table["naive"],
+    "s--",
+    color="C1",
+    label="reports taken for groups",
+)
+axes.fill_between(
+    epsilons, table["lower"], table["upper"], color="C0", alpha=0.2
+)
+axes.plot(
+    epsilons,
+    table["value"],
+    "o-",
+    color="C0",
+    label="debiased, with 95 % interval",
 )
 axes.axhline(true, color="black", linewidth=1, label="true")
 axes.set(
-    xscale="log", xlabel="ε of the reports", ylabel="statistical parity difference"
+    xscale="log",
+    xlabel="ε of the reports",
+    ylabel="statistical parity difference",
 )
 axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
 axes.minorticks_off()

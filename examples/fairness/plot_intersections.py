@@ -26,14 +26,18 @@ columns = make_column_transformer(
 )
 people, income = adult.data, adult.target
 predicted = (
-    make_pipeline(columns, LogisticRegression()).fit(people, income).predict(people)
+    make_pipeline(columns, LogisticRegression())
+    .fit(people, income)
+    .predict(people)
 )
 
 # %%
 # Small groups have wide intervals. The lowest row compares all groups: the largest rate and the smallest one.
 
 ages = pd.cut(
-    people["age"], [0, 30, 45, 120], labels=["to 30", "31 to 45", "over 45"]
+    people["age"],
+    [0, 30, 45, 120],
+    labels=["to 30", "31 to 45", "over 45"],
 ).astype(str)
 groups = people[["sex", "race"]].assign(age=ages)
 report = fairness_report(

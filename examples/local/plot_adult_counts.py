@@ -28,4 +28,6 @@ encoder.guarantee_
 from skdp.evaluation import CountEstimateDisplay
 
 estimates = encoder.estimate_counts(reports)
-CountEstimateDisplay(estimates, true_counts=people["education"].value_counts()).plot()
+CountEstimateDisplay(
+    estimates, true_counts=people["education"].value_counts()
+).plot()

@@ -30,7 +30,9 @@ for axes, repeating in zip(panels, (False, True), strict=True):
         vmin=0,
         interpolation="nearest",
     )
-    axes.set(title=f"repeating={repeating}", xlabel="report", ylabel="position")
+    axes.set(
+        title=f"repeating={repeating}", xlabel="report", ylabel="position"
+    )
 plt.show()
 
 # %%
@@ -40,16 +42,34 @@ plt.show()
 people = load_adult().data[["hours-per-week"]]
 edges = np.linspace(0, 100, 33)
 true = np.histogram(people, edges)[0] / len(people)
-figure, panels = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", sharey=True)
+figure, panels = plt.subplots(
+    1, 2, figsize=(9, 3.4), layout="constrained", sharey=True
+)
 distances = {}
-for axes, mechanism in zip(panels, ("square_wave", "distribution"), strict=True):
+for axes, mechanism in zip(
+    panels, ("square_wave", "distribution"), strict=True
+):
     perturber = NumericPerturber(
-        2.0, mechanism=mechanism, bounds=(0, 100), grid_size=256, random_state=0
+        2.0,
+        mechanism=mechanism,
+        bounds=(0, 100),
+        grid_size=256,
+        random_state=0,
     )
-    found = perturber.estimate_distribution(perturber.fit_transform(people))
-    distances[mechanism] = np.abs(np.cumsum(found["frequency"] - true)).mean() * 100
+    found = perturber.estimate_distribution(
+        perturber.fit_transform(people)
+    )
+    distances[mechanism] = (
+        np.abs(np.cumsum(found["frequency"] - true)).mean() * 100
+    )
     axes.stairs(true, edges, fill=True, color="lightgrey", label="true")
-    axes.stairs(found["frequency"], edges, color="C0", linewidth=2, label="estimated")
+    axes.stairs(
+        found["frequency"],
+        edges,
+        color="C0",
+        linewidth=2,
+        label="estimated",
+    )
     axes.set(title=f'mechanism="{mechanism}"', xlabel="hours per week")
 panels[0].set_ylabel("share of the people")
 panels[0].legend()

@@ -16,7 +16,9 @@ from sklearn.datasets import load_wine
 from skdp import RandomizedResponseEncoder
 
 wine = load_wine()
-bottles = pd.DataFrame({"cultivar": [f"class {target}" for target in wine.target]})
+bottles = pd.DataFrame(
+    {"cultivar": [f"class {target}" for target in wine.target]}
+)
 true = int((bottles["cultivar"] == "class 1").sum())
 
 runs = []
@@ -26,7 +28,11 @@ for seed in range(100):
         categories={"cultivar": ["class 0", "class 1", "class 2"]},
         random_state=seed,
     )
-    runs.append(encoder.estimate_counts(encoder.fit_transform(bottles)).loc["class 1"])
+    runs.append(
+        encoder.estimate_counts(encoder.fit_transform(bottles)).loc[
+            "class 1"
+        ]
+    )
 runs = pd.DataFrame(runs).reset_index(drop=True)
 covered = (runs["lower"] <= true) & (true <= runs["upper"])
 print(f"{covered.sum()} of 100 intervals contain {true}")

@@ -26,7 +26,11 @@ for axes, epsilon in zip(panels, (1.0, 4.0), strict=True):
         "Laplace": ClampedLaplace(512, epsilon),
     }
     for title, mechanism in mechanisms.items():
-        axes.plot(numbers, mechanism.variances(np.arange(513)) / 256**2, label=title)
+        axes.plot(
+            numbers,
+            mechanism.variances(np.arange(513)) / 256**2,
+            label=title,
+        )
     axes.set(
         title=f"epsilon = {epsilon:g}",
         xlabel="number",
@@ -41,14 +45,21 @@ plt.show()
 # The bounds are public: the column is scaled to lie between -0.2 and 0.2. Most numbers are near the middle, where the
 # square wave varies less than at the ends: which mechanism is best depends on where the numbers may be.
 
-pressure = pd.concat([load_diabetes(as_frame=True).data[["bp"]]] * 5, ignore_index=True)
+pressure = pd.concat(
+    [load_diabetes(as_frame=True).data[["bp"]]] * 5, ignore_index=True
+)
 errors = {}
 for mechanism in ("optimal", "square_wave", "laplace"):
     perturber = NumericPerturber(
-        1.0, mechanism=mechanism, bounds={"bp": (-0.2, 0.2)}, random_state=0
+        1.0,
+        mechanism=mechanism,
+        bounds={"bp": (-0.2, 0.2)},
+        random_state=0,
     ).fit(pressure)
     means = [
-        perturber.estimate_mean(perturber.transform(pressure))["mean"].iloc[0]
+        perturber.estimate_mean(perturber.transform(pressure))[
+            "mean"
+        ].iloc[0]
         for _ in range(200)
     ]
     errors[mechanism] = np.std(means)

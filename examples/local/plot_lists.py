@@ -25,10 +25,14 @@ protocols = {
 }
 figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for axes, (k, epsilon, sizes) in zip(
-    panels, [(100, 1.0, (1, 2, 4, 8, 16)), (16, 8.0, (1, 2, 4, 8, 16))], strict=True
+    panels,
+    [(100, 1.0, (1, 2, 4, 8, 16)), (16, 8.0, (1, 2, 4, 8, 16))],
+    strict=True,
 ):
     for place, (title, make) in enumerate(protocols.items()):
-        errors = [make(k, size, epsilon).mean_squared_error for size in sizes]
+        errors = [
+            make(k, size, epsilon).mean_squared_error for size in sizes
+        ]
         axes.loglog(sizes, errors, "os^"[place] + "-", label=title)
     axes.set(
         title=f"{k} values, epsilon {epsilon:g}",
@@ -48,7 +52,9 @@ rng = np.random.default_rng(0)
 values = ["bread", "milk", "tea", "rice", "beans", "oil", "salt", "figs"]
 shares = np.array([8, 7, 5, 4, 3, 2, 2, 1]) / 32
 baskets = [
-    rng.choice(values, rng.integers(0, 4), replace=False, p=shares).tolist()
+    rng.choice(
+        values, rng.integers(0, 4), replace=False, p=shares
+    ).tolist()
     for _ in range(20_000)
 ]
 frame = pd.DataFrame({"basket": baskets})
@@ -58,7 +64,9 @@ encoder = SetValuedEncoder(
 reports = encoder.fit_transform(frame)
 print(encoder.guarantee_)
 table = encoder.estimate_counts(reports)
-truth = pd.Series([value for basket in baskets for value in basket]).value_counts()
+truth = pd.Series(
+    [value for basket in baskets for value in basket]
+).value_counts()
 table.assign(truth=truth.reindex(values)).round()
 
 # %%
@@ -74,7 +82,16 @@ axes.errorbar(
     capsize=4,
     label="estimated",
 )
-axes.plot(places, truth.reindex(values), "_", markersize=22, color="C1", label="true")
-axes.set(xticks=places, xticklabels=values, ylabel="records that hold the value")
+axes.plot(
+    places,
+    truth.reindex(values),
+    "_",
+    markersize=22,
+    color="C1",
+    label="true",
+)
+axes.set(
+    xticks=places, xticklabels=values, ylabel="records that hold the value"
+)
 axes.legend()
 plt.show()

@@ -20,10 +20,14 @@ rng = np.random.default_rng(0)
 k = 64
 shares = 1 / np.arange(1, k + 1) ** 1.3
 words = [f"word {number:02}" for number in range(k)]
-people = pd.DataFrame({"word": rng.choice(words, 10_000, p=shares / shares.sum())})
+people = pd.DataFrame(
+    {"word": rng.choice(words, 10_000, p=shares / shares.sum())}
+)
 true = people["word"].value_counts().reindex(words, fill_value=0)
 
-encoder = FrequencyOracleEncoder(1.0, categories={"word": words}, random_state=0)
+encoder = FrequencyOracleEncoder(
+    1.0, categories={"word": words}, random_state=0
+)
 reports = encoder.fit_transform(people)
 estimates = {
     name: encoder.estimate_counts(reports, postprocess=name)["count"]

@@ -31,10 +31,14 @@ perturber.estimate_mean(reports).round(3)
 
 estimated = perturber.estimate_distribution(reports, n_bins=25)
 edges = np.linspace(5, 30, 26)
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(9, 3.6), layout="constrained"
+)
 left.hist(reports["mean radius"], bins=40, color="C1")
 left.set(title="reports", xlabel="mean radius", ylabel="people")
-right.hist(people["mean radius"], bins=edges, color="lightgrey", label="true")
+right.hist(
+    people["mean radius"], bins=edges, color="lightgrey", label="true"
+)
 right.stairs(
     estimated["frequency"] * len(people),
     edges,

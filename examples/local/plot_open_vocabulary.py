@@ -17,7 +17,10 @@ from skdp import HeavyHitters
 rng = np.random.default_rng(0)
 alphabet = list("abcdefghijklmnopqrstuvwxyz")
 vocabulary = np.array(
-    ["".join(rng.choice(alphabet, rng.integers(3, 7))) for _ in range(4_000)]
+    [
+        "".join(rng.choice(alphabet, rng.integers(3, 7)))
+        for _ in range(4_000)
+    ]
 )
 shares = 1 / np.arange(1, len(vocabulary) + 1) ** 1.2
 words = rng.choice(vocabulary, 200_000, p=shares / shares.sum())

@@ -27,7 +27,10 @@ bounds = {
 }
 X = pd.concat([cancer.data[list(bounds)]] * 5, ignore_index=True)
 y = pd.concat([cancer.target] * 5, ignore_index=True)
-domain = {name: Interval(low, high, bins=4) for name, (low, high) in bounds.items()}
+domain = {
+    name: Interval(low, high, bins=4)
+    for name, (low, high) in bounds.items()
+}
 
 # %%
 # Cross-validated AUC over ε: the bits of unary encodings, against the probabilities of the values given
@@ -38,12 +41,16 @@ epsilons = (1, 2, 4, 8, 16)
 for epsilon in epsilons:
     models = {
         "reported bits": make_pipeline(
-            UnaryEncodingTransformer(epsilon, categories=domain, random_state=0),
+            UnaryEncodingTransformer(
+                epsilon, categories=domain, random_state=0
+            ),
             LogisticRegression(),
         ),
         "posterior features": make_pipeline(
             PosteriorFeatures(
-                UnaryEncodingTransformer(epsilon, categories=domain, random_state=0)
+                UnaryEncodingTransformer(
+                    epsilon, categories=domain, random_state=0
+                )
             ),
             LogisticRegression(),
         ),
@@ -51,17 +58,28 @@ for epsilon in epsilons:
     for name, model in models.items():
         auc = cross_val_score(model, X, y, scoring="roc_auc", cv=5)
         scores.append(
-            {"epsilon": epsilon, "model": name, "AUC": auc.mean(), "spread": auc.std()}
+            {
+                "epsilon": epsilon,
+                "model": name,
+                "AUC": auc.mean(),
+                "spread": auc.std(),
+            }
         )
 scores = pd.DataFrame(scores)
 
 figure, axes = plt.subplots(layout="constrained")
 for name, part in scores.groupby("model"):
     axes.errorbar(
-        part["epsilon"], part["AUC"], part["spread"], fmt="o-", capsize=3, label=name
+        part["epsilon"],
+        part["AUC"],
+        part["spread"],
+        fmt="o-",
+        capsize=3,
+        label=name,
     )
 axes.set(
-    xlabel="ε for the four columns together", ylabel="AUC, mean and spread over 5 folds"
+    xlabel="ε for the four columns together",
+    ylabel="AUC, mean and spread over 5 folds",
 )
 axes.set(xscale="log", xticks=epsilons, xticklabels=epsilons)
 axes.legend()

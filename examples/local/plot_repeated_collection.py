@@ -17,7 +17,9 @@ from skdp import RandomizedResponseEncoder, SecretKey
 
 rng = np.random.default_rng(0)
 answers = ["never", "sometimes", "often"]
-people = pd.DataFrame({"smokes": rng.choice(answers, 2_000, p=[0.6, 0.3, 0.1])})
+people = pd.DataFrame(
+    {"smokes": rng.choice(answers, 2_000, p=[0.6, 0.3, 0.1])}
+)
 releases = [1, 2, 4, 8, 16, 32]
 
 
@@ -35,7 +37,9 @@ def recovered(encoder, **record_ids):
     return pd.Series(shares)[releases]
 
 
-fresh = RandomizedResponseEncoder(1.0, categories={"smokes": answers}, random_state=0)
+fresh = RandomizedResponseEncoder(
+    1.0, categories={"smokes": answers}, random_state=0
+)
 permanent = RandomizedResponseEncoder(
     1.0,
     categories={"smokes": answers},
@@ -45,7 +49,9 @@ permanent = RandomizedResponseEncoder(
 table = pd.DataFrame(
     {
         "fresh reports": recovered(fresh),
-        "permanent reports": recovered(permanent, record_id=np.arange(len(people))),
+        "permanent reports": recovered(
+            permanent, record_id=np.arange(len(people))
+        ),
     }
 )
 table.round(3)

@@ -13,7 +13,10 @@ from skdp.datasets import load_adult
 from skdp.privacy import Shuffled, shuffled_guarantee
 
 adult = load_adult()
-people, domain = adult.data[["education"]], adult.domain.select(["education"])
+people, domain = (
+    adult.data[["education"]],
+    adult.domain.select(["education"]),
+)
 wanted = Shuffled(epsilon=1.0, delta=1e-6, n=32_000)
 summed = RandomizedResponseEncoder(wanted, categories=domain).fit(people)
 summed.guarantee_
@@ -36,8 +39,13 @@ for shift, marker, label, encoder in (
     (-0.2, "o", "local", local),
     (0.2, "s", "shuffled", summed),
 ):
-    counts = encoder.estimate_counts(encoder.transform(people)).loc[true.index]
-    errors = [counts["count"] - counts["lower"], counts["upper"] - counts["count"]]
+    counts = encoder.estimate_counts(encoder.transform(people)).loc[
+        true.index
+    ]
+    errors = [
+        counts["count"] - counts["lower"],
+        counts["upper"] - counts["count"],
+    ]
     axes.errorbar(
         places + shift,
         counts["count"],

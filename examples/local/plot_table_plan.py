@@ -27,7 +27,9 @@ plan.strategies.round(2)
 # %%
 # The same as a picture.
 
-plan.strategies["error"][::-1].plot.barh(xlabel="n × mean squared error", logx=True)
+plan.strategies["error"][::-1].plot.barh(
+    xlabel="n × mean squared error", logx=True
+)
 plt.show()
 
 # %%
@@ -40,9 +42,9 @@ plan.reports.round(3)
 # scikit-learn, whose chemical measurements are cut into bins. Sampling wins where epsilon is small, groups where it is
 # large: many cells then cost little, and several margins come from one report.
 
-wine = {name: Interval(0, 30, bins=6) for name in load_wine().feature_names[:4]} | {
-    "class": range(3)
-}
+wine = {
+    name: Interval(0, 30, bins=6) for name in load_wine().feature_names[:4]
+} | {"class": range(3)}
 tables = {
     "Adult, margins": (values, bounds, "margins"),
     "Adult, pairs": (values, bounds, "pairs"),
@@ -56,15 +58,23 @@ for axes, (title, (categories, numbers, purpose)) in zip(
     panels, tables.items(), strict=True
 ):
     plans = [
-        recommend_plan(categories, epsilon, bounds=numbers, purpose=purpose)
+        recommend_plan(
+            categories, epsilon, bounds=numbers, purpose=purpose
+        )
         for epsilon in epsilons
     ]
-    times = pd.DataFrame([one.strategies["times"] for one in plans], index=epsilons)
+    times = pd.DataFrame(
+        [one.strategies["times"] for one in plans], index=epsilons
+    )
     for place, strategy in enumerate(
         ["split", "joint", "sample", "weighted", "groups"]
     ):
         axes.plot(
-            epsilons, times[strategy], marker="o", color=f"C{place}", label=strategy
+            epsilons,
+            times[strategy],
+            marker="o",
+            color=f"C{place}",
+            label=strategy,
         )
     axes.set(
         title=title,

@@ -29,7 +29,9 @@ sizes = np.unique(np.geomspace(2, 500, 20).astype(int))
 
 def standard_error(name, k):
     return (
-        ORACLES[name](int(k), epsilon).variance(np.full(k, n_people / k), n_people)[0]
+        ORACLES[name](int(k), epsilon).variance(
+            np.full(k, n_people / k), n_people
+        )[0]
         ** 0.5
         / n_people
     )
@@ -38,7 +40,9 @@ def standard_error(name, k):
 figure, axes = plt.subplots(layout="constrained")
 for name in names:
     axes.loglog(
-        sizes, [standard_error(name, k) for k in sizes], label=name.replace("_", " ")
+        sizes,
+        [standard_error(name, k) for k in sizes],
+        label=name.replace("_", " "),
     )
 axes.set(xlabel="number of values", ylabel="standard error of a share")
 axes.legend()
@@ -55,4 +59,6 @@ for k in (3, 50, 5000):
     encoder = FrequencyOracleEncoder(
         epsilon, max_report_bytes=64, categories={"value": list(range(k))}
     )
-    print(k, "values:", encoder.fit(pd.DataFrame({"value": [0]})).oracles_[0])
+    print(
+        k, "values:", encoder.fit(pd.DataFrame({"value": [0]})).oracles_[0]
+    )

@@ -22,7 +22,14 @@ from skdp import DPMarginalSynthesizer
 from skdp.datasets import load_adult
 
 adult = load_adult()
-columns = ["age", "education", "marital-status", "occupation", "sex", "hours-per-week"]
+columns = [
+    "age",
+    "education",
+    "marital-status",
+    "occupation",
+    "sex",
+    "hours-per-week",
+]
 domain = adult.domain.select([*columns, "income"])
 X_train, X_test, y_train, y_test = train_test_split(
     adult.data[columns], adult.target, random_state=0
@@ -35,9 +42,15 @@ rich = y_test == ">50K"
 
 def boosting():
     words = X_train.select_dtypes(exclude="number").columns
-    encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-    rows = make_column_transformer((encoder, list(words)), remainder="passthrough")
-    return make_pipeline(rows, HistGradientBoostingClassifier(random_state=0))
+    encoder = OrdinalEncoder(
+        handle_unknown="use_encoded_value", unknown_value=-1
+    )
+    rows = make_column_transformer(
+        (encoder, list(words)), remainder="passthrough"
+    )
+    return make_pipeline(
+        rows, HistGradientBoostingClassifier(random_state=0)
+    )
 
 
 epsilons = [0.03, 0.1, 0.3, 1, 3]
@@ -46,13 +59,19 @@ for epsilon in epsilons:
     own, learnt = [], []
     for seed in range(3):
         synthesizer = DPMarginalSynthesizer(
-            epsilon, delta=1e-6, domain=domain, target="income", random_state=seed
+            epsilon,
+            delta=1e-6,
+            domain=domain,
+            target="income",
+            random_state=seed,
         )
         model = synthesizer.fit(X_train, y_train).classifier("income")
         own.append(roc_auc_score(rich, model.predict_proba(X_test)[:, 1]))
         rows = synthesizer.sample()
         rival = boosting().fit(rows[columns], rows["income"] == ">50K")
-        learnt.append(roc_auc_score(rich, rival.predict_proba(X_test)[:, 1]))
+        learnt.append(
+            roc_auc_score(rich, rival.predict_proba(X_test)[:, 1])
+        )
     scores["asked of the model"].append(own)
     scores["learnt from synthetic rows"].append(learnt)
 
@@ -64,16 +83,27 @@ figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 for (name, found), color in zip(
     scores.items(), ("tab:blue", "tab:orange"), strict=True
 ):
-    axes.plot(epsilons, np.mean(found, axis=1), "o-", color=color, label=name)
+    axes.plot(
+        epsilons, np.mean(found, axis=1), "o-", color=color, label=name
+    )
     axes.fill_between(
-        epsilons, np.min(found, axis=1), np.max(found, axis=1), color=color, alpha=0.2
+        epsilons,
+        np.min(found, axis=1),
+        np.max(found, axis=1),
+        color=color,
+        alpha=0.2,
     )
 real = boosting().fit(X_train, y_train).predict_proba(X_test)[:, 1]
 axes.axhline(
-    roc_auc_score(rich, real), color="gray", linestyle="--", label="without privacy"
+    roc_auc_score(rich, real),
+    color="gray",
+    linestyle="--",
+    label="without privacy",
 )
 axes.set(
-    xscale="log", xlabel="epsilon (delta = 1e-6)", ylabel="area under the ROC curve"
+    xscale="log",
+    xlabel="epsilon (delta = 1e-6)",
+    ylabel="area under the ROC curve",
 )
 axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
 axes.legend()

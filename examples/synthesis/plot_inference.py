@@ -22,7 +22,10 @@ pairs = [("decade", "hours")]
 
 def naive(rows):
     """Return the slope of rows, and the error that a textbook gives it."""
-    x, y = rows["decade"] - rows["decade"].mean(), rows["hours"] - rows["hours"].mean()
+    x, y = (
+        rows["decade"] - rows["decade"].mean(),
+        rows["hours"] - rows["hours"].mean(),
+    )
     slope = (x * y).sum() / (x * x).sum()
     return slope, np.sqrt(
         ((y - slope * x) ** 2).sum() / (len(rows) - 2) / (x * x).sum()
@@ -33,7 +36,10 @@ found = []
 for seed in range(12):
     rng = np.random.default_rng(seed)
     people = pd.DataFrame(
-        {"decade": rng.integers(2, 9, 2_000), "hours": rng.binomial(5, 0.4, 2_000)}
+        {
+            "decade": rng.integers(2, 9, 2_000),
+            "hours": rng.binomial(5, 0.4, 2_000),
+        }
     )
     synthesizer = DPMarginalSynthesizer(
         0.3, domain=domain, marginals=pairs, random_state=seed
@@ -42,7 +48,9 @@ for seed in range(12):
     known = synthetic_inference(
         synthesizer, LinearRegression(), columns=["decade"], target="hours"
     ).iloc[1]
-    found.append((slope, 1.96 * error, known["estimate"], 1.96 * known["std_error"]))
+    found.append(
+        (slope, 1.96 * error, known["estimate"], 1.96 * known["std_error"])
+    )
 slopes, short, estimates, reach = np.transpose(found)
 
 # %%
@@ -81,4 +89,6 @@ plt.show()
 apart = DPMarginalSynthesizer(
     0.3, domain=domain, marginals="independent", random_state=0
 ).fit(people)
-synthetic_inference(apart, LinearRegression(), columns=["decade"], target="hours")
+synthetic_inference(
+    apart, LinearRegression(), columns=["decade"], target="hours"
+)

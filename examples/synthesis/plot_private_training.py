@@ -20,7 +20,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from skdp import DPMarginalSynthesizer, Interval, SyntheticResampler
 
 X, y = make_moons(6_000, noise=0.2, random_state=0)
-X = pd.DataFrame(X, columns=["a", "b"]).clip([-2.5, -2], [3.5, 2.5], axis=1)
+X = pd.DataFrame(X, columns=["a", "b"]).clip(
+    [-2.5, -2], [3.5, 2.5], axis=1
+)
 domain = {
     "a": Interval(-2.5, 3.5, bins=24, real=True),
     "b": Interval(-2, 2.5, bins=24, real=True),
@@ -45,7 +47,12 @@ figure, panels = plt.subplots(
 )
 for axes, (name, model) in zip(panels, models.items(), strict=True):
     DecisionBoundaryDisplay.from_estimator(
-        model, X, response_method="predict", alpha=0.4, ax=axes, grid_resolution=60
+        model,
+        X,
+        response_method="predict",
+        alpha=0.4,
+        ax=axes,
+        grid_resolution=60,
     )
     axes.scatter(X_test["a"], X_test["b"], c=np.asarray(y_test), s=2)
     axes.set_title(f"{name}: accuracy {model.score(X_test, y_test):.3f}")

@@ -18,7 +18,9 @@ n = 10_000
 hours = np.where(
     rng.random(n) < 0.4, 40, np.clip(np.rint(rng.normal(38, 11, n)), 0, 99)
 ).astype(int)
-income = np.exp(10 + 0.03 * (hours - 40) + 0.4 * rng.normal(size=n)).clip(0, 1_000_000)
+income = np.exp(10 + 0.03 * (hours - 40) + 0.4 * rng.normal(size=n)).clip(
+    0, 1_000_000
+)
 people = pd.DataFrame({"income": income, "hours": hours})
 domain = {
     "income": Interval(0, 1_000_000, bins=32, real=True),
@@ -44,7 +46,8 @@ summary = {
 }
 print(
     pd.DataFrame(
-        summary, index=["mean income", "share of 40 hours", "correlation of ranks"]
+        summary,
+        index=["mean income", "share of 40 hours", "correlation of ranks"],
     ).round(2)
 )
 
@@ -56,6 +59,8 @@ figure, panels = plt.subplots(
 )
 for axes, (name, rows) in zip(panels, tables.items(), strict=True):
     axes.scatter(rows["hours"], rows["income"], s=2, alpha=0.3)
-    axes.set(title=name, xlabel="hours", yscale="log", ylim=(2_000, 500_000))
+    axes.set(
+        title=name, xlabel="hours", yscale="log", ylim=(2_000, 500_000)
+    )
 panels[0].set_ylabel("income")
 plt.show()

@@ -19,14 +19,20 @@ from skdp.evaluation import MarginalDisplay
 rng = np.random.default_rng(0)
 n = 5_000
 age = rng.gamma(6, 7, n).clip(18, 89).astype(int)
-education = rng.choice(["school", "college", "university"], n, p=[0.5, 0.3, 0.2])
+education = rng.choice(
+    ["school", "college", "university"], n, p=[0.5, 0.3, 0.2]
+)
 level = (
     pd.Series(education).map({"school": 0, "college": 1, "university": 2})
     + (age > 40)
     + rng.normal(0, 0.7, n)
 )
 people = pd.DataFrame(
-    {"age": age, "education": education, "income": np.where(level > 1.6, "high", "low")}
+    {
+        "age": age,
+        "education": education,
+        "income": np.where(level > 1.6, "high", "low"),
+    }
 )
 domain = Domain(
     {
@@ -35,9 +41,9 @@ domain = Domain(
         "income": ["low", "high"],
     }
 )
-synthesizer = DPMarginalSynthesizer(1.0, delta=1e-9, domain=domain, random_state=0).fit(
-    people
-)
+synthesizer = DPMarginalSynthesizer(
+    1.0, delta=1e-9, domain=domain, random_state=0
+).fit(people)
 synthetic = synthesizer.sample()
 print(synthesizer.guarantee_)
 synthetic.head()

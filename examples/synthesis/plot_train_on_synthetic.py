@@ -42,20 +42,31 @@ rows = []
 for epsilon in (0.5, 1.0, 2.0, 5.0, 10.0):
     for seed in range(3):
         synthetic = (
-            DPMarginalSynthesizer(epsilon, domain=domain, random_state=seed)
+            DPMarginalSynthesizer(
+                epsilon, domain=domain, random_state=seed
+            )
             .fit(train)
             .sample()
         )
         scores = train_on_synthetic(
             model, synthetic, test, target="target", real_train=train
         )
-        rows.append({"epsilon": epsilon, "AUC": scores.loc["synthetic", "roc_auc"]})
+        rows.append(
+            {"epsilon": epsilon, "AUC": scores.loc["synthetic", "roc_auc"]}
+        )
 scores
 
 # %%
-means = pd.DataFrame(rows).groupby("epsilon")["AUC"].agg(["mean", "min", "max"])
+means = (
+    pd.DataFrame(rows)
+    .groupby("epsilon")["AUC"]
+    .agg(["mean", "min", "max"])
+)
 figure, axes = plt.subplots(layout="constrained")
-spread = [means["mean"] - means["min"], means["max"] - means["mean"]]  # of three tables
+spread = [
+    means["mean"] - means["min"],
+    means["max"] - means["mean"],
+]  # of three tables
 axes.errorbar(
     means.index,
     means["mean"],
@@ -70,6 +81,10 @@ axes.axhline(
     linestyle="--",
     label="trained on real rows",
 )
-axes.set(xscale="log", xlabel="ε of the synthetic table", ylabel="AUC on real patients")
+axes.set(
+    xscale="log",
+    xlabel="ε of the synthetic table",
+    ylabel="AUC on real patients",
+)
 axes.legend()
 plt.show()

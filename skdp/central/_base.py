@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import narwhals.stable.v2 as nw
@@ -98,6 +100,26 @@ def charge(
     return guarantee, coins(random_state, what)
 
 
+def check_at_least_0(name: str, value: Any) -> float:
+    """Check a number that must not be negative."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{name} must be a finite number >= 0, got {value}")
+    return number
+
+
+def check_different(names: Sequence[Any]) -> None:
+    """Refuse a result with two columns of one name."""
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise ValueError(
+                f"two columns of the result would be called {name!r}; rename a column "
+                "of X"
+            )
+
+
 class CentralEstimator(OnSite, BaseEstimator):
     """A statistic of a table held by a trusted curator, released once in `fit`."""
 
@@ -157,21 +179,16 @@ class CentralEstimator(OnSite, BaseEstimator):
             If `epsilon`, `delta`, `ledger` or `random_state` is out of range.
         """
         share = self._check_promise()
-        if read_share(self.epsilon).given is not None:
-            numbers = share.stated(
-                (), check_delta(getattr(self, "delta", None) or 0), None
-            )
-        else:
+        numbers: dict[str, Any] = share.stated((), Fraction(0), None)
+        if read_share(self.epsilon).given is None:
             # A number may buy Gaussian noise with delta, or pure noise: which one, some
             # decide by the columns.
-            delta = (
-                share.given.delta
-                if isinstance(share.given, Rho | Mu)
-                else getattr(self, "delta", None)
-            )
+            delta = getattr(self, "delta", None) or 0
+            if isinstance(share.given, Rho | Mu):
+                delta = share.given.delta
             numbers = {
                 "epsilon": check_epsilon(self.epsilon),
-                "delta": check_delta(delta or 0),
+                "delta": check_delta(delta),
             }
         return PrivacyGuarantee(
             relation="add_remove",
@@ -289,25 +306,37 @@ class CentralStatistic(CentralEstimator):
         return self._fit(X, None, groups)
 
     def _fit(self, X: Any, y: Any, groups: Any) -> Self:
-        most = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
-        share = replace(self._check_promise(), rows=most)
-        rows = self._read(X, y, groups, most)
+        # Read.
+        n_most = check_size(
+            self.max_rows_per_person, name="max_rows_per_person", least=1
+        )
+        share = replace(self._check_promise(), rows=n_most)
+        rows = self._read(X, y, groups, n_most)
         share = self._settled(share, rows)
+
+        # Plan. With private bounds there are two plans: one before the charge with
+        # bounds that stand in for them, so that all that can be an error is one, and
+        # one with those that were found.
         bounded = self._bounded(rows)
-        private, bounds = self._split_bounds(bounded.names)
-        part = self._check_search([bounded.names[place] for place in private])
-        # With private bounds there are two plans: one before the charge with bounds
-        # that stand in for them, so that all that can be an error is one, and one with
-        # those that were found.
+        places, bounds = self._split_bounds(bounded.names)
+        private = [bounded.names[place] for place in places]
+        check_steps(getattr(self, "candidates", None), private)
+        part = Fraction(0)
+        if private:
+            part = check_share("bounds_share", self.bounds_share)
         plan = self._plan(rows, share * (1 - part), bounds)
-        looks = plan_looks(share * (Fraction(1) if plan.free else part), len(private))
+        looks = plan_looks(share if plan.free else share * part, len(private))
+
         source = self._charge(plan, looks, share, rows)
+
+        # Find bounds.
         hidden: list[Any] = []
         if looks:
-            bounds, hidden = place_bounds(bounds, bounded, private, looks, source)
+            bounds, hidden = place_bounds(bounds, bounded, places, looks, source)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 plan = self._plan(rows, share * (1 - part), bounds)
+
         self._release(plan, source)
         self._set_bounds(bounds, bounded.names, hidden)
         return self
@@ -332,11 +361,6 @@ class CentralStatistic(CentralEstimator):
         """Return the generator that chooses rows of persons, which shares no random bits with the noise."""
         state = self.random_state
         return np.random.default_rng(None if state is None else int(state))
-
-    def _check_search(self, names: Sequence[Any]) -> Fraction:
-        """Return the share of the budget that finds the bounds of some columns."""
-        check_steps(getattr(self, "candidates", None), names)
-        return check_share("bounds_share", self.bounds_share) if names else Fraction(0)
 
     def _charge(
         self, plan: Plan, looks: Sequence[Noise], share: Share, rows: Batches
@@ -379,14 +403,12 @@ class CentralStatistic(CentralEstimator):
             self.bounds_ = read_bounds(bounds, names)
         if not hidden:
             return
-        self._leave_open(np.isin(np.arange(len(names)), list(map(names.index, hidden))))
+        self._leave_open(np.array([name in hidden for name in names]))
         warnings.warn(
             f"the noise hides where the values of {list(hidden)} are, if they are not "
-            "0, "
-            f"and bounds_ says {NOWHERE}, so that nothing limits how far their "
+            f"0, and bounds_ says {NOWHERE}, so that nothing limits how far their "
             "statistics are from the truth: there may be too few rows for this "
-            "epsilon, "
-            "or for bounds_share. Declare bounds from what is publicly known",
+            "epsilon, or for bounds_share. Declare bounds from what is publicly known",
             UserWarning,
             stacklevel=level_of_the_caller(),
         )
@@ -523,9 +545,8 @@ def with_nulls(column: Any, backend: Any) -> Any:
     if column.dtype.kind != "f" or not np.isnan(column).any():
         return column
     frame = nw.new_series("column", column, backend=backend).to_frame()
-    return frame.select(nw.when(~nw.col("column").is_nan()).then("column"))[
-        "column"
-    ].to_native()
+    is_number = ~nw.col("column").is_nan()
+    return frame.select(nw.when(is_number).then("column"))["column"].to_native()
 
 
 def keep_missing(codes: NDArray[Any], column: NDArray[np.float64]) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import TableLike, check_choice, read_bounds, read_input, read_numbers
-from skdp.central._base import CentralTransformer, Plan
+from skdp.central._base import CentralTransformer, Plan, check_different
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.statistics import (
     GRID,
@@ -35,13 +35,32 @@ from skdp.central.statistics import (
     to_values,
     undeclared_error,
 )
-from skdp.domain import Domain, DomainLike
+from skdp.domain import Codes, Domain, DomainLike
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, check_delta
 from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects, plain
 
 OneHotUnknown = Literal["auto", "error", "ignore", "infrequent_if_exist"]
-_INFREQUENT = "infrequent_sklearn"
+TargetUnknown = Literal["auto", "error", "ignore"]
+
+Floats = NDArray[np.float64]
+
+
+def code_known(
+    table: Table,
+    domain: Domain,
+    handle_unknown: str,
+    private: Sequence[Any],
+    *,
+    known: str = "declared or found",
+) -> list[Codes]:
+    """Code rows, where values that are not known may be an error; of private categories, only with ``"error"``."""
+    codes, undeclared = find_codes(table, domain, handle_unknown)
+    if handle_unknown in ("auto", "error"):
+        for name in undeclared:
+            if name not in private or handle_unknown == "error":
+                raise undeclared_error(name, domain, "categories", known=known)
+    return codes
 
 
 class DPOneHotEncoder(CentralTransformer):
@@ -175,10 +194,13 @@ class DPOneHotEncoder(CentralTransformer):
         self._codes_to_drop(categories.domain, categories.private)
         if categories.private and self.handle_unknown in ("auto", "error"):
             # `transform` would refuse it, but after the charge.
-            _, undeclared = find_codes(rows.table, categories.domain, "error")
-            for name in undeclared:
-                if name not in categories.private:
-                    raise undeclared_error(name, categories.domain, "categories")
+            code_known(
+                rows.table,
+                categories.domain,
+                "auto",
+                categories.private,
+                known="declared",
+            )
         return Plan(
             categories,
             mechanism=categories.mechanism,
@@ -190,12 +212,13 @@ class DPOneHotEncoder(CentralTransformer):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         self.domain_, categories = plan.exact.find(source)
         self.categories_ = []
+        is_found = []
         for name in self.domain_.columns:
             labels = categories.get(name, self.domain_[name].labels)
             self.categories_.append(as_objects(labels))
-        further = self.handle_unknown in ("auto", "infrequent_if_exist")
-        is_found = [name in categories for name in self.domain_.columns]
-        self.infrequent_ = np.array(is_found) & further
+            is_found.append(name in categories)
+        has_column = self.handle_unknown in ("auto", "infrequent_if_exist")
+        self.infrequent_ = np.array(is_found) & has_column
 
     def _codes_to_drop(self, domain: Domain, private: Sequence[Any] = ()) -> Any:
         """Check `drop`; return it with codes in place of categories."""
@@ -211,12 +234,12 @@ class DPOneHotEncoder(CentralTransformer):
         codes = []
         for name, value in zip(domain.columns, self.drop, strict=True):
             labels = domain[name].labels
-            if name in private or plain(value) not in labels:
-                why = (
-                    "whose categories are not known yet"
-                    if name in private
-                    else "which is not declared"
-                )
+            why = ""
+            if name in private:
+                why = "whose categories are not known yet"
+            elif plain(value) not in labels:
+                why = "which is not declared"
+            if why:
                 raise ValueError(f"drop names a category of column {name!r}, {why}")
             codes.append(labels.index(plain(value)))
         return codes
@@ -229,36 +252,25 @@ class DPOneHotEncoder(CentralTransformer):
     def _encoder(self) -> OneHotEncoder:
         """Make an encoder of codes; columns without categories are left out."""
         sizes = self._sizes[self._sizes > 0]
+        is_refused = self.handle_unknown in ("auto", "error")
         encoder = OneHotEncoder(
             categories=[np.arange(size) for size in sizes],
             drop=self._codes_to_drop(self.domain_),
-            handle_unknown=(
-                "error" if self.handle_unknown in ("auto", "error") else "ignore"
-            ),
+            handle_unknown="error" if is_refused else "ignore",
             sparse_output=False,
         )
-        return encoder.set_output(transform="default").fit(
-            np.zeros((1, len(sizes)), int)
-        )
+        row = np.zeros((1, len(sizes)), int)
+        return encoder.set_output(transform="default").fit(row)
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        is_refused = np.zeros(len(self.infrequent_), bool)
-        if self.handle_unknown == "error":
-            is_refused[:] = True
-        elif self.handle_unknown == "auto":
-            is_refused = ~self.infrequent_
+        names = np.array(self.domain_.columns, object)
+        codes = code_known(
+            table, self.domain_, self.handle_unknown, names[self.infrequent_].tolist()
+        )
         matrix = []
-        for place, codes in enumerate(self.domain_.encode(table.columns)):
-            n_known = len(self.categories_[place])
-            if is_refused[place] and (codes >= n_known).any():
-                raise undeclared_error(
-                    table.names[place],
-                    self.domain_,
-                    "categories",
-                    known="declared or found",
-                )
+        for place, labels in enumerate(self.categories_):
             if self._sizes[place]:
-                matrix.append(np.minimum(codes, n_known))
+                matrix.append(np.minimum(codes[place], len(labels)))
         n_rows = len(table.columns[0])
         if not matrix or not n_rows:
             return [np.empty((n_rows, len(self._output_names())))]
@@ -295,12 +307,12 @@ class DPOneHotEncoder(CentralTransformer):
         codes = iter(self._encoder().inverse_transform(numbers).T)
         columns = []
         for labels, size in zip(self._labels(), self._sizes, strict=True):
-            places = next(codes) if size else [None] * len(numbers)
-            columns.append(
-                as_objects(
-                    [None if code is None else labels[int(code)] for code in places]
-                )
-            )
+            column: list[Any] = [None] * len(numbers)
+            if size:
+                # Codes are None where all columns are 0.
+                by_code = dict(enumerate(labels))
+                column = list(map(by_code.get, next(codes)))
+            columns.append(as_objects(column))
         return np.column_stack(columns)
 
     def get_feature_names_out(
@@ -322,51 +334,35 @@ class DPOneHotEncoder(CentralTransformer):
 
     def _output_names(self) -> Sequence[Any]:
         names = self._names(super()._output_names())
-        if len(set(names)) < len(names):
-            twice = next(
-                name for place, name in enumerate(names) if name in names[:place]
-            )
-            raise ValueError(
-                f"two columns of the output have the same name: {twice!r}; rename a "
-                "column of X"
-            )
+        check_different(names)
         return names
 
     def _labels(self) -> list[list[Any]]:
-        return [
-            [*labels, *([_name_unlike(labels)] if further else [])]
-            for labels, further in zip(self.categories_, self.infrequent_, strict=True)
-        ]
+        """Return the categories of each column, and the name of those that were not found."""
+        columns = []
+        for labels, has_column in zip(self.categories_, self.infrequent_, strict=True):
+            name = "infrequent_sklearn"
+            while name in [str(label) for label in labels]:
+                name += "_"
+            columns.append([*labels, name] if has_column else list(labels))
+        return columns
 
     def _names(self, columns: Sequence[Any]) -> list[str]:
         """Return the name of each column of the output."""
         if not self._sizes.any():
             return []
-        dropped, names = self._encoder().drop_idx_, []
-        places = np.cumsum(self._sizes > 0) - 1
-        for column, labels, place in zip(columns, self._labels(), places, strict=True):
-            out = None if dropped is None or not labels else dropped[place]
-            names += [
-                f"{column}_{label}" for code, label in enumerate(labels) if code != out
-            ]
+        dropped = self._encoder().drop_idx_
+        names = []
+        place = 0  # among the columns of the encoder
+        for column, labels in zip(columns, self._labels(), strict=True):
+            if not labels:
+                continue
+            code_to_drop = None if dropped is None else dropped[place]
+            for code, label in enumerate(labels):
+                if code != code_to_drop:
+                    names.append(f"{column}_{label}")
+            place += 1
         return names
-
-
-def _name_unlike(labels: Iterable[Any]) -> str:
-    """Name the column of what was not found."""
-    name, texts = _INFREQUENT, {str(label) for label in labels}
-    while name in texts:
-        name += "_"
-    return name
-
-
-TargetUnknown = Literal["auto", "error", "ignore"]
-# Of the budget, for the sum of squares of the target: how much the target varies says
-# from how few rows a mean is worth something.
-_SQUARES = Fraction(1, 20)
-
-
-Floats = NDArray[np.float64]
 
 
 class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
@@ -517,8 +513,11 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1
         # norm, and at most in L2 norm.
         d = len(rows.names) - 1
-        noise = Noise.of(of_means * (1 - _SQUARES), 2 * GRID * d, (2 * GRID) ** 2 * d)
-        of_squares = Noise.of(of_means * _SQUARES, GRID)
+        # A twentieth is for the sum of squares of the target: how much the target
+        # varies says from how few rows a mean is worth something.
+        of_squares = Noise.of(of_means / 20, GRID)
+        of_distances = of_means * Fraction(19, 20)
+        noise = Noise.of(of_distances, 2 * GRID * d, (2 * GRID) ** 2 * d)
         mechanism = f"{noise.name} on sums by category"
         losses: tuple[Loss, ...] = (noise.loss, of_squares.loss)
         delta = Fraction(0)
@@ -548,9 +547,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         self.domain_ = domain
         self.target_mean_ = float(to_values(means.mean, ends)[0])
         self.target_mean_std_error_ = float((ends[0, 1] - ends[0, 0]) / 2 * means.error)
-        self.encodings_ = [
-            to_values(means_of_column, ends) for means_of_column in means.of_categories
-        ]
+        self.encodings_ = []
+        for means_of_column in means.of_categories:
+            self.encodings_.append(to_values(means_of_column, ends))
 
     def _sums(
         self, rows: Batches, domain: Domain, private: Sequence[Any], ends: Floats
@@ -566,13 +565,11 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         for name, n in zip(domain.columns, n_undeclared, strict=True):
             if n and name not in private:
                 raise undeclared_error(name, domain, "categories")
-        total, *by_column = [
-            GroupSums.read(parts[start : start + 7], ends)
-            for start in range(0, len(parts), 7)
-        ]
+        total = GroupSums.read(parts[:7], ends)
         total.refuse_missing(rows.names[-1:])
         distances = []
-        for sums in by_column:
+        for start in range(7, len(parts), 7):
+            sums = GroupSums.read(parts[start : start + 7], ends)
             n = GRID * sums.counts
             distances.append(np.hstack([n + sums.places, n - sums.places]))
         return total.squares[0, 0], np.concatenate(distances)
@@ -581,15 +578,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         self.target_mean_std_error_ = math.inf
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        codes, undeclared = find_codes(table, self.domain_, self.handle_unknown)
-        private: list[Any] = []
-        if self.handle_unknown == "auto":
-            private = private_columns(self.domain_.columns, self.categories)
-        for name in undeclared:
-            if name not in private:
-                raise undeclared_error(
-                    name, self.domain_, "categories", known="declared or found"
-                )
+        private = private_columns(self.domain_.columns, self.categories)
+        codes = code_known(table, self.domain_, self.handle_unknown, private)
         encoded = []
         for means, places in zip(self.encodings_, codes, strict=True):
             encoded.append(np.append(means, self.target_mean_)[places])
@@ -604,8 +594,8 @@ def _sums_by_category(
     codes, undeclared = find_codes(features, domain, handle_unknown)
     target = Table(table.names[-1:], table.columns[-1:], table.native)
     values = read_numbers(target, missing=True)
-    sums = [np.isin(np.arange(len(codes)), list(map(domain.columns.index, undeclared)))]
-    parts = [sums[0].astype(np.int64), *sums_of_groups(values, ends)]
+    is_undeclared = [name in undeclared for name in domain.columns]
+    parts = [np.array(is_undeclared, np.int64), *sums_of_groups(values, ends)]
     for column, size in zip(codes, domain.sizes, strict=True):
         parts += sums_of_groups(values, ends, column, size)
     return parts

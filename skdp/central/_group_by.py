@@ -21,7 +21,7 @@ from skdp.base import (
     read_bounds,
     read_numbers,
 )
-from skdp.central._base import CentralStatistic, Plan, Unknown
+from skdp.central._base import CentralStatistic, Plan, Unknown, check_different
 from skdp.central.statistics import (
     GRID,
     LARGEST,
@@ -58,7 +58,6 @@ from skdp.tables import Table, as_objects
 Statistic = Literal["count", "mean", "sum"]
 _MOST_GROUPS = 1 << 20
 _COLUMNS = ("", "_std_error", "_lower", "_upper")
-
 
 Floats = NDArray[np.float64]
 
@@ -242,22 +241,11 @@ class DPGroupBy(CentralStatistic):
     def _key_names(self) -> list[Any]:
         return list(self.by) if isinstance(self.by, list) else [self.by]
 
-    def _released(self, columns: Sequence[Any]) -> list[str]:
-        """Check `statistics`; return those that there are for some columns."""
+    @property
+    def _statistics(self) -> list[str]:
+        """The statistics that are asked for."""
         statistics = self.statistics
-        if isinstance(statistics, str):
-            statistics = [statistics]
-        released: list[str] = []
-        for statistic in statistics:
-            check_choice("statistics", statistic, get_args(Statistic))
-            if statistic == "count" or columns:
-                released.append(statistic)
-        if not released:
-            raise ValueError(
-                f"X has no columns for statistics={self.statistics!r} beside the keys "
-                f"{self._key_names}"
-            )
-        return released
+        return [statistics] if isinstance(statistics, str) else list(statistics)
 
     def _bounded(self, rows: Batches) -> Batches:
         keys = self._key_names
@@ -270,40 +258,43 @@ class DPGroupBy(CentralStatistic):
             raise ValueError(
                 f"by must name one or several different columns of X, got {keys}"
             )
+        statistics = self._statistics
+        for statistic in statistics:
+            check_choice("statistics", statistic, get_args(Statistic))
         measured = [name for name in rows.names if name not in keys]
-        released = self._released(measured)
-        if released == ["count"]:
+        if statistics == ["count"]:
             measured = []
-        self._check_names(measured, released)
+        results = self._names_of_results(measured)
+        if not results:
+            raise ValueError(
+                f"X has no columns for statistics={self.statistics!r} beside the keys "
+                f"{keys}"
+            )
+        check_different([*keys, *results])
         return rows.select(measured)
 
-    def _check_names(self, others: Sequence[Any], released: Sequence[str]) -> None:
-        """Refuse a result with two columns of one name."""
-        names = list(self._key_names)
-        if "count" in released:
+    def _names_of_results(self, measured: Sequence[Any]) -> list[Any]:
+        """Return the names of the columns of the result that are no keys."""
+        names = []
+        if "count" in self._statistics:
             names += ["count" + end for end in _COLUMNS]
-        for column in others:
-            for statistic in released:
+        for column in measured:
+            for statistic in self._statistics:
                 if statistic != "count":
                     names += [f"{column}_{statistic}{end}" for end in _COLUMNS]
-        for place, name in enumerate(names):
-            if name in names[:place]:
-                raise ValueError(
-                    f"two columns of the result would be called {name!r}; rename a "
-                    "column of X"
-                )
+        return names
 
     def _declared_bounds(self) -> Any:
-        return None if self._released([None]) == ["count"] else self.bounds
+        return None if self._statistics == ["count"] else self.bounds
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
         check_choice("missing", self.missing, get_args(Unknown))
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         measured = self._bounded(rows)
-        ends = np.empty((0, 2))
-        if measured.names:
-            ends = read_bounds(bounds, measured.names)
+        ends = (
+            read_bounds(bounds, measured.names) if measured.names else np.empty((0, 2))
+        )
         if self.missing == "ignore":
             warn_of_objects(measured.table)
         if isinstance(self.keys, str) and self.keys == "private":
@@ -334,7 +325,7 @@ class DPGroupBy(CentralStatistic):
         keys = [as_objects(column) for column in zip(*product(*labels), strict=True)]
         noise = self._noise(share, len(ends))
         exact = sums, keys, None, library_of(rows.table)
-        return Plan(exact, (noise,), self._mechanism(noise, len(ends)))
+        return Plan(exact, (noise,), _mechanism(noise, len(ends)))
 
     def _plan_private(
         self, rows: Batches, measured: Batches, ends: Floats, share: Share
@@ -343,16 +334,15 @@ class DPGroupBy(CentralStatistic):
         part = check_share("keys_share", self.keys_share)
         discovery = check_discovery("keys", rows, share * part, self.delta, 1)
         coded = code_together(rows.table, self._key_names, "keys")
-        missing = self.missing == "ignore"
-        numbers = _read_numbers(measured.table, missing=missing)
+        numbers = _read_numbers(measured.table, missing=self.missing == "ignore")
         noise = self._noise(share * (1 - part), len(ends))
+        mechanism = _mechanism(noise, len(ends))
         delta = check_delta(self.delta)
         search = discovery, coded, rows.table.persons, numbers, ends
         return Plan(
             (None, None, search, library_of(rows.table)),
             (noise,),
-            f"{self._mechanism(noise, len(ends))}, {discovery.name} noise and "
-            "thresholds on keys",
+            f"{mechanism}, {discovery.name} noise and thresholds on keys",
             ((share * part).loss(delta), noise.loss),
             delta,
         )
@@ -363,13 +353,12 @@ class DPGroupBy(CentralStatistic):
             return Noise.of(share)
         shared = self.missing == "error"
         size = n_numbers(n_columns, squares=False, shared_count=shared)
-        has_rows = "count" in self._released([None]) and not shared
-        return Noise.joint(share, GRID, size + has_rows)
+        return Noise.joint(share, GRID, size + self._counts_rows(n_columns))
 
-    def _mechanism(self, noise: Noise, n_columns: int) -> str:
-        return (
-            f"{noise.name} on {'counts and sums' if n_columns else 'counts'} of groups"
-        )
+    def _counts_rows(self, n_columns: int) -> bool:
+        """Whether the number of rows gets noise of its own: the columns do not share it."""
+        is_shared = self.missing == "error" and n_columns > 0
+        return "count" in self._statistics and not is_shared
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises
@@ -377,46 +366,41 @@ class DPGroupBy(CentralStatistic):
         if search is not None:
             sums, keys = self._find_keys(search, source)
         self.keys_ = keys or [as_objects([]) for _ in self._key_names]
-        level = check_confidence_level(self.confidence_level)
-        if len(sums.bounds):
-            self.estimates_ = self._estimate_columns(sums, noise, level, source)
-            return
-        exact = sums.rows[:, np.newaxis]
-        noisy = clip_floats(exact + noise.draw_each(source, *exact.shape))
-        counts = count_estimate(noisy[:, 0], noise, level)
-        self.estimates_ = {"count": np.column_stack(counts)}
 
-    def _estimate_columns(
-        self, sums: GroupSums, noise: Noise, level: float, source: ByteSource
-    ) -> dict[str, Floats]:
-        """Draw one block of noise for each group, and estimate the statistics of all columns."""
-        shared = self.missing == "error"
-        released = self._released([None])
-        # The number of rows, if the columns do not share it already, comes first.
-        exact = sums.numbers(squares=False, shared_count=shared)
-        has_rows = "count" in released and not shared
-        if has_rows:
-            exact = np.hstack([sums.rows[:, np.newaxis] * GRID, exact])
+        # One block of noise for each group: (n_groups, n_numbers). The number of rows,
+        # if the columns do not share it already, comes first.
+        n_columns = len(sums.bounds)
+        unit = GRID if n_columns else 1
+        is_shared = self.missing == "error" and n_columns > 0
+        exact = sums.numbers(squares=False, shared_count=is_shared)
+        if self._counts_rows(n_columns):
+            exact = np.hstack([sums.rows[:, np.newaxis] * unit, exact])
         numbers = clip_floats(exact + noise.draw_each(source, *exact.shape))
-        estimates: dict[str, Floats] = {}
-        if "count" in released:
-            counts = count_estimate(numbers[:, 0], noise, level, GRID)
-            estimates["count"] = np.column_stack(counts)
 
-        n_counts = 1 if shared else len(sums.bounds)
-        of_columns = numbers[:, has_rows:]
+        level = check_confidence_level(self.confidence_level)
+        self.estimates_ = {}
+        if "count" in self._statistics:
+            counts = count_estimate(numbers[:, 0], noise, level, unit)
+            self.estimates_["count"] = np.column_stack(counts)
+        if not n_columns:
+            return
+        n_counts = 1 if is_shared else n_columns
+        of_columns = numbers[:, self._counts_rows(n_columns) :]
         noisy = NoisySums(of_columns[:, :n_counts], of_columns[:, n_counts:], None)
-        of_statistic = {}
-        if "mean" in released:
-            of_statistic["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
-        if "sum" in released:
-            of_statistic["sum"] = sum_estimates(noisy, sums.bounds, noise, level)
-        names = [name for name in self.guarantee_.scope if name not in self._key_names]
-        for place, name in enumerate(names):
-            for statistic, estimate in of_statistic.items():
+        estimates = {}
+        if "mean" in self._statistics:
+            estimates["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
+        if "sum" in self._statistics:
+            estimates["sum"] = sum_estimates(noisy, sums.bounds, noise, level)
+        for place, name in enumerate(self._measured_names):
+            for statistic, estimate in estimates.items():
                 columns = [part[:, place] for part in estimate]
-                estimates[f"{name}_{statistic}"] = np.column_stack(columns)
-        return estimates
+                self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
+
+    @property
+    def _measured_names(self) -> list[Any]:
+        """The columns that `fit` saw beside the keys."""
+        return [name for name in self.guarantee_.scope if name not in self._key_names]
 
     def _find_keys(
         self, search: Any, source: ByteSource
@@ -434,12 +418,16 @@ class DPGroupBy(CentralStatistic):
         return GroupSums.read(sums, ends), [as_objects(column) for column in keys]
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        names = [name for name in self.guarantee_.scope if name not in self._key_names]
-        for name, is_hidden in zip(names, hidden, strict=True):
+        for name, is_hidden in zip(self._measured_names, hidden, strict=True):
             for statistic in ("mean", "sum"):
                 estimates = self.estimates_.get(f"{name}_{statistic}")
                 if is_hidden and estimates is not None:
                     estimates[:, 1:] = np.inf, -np.inf, np.inf
+
+
+def _mechanism(noise: Noise, n_columns: int) -> str:
+    what = "counts and sums" if n_columns else "counts"
+    return f"{noise.name} on {what} of groups"
 
 
 def _read_numbers(table: Table, *, missing: bool) -> list[Floats]:

@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_choice, check_confidence_level, declares_missing
-from skdp.central._base import CentralStatistic, Plan, Unknown
+from skdp.central._base import CentralStatistic, Plan, Unknown, check_different
 from skdp.central.statistics import (
     Batches,
     Estimate,
@@ -181,12 +181,8 @@ class DPHistogram(CentralStatistic):
                 "counted"
             )
         library = library_of(rows.table)
-        for name in _COLUMNS:
-            if library != "pandas" and name in domain.columns:
-                raise ValueError(
-                    f"two columns of the result would be called {name!r}; rename a "
-                    "column of X"
-                )
+        if library != "pandas":
+            check_different([*domain.columns, *_COLUMNS])
         method = _applicable(self.method, domain)
         tree = plan_hierarchy(domain.size, share, method, branching)
         n_levels = len(tree.sizes)
@@ -195,10 +191,13 @@ class DPHistogram(CentralStatistic):
         (counts,) = count_cells(
             rows, domain, all_columns, self.handle_unknown, "domain"
         )
+        mechanism = noise.name
+        if n_levels > 1:
+            mechanism += f" on {n_levels} levels"
         return Plan(
             (domain, library, tree, counts, share),
             (noise,),
-            noise.name + (f" on {n_levels} levels" if n_levels > 1 else ""),
+            mechanism,
             # One record changes one count of each level, by 1: of such a change,
             # Laplace noise is randomised response.
             (replace(noise.loss, count=n_levels),),
@@ -240,21 +239,17 @@ class DPHistogram(CentralStatistic):
             values of the columns of X, or the bins of an `Interval`, are the index in pandas, and columns elsewhere.
         """
         check_is_fitted(self)
-        lower, upper = count_interval(
-            self.counts_, self.std_error_, check_confidence_level(confidence_level)
-        )
-        table = dict(
-            zip(_COLUMNS, (self.counts_, self.std_error_, lower, upper), strict=True)
-        )
+        level = check_confidence_level(confidence_level)
+        lower, upper = count_interval(self.counts_, self.std_error_, level)
+        columns = (self.counts_, self.std_error_, lower, upper)
+        table = dict(zip(_COLUMNS, columns, strict=True))
         if self._library == "pandas":
             return pd.DataFrame(table, index=self.domain_.cells())
         names = self.domain_.columns
-        cells = zip(
-            *product(*(self.domain_[name].labels for name in names)), strict=True
-        )
-        return keyed_frame(
-            dict(zip(names, map(as_objects, cells), strict=True)), table, self._library
-        )
+        labels = [self.domain_[name].labels for name in names]
+        cells = map(as_objects, zip(*product(*labels), strict=True))
+        keys = dict(zip(names, cells, strict=True))
+        return keyed_frame(keys, table, self._library)
 
     def range_count(
         self, low: Hashable | None = None, high: Hashable | None = None
@@ -278,7 +273,7 @@ class DPHistogram(CentralStatistic):
         TypeError, ValueError
             If an end is not in the domain, or there are several columns.
         """
-        return int(self.counts_[self._find_range(low, high)].sum())
+        return int(self.range_estimate(low, high).value)
 
     def range_estimate(
         self,

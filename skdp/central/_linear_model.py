@@ -7,20 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from skdp.base import Bounds, TableLike, check_flag, read_bounds, read_numbers
-from skdp.central._base import Plan
+from skdp.central._base import Plan, check_at_least_0
 from skdp.central._supervised import (
-    Placing,
     SupervisedStatistic,
+    place_with_target,
     split_all_bounds,
-    target_places,
 )
 from skdp.central.statistics import (
     UNIT,
@@ -30,7 +28,7 @@ from skdp.central.statistics import (
     find_limits,
     in_units,
     largest_moments,
-    open_rows,
+    noisy_products,
     refuse_missing,
     warn_of_few,
     widths,
@@ -40,18 +38,12 @@ from skdp.randomness import ByteSource
 
 Floats = NDArray[np.float64]
 
-# Shares of the budget: for products of two columns, for those with the target, and for
-# the square of the target.
-_PARTS = 23, 23, 4
-
-# The least sum of squares in a direction, in norms of the noise.
+# The least sum of squares in a direction, in norms of the noise. Half of it takes more
+# from few rows than it gives to many.
 _LEAST = 3.0
 
-# The least sum of squares in a direction, in those of the largest one, so that floats
-# can divide by it.
-_SINGULAR = 2.0**-40
-
-# The share of the rows that count less.
+# The share of the rows that count less: of fewer, noise is in proportion to longer
+# rows; of more, weights add to the errors of many rows.
 _CUT = 0.2
 
 
@@ -66,9 +58,8 @@ class LinearModel(SupervisedStatistic):
     def _respond(self, X: Any) -> Floats:
         """Return the linear function of rows that the coefficients are of."""
         table = self._read_rows(X)
-        response: Floats = (
-            np.stack(read_numbers(table), axis=1) @ self.coef_.T + self.intercept_
-        )
+        numbers = np.stack(read_numbers(table), axis=1)
+        response: Floats = numbers @ self.coef_.T + self.intercept_
         return response
 
 
@@ -84,15 +75,20 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Noisy sums of products of columns, of which the last is constant, and with a target; in units of the bounds."""
+    """Noisy sums of products of columns, a constant and a target, in units of the bounds."""
 
-    products: Floats
-    with_target: Floats
-    square_of_target: float
+    # Of all pairs: (n_columns + 2, n_columns + 2).
+    sums: Floats
+    # Standard deviations of the noise: of products of columns and the constant, of
+    # these with the target, and of the square of the target.
     product_error: float
     target_error: float
-    # Standard deviations of the noise of each.
     square_error: float
+
+    @property
+    def products(self) -> Floats:
+        """Those of columns and the constant, which is the last."""
+        return self.sums[:-1, :-1]
 
     @property
     def size(self) -> float:
@@ -102,156 +98,124 @@ class Moments:
     def solve(self, penalties: Floats, n_rows: float, *, constant: bool) -> Fit:
         """Find coefficients, with penalties of their squares and a ridge as the noise needs it."""
         n_columns = len(penalties)
-        products = (
-            self.products if constant else self.products[:n_columns, :n_columns]
-        ).copy()
-        with_target = self.with_target[: len(products)]
+        size = n_columns + constant
+        products = self.products[:size, :size].copy()
+        with_target = self.sums[:size, -1]
         columns = np.arange(n_columns)
         products[columns, columns] += penalties
-        values, vectors, target = self._slopes(products, with_target, n_columns)
+
+        # The coefficients as linear functions of the slopes alone, and the sums of
+        # products of these functions.
+        to_all = np.eye(size, n_columns)
+        if constant:
+            products[-1, -1] = max(float(products[-1, -1]), _LEAST * self.size)
+            to_all[-1] = -products[-1, :-1] / products[-1, -1]
+        values, vectors = np.linalg.eigh(to_all.T @ products @ to_all)
+        target = to_all.T @ with_target
         ridge = self._ridge(values, vectors.T @ target)
         products[columns, columns] += ridge
         inverse = np.linalg.inv(products)
         coefficients = inverse @ with_target
-        noise = self._noise(coefficients)
-        error = (
-            self.square_of_target
-            - 2 * coefficients @ with_target
-            + coefficients @ products @ coefficients
-        )
+
         # The coefficients follow the noise, too, which makes the errors look smaller
         # than they are.
+        noise = self._noise(coefficients)
+        of_model = coefficients @ products @ coefficients
+        error = self.sums[-1, -1] - 2 * coefficients @ with_target + of_model
         unexplained = max(float(error + np.trace(inverse @ noise)), self.square_error)
         # What the ridge shrinks the slopes by is seen with the noise of slopes without
         # it, as far as these are known.
         of_slopes = vectors / np.maximum(values, self.size) @ vectors.T
-        bias = of_slopes @ target - coefficients[:n_columns]
+        bias = to_all @ (of_slopes @ target - coefficients[:n_columns])
+        of_all = to_all @ of_slopes @ to_all.T
         if constant:
-            to_all = np.vstack(
-                [np.eye(n_columns), -products[-1:, :-1] / products[-1, -1]]
-            )
-            of_slopes, bias = to_all @ of_slopes @ to_all.T, to_all @ bias
-            of_slopes[-1, -1] += 1 / products[-1, -1]
-        sample = unexplained / max(n_rows - len(coefficients), 1.0) * of_slopes
-        covariance = sample + of_slopes @ noise @ of_slopes + np.outer(bias, bias)
+            of_all[-1, -1] += 1 / products[-1, -1]
+        sample = unexplained / max(n_rows - size, 1.0) * of_all
+        covariance = sample + of_all @ noise @ of_all + np.outer(bias, bias)
         return Fit(coefficients, np.asarray(covariance, np.float64), ridge)
-
-    def _slopes(
-        self, products: Floats, with_target: Floats, n_columns: int
-    ) -> tuple[Floats, Floats, Floats]:
-        """Solve for the constant, if there is one; return eigenvalues and eigenvectors of the rest, and its target."""
-        if len(products) == n_columns:
-            return *np.linalg.eigh(products), with_target
-        products[-1, -1] = max(float(products[-1, -1]), _LEAST * self.size)
-        shares = products[-1, :-1] / products[-1, -1]
-        remaining = products[:-1, :-1] - np.outer(shares, products[-1, :-1])
-        return *np.linalg.eigh(remaining), with_target[:-1] - shares * with_target[-1]
 
     def _ridge(self, values: Floats, with_target: Floats) -> float:
         """Choose the ridge of the least estimated error of prediction, by eigenvalues."""
+        # Where the noise is a tenth of the number of rows or more, little else can be
+        # learnt. And floats have to divide by the least sum.
+        n_rows = max(float(self.products[-1, -1]), self.product_error)
+        hidden = self.product_error / n_rows
+        least_sum = _LEAST * self.size * max(1.0, 10 * hidden)
+        least_sum = max(least_sum, 2.0**-40 * float(values[-1]))
+        least = max(0.0, least_sum - float(values[0]))
         # The error on noisy moments, plus what the noise makes it look smaller by
         # (Stein's identity, to first order): the coefficients move by the inverse times
-        # the noise. Where the noise is a tenth of the number of rows or more, little
-        # else can be learnt.
-        hidden = self.product_error / max(
-            float(self.products[-1, -1]), self.product_error
-        )
-        least_sum = max(
-            _LEAST * self.size * max(1.0, 10 * hidden), _SINGULAR * float(values[-1])
-        )
-        least = max(0.0, least_sum - float(values[0]))
+        # the noise.
         tries = least + self.size * np.append(0.0, 2.0 ** np.arange(-3, 12))
         risks = []
         for ridge in tries:
             inverses = 1 / (values + ridge)
             coefficients = inverses * with_target
             squares = coefficients**2
-            follows = inverses.sum() * (
-                self.target_error**2 + self.product_error**2 * squares.sum()
-            )
+            variance = self.target_error**2 + self.product_error**2 * squares.sum()
+            follows = inverses.sum() * variance
             follows += self.product_error**2 * (squares * inverses).sum()
-            risks.append(
-                (squares * values).sum() - 2 * coefficients @ with_target + 2 * follows
-            )
+            error = (squares * values).sum() - 2 * coefficients @ with_target
+            risks.append(error + 2 * follows)
         return float(tries[int(np.argmin(risks))])
 
     def _noise(self, coefficients: Floats) -> Floats:
         """Return the covariance of the noise of the products times the coefficients, and with the target."""
         squares = coefficients**2
-        spread = (
-            squares.sum() * np.eye(len(squares))
-            + np.outer(coefficients, coefficients)
-            - np.diag(squares)
+        identity = np.eye(len(squares))
+        outer = np.outer(coefficients, coefficients)
+        spread = squares.sum() * identity + outer - np.diag(squares)
+        return self.target_error**2 * identity + self.product_error**2 * spread
+
+
+def sum_products(rows: Rows, square: int, constant: int) -> NDArray[np.int64]:
+    """Add up the products of all pairs of columns, a constant and the target."""
+    # A row that is too long, its constant and its target are multiplied with one
+    # factor, as in weighted least squares: which linear model is true stays so.
+    return rows.sum(
+        partial(
+            Rows.clipped_moments, square=square, constant=constant, with_target=True
         )
-        return (
-            self.target_error**2 * np.eye(len(squares)) + self.product_error**2 * spread
-        )
+    )
 
 
-def products_noise(share: Share, n_columns: int, largest: int) -> Noise:
-    """Return the noise of the products of all pairs of columns, one of them constant, with each other and a target."""
-    return Noise.joint(share, largest**2, (n_columns + 1) * (n_columns + 2) // 2)
+def noises_of_products(
+    share: Share, size: int, *, square: int, constant: int, largest: int
+) -> tuple[Noise, Noise, Noise]:
+    """Return the noise of products of columns and the constant, of these with the target, and of its square."""
+    # Of columns and the constant, there are `size`. The square of the norm of the
+    # columns of a row is at most `square`, and each of their sizes at most `largest`.
+    largest = max(largest, constant)
+    square += constant**2
+    if share.kind == "epsilon":
+        joint = Noise.joint(share, largest**2, (size + 1) * (size + 2) // 2)
+        return joint, joint, joint
+    # The square of the target is for standard errors alone. Twice or half of its share
+    # changes predictions by less than their noise.
+    mu_squared = share.mu_squared * Fraction(9, 20)
+    return (
+        Noise("mu", mu_squared, largest_moments(square, largest)),
+        Noise("mu", mu_squared, square * UNIT**2),
+        Noise("mu", share.mu_squared / 10, UNIT**4),
+    )
 
 
-@dataclass(frozen=True)
-class ExactMoments:
-    """Exact integer sums of products of rows of a bounded norm; they live inside `fit` only."""
-
-    # Of all pairs of: the columns, the constant, the target.
-    sums: NDArray[np.int64]
-    # The square of the largest norm of a row without its target.
-    square: int
-    # The largest value of a row.
-    largest: int
-
-    @classmethod
-    def of(cls, rows: Rows, square: int, constant: int, largest: int) -> Self:
-        """Add up rows that are made smaller if they are too long, with their constants and targets."""
-        # A row, its constant and its target are multiplied with one factor, as in
-        # weighted least squares: which linear model is true stays so.
-        sums = rows.sum(
-            partial(Rows.shortened, square=square, constant=constant, codes=True)
-        )
-        return cls(sums, square + constant**2, max(largest, constant))
-
-    def release(self, share: Share, source: ByteSource) -> Moments:
-        """Add noise to all sums."""
-        size = len(self.sums) - 1
-        pairs = np.triu_indices(size)
-        parts = (
-            self.sums[pairs].tolist(),
-            self.sums[:-1, -1].tolist(),
-            [int(self.sums[-1, -1])],
-        )
-        if share.kind == "epsilon":
-            joint = products_noise(share, size, self.largest)
-            noisy = joint.add(source, [number for part in parts for number in part])
-            errors = [joint.error] * 3
-            drawn = [noisy[: len(parts[0])], noisy[len(parts[0]) : -1], noisy[-1:]]
-        else:
-            squares = (
-                largest_moments(self.square, self.largest),
-                self.square * UNIT**2,
-                UNIT**4,
-            )
-            drawn, errors = [], []
-            for weight, square, part in zip(_PARTS, squares, parts, strict=True):
-                amount = share.mu_squared * weight / sum(_PARTS)
-                noise = Noise("mu", amount, square)
-                drawn.append(noise.add(source, part))
-                errors.append(noise.error)
-        products_of_columns, with_target, (square,) = (
-            np.array([*map(in_units, part)]) for part in drawn
-        )
-        products = np.zeros((size, size))
-        products[pairs] = products.T[pairs] = products_of_columns
-        # A value is placed on a grid, which is an error of up to a step.
-        return Moments(
-            products,
-            with_target,
-            float(square),
-            *(in_units(max(error, Fraction(1))) for error in errors),
-        )
+def add_noise(
+    sums: NDArray[np.int64], noises: Sequence[Noise], source: ByteSource
+) -> Moments:
+    """Add noise to sums of products; that of pure privacy is drawn for all of them together."""
+    of_products, of_targets, of_square = noises
+    noisy = np.zeros(sums.shape)
+    if of_products.kind == "epsilon":
+        noisy = noisy_products(sums, of_products, source)
+    else:
+        noisy[:-1, :-1] = noisy_products(sums[:-1, :-1], of_products, source)
+        with_target = of_targets.add(source, sums[:-1, -1].tolist())
+        noisy[:-1, -1] = [*map(in_units, with_target)]
+        noisy[-1:, -1:] = noisy_products(sums[-1:, -1:], of_square, source)
+    # A value is placed on a grid, which is an error of up to a step.
+    errors = [in_units(max(noise.error, Fraction(1))) for noise in noises]
+    return Moments(noisy, *errors)
 
 
 class _LinearRegression(RegressorMixin, LinearModel):
@@ -275,19 +239,19 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
-        penalty, ends = self._penalty(), read_bounds(bounds, rows.names)
+        penalty = self._penalty()
+        ends = read_bounds(bounds, rows.names)
         # A constant makes up for a shift; without it, numbers are measured from 0.
         starts = np.zeros(len(ends))
         if self.fit_intercept:
             starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
         refuse_missing(rows, ends)
-        codes = partial(
-            target_places, name=rows.names[-1], ends=ends[-1:], start=starts[-1:]
-        )
-        placed = open_rows(rows, Placing(ends[:-1], starts[:-1], codes))
+        placed = place_with_target(rows, ends, starts)
         noise = Noise("mu", share.mu_squared)
         if share.kind == "epsilon":
-            noise = products_noise(share, len(rows.names), UNIT)
+            noise, *_ = noises_of_products(
+                share, len(rows.names), square=0, constant=UNIT, largest=UNIT
+            )
         exact = placed, widths(ends, starts), starts, penalty, share
         return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
 
@@ -296,6 +260,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         n_columns = rows.n_columns
         is_pure = share.kind == "epsilon"
         centred = bool(self.fit_intercept)
+        # Pure noise is for the largest products of two values, however long rows are.
         square, middle = rows.square, np.zeros(n_columns)
         largest = constant = UNIT
         if not is_pure:
@@ -303,8 +268,12 @@ class _LinearRegression(RegressorMixin, LinearModel):
             rows, square, share = limits.rows, limits.square, limits.rest
             middle, largest = limits.middle / UNIT, 2 * UNIT
             constant = max(math.isqrt(square) // 2, 1)
-        exact = ExactMoments.of(rows, square, constant, largest)
-        moments = exact.release(share, source)
+        sums = sum_products(rows, square, constant)
+        noises = noises_of_products(
+            share, len(sums) - 1, square=square, constant=constant, largest=largest
+        )
+        moments = add_noise(sums, noises, source)
+
         unit = (constant / UNIT) ** 2
         n_rows = moments.products[-1, -1] / unit
         if is_pure and n_rows < 3 * moments.product_error / unit:
@@ -580,8 +549,4 @@ class DPRidge(_LinearRegression):
         self.random_state = random_state
 
     def _penalty(self) -> float:
-        if isinstance(self.alpha, bool | np.bool_) or not isinstance(self.alpha, Real):
-            raise TypeError(f"alpha must be a number, got {type(self.alpha).__name__}")
-        if not (math.isfinite(self.alpha) and self.alpha >= 0):
-            raise ValueError(f"alpha must be a finite number >= 0, got {self.alpha}")
-        return float(self.alpha)
+        return check_at_least_0("alpha", self.alpha)

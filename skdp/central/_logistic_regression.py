@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 
@@ -23,7 +22,9 @@ from skdp.central.statistics import (
     Noise,
     Rows,
     find_limits,
+    in_units,
     largest_moments,
+    noisy_products,
     open_rows,
     refuse_missing,
     widths,
@@ -39,208 +40,148 @@ _CERTAIN = 1 << 15
 # Of logits: places to 1.
 _FINE = 1 << 10
 
-# Beyond, probabilities hardly change.
+# Larger logits are cut: ``e**-16`` is less than a step of residuals, which hardly
+# change any more.
 _MOST_LOGIT = 16
 
+# The share of the rows that are shrunk. Half or twice as many change results by less
+# than their noise.
+_CUT = 0.05
 
-@dataclass(frozen=True)
-class Pace:
+
+class Pace(NamedTuple):
     """How steps add up."""
 
     momentum: float
-    # Over the inverse of the largest curvature; below ``2 (1 + momentum)`` no quadratic
-    # loss diverges.
+    # Over the inverse of the largest curvature. With the momentum b, no quadratic loss
+    # diverges below ``2 (1 + b)`` (B. T. Polyak, 1964).
     rate: float
+    most_steps: int
 
 
-_PLAIN = Pace(0.85, 3.0)
-# Of steps that moments have scaled: they are equally long in all directions, and fewer.
-_SCALED = Pace(0.7, 1.5)
-
-# Added to noisy moments, over the noise's standard deviation and the root of their
-# dimension: its norm is about 2.
-_RIDGE = 10.0
+# Measured on tables of 5,000 to 300,000 rows. Steps that moments have scaled are equally
+# long in all directions: longer ones overshoot, and after 80 of them the model hardly
+# changes.
+_PLAIN = Pace(0.85, 3.0, 160)
+_SCALED = Pace(0.7, 1.5, 80)
 
 
-class LogisticLoss(Protocol):
-    """What is minimised, a function of the logits of a row and its class."""
-
-    # The number of logits of a row.
-    n_outputs: int
-    # The square of the largest norm of the residuals of a row.
-    square: int
-    # The largest second derivative; of weighted rows, that expected.
-    curvature: float
-
-    def residuals(
-        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
-        """Return the derivative of the loss by each logit, in units of `_CERTAIN`."""
-
-
-# Weighted, no residuals of a row are longer than at equal logits. Its weight is that of
-# all its classes: the gradient that is expected of the true coefficients remains 0. It
-# would not if residuals that are too long were cut.
+# Rows are weighted such that no residuals are longer than at equal logits. The weight
+# of a row is that of all its classes: the gradient that is expected of the true
+# coefficients remains 0. It would not if residuals that are too long were cut.
 
 
 class BinaryLoss:
-    """Logistic loss of two classes."""
+    """Weighted logistic loss of two classes, a function of one logit."""
 
-    n_outputs, curvature = 1, 0.25
+    n_outputs = 1
+    # The largest second derivative.
+    curvature = 0.25
+    # The square of the largest residual.
+    square = (_CERTAIN // 2) ** 2
 
-    def __init__(self, *, weighted: bool = False) -> None:
-        logits = (
-            np.arange(-_MOST_LOGIT * _FINE, _MOST_LOGIT * _FINE + 1) + 0.5
-        ) / _FINE
-        probabilities = 1 / (1 + np.exp(-logits))
-        weights = (
-            0.5 / np.maximum(probabilities, 1 - probabilities) if weighted else 1.0
-        )
-        self._residuals = np.rint(
-            _CERTAIN * weights * np.stack([probabilities, probabilities - 1])
-        )
-        self.square = int(np.abs(self._residuals).max()) ** 2
+    def __init__(self) -> None:
+        places = np.arange(-_MOST_LOGIT * _FINE, _MOST_LOGIT * _FINE + 1)
+        probabilities = expit((places + 0.5) / _FINE)
+        weights = 0.5 / np.maximum(probabilities, 1 - probabilities)
+        by_class = np.stack([probabilities, probabilities - 1])
+        self._residuals = np.rint(_CERTAIN * weights * by_class)  # (2, n_places)
 
-    def residuals(
-        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
+    def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
+        """Return the derivative of the loss of each row by its logit, in units of `_CERTAIN`."""
         return self._residuals[codes[:, np.newaxis], logits + _MOST_LOGIT * _FINE]
 
 
 class SoftmaxLoss:
-    """Logistic loss of several classes, as of `softmax`."""
+    """Weighted logistic loss of several classes, a function of as many logits."""
 
+    # Of two classes, it makes the same models as `BinaryLoss`, in ten times the time.
+
+    # The largest second derivative.
     curvature = 0.5
 
-    def __init__(self, n_classes: int, *, weighted: bool = False) -> None:
+    def __init__(self, n_classes: int) -> None:
         self.n_outputs = n_classes
-        self._powers = np.rint(
-            2.0**30 * np.exp(-np.arange(2 * _MOST_LOGIT * _FINE + 1) / _FINE)
-        ).astype(np.int64)
-        # The residuals of the other classes are probabilities, rounded down, which add
-        # up to at most that of the class.
-        self._weighted = weighted
-        self.square = (
-            _CERTAIN**2 * (n_classes - 1) // n_classes if weighted else 2 * _CERTAIN**2
-        )
+        # The square of the norm of the residuals at equal logits.
+        self.square = _CERTAIN**2 * (n_classes - 1) // n_classes
+        differences = np.arange(2 * _MOST_LOGIT * _FINE + 1)
+        self._powers = np.rint(2.0**30 * np.exp(-differences / _FINE)).astype(np.int64)
 
-    def residuals(
-        self, logits: NDArray[np.int64], codes: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
+    def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
+        """Return the derivatives of the loss of each row by its logits, in units of `_CERTAIN`."""
         powers = self._powers[logits.max(axis=1, keepdims=True) - logits]
+        # Probabilities, rounded down, of which the class of the row loses 1. They are
+        # longest if this is the least probable one.
         residuals = powers * _CERTAIN // powers.sum(axis=1, keepdims=True)
-        weights: float | NDArray[np.float64] = 1.0
-        if self._weighted:  # by the residuals of the least probable class
-            least = residuals.min(axis=1, keepdims=True)
-            squares = _CERTAIN * (_CERTAIN - 2 * least) + (residuals**2).sum(
-                axis=1, keepdims=True
-            )
-            weights = np.sqrt(self.square / squares)
+        least = residuals.min(axis=1, keepdims=True)
+        squares = (residuals**2).sum(axis=1, keepdims=True)
+        largest_squares = squares + _CERTAIN * (_CERTAIN - 2 * least)
         residuals[np.arange(len(codes)), codes] -= _CERTAIN
-        return np.trunc(residuals * weights)
+        return np.trunc(residuals * np.sqrt(self.square / largest_squares))
 
 
 def gradient(
-    rows: Rows, coefficients: NDArray[np.float64], loss: LogisticLoss
+    rows: Rows, coefficients: Floats, loss: BinaryLoss | SoftmaxLoss
 ) -> NDArray[np.int64]:
     """Return the exact sum of the gradients of all rows, which one row changes by at most `largest_change`."""
     # Logits, too, are sums of integers: otherwise, the place of a row in a block would
     # show in its logit.
     largest = float(np.linalg.norm(coefficients)) * (math.isqrt(rows.square) + 1) + 1
-    weights = np.rint(coefficients * 2.0 ** (scale := 50 - int(np.frexp(largest)[1])))
-    n_columns = rows.n_columns
+    scale = 2.0 ** (50 - int(np.frexp(largest)[1]))
+    weights = np.rint(coefficients * scale)
     total = np.zeros(coefficients.shape, np.int64)
     for block, part in rows.blocks():
-        logits = part @ weights[:n_columns]
-        if rows.constant:
-            logits += rows.constant * weights[-1]
-        logits *= _FINE / UNIT * 2.0**-scale
+        logits = part @ weights[:-1] + rows.constant * weights[-1]
+        logits *= _FINE / UNIT / scale
         np.floor(logits, out=logits)
         # np.clip takes several times as long on a block.
         np.maximum(logits, -_MOST_LOGIT * _FINE, out=logits)
         np.minimum(logits, _MOST_LOGIT * _FINE, out=logits)
         residuals = loss.residuals(logits.astype(np.int64), rows.codes[block])
-        total[:n_columns] += (part.T @ residuals).astype(np.int64)
-        if rows.constant:
-            total[-1] += rows.constant * residuals.sum(axis=0).astype(np.int64)
+        total[:-1] += (part.T @ residuals).astype(np.int64)
+        total[-1] += rows.constant * residuals.sum(axis=0).astype(np.int64)
     return total
 
 
-def largest_change(rows: Rows, loss: LogisticLoss) -> int:
+def largest_change(rows: Rows, loss: BinaryLoss | SoftmaxLoss) -> int:
     """Return the square of the largest norm of what one row adds to `gradient`."""
     return rows.square * loss.square
 
 
-def plain_step(rows: Rows, loss: LogisticLoss, n_rows: float) -> float:
-    """Return the step for the largest curvature that rows are expected to have."""
-    return _PLAIN.rate / (loss.curvature * rows.reach**2 * n_rows)
-
-
-def scaled_step(
-    rows: Rows,
-    loss: LogisticLoss,
-    moments: NDArray[np.float64],
-    error: float,
-    n_rows: float,
-) -> NDArray[Any]:
-    """Return the matrix of a step that noisy moments scale: the inverse of a bound of the second derivatives."""
-    values, vectors = np.linalg.eigh(moments / UNIT**2)
-    ridge = _RIDGE * math.sqrt(len(values)) * error / UNIT**2
-    step = np.zeros((rows.n_weights, rows.n_weights))
-    step[: len(values), : len(values)] = (
-        vectors / (np.maximum(values, 0) + ridge) @ vectors.T
-    )
-    if rows.constant:
-        step[-1, -1] = 1 / ((rows.constant / UNIT) ** 2 * n_rows + ridge)
-    return _SCALED.rate / loss.curvature * step
+def inverse_moments(
+    rows: Rows, n_rows: float, noise: Noise, source: ByteSource
+) -> Floats:
+    """Return the inverse of noisy sums of the products of all pairs of columns, and of the constant."""
+    moments = noisy_products(rows.sum(Rows.moments), noise, source)
+    values, vectors = np.linalg.eigh(moments)
+    # Five times the norm of the noise, which is about twice that of a row of it. Half
+    # or twice as much changes the log loss by less than 1 %.
+    ridge = 10 * math.sqrt(len(values)) * in_units(noise.error)
+    inverse = vectors / (np.maximum(values, 0) + ridge) @ vectors.T
+    # Rows are measured from their mean, so that products with the constant add up to
+    # nearly 0.
+    of_constant = (rows.constant / UNIT) ** 2 * n_rows
+    return np.asarray(block_diag(inverse, 1 / (of_constant + ridge)), np.float64)
 
 
 def descend(
     rows: Rows,
-    loss: LogisticLoss,
+    loss: BinaryLoss | SoftmaxLoss,
     noise: NDArray[np.object_],
-    step: float | NDArray[np.float64],
+    step: Floats,
     momentum: float,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Minimise the loss by its gradients plus noise, one per step; return the mean of the second half of the steps."""
     coefficients = velocity = mean = np.zeros(noise.shape[1:])
     averaged = range(len(noise) // 2, len(noise))
     for place, drawn in enumerate(noise):
         exact = rows.sum(partial(gradient, coefficients=coefficients, loss=loss))
         total = (exact.astype(object) + drawn).astype(float)
-        velocity = momentum * velocity + np.dot(step, total / (UNIT * _CERTAIN))
+        velocity = momentum * velocity + step @ total / (UNIT * _CERTAIN)
         coefficients = coefficients - velocity
         if place in averaged:
             mean = mean + coefficients / len(averaged)
     return mean
-
-
-def _noisy_moments(rows: Rows, noise: Noise, source: ByteSource) -> Floats:
-    """Return noisy sums of the products of all pairs of columns."""
-    pairs = np.triu_indices(rows.n_columns)
-    moments = np.zeros((rows.n_columns, rows.n_columns))
-    noisy = noise.add(source, rows.sum(Rows.moments)[pairs].tolist())
-    moments[pairs] = moments.T[pairs] = noisy
-    return moments
-
-
-# The share of the rows that are shrunk.
-_CUT = 0.05
-
-_MOST_ITER = 1 << 20
-# Steps are mu times the number of rows over 25: later, noise adds more to the logits
-# than a step improves them.
-_FEWEST_STEPS, _MOST_STEPS, _PER_STEP = 30, 160, 25.0
-
-# From this mu times the number of rows on, scaled steps are worth their moments.
-_SCALED_STEPS, _SCALED_FROM = 20, 8_000.0
-
-# Of the budget, for the moments that scale the steps.
-_MOMENT_PART = Fraction(1, 8)
-
-# From mu times the number of rows over the 3/2nd power of that of columns on, noise
-# does not hide the moments.
-_PER_MOMENT = 8.0
 
 
 class DPLogisticRegression(ClassifierMixin, LinearModel):
@@ -267,8 +208,8 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     fit_intercept : bool, default=True
         Whether the model has a constant.
     max_iter : int, optional
-        The number of steps, at least 1. None takes 30 to 160, by what remains to be learnt beside the noise; 20 where
-        there is so little noise that second moments scale the steps. Of a large table, each step reads all rows.
+        The number of steps, at least 1. None takes 30 to 160, by what remains to be learnt beside the noise; at most 80
+        where there is so little noise that second moments scale the steps. Of a large table, each step reads all rows.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -327,8 +268,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
 
     If mu times the noisy number of rows is above 8,000, and above 8 times the 3/2nd power of the number of columns, a
     further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps ([4]_),
-    of which 20 are then enough, and rows are not weighted: a residual is at most 1, and the residuals of more
-    than two classes have a norm of at most the root of 2.
+    of which 80 are then enough.
 
     References
     ----------
@@ -395,7 +335,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
         if self.max_iter is not None:
-            check_size(self.max_iter, least=1, most=_MOST_ITER, name="max_iter")
+            check_size(self.max_iter, least=1, most=1 << 20, name="max_iter")
         ends = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
         refuse_missing(rows.features, ends)
@@ -415,45 +355,42 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        rows, scales, starts, classes, share = plan.exact
-        share, centred = share.of_a_row, bool(self.fit_intercept)
-        limits = find_limits(rows, share, _CUT, source, centred=centred)
-        rows = limits.rows.map(partial(Rows.clipped, square=limits.square))
-        constant = math.isqrt(rows.square) // 2 if centred else 0
-        rows = rows.map(partial(Rows.with_constant, constant=constant))
-        mu_squared = limits.rest.mu_squared
-        # What the noise leaves of the rows: mu times their number.
-        strength = math.sqrt(mu_squared) * limits.n_rows
-        n_columns, n_classes = rows.n_columns, len(classes.values)
-        is_scaled = strength > max(_SCALED_FROM, _PER_MOMENT * n_columns**1.5)
-        # Weights halve the noise, but also the information of certain rows, which
-        # counts where there is little noise.
-        loss: LogisticLoss = SoftmaxLoss(n_classes, weighted=not is_scaled)
-        if n_classes == 2:
-            loss = BinaryLoss(weighted=not is_scaled)
+        placed, scales, starts, classes, share = plan.exact
+        share = share.of_a_row
+        centred = bool(self.fit_intercept)
+        limits = find_limits(placed, share, _CUT, source, centred=centred)
+        clipped = limits.rows.map(partial(Rows.clipped, square=limits.square))
+        constant = math.isqrt(limits.square) // 2 if centred else 0
+        rows = clipped.map(partial(Rows.with_constant, constant=constant))
+        n_classes = len(classes.values)
+        loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+
         # Too small a number would make the steps too long.
         n_rows = max(1.0, limits.n_rows + 2 * limits.error)
-        step: float | Floats
-        if is_scaled:
+        mu_squared = limits.rest.mu_squared
+        # What the noise leaves of the rows. From some strength on, steps that are
+        # scaled are worth the moments that scale them, and noise does not hide these.
+        strength = math.sqrt(mu_squared) * limits.n_rows
+        if strength > max(8_000, 8 * rows.n_columns**1.5):
             square = largest_moments(limits.square, 2 * UNIT)
-            noise = Noise("mu", share.mu_squared * _MOMENT_PART, square)
+            noise = Noise("mu", share.mu_squared / 8, square)
             mu_squared -= noise.amount
-            moments = _noisy_moments(rows, noise, source)
-            error = float(noise.error)
-            step = scaled_step(rows, loss, moments, error, n_rows)
-            momentum, n_steps = _SCALED.momentum, _SCALED_STEPS
+            inverse = inverse_moments(rows, n_rows, noise, source)
+            pace = _SCALED
         else:
-            step = plain_step(rows, loss, n_rows)
-            momentum = _PLAIN.momentum
-            n_steps = int(np.clip(strength / _PER_STEP, _FEWEST_STEPS, _MOST_STEPS))
-        n_steps = int(self.max_iter or n_steps)
+            # Of rows of the largest norm, all in one direction.
+            inverse = np.eye(rows.n_columns + 1) / (in_units(rows.square) * n_rows)
+            pace = _PLAIN
+        # Later, noise adds more to the logits than a step improves them.
+        n_steps = int(self.max_iter or np.clip(strength / 25, 30, pace.most_steps))
+
         gradients = Noise("mu", mu_squared / n_steps, largest_change(rows, loss))
-        shape = n_steps, rows.n_weights, loss.n_outputs
+        shape = n_steps, rows.n_columns + 1, loss.n_outputs
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
-        weights = descend(rows, loss, drawn, step, momentum)
-        slopes = weights[:n_columns]
-        self.coef_ = (slopes / scales[:, np.newaxis]).T
-        of_middle = (constant * weights[-1] - limits.middle @ slopes) / UNIT
+        step = pace.rate / loss.curvature * inverse
+        *slopes, of_constant = descend(rows, loss, drawn, step, pace.momentum)
+        self.coef_ = np.transpose(slopes) / scales
+        of_middle = (constant * of_constant - limits.middle @ slopes) / UNIT
         self.intercept_ = of_middle - self.coef_ @ starts
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = n_steps

@@ -50,8 +50,6 @@ from skdp.tables import Table
 
 Floats = NDArray[np.float64]
 
-_TINY, _HUGE = np.finfo(float).tiny, np.finfo(float).max
-
 
 class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     """A classifier that takes columns for independent within each class."""
@@ -73,22 +71,23 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     def _settled(self, share: Share, rows: Batches) -> Share:
         """Spend a number on pure noise, or with its delta on Gaussian noise: whichever is less."""
         pure = replace(read_share(self.epsilon), rows=share.rows)
-        n_columns = len(rows.names) - 1
         if pure.given is not None:
             return share
-        gaussian_error = self._noise(share, n_columns).error
-        return share if gaussian_error < self._noise(pure, n_columns).error else pure
+        n_columns = len(rows.names) - 1
+        error = self._noise(share, n_columns).error
+        return share if error < self._noise(pure, n_columns).error else pure
 
     def _set_classes(self, classes: Classes, counts: Floats, error: Fraction) -> None:
         """Set the noisy numbers of rows by class, which have this standard deviation."""
         noise = float(min(error, Fraction(LARGEST)))
         if counts.sum() < 3 * noise * np.sqrt(len(counts)):
             warn_of_few()
-        self.classes_, self.class_count_ = classes.values, np.maximum(counts, 0.0)
+        self.classes_ = classes.values
+        self.class_count_ = np.maximum(counts, 0.0)
         self.class_count_std_error_ = noise
         # No class is ruled out by its noise.
-        held = np.maximum(counts, max(noise, 1.0))
-        self.class_prior_ = held / held.sum()
+        least_counts = np.maximum(counts, max(noise, 1.0))
+        self.class_prior_ = least_counts / least_counts.sum()
 
     def predict_log_proba(self, X: TableLike) -> Floats:
         """Return the logarithms of the probabilities of the classes.
@@ -109,10 +108,8 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
             Before `fit`, or if X has other columns, or values that `fit` does not take.
         """
         table = self._read_rows(X)
-        log_shares: Floats = log_softmax(
-            np.log(self.class_prior_) + self._log_likelihood(table), axis=1
-        )
-        return log_shares
+        logits = np.log(self.class_prior_) + self._log_likelihood(table)
+        return np.asarray(log_softmax(logits, axis=1))
 
 
 class DPCategoricalNB(NaiveBayes):
@@ -243,36 +240,33 @@ class DPCategoricalNB(NaiveBayes):
         declared = declared_domain(columns.table, self.categories, "categories")
         attributes = {name: declared[name] for name in columns.names}
         domain = Domain(attributes | {rows.names[-1]: classes.attribute})
-        d = len(columns.names)
-        pairs = [(place, d) for place in range(d)]
+        n_columns = len(columns.names)
+        pairs = [(place, n_columns) for place in range(n_columns)]
         counts = count_cells(rows, domain, pairs, self.handle_unknown, "categories")
         tables = []
-        for cells in counts:  # (n_classes, n_values)
+        for cells in counts:
             by_value = cells.reshape(-1, len(classes.values))
-            tables.append(by_value[:, classes.order].T)
-        noise = self._noise(share, d)
+            tables.append(by_value[:, classes.order].T)  # (n_classes, n_values)
+        noise = self._noise(share, n_columns)
         exact = tables, domain, classes
         return Plan(exact, (noise,), f"{noise.name} on counts by class")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises
         tables, domain, classes = plan.exact
-        exact = np.concatenate([table.ravel() for table in tables])
-        drawn = np.array(noise.add(source, exact.tolist()), object)
+        exact = np.hstack(tables)  # (n_classes, n_values of all columns)
+        drawn = np.array(noise.add(source, exact.ravel().tolist()), object)
         # As floats: with a tiny epsilon noise is larger than all of them.
-        flat = np.clip(drawn, -LARGEST, LARGEST).astype(float)
-        noisy = []
-        start = 0
-        for table in tables:
-            part = flat[start : start + table.size]
-            noisy.append(part.reshape(table.shape))
-            start += table.size
+        counts = np.clip(drawn, -LARGEST, LARGEST).astype(float).reshape(exact.shape)
+        sizes = [table.shape[1] for table in tables]
+        noisy = np.split(counts, np.cumsum(sizes)[:-1], axis=1)
+
         # Each table counts all rows: that of the fewest values with the least noise.
-        weights = np.array([1 / table.shape[1] for table in tables])
+        weights = 1 / np.array(sizes)
         by_table = [table.sum(axis=1) for table in noisy]
-        counts = np.average(by_table, axis=0, weights=weights)
+        n_rows = np.average(by_table, axis=0, weights=weights)
         error = noise.error / Fraction(float(np.sqrt(weights.sum())))
-        self._set_classes(classes, counts, error)
+        self._set_classes(classes, n_rows, error)
         variance = float(min(noise.error, Fraction(LARGEST))) ** 2
         self.feature_log_prob_ = []
         for table in noisy:
@@ -294,22 +288,26 @@ class DPCategoricalNB(NaiveBayes):
 
 def _log_shares(noisy: Floats, prior: Floats, variance: float) -> Floats:
     """Return the logarithms of the shares of values in each class, from noisy counts by class and value."""
-    rows, error = noisy.sum(axis=0), max(math.sqrt(variance), 1.0)
-    n_classes, n = len(prior), np.maximum(rows, 0)
+    rows = noisy.sum(axis=0)
+    error = max(math.sqrt(variance), 1.0)
+    n = np.maximum(rows, 0)
+    n_classes = len(prior)
     shares = np.empty(noisy.shape)
     for place, share in enumerate(prior):
+        of_others = (n_classes - 1) * share**2
         shift = shrunk_shifts(
             rows,
             noisy[place] - share * rows,
             of_row=share * (1 - share),
-            of_noise=variance * ((1 - share) ** 2 + (n_classes - 1) * share**2),
+            of_noise=variance * ((1 - share) ** 2 + of_others),
             of_count=n_classes * variance,
         )
         # No class is ruled out by a value.
         least = share / (1 + n / error)
-        shares[place] = np.clip(share + shift, least, None)
-    # Of a value v: P(v | c) = P(c | v) P(v) / P(c). What is taken for P(v) is the same
-    # for all classes.
+        shares[place] = np.maximum(share + shift, least)
+    # Of a value v:
+    #     P(v | c) = P(c | v) P(v) / P(c).
+    # What is taken for P(v) is the same for all classes.
     shares *= np.maximum(n, error)
     return np.log(shares) - np.log(shares.sum(axis=1, keepdims=True))
 
@@ -462,8 +460,10 @@ class DPGaussianNB(NaiveBayes):
         variance, _ = _drawn_together(moments.variance, moments.variance_error, shares)
         self.theta_ = to_values(mean, sums.bounds)
         width = sums.bounds[:, 1] - sums.bounds[:, 0]
+        limits = np.finfo(float)
         with np.errstate(over="ignore", under="ignore"):
-            self.var_ = np.clip((width / 2) ** 2 * (variance + of_mean), _TINY, _HUGE)
+            variances = (width / 2) ** 2 * (variance + of_mean)
+        self.var_ = np.clip(variances, limits.tiny, limits.max)
 
     def _log_likelihood(self, table: Table) -> Floats:
         numbers = np.clip(np.stack(read_numbers(table), axis=1), *self.bounds_.T)
@@ -480,9 +480,10 @@ def _drawn_together(
 ) -> tuple[Floats, Floats]:
     """Draw the numbers of the classes towards their mean, as far as noise hides that they differ; and square errors."""
     squares = np.maximum(errors, 1 / GRID) ** 2
-    middle = (estimates / squares).sum(axis=0) / (1 / squares).sum(axis=0)
-    spread = (shares * ((estimates - middle) ** 2 - squares)).sum(axis=0)
-    factors = np.maximum(spread, 0) / (np.maximum(spread, 0) + squares)
+    middle = np.average(estimates, axis=0, weights=1 / squares)
+    excess = (shares * ((estimates - middle) ** 2 - squares)).sum(axis=0)
+    spread = np.maximum(excess, 0)
+    factors = spread / (spread + squares)
     return middle + factors * (estimates - middle), factors * squares
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from skdp.central.statistics import (
     in_units,
     largest_moments,
     limit_losses,
+    noisy_products,
     open_rows,
     refuse_missing,
     widths,
@@ -34,16 +35,20 @@ from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
-# The largest share of the rows that are shortened.
+# The largest share of the rows that are shortened. How many are, is limited by the noise
+# where there is little of it (`_noisy_covariance`).
 _CUT = 0.5
 
-# How many rows may be shortened, over the norm of the noise in squared norms of a row:
-# where the noise is small, few rows are to count less.
-_SHORTENED = 20.0
 
-# The norm of a row over its constant: a small one leaves more of the budget to the
-# products of columns.
-_CONSTANT = 4
+class Covariance(NamedTuple):
+    """A noisy covariance of rows, in units of the rows."""
+
+    matrix: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    # The standard deviation of the noise of a value of the matrix, and that of the
+    # noise of the number of rows, over this number.
+    error: float
+    error_of_count: float
 
 
 class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
@@ -202,69 +207,56 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         rows, share, placing, n_components = plan.exact
-        covariance, mean, error, of_count = _noisy_moments(rows, share, source)
-        values = placing.starts + placing.units * mean
+        covariance = _noisy_covariance(rows, share, source)
+        values = placing.starts + placing.units * covariance.mean
         self.mean_ = np.clip(values, *placing.ends.T)
-        self._set_components(covariance, error, of_count, placing.units, n_components)
+        self._set_components(covariance, placing.units, n_components)
 
     def _set_components(
         self,
-        covariance: NDArray[np.float64],
-        error: float,
-        of_count: float,
+        covariance: Covariance,
         units: NDArray[np.float64],
         n_components: int | float,
     ) -> None:
-        """Find components of a noisy covariance whose values have an error, and a relative one, in units of columns."""
+        """Find components of a noisy covariance, in units of columns."""
         # Squares of the widest bounds are beyond all floats.
         largest = float(units.max())
         shares = units / largest
-        covariance = covariance * np.outer(shares, shares)
-        values, vectors = np.linalg.eigh(covariance)
+        matrix = covariance.matrix * np.outer(shares, shares)
+        values, vectors = np.linalg.eigh(matrix)
         values, vectors = values[::-1], vectors[:, ::-1].T
-        # Of the sum over all pairs i, j of v_i v_j times their noise, which i, j and j,
-        # i have in common.
+        # That of the sum of v_i v_j times the noise of i and j, over all pairs; i, j and
+        # j, i have it in common.
         squares = vectors**2 * shares**2
-        errors = error * np.sqrt(
-            2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
-        )
-        errors = np.hypot(errors, of_count * values)
+        of_pairs = 2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
+        errors = covariance.error * np.sqrt(of_pairs)
+        errors = np.hypot(errors, covariance.error_of_count * values)
         # A table without rows has no variance at all where the noise is 0.
-        total = max(
-            float(np.trace(covariance)),
-            float(values[0]),
-            float(errors[0]),
-            np.finfo(float).tiny,
-        )
+        total = max(np.trace(matrix), values[0], errors[0], np.finfo(float).tiny)
         # The norm of symmetric noise is about twice the norm of a row of it.
-        if 3 * error * float(np.linalg.norm(shares)) > values[0]:
+        if 3 * covariance.error * float(np.linalg.norm(shares)) > values[0]:
             warnings.warn(
                 "the noise hides the components: there are too few rows for this "
                 "epsilon",
                 UserWarning,
                 stacklevel=level_of_the_caller(),
             )
-        explained = np.maximum(values, errors)
         if isinstance(n_components, float):
-            shares_explained = np.cumsum(np.maximum(values, 0)) / total
-            n_components = min(
-                int(np.searchsorted(shares_explained, n_components)) + 1, len(values)
-            )
-        signs = np.sign(
-            np.take_along_axis(
-                vectors, np.abs(vectors).argmax(axis=1, keepdims=True), axis=1
-            )
-        )
-        self.components_ = (vectors * signs)[:n_components]
+            explained_shares = np.cumsum(np.maximum(values, 0)) / total
+            n_enough = int(np.searchsorted(explained_shares, n_components)) + 1
+            n_components = min(n_enough, len(values))
+
+        # The value of largest size is positive.
+        places = np.abs(vectors).argmax(axis=1)
+        signs = np.sign(vectors[np.arange(len(vectors)), places])
+        self.components_ = (vectors * signs[:, np.newaxis])[:n_components]
+        self.n_components_ = n_components
+        errors = errors[:n_components]
+        explained = np.maximum(values[:n_components], errors)
         with np.errstate(over="ignore"):
-            self.explained_variance_ = explained[:n_components] * largest * largest
-            self.explained_variance_std_error_ = (
-                errors[:n_components] * largest * largest
-            )
-        self.explained_variance_ratio_ = np.minimum(
-            explained[:n_components] / total, 1.0
-        )
-        self.n_components_ = len(self.components_)
+            self.explained_variance_ = explained * largest * largest
+            self.explained_variance_std_error_ = errors * largest * largest
+        self.explained_variance_ratio_ = np.minimum(explained / total, 1.0)
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         self.explained_variance_std_error_[:] = np.inf
@@ -291,18 +283,13 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         return list(self.get_feature_names_out())
 
     def _transform_table(self, table: Table) -> Columns:
-        scores = (
-            np.stack(read_numbers(table), axis=1) - self.mean_
-        ) @ self.components_.T
+        numbers = np.stack(read_numbers(table), axis=1)
+        scores = (numbers - self.mean_) @ self.components_.T
         return list((scores / self._deviations()).T)
 
     def _invert_columns(self, columns: Columns) -> Columns:
-        return list(
-            (
-                np.stack(columns, axis=1) * self._deviations() @ self.components_
-                + self.mean_
-            ).T
-        )
+        scores = np.stack(columns, axis=1) * self._deviations()
+        return list((scores @ self.components_ + self.mean_).T)
 
     def _deviations(self) -> NDArray[np.float64]:
         if not self.whiten:
@@ -310,44 +297,40 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         return np.sqrt(np.maximum(self.explained_variance_, np.finfo(float).tiny))
 
 
-def _noisy_moments(
-    rows: Rows, share: Share, source: ByteSource
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
-    """Return a noisy covariance and mean, in units of the rows, the error of its sums, and the relative one of n."""
+def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covariance:
+    """Release the covariance of rows that are shortened, with a constant."""
     size = rows.n_columns + 1
-    hidden = (
-        2
-        * math.sqrt(size)
-        * in_units(_noise_of_products(share, size, UNIT**2, UNIT).error)
-    )
-    limits = find_limits(
-        rows, share, _CUT, source, centred=True, most=_SHORTENED * hidden
-    )
-    constant = max(math.isqrt(limits.square) // _CONSTANT, 1)
+    # The norm of the noise, in squared norms of a row: where it is small, few rows are
+    # to count less. Half or twice as many as 20 times it gain on some tables, and lose
+    # on others.
+    of_unit = _noise_of_products(share, size, UNIT**2, UNIT)
+    most = 20 * 2 * math.sqrt(size) * in_units(of_unit.error)
+    limits = find_limits(rows, share, _CUT, source, centred=True, most=most)
+    # A small constant leaves more of the budget to the products of columns. Half or
+    # twice of it changes the components by less than their noise.
+    constant = max(math.isqrt(limits.square) // 4, 1)
     noise = _noise_of_products(
         limits.rest, size, limits.square + constant**2, max(2 * UNIT, constant)
     )
-    pairs = np.triu_indices(size)
-    shortened = partial(
-        Rows.shortened, square=limits.square, constant=constant, codes=False
+    moments = partial(
+        Rows.clipped_moments, square=limits.square, constant=constant, with_target=False
     )
-    noisy = noise.add(source, limits.rows.sum(shortened)[pairs].tolist())
-    sums = np.zeros((size, size))
-    sums[pairs] = sums.T[pairs] = [*map(in_units, noisy)]
+    sums = noisy_products(limits.rows.sum(moments), noise, source)
+
     # With fewer rows than the noise of their number, its size is the most that is
     # known; without noise, one row.
     part = constant / UNIT
     n_rows = max(float(sums[-1, -1]) / part**2, 3 * limits.error, 1.0)
     shift = np.clip(sums[-1, :-1] / part / n_rows, -2, 2)
-    covariance = sums[:-1, :-1] / n_rows - np.outer(shift, shift)
+    matrix = sums[:-1, :-1] / n_rows - np.outer(shift, shift)
     error = in_units(noise.error) / n_rows
-    return covariance, limits.middle / UNIT + shift, error, min(error / part**2, 1.0)
+    mean = limits.middle / UNIT + shift
+    return Covariance(matrix, mean, error, min(error / part**2, 1.0))
 
 
 def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:
     """Return the noise of products of all pairs of values of rows whose squared norm is at most `square`."""
     # In L1 norm, they add up to half of the square of the L1 norm of the row and of
     # that of its norm.
-    return Noise.of(
-        share, ((size + 1) * square + 1) // 2, largest_moments(square, largest)
-    )
+    l1 = ((size + 1) * square + 1) // 2
+    return Noise.of(share, l1, largest_moments(square, largest))

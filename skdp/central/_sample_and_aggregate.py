@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -49,8 +49,6 @@ from skdp.tables import (
     read_table,
     to_numbers,
 )
-
-_MOST_CHUNKS = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -167,75 +165,63 @@ def sample_and_aggregate(
     if not callable(statistic):
         raise TypeError(f"statistic must be callable, got {type(statistic).__name__}")
     _check_copyable(statistic)
-    take, rows = open_rows(X, y)
+    tables = [PlainTable.read(X, "X")]
+    if y is not None:
+        tables.append(PlainTable.read(y, "y"))
+    n_rows = len(tables[0].native)
+    if len(tables[-1].native) != n_rows:
+        # How many is private.
+        raise ValueError("X and y must have as many rows as each other")
     ends = _read_output_bounds(bounds)
-    chunks = check_size(n_chunks, least=1, most=_MOST_CHUNKS, name="n_chunks")
+    n_chunks = check_size(n_chunks, least=1, most=1 << 31, name="n_chunks")
     share = read_share(epsilon)
     defaults = None
     if default is not None:
-        places = to_places(_read_default(default, ends), *ends.T)
-        defaults = places.astype(np.int64).astype(object)
-    what, mechanism = "sample_and_aggregate", "sample and aggregate"
-    losses = _losses(share)
+        defaults = _to_integers(_read_default(default, ends), ends)
+
     guarantee, source = charge(
-        what,
+        "sample_and_aggregate",
         share,
         ledger,
         random_state,
-        mechanism=mechanism,
-        n_rows=rows,
-        losses=losses,
+        mechanism="sample and aggregate",
+        n_rows=n_rows,
+        losses=_losses(share),
     )
-    total, answered = np.zeros(len(ends), object), 0
-    with kept_generators():
-        for members in random_chunks(source, chunks, rows):
-            chunk_places = isolated(
-                partial(_places, statistic, take, members, ends), source
-            )
-            if chunk_places is not None:
-                total += np.array(chunk_places, object)
-                answered += 1
+    chunks = random_chunks(source, n_chunks, n_rows)
+    places = _places_of_chunks(statistic, tables, chunks, ends, source)
+    totals, n_answers = sum(places, np.zeros(len(ends), object)), len(places)
+
     of_totals, of_number = totals_noise(share, len(ends))
-    noisy = np.array(of_totals.add(source, total.tolist()), object)
-    (answered,) = of_number.add(source, [answered])
-    failed = chunks - answered
-    released = 2 * answered >= chunks
-    means = errors = np.full(len(ends), math.nan)
+    totals = np.array(of_totals.add(source, totals.tolist()), object)
+    (n_answers,) = of_number.add(source, [n_answers])
+    n_failed = n_chunks - n_answers
+    released = 2 * n_answers >= n_chunks
+    values = errors = np.full(len(ends), math.nan)
     if released:
-        noises = as_float(of_totals.error), as_float(of_number.error)
-        means, errors = _means(noisy, answered, chunks, defaults, noises)
-        means = to_values(means / GRID, ends)
-        errors = errors / (2 * GRID) * (ends[:, 1] - ends[:, 0])
+        # The mean over the chunks with a value, or over all of them with defaults.
+        n = n_answers
+        if defaults is not None:
+            n = n_chunks
+            totals = totals + defaults * n_failed
+        means = clip_floats(totals) / as_float(n)
+        slopes = means if defaults is None else defaults.astype(float)
+        noise = np.hypot(as_float(of_totals.error), as_float(of_number.error) * slopes)
+        values = to_values(means / GRID, ends)
+        errors = noise / as_float(n) / (2 * GRID) * (ends[:, 1] - ends[:, 0])
     else:
         warnings.warn(
-            f"the statistic gave no value in about {failed:,} of {chunks:,} chunks (a "
-            "noisy number): nothing is released. What it cost is spent. It may raise "
-            "errors, or there are fewer rows than chunks; try it on public rows, in "
-            "float64",
+            f"the statistic gave no value in about {n_failed:,} of {n_chunks:,} chunks "
+            "(a noisy number): nothing is released. What it cost is spent. It may "
+            "raise errors, or there are fewer rows than chunks; try it on public rows, "
+            "in float64",
             UserWarning,
             stacklevel=2,
         )
     if np.ndim(bounds) == 1:
-        return Release(float(means[0]), float(errors[0]), guarantee, released, failed)
-    return Release(means, errors, guarantee, released, failed)
-
-
-def _means(
-    totals: NDArray[np.object_],
-    answered: int,
-    n_chunks: int,
-    defaults: NDArray[np.object_] | None,
-    noises: tuple[float, float],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean places and their errors, over the chunks with a value, or over all of them with defaults."""
-    n = answered
-    if defaults is not None:
-        n = n_chunks
-        totals = totals + defaults * (n_chunks - answered)
-    means = clip_floats(totals) / as_float(n)
-    slopes = means if defaults is None else defaults.astype(float)
-    of_totals, of_number = noises
-    return means, np.hypot(of_totals, of_number * slopes) / as_float(n)
+        value, error = float(values[0]), float(errors[0])
+        return Release(value, error, guarantee, released, n_failed)
+    return Release(values, errors, guarantee, released, n_failed)
 
 
 def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
@@ -247,9 +233,8 @@ def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
     # on the number, the loss is at most epsilon in both cases: the number costs nothing
     # more. For Gaussian noise, half of the change of either counts as a quarter of rho
     # or mu**2; half of an epsilon, as at most half of rho.
-    return Noise.of(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2), Noise.of(
-        share, 2
-    )
+    of_totals = Noise.of(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2)
+    return of_totals, Noise.of(share, 2)
 
 
 def _losses(share: Share) -> tuple[Loss, ...]:
@@ -275,10 +260,8 @@ def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
 
 def _read_default(default: Any, ends: NDArray[np.float64]) -> NDArray[np.float64]:
     values = np.atleast_1d(np.asarray(default, float))
-    if (
-        values.shape != (len(ends),)
-        or not ((ends[:, 0] <= values) & (values <= ends[:, 1])).all()
-    ):
+    lows, highs = ends.T
+    if len(values) != len(ends) or not ((lows <= values) & (values <= highs)).all():
         raise ValueError(f"default must be {len(ends)} number(s) between the bounds")
     return values
 
@@ -293,45 +276,98 @@ def _check_copyable(statistic: Any) -> None:
         ) from None
 
 
+def _places_of_chunks(
+    statistic: Callable[..., Any],
+    tables: Sequence[PlainTable],
+    chunks: Sequence[NDArray[np.intp]],
+    ends: NDArray[np.float64],
+    source: ByteSource,
+) -> list[NDArray[np.object_]]:
+    """Return the statistics of the chunks that have one, as places on the grid."""
+    places = []
+    with kept_generators():
+        for members in chunks:
+            chunk_places = isolated(
+                partial(_places, statistic, tables, members, ends), source
+            )
+            if chunk_places is not None:
+                places.append(chunk_places)
+    return places
+
+
 def _places(
     statistic: Callable[..., Any],
-    take: Take,
+    tables: Sequence[PlainTable],
     members: NDArray[np.intp],
     ends: NDArray[np.float64],
-) -> list[int] | None:
+) -> NDArray[np.object_] | None:
     """Return the statistic of a chunk as places on the grid; None if it is no statistic."""
-    outputs = np.atleast_1d(np.array(copy.deepcopy(statistic)(*take(members)), float))
-    fits = outputs.shape == (len(ends),) and not np.isnan(outputs).any()
-    return _to_integers(outputs, ends) if fits else None
+    chunk = [table.take(members) for table in tables]
+    outputs = np.atleast_1d(np.array(copy.deepcopy(statistic)(*chunk), float))
+    if outputs.shape != (len(ends),) or np.isnan(outputs).any():
+        return None
+    return _to_integers(outputs, ends)
 
 
-def _to_integers(outputs: NDArray[np.float64], ends: NDArray[np.float64]) -> list[int]:
-    return [int(place) for place in to_places(outputs, *ends.T)]
+def _to_integers(
+    outputs: NDArray[np.float64], ends: NDArray[np.float64]
+) -> NDArray[np.object_]:
+    return to_places(outputs, *ends.T).astype(np.int64).astype(object)
 
 
-# Takes the places of rows, and returns what is there.
-Take = Callable[[NDArray[np.intp]], Any]
+@dataclass(frozen=True, eq=False)
+class PlainTable:
+    """A table or an array, of whose rows chunks are made."""
 
-
-def open_rows(X: Any, y: Any = None) -> tuple[Take, int]:
-    """Prepare to take chunks out of a table."""
     # A chunk is made of the values of its own rows: numbers are float64, booleans
     # without a missing one are bool, dates are in microseconds, and all else is as a
     # library reads a list of plain values. So its dtypes, categories, row labels,
     # metadata and widths reveal nothing of other rows, and it shares no object with
     # them.
-    tables = [X if is_frame(X) else _read_array(X, "X")]
-    # To ask NumPy would make an array of a frame.
-    if getattr(tables[0], "ndim", 2) == 0:
-        raise ValueError("X must be a dataframe or an array of rows")
-    if y is not None:
-        tables.append(_read_array(y, "y"))
-    rows = len(tables[0])
-    if any(getattr(table, "ndim", 2) == 0 or len(table) != rows for table in tables):
-        # How many is private.
-        raise ValueError("X and y must have as many rows as each other")
-    takers = [_taker(table, name) for table, name in zip(tables, "Xy", strict=False)]
-    return (lambda members: tuple(take(members) for take in takers)), rows
+
+    native: Any
+    # Floats or plain values; of an array, a single one of shape (n_rows, n_values).
+    columns: Sequence[NDArray[Any]]
+
+    @classmethod
+    def read(cls, data: Any, name: str) -> Self:
+        """Read plain values."""
+        if isinstance(data, np.ma.MaskedArray):
+            raise TypeError(
+                "masked arrays are not supported, as their masked values would be "
+                "used; fill them first"
+            )
+        native = data if is_frame(data) else read_array(data, name)
+        # To ask NumPy would make an array of a frame.
+        if getattr(native, "ndim", 2) == 0:
+            raise ValueError(f"{name} must be a dataframe or an array of rows")
+        try:
+            if isinstance(native, np.ndarray):
+                shape = len(native), native[:1].size
+                return cls(native, [_values(native.reshape(-1)).reshape(shape)])
+            return cls(native, list(map(_values, read_table(native).columns)))
+        except Exception as error:
+            # The text of another library's error may hold a value.
+            raise TypeError(
+                f"{name} holds values that cannot be read ({type(error).__name__})"
+            ) from None
+
+    def take(self, members: NDArray[np.intp]) -> Any:
+        """Copy some rows."""
+        chunk = [_own_dtype(column[members]) for column in self.columns]
+        if isinstance(self.native, np.ndarray):
+            return chunk[0].reshape(len(members), *self.native.shape[1:])
+        if isinstance(self.native, pd.DataFrame):
+            frame = pd.DataFrame(dict(enumerate(chunk)))
+            # Their names can be changed in place.
+            frame.columns = self.native.columns.copy(deep=True)
+            return frame
+        backend = nw.get_native_namespace(self.native)
+        columns = {}
+        for name, part in zip(read_table(self.native).names, chunk, strict=True):
+            is_plain = part.dtype == object
+            columns[name] = part.tolist() if is_plain else with_nulls(part, backend)
+        return nw.from_dict(columns, backend=backend).to_native()
 
 
 def random_chunks(
@@ -340,79 +376,13 @@ def random_chunks(
     """Draw a chunk for each row, and a random order in each chunk."""
     labels = uniform_integers(source, n_chunks, rows)
     while True:
-        high, low = (
-            uniform_integers(source, 1 << 32, rows),
-            uniform_integers(source, 1 << 32, rows),
-        )
-        order = np.lexsort((low, high, labels))
-        keys = np.column_stack([labels, high, low])[order]
-        # Rows of a chunk that drew the same number would stand in the order of the
-        # table.
-        if not (keys[1:] == keys[:-1]).all(axis=1).any():
+        keys = source.bytes(8 * rows).view(np.uint64)
+        order = np.lexsort((keys, labels))
+        is_first = np.diff(labels[order].astype(np.int64)) > 0
+        # Rows of a chunk that drew the same key would stand in the order of the table.
+        if (is_first | (np.diff(keys[order]) > 0)).all():
             break
-    ends = np.flatnonzero(np.diff(labels[order].astype(np.int64))) + 1
-    return np.split(order, ends) if rows else []
-
-
-def _read_array(data: Any, name: str) -> NDArray[Any]:
-    if isinstance(data, np.ma.MaskedArray):
-        raise TypeError(
-            "masked arrays are not supported, as their masked values would be used; "
-            "fill them first"
-        )
-    return read_array(data, name)
-
-
-def _taker(table: Any, name: str) -> Take:
-    try:
-        return (
-            _array_taker(table)
-            if isinstance(table, np.ndarray)
-            else _frame_taker(table)
-        )
-    except Exception as error:
-        # The text of another library's error may hold a value.
-        raise TypeError(
-            f"{name} holds values that cannot be read ({type(error).__name__})"
-        ) from None
-
-
-def _array_taker(array: NDArray[Any]) -> Take:
-    shape, width = array.shape, array[:1].size if len(array) else 0
-    values = _values(array.reshape(-1)).reshape(len(array), width)
-
-    def take(members: NDArray[np.intp]) -> NDArray[Any]:
-        return _own_dtype(values[members].reshape(-1)).reshape(len(members), *shape[1:])
-
-    return take
-
-
-def _frame_taker(frame: Any) -> Take:
-    table = read_table(frame)
-    columns = [_values(column) for column in table.columns]
-    labels = (
-        frame.columns.copy(deep=True)
-        if isinstance(frame, pd.DataFrame)
-        else pd.Index([])
-    )
-
-    def take(members: NDArray[np.intp]) -> Any:
-        chunk = [_own_dtype(column[members]) for column in columns]
-        if isinstance(frame, pd.DataFrame):
-            chunk_frame = pd.DataFrame(dict(enumerate(chunk)))
-            # Their names can be changed in place.
-            chunk_frame.columns = labels.copy(deep=True)
-            return chunk_frame
-        backend = nw.get_native_namespace(frame)
-        plain_columns = [
-            with_nulls(part, backend) if part.dtype != object else part.tolist()
-            for part in chunk
-        ]
-        return nw.from_dict(
-            dict(zip(table.names, plain_columns, strict=True)), backend=backend
-        ).to_native()
-
-    return take
+    return np.split(order, np.flatnonzero(is_first) + 1) if rows else []
 
 
 def _values(column: Any) -> NDArray[Any]:
@@ -439,22 +409,17 @@ def _own_dtype(values: NDArray[Any]) -> NDArray[Any]:
     """Choose the dtype of plain values by themselves."""
     if values.dtype != object:
         return values
-    present = [value for value in values if not is_missing(value)]
+    present = [value for value in values.flat if not is_missing(value)]
     kinds = {kind_of(value) for value in present}
     if kinds <= {"number"}:
-        return np.fromiter(
-            (np.nan if value is None else value for value in values), float, values.size
-        )
+        return values.astype(float)
     if kinds == {"boolean"} and len(present) == values.size:
         return values.astype(bool)
     if kinds == {"datetime"} and all(value.tzinfo is None for value in present):
-        return np.array(
-            [pd.NaT if value is None else value.to_datetime64() for value in values],
-            "datetime64[us]",
-        )
+        series = pd.Series(values.reshape(-1), dtype="datetime64[us]")
+        return series.to_numpy().reshape(values.shape)
     # A list or a dict of one row may be that of another row.
-    copies = copy.deepcopy(values.tolist())
-    return np.fromiter(copies, object, values.size)
+    return copy.deepcopy(values)
 
 
 Answer = TypeVar("Answer")
@@ -480,8 +445,8 @@ def isolated(function: Callable[[], Answer], source: ByteSource) -> Answer | Non
     np.random.seed(np.frombuffer(seed, np.uint32))  # noqa: NPY002
     try:
         with (
-            redirect_stdout(_Nowhere()),
-            redirect_stderr(_Nowhere()),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
             warnings.catch_warnings(record=True),
             np.errstate(all="ignore"),
         ):
@@ -492,13 +457,3 @@ def isolated(function: Callable[[], Answer], source: ByteSource) -> Answer | Non
     except BaseException:
         return None
     raise KeyboardInterrupt
-
-
-class _Nowhere(io.TextIOBase):
-    """A stream that keeps nothing."""
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, text: Any, /) -> int:
-        return len(text)

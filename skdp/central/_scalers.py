@@ -533,7 +533,8 @@ class DPRobustScaler(AffineScaler):
     is answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of
     the input row, without noise.
 
-    The m quantiles of d columns are chosen by permute-and-flip, as in `DPKBinsDiscretizer`: with epsilon / (m d) each.
+    The quantiles are released as those of `DPKBinsDiscretizer`: the median and both ends of the range by two halvings,
+    one or two quantiles by permute-and-flip.
 
     Examples
     --------
@@ -694,8 +695,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     input row, without noise.
 
     The quantiles of d columns come from noisy counts of the values at and between candidates, on h nested levels, as in
-    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to three between the bounds
-    (`n_quantiles` up to 5) are chosen instead, also as there.
+    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to seven between the bounds
+    (`n_quantiles` up to 9) are chosen or halved instead, also as there.
 
     A missing value stays missing.
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,14 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 
 from skdp.base import Bounds, read_numbers
-from skdp.central._base import CentralTransformer, Plan
+from skdp.central._base import CentralTransformer, Plan, check_at_least_0
 from skdp.central._scalers import warn_of_drowned
 from skdp.central._supervised import (
     Classes,
     Placing,
     SupervisedStatistic,
+    place_with_target,
     split_all_bounds,
-    target_places,
 )
 from skdp.central.statistics import (
     GRID,
@@ -154,16 +153,7 @@ class DPVarianceThreshold(Selector):
         self.random_state = random_state
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        if isinstance(self.threshold, bool | np.bool_) or not isinstance(
-            self.threshold, Real
-        ):
-            raise TypeError(
-                f"threshold must be a number, got {type(self.threshold).__name__}"
-            )
-        if not (math.isfinite(self.threshold) and self.threshold >= 0):
-            raise ValueError(
-                f"threshold must be a finite number >= 0, got {self.threshold}"
-            )
+        check_at_least_0("threshold", self.threshold)
         sums = sum_columns(rows, bounds)
         size = n_numbers(len(rows.names), squares=True, shared_count=False)
         noise = Noise.joint(share, GRID, size)
@@ -189,22 +179,16 @@ class DPVarianceThreshold(Selector):
         self.variances_std_error_[hidden] = np.inf
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
-        seen = self.drowned_ | (self.variances_ > 2 * self.variances_std_error_)
-        selected = np.asarray(seen & (self.variances_ > self.threshold))
-        return (
-            selected
-            if selected.any()
-            else np.arange(selected.size) == self.variances_.argmax()
-        )
+        is_seen = self.variances_ > 2 * self.variances_std_error_
+        selected = (self.drowned_ | is_seen) & (self.variances_ > self.threshold)
+        if not selected.any():
+            selected[self.variances_.argmax()] = True
+        return np.asarray(selected)
 
-
-_MOMENTS, _COUNTS, _SCORES = Fraction(1, 4), Fraction(1, 32), Fraction(1, 8)
-# Of the budget, for means and variances, the numbers of rows, the scores of what is
-# chosen, and for choosing it.
-_CHOICES = 1 - _MOMENTS - _COUNTS - _SCORES
 
 # Values count up to this many noisy deviations from the noisy mean, for a row to change
-# all scores alike.
+# all scores alike. Fewer find more among normal columns, and less among indicators; more
+# find less.
 _REACH = 2.5
 
 # Of the weights of classes.
@@ -348,36 +332,42 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         sums = sum_columns(self._bounded(rows), bounds, missing=False)
         classes = None if self.classes is None else Classes.read(rows, self.classes)
         size = n_numbers(len(sums.bounds), squares=True, shared_count=True)
-        noise = Noise.joint(share * _MOMENTS, GRID, size)
-        counting = Noise.of(share * _COUNTS)
+        # Half or twice of each part changes which columns are found by less than the
+        # noise of the choices, for which most is left.
+        of_moments = Noise.joint(share / 4, GRID, size)
+        of_counts = Noise.of(share / 32)
+        of_scores = share / 8
+        of_choice = share * Fraction(19, 32) / k
         losses: tuple[Loss, ...] = ()
         if share.kind == "epsilon":
-            choices = replace(choice_loss(share * _CHOICES / k), count=k)
+            choices = replace(choice_loss(of_choice), count=k)
             # How far a row changes the scores depends on the noisy counts, so of their
             # noise only epsilon is known before.
-            of_scores = (share * _SCORES).loss()
-            losses = (noise.loss, counting.loss, choices, of_scores)
+            losses = (of_moments.loss, of_counts.loss, choices, of_scores.loss())
         return Plan(
-            (rows, sums, classes, share, k),
-            (noise, counting),
-            f"{noise.name} on sums, {choice_name(share)}",
+            (rows, sums, classes, of_choice, of_scores, k),
+            (of_moments, of_counts),
+            f"{of_moments.name} on sums, {choice_name(share)}",
             losses,
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        batches, sums, classes, share, k = plan.exact
-        noise, counting = plan.noises
+        batches, sums, classes, of_choice, of_scores, k = plan.exact
+        of_moments, of_counts = plan.noises
         is_numeric = classes is None
-        noisy = NoisySums.draw(sums, noise, source, squares=True, shared_count=True)
-        moments = moments_of(noisy, noise)
+        noisy = NoisySums.draw(
+            sums, of_moments, source, squares=True, shared_count=True
+        )
+        moments = moments_of(noisy, of_moments)
         rows = self._place(batches, classes, sums.bounds, moments)
 
         # 1. The numbers of rows of each class.
         n_classes = 1 if is_numeric else len(classes.values)
         exact = rows.sum(partial(_count_classes, n_classes=n_classes))
-        error = as_float(counting.error)
-        counts = clip_floats(np.array(counting.add(source, exact.tolist()), object))
-        if counts.sum() < 3 * math.sqrt(n_classes) * error:
+        counts = clip_floats(np.array(of_counts.add(source, exact.tolist()), object))
+        error = as_float(of_counts.error)
+        error_of_rows = error * math.sqrt(n_classes)
+        if counts.sum() < 3 * error_of_rows:
             warn_of_few()
         counts = np.maximum(counts, max(math.ceil(error), 1.0))
 
@@ -391,25 +381,26 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         chosen: list[int] = []
         for _ in range(k):
             remaining = [scores[place] for place in candidates]
-            best = choose(source, remaining, share * _CHOICES / k, 2 * change)
-            chosen.append(candidates.pop(best))
+            chosen.append(
+                candidates.pop(choose(source, remaining, of_choice, 2 * change))
+            )
 
         # 3. Their scores, as ratios of correlation.
-        of_scores = Noise.of(share * _SCORES, k * change, k * change**2)
-        released = of_scores.add(source, [scores[place] for place in chosen])
+        noise = Noise.of(of_scores, k * change, k * change**2)
+        released = noise.add(source, [scores[place] for place in chosen])
         unit = _REACH**2 if is_numeric else _REACH
         in_ratios = unit / (counts.sum() * UNIT**2 * math.sqrt(_FINE))
+        ratios = clip_floats(np.array(released, object)) * in_ratios
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)
-        ratios = clip_floats(np.array(released, object)) * in_ratios
         self.scores_[chosen] = np.clip(ratios, 0.0, 1.0)
         # A score is measured in noisy deviations, and over a noisy number of rows.
         of_deviations = moments.variance_error[0] / (2 * moments.variance[0])
         of_target = of_deviations[-1] if is_numeric else 0.0
         of_units = np.hypot(of_deviations[: len(scores)], of_target)
-        of_rows = error * math.sqrt(n_classes) / counts.sum()
+        of_rows = error_of_rows / counts.sum()
         relative = self.scores_ * np.hypot(of_units, of_rows)
-        errors = np.hypot(as_float(of_scores.error) * in_ratios, relative)
+        errors = np.hypot(as_float(noise.error) * in_ratios, relative)
         self.scores_std_error_ = np.minimum(errors, 1.0)
 
     def _place(
@@ -425,10 +416,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         ends = np.column_stack([centres - reach, centres + reach])
         if classes is not None:
             return open_rows(rows, Placing(ends, centres, classes.codes))
-        codes = partial(
-            target_places, name=rows.names[-1], ends=ends[-1:], start=centres[-1:]
-        )
-        return open_rows(rows, Placing(ends[:-1], centres[:-1], codes))
+        return place_with_target(rows, ends, centres)
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         n_columns = len(self.scores_)
@@ -445,9 +433,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
 
 def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:
     """Count the rows of each class; of one class, all rows."""
-    return np.bincount(
-        rows.codes if n_classes > 1 else np.zeros_like(rows.codes), minlength=n_classes
-    )
+    codes = rows.codes if n_classes > 1 else np.zeros_like(rows.codes)
+    return np.bincount(codes, minlength=n_classes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from skdp.central.statistics import (
     Batches,
     Rows,
     count_cells,
+    open_rows,
     select_columns,
     split_bounds,
     without_column,
@@ -90,9 +92,9 @@ class SupervisedStatistic(CentralStatistic):
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         if y is None:
+            name = type(self).__name__
             raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is "
-                "None"
+                f"{name} requires y to be passed, but the target y is None"
             )
         if large is not None:
             X, y = without_column(X, y, "y")
@@ -117,20 +119,19 @@ def split_all_bounds(
     bounds: Any, target_bounds: Any, names: Sequence[Any]
 ) -> tuple[list[int], Any]:
     """Return which columns have private bounds, the target last, and bounds of which some stand in for those."""
-    *columns, goal = names
+    *columns, target = names
     if target_bounds is None:
         raise ValueError(
             "target_bounds must be declared, as (low, high), from what is publicly "
-            "known: the lowest and the "
-            "highest value of the target are private"
+            "known: the lowest and the highest value of the target are private"
         )
     private, bounds = split_bounds(bounds, columns)
-    hidden, pair = split_bounds({goal: target_bounds}, [goal])
-    ends = (
-        read_bounds(bounds, columns),
-        read_bounds(pair, [goal], parameter="target_bounds"),
-    )
-    return [*private, *(len(columns) + place for place in hidden)], np.vstack(ends)
+    target_is_private, pair = split_bounds({target: target_bounds}, [target])
+    if target_is_private:
+        private = [*private, len(columns)]
+    ends = read_bounds(bounds, columns)
+    target_ends = read_bounds(pair, [target], parameter="target_bounds")
+    return private, np.vstack([ends, target_ends])
 
 
 def _check_read(labels: NDArray[Any]) -> None:
@@ -163,18 +164,14 @@ class Classes:
         return self.domain[self.domain.columns[0]]
 
     @property
-    def _declared(self) -> NDArray[Any]:
-        return np.array(self.attribute.values)
-
-    @property
     def order(self) -> NDArray[np.intp]:
         """The places of the sorted classes among those that are declared."""
-        return np.argsort(self._declared)
+        return np.argsort(np.array(self.attribute.values))
 
     @property
     def values(self) -> NDArray[Any]:
         """The sorted classes."""
-        return self._declared[self.order]
+        return np.sort(np.array(self.attribute.values))
 
     def codes(self, column: Any) -> NDArray[np.intp]:
         """Return the place of the class of each row; of an undeclared one, that after the last."""
@@ -185,12 +182,12 @@ class Classes:
     def read(cls, rows: Batches, classes: Any) -> Self:
         """Read the classes that are declared, or those of the target with a warning, and check the target."""
         target = rows.target
-        (name,), (values,) = target.names, target.table.columns
+        (name,) = target.names
         why = ""
         if target.large is not None:
             why = "the target of a large table is not looked at for them; set classes="
         elif classes is None:
-            _check_read(np.asarray(values))
+            _check_read(np.asarray(target.table.columns[0]))
         declared = "auto" if classes is None else {name: classes}
         domain = read_domain(target.table, declared, name="classes", why_declared=why)
         n_classes = len(domain[name].values)
@@ -226,7 +223,17 @@ class Placing:
         return Rows.of(columns, self.ends, self.starts, codes, self.units)
 
 
-def target_places(
+def place_with_target(
+    rows: Batches, ends: NDArray[np.float64], starts: NDArray[np.float64]
+) -> Rows:
+    """Place columns and, last, a target that is a number, which is the code of each row."""
+    codes = partial(
+        _target_places, name=rows.names[-1], ends=ends[-1:], start=starts[-1:]
+    )
+    return open_rows(rows, Placing(ends[:-1], starts[:-1], codes))
+
+
+def _target_places(
     column: Any, name: Any, ends: NDArray[np.float64], start: NDArray[np.float64]
 ) -> NDArray[np.int16]:
     """Place a target that is a number on the grid of rows: the codes of `Placing`."""

@@ -73,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(options)
     except KeyboardInterrupt as error:
+        # A note of the error says where the run can be resumed.
         print(_in_one_line("Stopped.", error, parser), file=sys.stderr)
         return _INTERRUPTED
     except BudgetExceeded as error:
@@ -95,6 +96,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
+    # Only the module of the named command is imported; the others are listed with their
+    # lines of help, so that `skdp --help` takes no seconds.
     words = [argument for argument in arguments if not argument.startswith("-")]
     for name, (module_name, help_line) in _COMMANDS.items():
         if name in words[:1]:
@@ -117,6 +120,7 @@ def _run(options: argparse.Namespace) -> int:
     ):
         # A command returns a status, or the path that it has written.
         result = options.run(options)
+        # What is written to standard output is the table alone.
         is_status = isinstance(result, int)
         if not is_status and not options.to_stream:
             print(f"Wrote {result}")
@@ -175,6 +179,7 @@ def _in_one_line(
     """Write an error and its notes, without the usage: the error may be in a file."""
     from skdp.cli._arguments import in_flags
 
+    # Notes say what can still be done, such as to resume a run.
     notes = getattr(error, "__notes__", ())
     words = " ".join([text, *notes]).split()
     return in_flags(" ".join(words), parser)

@@ -160,6 +160,7 @@ def add_domain(command: Any, *, required: bool = True) -> None:
 def read_domain_file(path: Path) -> Domain:
     """Read a domain file."""
     try:
+        # Each error names the file, as a command may read several.
         return Domain.from_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no domain file {path}") from None
@@ -176,6 +177,8 @@ _NAME = re.compile(r"`([a-z_]+)`")
 
 def in_flags(text: str, parser: argparse.ArgumentParser) -> str:
     """Replace the parameters that an error names by the options of a command."""
+    # The errors of the library name its parameters, and a user of the command has typed
+    # options: the options of the command are looked up by the names of parameters.
     options = {}
     for action in parser._actions:
         for option in action.option_strings:
@@ -218,6 +221,8 @@ def refuse_options(options: argparse.Namespace, names: Iterable[str], why: str) 
 @contextmanager
 def opened_ledger(options: argparse.Namespace) -> Iterator[PrivacyLedger | None]:
     """Open or create the ledger to charge; a new one without a charge is removed."""
+    # A ledger that was created for a release which then failed would be in the way of the
+    # next attempt, whose --budget creates it again.
     ledger = _open_ledger(options)
     try:
         yield ledger
@@ -247,6 +252,8 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
                 f"there is no ledger {options.ledger}; --budget creates one"
             )
         return PrivacyLedger(options.ledger)
+    # A budget is stated once: a second one for the same ledger would be a new promise for
+    # records that the ledger has charges for.
     if options.ledger.exists():
         raise ValueError(
             f"{options.ledger} exists already: leave out --budget, which is given once"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,29 +18,22 @@ from skdp.cli._arguments import (
     add_streams,
     bar_of_rows,
     read_delta,
-    read_domain_file,
     read_positive,
     read_share,
+    refuse_options,
 )
 from skdp.cli._streams import STREAMS
 from skdp.cli._transformers import (
-    OF_FILTERS,
-    OF_NUMBERS,
-    TRANSFORMERS,
+    DECLARING,
     add_transformer,
-    bounds_of,
-    columns_of,
     make_transformer,
     read_protocol_file,
 )
-from skdp.domain import Domain
 from skdp.engines import estimate_file, tally_files
 from skdp.engines.files import said_by, source_at, tally_text, transformer_of, unsaid
 from skdp.local import (
-    NumericPerturber,
     RapporEncoder,
     ReportTransformer,
-    check_carried,
 )
 from skdp.oracles import POSTPROCESSORS
 from skdp.privacy import PrivacyGuarantee, shuffled_guarantee
@@ -61,8 +53,8 @@ def add_estimate(commands: Any) -> None:
         _run_estimate,
         description=(
             "Estimate how many rows truly have each value, from the reports that skdp"
-            " privatize wrote, or from a tally. The file says how they were made; an"
-            " option that contradicts it is an error. Of a file that does not say it,"
+            " privatize wrote, or from a tally. The file says how they were made, and"
+            " what contradicts it is an error. Of a file that does not say it,"
             f" {_NEEDED} are needed, as they were for skdp privatize. This costs no"
             " privacy."
         ),
@@ -163,6 +155,7 @@ def _run_estimate(options: argparse.Namespace) -> Path | int:
 def _of_sums(options: argparse.Namespace, transformer: Any) -> PrivacyGuarantee:
     """Return what the sums of the reports guarantee."""
     transformer = transformer_of([options.data], transformer)
+    # The guarantee holds from a number of honest reports on, which cannot be more than all.
     n_reports = tally_files(options.data, transformer).n_reports
     if n_reports < options.shuffled:
         raise ValueError(
@@ -182,10 +175,7 @@ def _of_sums(options: argparse.Namespace, transformer: Any) -> PrivacyGuarantee:
 
 def _run_tally(options: argparse.Namespace) -> Path | int:
     options.data = [source_at(place, options.delimiter) for place in options.data]
-    transformer = None
-    if options.protocol is not None:
-        transformer = _read_protocol(options.protocol)
-    transformer = transformer_of(options.data, transformer)
+    transformer = transformer_of(options.data, _read_protocol(options))
     tally = tally_files(
         options.data, transformer, target=options.out, progress=bar_of_rows(options)
     )
@@ -195,107 +185,26 @@ def _run_tally(options: argparse.Namespace) -> Path | int:
     return 0
 
 
-def _transformer(options: argparse.Namespace) -> Any:
+def _transformer(options: argparse.Namespace) -> ReportTransformer:
     """Make the transformer that a file says, or that of the options."""
-    # The options must not contradict the file.
-    protocol = said_by(options.data)
-    if protocol is not None:
-        name = options.data.name
-        transformer = ReportTransformer.from_json(protocol)
-        _check_protocol(options, protocol, name)
-    elif options.protocol is not None:
+    if options.protocol is not None:
         name = options.protocol.name
-        transformer = _read_protocol(options.protocol)
-    elif options.domain is None or options.epsilon is None:
-        raise ValueError(f"{unsaid(options.data)}: {_NEEDED} are needed")
+        refuse_options(options, DECLARING, f"is in {name} already: leave it out")
+        transformer = _read_protocol(options)
+    elif options.domain is not None and options.epsilon is not None:
+        transformer = make_transformer(options)
+    elif said_by(options.data) is not None:
+        # Some of the options could only repeat what the file says, or contradict it.
+        name = options.data.name
+        refuse_options(options, DECLARING, f"is in {name} already: leave it out")
+        transformer = None
     else:
-        return make_transformer(options)
-    for contradiction in _contradictions(options, transformer):
-        raise ValueError(f"{contradiction} of {name}")
-    return transformer
+        raise ValueError(f"{unsaid(options.data)}: {_NEEDED} are needed")
+    # The file must not say something else.
+    return transformer_of([options.data], transformer)
 
 
-def _read_protocol(path: Path) -> ReportTransformer:
-    return read_protocol_file(path, "--protocol")
-
-
-def _check_protocol(options: argparse.Namespace, protocol: str, name: str) -> None:
+def _read_protocol(options: argparse.Namespace) -> ReportTransformer | None:
     if options.protocol is None:
-        return
-    try:
-        check_carried(protocol, _read_protocol(options.protocol))
-    except ValueError as error:
-        raise ValueError(
-            f"--protocol {options.protocol} contradicts {name}: {error}"
-        ) from None
-
-
-def _contradictions(
-    options: argparse.Namespace, transformer: ReportTransformer
-) -> Iterator[str]:
-    """Describe options that differ from a transformer, and what this has."""
-    names = {kind: name for name, kind in TRANSFORMERS.items()}
-    kind = type(transformer)
-    kind_name = names.get(kind, kind.__name__)
-    yield from _contradiction("--transformer", options.transformer, kind_name)
-    parameters = transformer.get_params(deep=False)
-    for name in ("strategy", *OF_NUMBERS, *OF_FILTERS):
-        option = f"--{name.replace('_', '-')}"
-        value = getattr(options, name)
-        if name in parameters:
-            yield from _contradiction(option, value, parameters[name])
-        elif value is not None:
-            yield (
-                f"{option} {value} goes with another --transformer than the {kind_name}"
-            )
-    epsilon = None if transformer.epsilon is None else float(transformer.epsilon)
-    yield from _contradiction("--epsilon", options.epsilon, epsilon)
-    columns = list(transformer.protocol_.columns)
-    all_columns = columns
-    if options.domain is not None:
-        domain = read_domain_file(options.domain)
-        all_columns = [*domain.columns, *columns]
-    if options.columns is not None:
-        names_of_columns = columns_of(options.columns, all_columns)
-        yield from _contradiction("--columns", names_of_columns, columns)
-    if options.domain is not None:
-        for name in columns:
-            yield from _contradiction_of_domain(domain, transformer, name)
-
-
-def _contradiction(option: str, value: Any, fact: Any) -> Iterator[str]:
-    """Describe an option whose value is not what the file says."""
-    if value is not None and value != fact:
-        yield f"{option} {_text(value)} contradicts the {option[2:]} {_text(fact)}"
-
-
-def _text(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _contradiction_of_domain(
-    domain: Domain, transformer: ReportTransformer, name: Any
-) -> Iterator[str]:
-    """Describe what a domain file says of a column and the transformer says not."""
-    declared = transformer.declared_domain
-    if declared is None or name not in declared.columns:
-        yield (
-            "--domain declares values, which contradicts the numbers in column "
-            f"{name!r}"
-        )
-    elif name not in domain.columns:
-        yield f"--domain declares no column {name!r}, which contradicts the columns"
-    elif isinstance(transformer, NumericPerturber):
-        bounds = bounds_of(domain.select([name]))
-        if bounds != bounds_of(declared.select([name])):
-            yield (
-                f"--domain declares column {name!r} within {_text([*bounds[name]])}, "
-                "which contradicts the bounds"
-            )
-    elif domain[name] != declared[name]:
-        n_values = len(declared[name])
-        order = ", or another order," if len(domain[name]) == n_values else ""
-        yield (
-            f"--domain declares other values{order} of column {name!r}, which "
-            f"contradicts the {n_values}"
-        )
+        return None
+    return read_protocol_file(options.protocol, "--protocol")

@@ -212,6 +212,7 @@ def _check_report(options: argparse.Namespace) -> None:
 def _report_on_table(options: argparse.Namespace) -> Path:
     declared = None if options.domain is None else read_domain_file(options.domain)
     frame = read_frame(options.data, declared)
+    # Columns of a domain file that are not protected together are synthesised besides.
     synthesised = []
     if declared is not None:
         synthesised = [name for name in declared.columns if name not in options.columns]

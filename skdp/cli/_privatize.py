@@ -130,6 +130,7 @@ def _run_privatize(options: argparse.Namespace) -> Path:
             ["format"],
             "is of standard output: the name of a file says its format",
         )
+    # Before the charge: a release whose protocol cannot be written could not be estimated.
     if options.save is not None and options.save.exists():
         raise FileExistsError(
             f"{options.save} exists already; choose another name for --save"
@@ -152,6 +153,8 @@ def _run_privatize(options: argparse.Namespace) -> Path:
             check=options.check,
             delimiter=options.delimiter,
         )
+    # A file says its protocol in its metadata or beside it; a stream of CSV has no place
+    # for it.
     if options.save is not None:
         transformer.save(options.save)
     elif options.to_stream:
@@ -172,6 +175,7 @@ def _columns_to_keep(options: argparse.Namespace, columns: list[Any]) -> list[An
     # Other columns may be a row, if a CSV file has no header.
     table.check_columns(columns)
     unreported = [name for name in table.names if name not in columns]
+    # Columns are released or left out by name: what is public must be seen before it is.
     keep = unreported if options.keep_all else options.keep
     if keep:
         print(f"Released as they are: {', '.join(keep)}", file=sys.stderr)
@@ -192,6 +196,8 @@ def _print_guarantee_of_sums(
         f"If only the sums of at least {options.n_shuffled:,} honest rows are published"
         f" (skdp tally): {guarantee}"
     )
+    # The guarantee of sums depends on how many honest rows they have, and a file may have
+    # fewer than were planned.
     if 0 < n_rows < options.n_shuffled:
         guarantee = shuffled_guarantee(
             transformer, n_rows, options.delta, released="tally"
@@ -298,6 +304,7 @@ def read_key(path: Path) -> SecretKey:
     """Read a key, as hexadecimal digits."""
     try:
         with path.open("rb") as file:
+            # With a limit, as the path may be that of a table.
             text = file.read(_MOST_BYTES_OF_KEY)
     except FileNotFoundError:
         raise FileNotFoundError(
@@ -319,6 +326,8 @@ def new_key(path: Path) -> SecretKey:
     """Draw a key and write it to a new file."""
     key = SecretKey.generate()
     try:
+        # Never over another key, with which permanent reports of the same persons were drawn:
+        # new noise for the same values would cost their privacy again.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise FileExistsError(

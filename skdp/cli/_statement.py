@@ -32,8 +32,8 @@ _SOURCES = (
     " MODULE_OR_FILE:OBJECT, such as model.py:pipeline"
 )
 _START_OF_LEDGERS = b'{"skdp_ledger"'
-_START_OF_MODELS = b"PK\x03\x04"
-_LONGEST_START = 16
+_START_OF_MODELS = re.compile(rb'\s*\{\s*"format"\s*:\s*"skdp-estimator"')
+_LONGEST_START = 64
 _RECORD = re.compile(r'\s*\{\s*"format"\s*:\s*"skdp-(statement|ledger)"')
 
 
@@ -87,11 +87,12 @@ def _statement(source: str) -> PrivacyStatement:
         if path.suffix and ":" not in source:
             raise FileNotFoundError(f"there is no file {path}")
         return _of_object(_import_object(source))
+    # The first bytes say what a file is, whatever it is called.
     with path.open("rb") as file:
         start = file.read(_LONGEST_START)
     if start.startswith(_START_OF_LEDGERS):
         return privacy_statement(PrivacyLedger(path))
-    if start.startswith(_START_OF_MODELS):
+    if _START_OF_MODELS.match(start):
         return privacy_statement(load(path))
     if path.suffix.lower() != ".json":
         return _of_reports(source)
@@ -184,6 +185,7 @@ def _import_file(path: Path) -> Any:
 
 @contextmanager
 def _on_path(folder: Path) -> Iterator[None]:
+    # As it was, also where the code of the user has changed it.
     path_before = list(sys.path)
     sys.path.insert(0, str(folder))
     try:

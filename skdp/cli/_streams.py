@@ -46,6 +46,7 @@ def redirected(options: argparse.Namespace) -> Iterator[bool]:
         # As the option is: text or a path.
         kind = type(getattr(options, output))
         setattr(options, output, kind(path))
+        # What a command prints besides must not be in the table.
         with redirect_stdout(sys.stderr):
             yield True
         with path.open("rb") as file:
@@ -76,6 +77,8 @@ def _with_file(places: Any, folder: Path) -> Any:
 
 def _store_input(folder: Path) -> Path:
     """Write standard input to a file, whose ending follows from its first bytes."""
+    # A table is read several times (its columns, the check, the reports), and a stream only
+    # once: it becomes a file.
     stream = sys.stdin.buffer
     start = stream.read(_LONGEST_START)
     if start.startswith(_START_OF_GZIP):

@@ -38,7 +38,6 @@ _OF_FITS = (
     "max_rows_per_person",
     "person_column",
     "handle_unknown",
-    "real",
     "target",
     "rule",
     "bins",
@@ -158,15 +157,6 @@ def add_synthesize(commands: Any) -> None:
         "put numbers into the outermost bins, or drop the row",
     )
     add(
-        "--real",
-        nargs="+",
-        metavar="COLUMN",
-        help=(
-            "columns of a CSV file with fractions, though their bins have whole edges, "
-            "as real = true in the domain"
-        ),
-    )
-    add(
         "--save",
         type=Path,
         metavar="MODEL",
@@ -214,6 +204,7 @@ def _run_draft_domain(options: argparse.Namespace) -> Path:
 
 def _run_loaded(options: argparse.Namespace) -> Path:
     """Draw rows from a model."""
+    # An option that has no effect would be taken for one that has.
     refuse_options(options, _OF_FITS, "goes without --load: a model is fitted already")
     synthesizer = DPMarginalSynthesizer.load(options.data).set_params(
         random_state=options.seed
@@ -260,7 +251,6 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
                 synthesizer.set_params(ledger=ledger),
                 n_samples=options.rows,
                 person_column=options.person_column,
-                real_columns=options.real or (),
                 save=options.save,
                 delimiter=options.delimiter,
                 progress=bar_of_rows(options),

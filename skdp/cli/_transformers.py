@@ -191,6 +191,7 @@ def fitted_to_names(transformer: Any, columns: Sequence[Any]) -> Any:
 
 def load_transformer(options: argparse.Namespace, path: Path, **parameters: Any) -> Any:
     """Make the transformer of a protocol, which other options must not declare again."""
+    # Two declarations of one release could contradict each other.
     refuse_options(
         options,
         [*DECLARING, *OF_SHUFFLING],
@@ -201,6 +202,8 @@ def load_transformer(options: argparse.Namespace, path: Path, **parameters: Any)
         raise ValueError(
             f"{path.name} is for permanent reports: --record-id and --key are needed"
         )
+    # The clone has the parameters that decide the reports, and randomness and a ledger of
+    # its own.
     transformer = clone(loaded).set_params(**parameters)
     if isinstance(transformer, RapporEncoder):
         return fitted_to_names(transformer, loaded.protocol_.columns)
@@ -242,6 +245,8 @@ def bounds_of(domain: Domain) -> dict[Any, tuple[float, float]]:
                 "--transformer numeric is for numbers, and the domain declares other "
                 f"values of {name!r}"
             )
+        # A number that is missing has no place between the bounds, and to leave its row out
+        # would show that it is missing.
         if declared.missing:
             raise ValueError(
                 "--transformer numeric reports no missing values, which the domain "

@@ -1,10 +1,10 @@
 """The declared values of each column, and their integer codes."""
 
-from skdp.domain._bins import Grid as Grid
 from skdp.domain._bins import edge_text as edge_text
 from skdp.domain._domain import FEW as FEW
 from skdp.domain._domain import Categories, Codes, Domain, Interval
 from skdp.domain._domain import DomainLike as DomainLike
+from skdp.domain._packing import Kind as Kind
 from skdp.domain._packing import check_hashes as check_hashes
 from skdp.domain._packing import pack as pack
 from skdp.domain._packing import parse_json as parse_json

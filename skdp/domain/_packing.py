@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NoReturn
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -27,61 +29,109 @@ _MOST_OF_ONE_HASH = 1 << 7
 # The parsers of times take seconds for long texts.
 _LONGEST_TIME = 100
 
-_SAME = {str, int, bool, type(None)}
+_SAME = {str, bool, type(None)}
+
+# Larger whole numbers are not exact where all numbers are floats of 64 bits.
+_MOST_EXACT = (1 << 53) - 1
+
+_NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 _MICROSECOND = timedelta.resolution
 
 
-def pack(value: Any) -> Any:
-    """Turn a scalar, a list, a tuple or a mapping into what JSON can hold."""
+class Kind(NamedTuple):
+    """A kind of values that JSON does not know: how they are written, and read."""
+
+    type: type | tuple[type, ...]
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+Kinds = Mapping[str, Kind]
+
+NONE: Kinds = MappingProxyType({})
+
+
+def pack(value: Any, further: Kinds = NONE) -> Any:
+    """Turn a value into what JSON can hold: one of the plain kinds, or of further ones."""
+    # What JSON knows stands for itself. All else is an object of one member, whose name
+    # begins with a dollar sign and says the kind.
     if type(value) in _SAME:
         return value
+    if type(value) is int:
+        return value if abs(value) <= _MOST_EXACT else {"$integer": str(value)}
+    if type(value) is float and math.isfinite(value):
+        return value
+    if isinstance(value, list):
+        return [pack(item, further) for item in value]
+    if isinstance(value, tuple):
+        return {"$tuple": [pack(item, further) for item in value]}
+    if isinstance(value, Mapping):
+        return _pack_mapping(value, further)
+    for name, kind in further.items():
+        if isinstance(value, kind.type):
+            return {f"${name}": kind.write(value)}
     if isinstance(value, np.ndarray):
         return pack(value.tolist())
-    if isinstance(value, list):
-        return list(map(pack, value))
-    if isinstance(value, tuple):
-        return {"tuple": pack(list(value))}
-    if isinstance(value, Mapping):
-        return {"mapping": [[pack(key), pack(item)] for key, item in value.items()]}
-    value = plain(value)
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float) and np.isfinite(value):
-        return value
-    for name, (kind, write, _) in _SCALARS.items():
-        if isinstance(value, kind):
-            return {name: write(value)}
-    raise TypeError(f"a {type(value).__name__} cannot be saved")
+    # Missing of all libraries is null, and numbers of NumPy are those of Python.
+    simple = plain(value)
+    for name, kind in PLAIN.items():
+        if isinstance(simple, kind.type):
+            return {f"${name}": kind.write(simple)}
+    if type(simple) is float and not math.isfinite(simple):
+        return {"$float": repr(simple)}
+    if type(simple) is type(value):
+        raise TypeError(f"a {type(value).__name__} cannot be saved")
+    return pack(simple)
 
 
-def unpack(packed: Any) -> Any:
+def _pack_mapping(mapping: Mapping[Any, Any], further: Kinds) -> Any:
+    """Write a mapping as an object, if its keys are text that names no kind."""
+    if all(type(key) is str and not key.startswith("$") for key in mapping):
+        return {key: pack(item, further) for key, item in mapping.items()}
+    pairs = [[pack(key, further), pack(item, further)] for key, item in mapping.items()]
+    return {"$pairs": pairs}
+
+
+def unpack(packed: Any, further: Kinds = NONE) -> Any:
     """Turn JSON into what `pack` was given."""
     if isinstance(packed, list):
-        return list(map(unpack, packed))
+        return [unpack(item, further) for item in packed]
     if not isinstance(packed, dict):
         return packed
+    if not any(name.startswith("$") for name in packed):
+        return {name: unpack(item, further) for name, item in packed.items()}
     if len(packed) != 1:
-        raise ValueError("expected one type and its value")
+        raise ValueError("expected one kind and its value")
     ((name, value),) = packed.items()
-    if name == "tuple":
-        return tuple(map(unpack, value))
-    if name == "mapping":
+    if name == "$tuple":
+        return tuple(unpack(list(value), further))
+    if name == "$pairs":
         keys = []
         items = []
         for key, item in value:
-            keys.append(unpack(key))
-            items.append(unpack(item))
+            keys.append(unpack(key, further))
+            items.append(unpack(item, further))
         check_hashes(keys)
         return dict(zip(keys, items, strict=True))
-    if name not in _SCALARS:
-        raise ValueError(f"unknown type {str(name)[:50]!r}")
+    if name == "$integer":
+        return _integer(value)
+    if name == "$float":
+        return _NOT_FINITE[value]
+    kind = further.get(name[1:]) or PLAIN.get(name[1:])
+    if kind is None:
+        raise ValueError(f"unknown kind {name[:50]!r}")
     # Nothing but these parsers is ever called on the text of a file.
-    kind, _, parse = _SCALARS[name]
-    is_time = kind in (datetime, date, time, pd.Timedelta)
+    is_time = kind.type in (datetime, date, time, pd.Timedelta)
     if is_time and isinstance(value, str) and len(value) > _LONGEST_TIME:
         raise ValueError("a time is too long")
-    return parse(value)
+    return kind.read(value)
+
+
+def _integer(text: str) -> int:
+    if not isinstance(text, str) or len(text) > _MOST_DIGITS:
+        raise ValueError("expected a whole number as text")
+    return int(text)
 
 
 def _timestamp_text(value: datetime) -> str:
@@ -106,28 +156,30 @@ def _fraction_text(fraction: Fraction) -> str:
     return f"{fraction.numerator}/{fraction.denominator}"
 
 
-def _pack_interval(interval: Interval) -> list[Any]:
-    edges = pack(interval.edges)
-    return [edges, interval.missing, interval.real, interval.decimals]
+def _pack_interval(interval: Interval) -> dict[str, Any]:
+    return {
+        "edges": [pack(edge) for edge in interval.edges],
+        "missing": interval.missing,
+        "real": interval.real,
+        "decimals": interval.decimals,
+    }
 
 
-def _unpack_interval(packed: list[Any]) -> Interval:
-    edges, missing, real, decimals = packed
-    return Interval(edges=unpack(edges), missing=missing, real=real, decimals=decimals)
+def _unpack_interval(packed: dict[str, Any]) -> Interval:
+    return Interval(**{**packed, "edges": unpack(packed["edges"])})
 
 
 # In this order: a timestamp is a date, too, and a Timedelta a timedelta.
-_SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "float": (float, repr, float),  # those that JSON does not know
-    "timestamp": (datetime, _timestamp_text, pd.Timestamp),
-    "date": (date, date.isoformat, date.fromisoformat),
-    "time": (time, time.isoformat, time.fromisoformat),
-    "timedelta": (pd.Timedelta, pd.Timedelta.isoformat, pd.Timedelta),
-    "duration": (timedelta, _in_microseconds, _duration),
-    "decimal": (Decimal, str, Decimal),
-    "fraction": (Fraction, _fraction_text, _fraction),
-    "bytes": (bytes, bytes.hex, bytes.fromhex),
-    "interval": (Interval, _pack_interval, _unpack_interval),
+PLAIN = {
+    "datetime": Kind(datetime, _timestamp_text, pd.Timestamp),
+    "date": Kind(date, date.isoformat, date.fromisoformat),
+    "time": Kind(time, time.isoformat, time.fromisoformat),
+    "timedelta": Kind(pd.Timedelta, pd.Timedelta.isoformat, pd.Timedelta),
+    "microseconds": Kind(timedelta, _in_microseconds, _duration),
+    "decimal": Kind(Decimal, str, Decimal),
+    "fraction": Kind(Fraction, _fraction_text, _fraction),
+    "bytes": Kind(bytes, bytes.hex, bytes.fromhex),
+    "interval": Kind(Interval, _pack_interval, _unpack_interval),
 }
 
 
@@ -137,33 +189,45 @@ def check_hashes(values: Iterable[Any]) -> None:
         raise ValueError("too many values have one hash")
 
 
-def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
+def parse_json(
+    text: str,
+    what: str,
+    most_items: int = _MOST_ITEMS,
+    most_characters: int = _MOST_CHARACTERS,
+) -> Any:
     """Parse JSON of others, in bounded time and memory; None if it is none."""
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > most_characters:
         raise ValueError(
-            f"{what} has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}"
+            f"{what} has at most {most_characters:,} characters, got {len(text):,}"
         )
     # Every value follows a bracket or a comma; a mapping takes four times the memory
     # of a list.
     n_items = text.count("[") + text.count(",") + 4 * text.count("{")
     if n_items > most_items:
         raise ValueError(f"{what} has at most {most_items:,} values, got {n_items:,}")
-    fractions = []
+    n_fractions = 0
 
-    def note_fraction(mapping: dict[str, Any]) -> dict[str, Any]:
-        if "fraction" in mapping:
-            fractions.append(mapping)
-        return mapping
+    def read_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal n_fractions
+        content = dict(members)
+        if len(content) < len(members):
+            # Of two members of one name, readers take one or the other.
+            raise ValueError
+        n_fractions += "$fraction" in content
+        return content
 
     try:
         content = json.loads(
-            text, parse_int=_whole, parse_constant=_refuse, object_hook=note_fraction
+            text,
+            parse_int=_whole,
+            parse_constant=_refuse,
+            object_pairs_hook=read_object,
         )
     except (ValueError, RecursionError, MemoryError):
         return None
-    if len(fractions) > _MOST_FRACTIONS:
+    if n_fractions > _MOST_FRACTIONS:
         raise ValueError(
-            f"{what} has at most {_MOST_FRACTIONS:,} fractions, got {len(fractions):,}"
+            f"{what} has at most {_MOST_FRACTIONS:,} fractions, got {n_fractions:,}"
         )
     return content
 

@@ -18,9 +18,9 @@ is a CSV, Parquet or Arrow file       `privatize_file` and `estimate_file`, or `
 is in many files, or is a DuckDB      `privatize` with ``path=``, and `tally` on the result: one release, one charge.
 relation, a Polars LazyFrame, or a    Many files are opened as one table by ``polars.scan_parquet``, ``duckdb.read_csv``
 pyarrow Dataset                       or ``pyarrow.dataset.dataset``, JSON lines too. DuckDB tallies fastest.
-is on several machines                `privatize` and `tally` on a Dask or Spark DataFrame. A worker that dies, or a
-                                      task that is tried again, draws the same reports. On one machine they are slower
-                                      than the others.
+is on several machines                `privatize` with ``path=``, and `tally`, on a Dask or Spark DataFrame. A worker
+                                      that dies, or a task that is tried again, makes no second report. On one machine
+                                      they are slower than the others.
 is the input of a fit (synthetic      `fit` of `DPMarginalSynthesizer`, `DPHistogram`, the scalers and so on takes the
 rows, statistics)                     same tables: only sums over the declared domain leave the engine.
 arrives day by day                    `transform` each day's rows; `tally` of a list of them, or the sum of tallies.
@@ -42,8 +42,9 @@ the same, as a multiple of DuckDB's ``GROUP BY``            1.4      1.0        
 
 Ten billion rows of three such columns take ten minutes on a machine with 4 cores, or a minute on 4 machines with 16
 cores and Dask or 10 of them and Spark; nothing is shuffled. For a synthesizer's tables of all pairs of 14 columns it is
-16 and 2 minutes (``benchmarks/results/engines_cost.md``). Text files take more time. On one machine, all of them use
-at most four cores for fresh reports.
+16 and 2 minutes (``benchmarks/results/engines_cost.md``). Text files take more time. On one machine, reports are drawn
+on at most four cores; permanent reports of RAPPOR, which hash each record, are slower, and Dask draws them on all
+cores.
 
 **To fit some of the columns**, select them first, since `fit` needs declared values for each column: of a pyarrow
 Dataset by ``dataset.replace_schema(pyarrow.schema([dataset.schema.field(name) for name in names]))``, of all other

@@ -37,17 +37,27 @@ def check_path(path: Any) -> Path | None:
     return place
 
 
+def check_target(path: Any) -> Path:
+    """Check where a file is to be written, which is needed."""
+    place = check_path(path)
+    if place is None:
+        raise TypeError("target must be a str or a path, got NoneType")
+    return place
+
+
 @contextmanager
 def written_beside(path: Path) -> Iterator[Path]:
-    """Write a file or a directory beside its place, and move it there when it is whole."""
+    """Write a file or a directory beside its place, and move it there when it is whole, and on the disk."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
         yield beside
+        sync(beside)
         if path.exists():
             raise FileExistsError(
                 f"path {str(path)!r} exists already; a release is never overwritten"
             )
         beside.rename(path)
+        sync(path.parent)
     except BaseException:
         if beside.is_dir():
             shutil.rmtree(beside, ignore_errors=True)

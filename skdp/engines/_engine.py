@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._errors import quietly
-from skdp.engines._release import WHOLE, BatchCheck, DistinctRecords, Preparation
-from skdp.engines._streams import write_tables
+from skdp.engines._release import WHOLE, Preparation, refuse_repeated
+from skdp.engines._streams import ROWS, write_tables
 from skdp.local import ReportProtocol
 from skdp.tables import (
     LargeTable,
@@ -24,6 +23,7 @@ from skdp.tables import (
     carried_releases,
     carried_text,
     is_frame,
+    read_table,
     with_protocol,
 )
 
@@ -105,6 +105,13 @@ def add_up_batches(batches: Iterable[Any], summary: Summary) -> list[NDArray[np.
     return sums
 
 
+def row_blocks(frame: Any) -> Iterator[Any]:
+    """Cut a table in memory into blocks of rows; no data is copied."""
+    rows = nw.from_native(frame, eager_only=True)
+    for start in range(0, len(rows), ROWS):
+        yield rows[start : start + ROWS].to_native()
+
+
 def counted_groups(
     protocol: ReportProtocol, *, numbers: bool = False
 ) -> list[list[Any]]:
@@ -119,9 +126,6 @@ def counted_groups(
 
 class Engine(LargeTable):
     """A frame of one library; `skdp.engines._libraries` finds the class of a frame."""
-
-    kinds: ClassVar[tuple[type, ...]]
-    """The classes of its frames."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -142,14 +146,12 @@ class Engine(LargeTable):
         """Return what `fit` reads, perhaps several times."""
         return self
 
-    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
-        """Check how the reports are to be stored, before the table is."""
-        check_path(path)
+    def check_place(self, path: Any, *, check: bool) -> Any:
+        """Check where the reports are to be written, before the table is; None for memory."""
+        return check_path(path)
 
     @abstractmethod
-    def privatize(
-        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
-    ) -> Any:
+    def privatize(self, preparation: Preparation, *, place: Any, check: bool) -> Any:
         """Check the rows, charge, and draw and store the reports."""
 
     def said(self) -> Iterable[str | None]:
@@ -170,27 +172,18 @@ class Engine(LargeTable):
 class MemoryTable(Engine):
     """A pandas, polars or pyarrow table."""
 
-    kinds = (pd.DataFrame,)
-
     def _no_rows(self) -> Any:
         return self._frame[:0]
 
-    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
-        if not persist:
-            raise ValueError(
-                "a table in memory gives a table in memory: persist=False is for lazy "
-                "frames"
-            )
-        super().check_output(persist=persist, path=path, check=check)
+    def column_names(self) -> list[Any]:
+        return list(read_table(self.sample).names)
 
-    def privatize(
-        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
-    ) -> Any:
-        quietly(lambda: self._check(preparation.check, rows=check))
+    def privatize(self, preparation: Preparation, *, place: Any, check: bool) -> Any:
+        if check:
+            quietly(lambda: refuse_repeated([preparation.check(self._frame)]))
         release = preparation.charge()
         reports = quietly(lambda: release.count(WHOLE, release.draw(self._frame)))
         releases = release.close()
-        place = check_path(path)
         if place is not None:
             # The row index passes through in memory only: a file of reports has no
             # other columns.
@@ -201,18 +194,10 @@ class MemoryTable(Engine):
                 write_tables([table], noted.schema, beside)
         return with_protocol(reports, release.text_in_memory, releases)
 
-    def _check(self, check: BatchCheck, *, rows: bool) -> None:
-        if not rows and check.record_id is None:
-            return
-        batch = check(self._frame) if rows else check.check_ids(self._frame)
-        distinct = DistinctRecords()
-        distinct.add(batch.id_digests)
-        distinct.close()
-
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         # Refuses two columns of one name.
         is_frame(self._frame)
-        return add_up_batches([self._frame], summary)
+        return add_up_batches(row_blocks(self._frame), summary)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         raise NotImplementedError("`fit` takes a table in memory as it is")

@@ -10,7 +10,6 @@ import os
 import traceback
 from collections.abc import Callable, Generator, Iterable, Sized
 from pathlib import Path
-from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -106,64 +105,49 @@ def read_quietly(batches: Iterable[T]) -> Generator[T, None, None]:
 
 
 def naming(method: str, owner: object, batch: Sized, work: Callable[[], T]) -> T:
-    """Call a method of a transformer on a batch, and say where it failed if it is no refusal of the batch."""
-    # Kind and place hold no value. The text may, and all that led to it, unless the
-    # batch is a table without rows.
+    """Call a part of a transformer; what it does not refuse itself names the part and its place in the code."""
     try:
         return work()
     except (RefusedBatch, UnreadableError, MemoryError, OSError, ImportError):
         raise
     except Exception as error:
-        part, method = _failed_part(error, owner, method)
         text = (
-            f"{type(part).__name__}.{method} failed: {type(error).__name__}"
-            f" ({_place(error, part)})"
+            f"{_failed_part(error, owner, method)} failed: {type(error).__name__}"
+            f" ({_place(error)})"
         )
         if len(batch) == 0:
+            # No row was read, so that neither the text nor the cause can show one.
             raise FailedTransformer(f"{text}: {error}") from error
     raise FailedTransformer(
         f"{text}; the text of this error is not shown, as it may hold values"
     )
 
 
-def _failed_part(error: Exception, owner: object, method: str) -> tuple[object, str]:
-    """Return the field of a protocol, and its method, in which it failed; the protocol itself if it did in none."""
+def _failed_part(error: Exception, owner: object, method: str) -> str:
+    """Name the field of a protocol, and its method, in which it failed; the protocol itself if it did in none."""
     fields = getattr(owner, "fields", ())
     for frame, _ in traceback.walk_tb(error.__traceback__):
         part = frame.f_locals.get("self")
         if any(part is field for field in fields):
-            return part, frame.f_code.co_name
-    return owner, method
+            return f"{type(part).__name__}.{frame.f_code.co_name}"
+    return f"{type(owner).__name__}.{method}"
 
 
-def _place(error: Exception, owner: object) -> str:
+def _place(error: Exception) -> str:
     """Return the file, the line and the function in which the author of a transformer finds the fault."""
-    # What fails may be a library that the transformer calls. The innermost frame of the
-    # modules of its own classes is shown, else the innermost one outside of skdp, else
-    # the innermost.
+    # Only a field of an outside author, or what it calls, fails with an error that is
+    # no refusal. The author looks at their own code first: the outermost frame that is
+    # not of skdp, else the innermost one of all.
     frames = list(traceback.walk_tb(error.__traceback__))
-    own_modules = {
-        kind.__module__
-        for kind in type(owner).__mro__
-        if not _is_of_skdp(kind.__module__)
-    }
-    own_modules.add(type(owner).__module__)
-    own_frames = [place for place in frames if _module_of(place[0]) in own_modules]
-    outside_frames = [
-        place for place in frames if not _is_of_skdp(_module_of(place[0]))
-    ]
-    frame, line = (own_frames or outside_frames or frames)[-1]
-    return (
-        f"{Path(frame.f_code.co_filename).name}, line {line}, in {frame.f_code.co_name}"
-    )
-
-
-def _module_of(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))
-
-
-def _is_of_skdp(module: str) -> bool:
-    return module.partition(".")[0] == "skdp"
+    frame, line = frames[-1]
+    for outside_frame, outside_line in frames:
+        module = str(outside_frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] != "skdp":
+            frame = outside_frame
+            line = outside_line
+            break
+    code = frame.f_code
+    return f"{Path(code.co_filename).name}, line {line}, in {code.co_name}"
 
 
 def refusing(work: Callable[[], T]) -> T:

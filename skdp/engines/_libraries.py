@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 from typing import Any
 
-from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import LargeTable
 
 
@@ -40,26 +38,22 @@ def _major_minor(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-# The library of the classes of frames, and the module and the class of their engine.
-_ENGINES = [
-    ("dask", "skdp.engines.backends.dask", "DaskTable"),
-    ("pyspark", "skdp.engines.backends.spark", "SparkTable"),
-    ("polars", "skdp.engines.backends.polars", "PolarsTable"),
-    ("duckdb", "skdp.engines.backends.duckdb", "DuckDBTable"),
-    ("_duckdb", "skdp.engines.backends.duckdb", "DuckDBTable"),
-    ("pyarrow", "skdp.engines.backends.arrow", "ArrowTable"),
-    ("pandas", "skdp.engines._engine", "MemoryTable"),
-]
+_MEMORY = ("skdp.engines._engine", "MemoryTable")
+_ARROW = ("skdp.engines.backends.arrow", "ArrowTable")
+_DUCKDB = ("skdp.engines.backends.duckdb", "DuckDBTable")
 
-# Classes that `fit` reads where they are.
-_LAZY_CLASSES = {
-    ("dask", "DataFrame"),
-    ("pyspark", "DataFrame"),
-    ("polars", "LazyFrame"),
-    ("duckdb", "DuckDBPyRelation"),
-    ("_duckdb", "DuckDBPyRelation"),
-    ("pyarrow", "Dataset"),
-    ("pyarrow", "RecordBatchReader"),
+# The module and the class of the engine, by the library and the class of a frame.
+_ENGINES = {
+    ("dask", "DataFrame"): ("skdp.engines.backends.dask", "DaskTable"),
+    ("pyspark", "DataFrame"): ("skdp.engines.backends.spark", "SparkTable"),
+    ("polars", "LazyFrame"): ("skdp.engines.backends.polars", "PolarsTable"),
+    ("duckdb", "DuckDBPyRelation"): _DUCKDB,
+    ("_duckdb", "DuckDBPyRelation"): _DUCKDB,
+    ("pyarrow", "Dataset"): _ARROW,
+    ("pyarrow", "RecordBatchReader"): _ARROW,
+    ("pyarrow", "Table"): _MEMORY,
+    ("polars", "DataFrame"): _MEMORY,
+    ("pandas", "DataFrame"): _MEMORY,
 }
 
 # Libraries whose errors may be about a damaged file.
@@ -72,44 +66,39 @@ def _library_of(kind: type) -> str:
 
 def has_engine(frame: Any) -> bool:
     """Return whether an object is of a library of tables, as readers are that are iterators, too."""
-    libraries = {library for library, _, _ in _ENGINES}
+    libraries = {library for library, _ in _ENGINES}
     return any(_library_of(kind) in libraries for kind in type(frame).__mro__)
+
+
+def _engine_name(frame: Any) -> tuple[str, str] | None:
+    """Name the engine of a frame; None of another object."""
+    for kind in type(frame).__mro__:
+        name = _ENGINES.get((_library_of(kind), kind.__name__))
+        if name is not None:
+            return name
+    return None
 
 
 def engine_of(frame: Any) -> Any:
     """Find the engine of a frame, whose library is imported already."""
-    frame_libraries = set(map(_library_of, type(frame).__mro__))
-    for library, module, name in _ENGINES:
-        if library in frame_libraries:
-            engine = getattr(importlib.import_module(module), name)
-            if isinstance(frame, engine.kinds):
-                return engine(frame)
-    raise TypeError(
-        "frame must be a Dask DataFrame, a Spark DataFrame, a Polars DataFrame or "
-        "LazyFrame, a DuckDB relation, a pyarrow Table, Dataset or RecordBatchReader "
-        f"or a pandas DataFrame, got {type(frame).__name__}"
-    )
+    name = _engine_name(frame)
+    if name is None:
+        raise TypeError(
+            "frame must be a Dask DataFrame, a Spark DataFrame, a Polars DataFrame or "
+            "LazyFrame, a DuckDB relation, a pyarrow Table, Dataset or "
+            "RecordBatchReader or a pandas DataFrame, got "
+            f"{type(frame).__name__}"
+        )
+    module, class_name = name
+    return getattr(importlib.import_module(module), class_name)(frame)
 
 
 def open_table(frame: Any) -> LargeTable | None:
-    """Open a lazy table of an engine; no engine is imported for another table."""
-    for kind in type(frame).__mro__:
-        if (_library_of(kind), kind.__name__) in _LAZY_CLASSES:
-            table: LargeTable = engine_of(frame).opened()
-            return table
-    return None
-
-
-def tell_of_lazy_reports() -> None:
-    """Warn that lazy reports are evaluated at each use, and that their frame is no release."""
-    warnings.warn(
-        "the reports are computed again at each use, and are the same only as long as"
-        " the table is: it must not change. The frame holds the key of the reports and"
-        " the way to the true rows: publish what it evaluates to, not the frame. Leave"
-        " out persist=False to have them stored once",
-        PrivacyLeakWarning,
-        stacklevel=4,
-    )
+    """Open a lazy table of an engine, which `fit` reads where it is; no engine is imported for another table."""
+    if _engine_name(frame) in (None, _MEMORY):
+        return None
+    table: LargeTable = engine_of(frame).opened()
+    return table
 
 
 def is_damage(error: BaseException) -> bool:

@@ -15,7 +15,6 @@ def privatize(
     frame: Any,
     transformer: ReportTransformer,
     *,
-    persist: bool = True,
     keep: Sequence[str] = (),
     record_id: str | None = None,
     path: str | os.PathLike[str] | None = None,
@@ -32,12 +31,6 @@ def privatize(
         One that reports row by row: an encoder that reports by frequency oracles, `NumericPerturber`, or
         `RapporEncoder`. If it is not fitted, it is, on what it declares by name (a mapping, a Domain, or categorical
         dtypes), or, if it declares no names, on all columns that are not kept; rows are not read for that.
-    persist : bool, default=True
-        Whether the reports are computed and stored before they are returned: in memory, or in `path`. With False, a
-        frame that is evaluated at each use is returned (Polars, Dask), with a `PrivacyLeakWarning`, as it holds the
-        key. It gives the reports of the rows that were checked, or an error: a batch that holds other rows at a later
-        evaluation, or the same ones in another order (after ``unique``, ``group_by``, ``join``, a ``sort`` with ties),
-        is refused.
     keep : sequence of str, optional
         Columns that are released **unprotected**, after the reports, with the categories of their dtypes (but a
         Categorical of Polars becomes text). By default, only reports are released.
@@ -46,19 +39,19 @@ def privatize(
         (``memoize=True``, or a `RapporEncoder` with a key), and only there. It is not released unless it is kept.
     path : str or path-like, optional
         A new Parquet file (Dask and Spark: a directory) for the reports, which appears only when complete; the result
-        reads it. Spark takes any place that it can write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``); without a scheme,
-        in its default file system.
+        reads it. Without, they are in memory (Polars, pyarrow, and Dask without a cluster), or in a temporary file that
+        lives as long as Python does (DuckDB, Spark, and clusters of this machine). Spark takes any place that it can
+        write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``); without a scheme, in its default file system.
     check : bool, default=True
         Whether all rows are read once before the charge, so that a table with undeclared values (or missing ones,
         where these are not declared) is refused at no cost, as in `transform`. With False, rows are read once only, and
         an undeclared value that is found while reports are drawn costs the whole charge. A RecordBatchReader can be
-        read once only, and is never checked.
+        read once only, and is never checked; with `record_id`, all rows always are.
 
     Returns
     -------
     same kind as the frame
-        The reports. A RecordBatchReader for a pyarrow Dataset that is not persisted. For a pandas-like frame the row
-        index passes through.
+        The reports, in memory or in files. For a pandas-like frame in memory the row index passes through.
 
     Raises
     ------
@@ -105,43 +98,37 @@ def privatize(
     *Secure randomness* (``random_state=None``): each call draws a secret key of 32 bytes, and each batch draws its
     reports from SHAKE-128 under a key that HMAC-SHA256 derives from it, the place of the batch and its values. So no
     two batches share random bits, in any process, and a batch that is computed again has the same reports. With other
-    rows it would have independent ones, a second report of the same persons; so where batches may be computed again,
-    the check keeps a keyed digest of each (of the codes, the record ids and the kept columns, in order), and a batch
-    with another digest gives an error and no reports. The guarantee holds against all who do not know the key and
-    cannot break the hash functions. The key is in no report and no log. On Dask and Spark it is part of the tasks, on
-    the scheduler and the workers, which can read the true rows as well (so is the `secret_key` of permanent reports;
-    checks and `tally` send no key). A lazy frame that is not persisted holds it, and the way to the true rows: publish
-    what the frame evaluates to, not the frame.
+    rows it has independent ones; all reports are stored once, so that only one of the two is released. The guarantee
+    holds against all who do not know the key and cannot break the hash functions. The key is in no report and no log.
+    On Dask and Spark it is part of the tasks, on the scheduler and the workers, which can read the true rows as well
+    (so is the `secret_key` of permanent reports; checks and `tally` send no key).
 
     *Permanent reports* are a function of `secret_key`, record id, column and value, and so those of `transform`, on
-    every engine and in any number of batches. Polars, DuckDB and pyarrow have many batches drawn in processes of this
-    machine, which get the rows and the key. Ids of another type are other ids, here and in the next release: 7 and "7"
-    are two records; 7 and 7.0, or a day and its midnight, are one. A second round of noise, and the instantaneous round
-    of RAPPOR, use the random bits of a fresh key, of the batch and of its ids.
+    every engine and in any number of batches. Ids of another type are other ids, here and in the next release: 7 and
+    "7" are two records; 7 and 7.0, or a day and its midnight, are one. A second round of noise, and the instantaneous
+    round of RAPPOR, use the random bits of a fresh key, of the batch and of its ids.
 
     Rows of one record with different values would cost more than the one charge, and show whether their values are
     equal. So before anything is charged, the ids of the whole table are read, also with ``check=False``, and a missing
     or repeated one is refused; so is a RecordBatchReader, which is read once. A lazy table may have other ids when it
     is evaluated again: those of the rows that are drawn are compared across all batches too, and no incomplete release
     is stored; in the tasks of Spark that draw, within each partition. Ids are compared by keyed digests of 16 bytes, in
-    memory. With ``persist=False``, the batches of a pyarrow Dataset are compared with those that were checked.
+    memory.
 
     How each engine is held to one release:
 
     =========  =========================================================================================================
-    Dask       Persisted partitions, or files. A partition that is lost with its worker is computed again, and refused
-               unless it holds the rows that were checked, in their order. Where a shuffle leaves that order open, give
-               a path, which is written once.
+    Dask       Files on a cluster, where what a lost worker held is computed again, and shuffled rows may then come in
+               another order. In this process, persisted partitions.
     Spark      Always files: a lost block of its cache is computed again, and shuffled rows may then come in another
                order. Files are committed once for each task, by the attempt that wins.
-    Polars     A frame in memory, or a file, of at most 2**32 - 1 rows (polars[rt64]: any number). Unless it is
-               persisted, each evaluation draws the same reports again, and refuses batches that changed.
+    Polars     A frame in memory, or a file, of at most 2**32 - 1 rows (polars[rt64]: any number).
     DuckDB     Always a file; without `path`, a temporary one that lives as long as Python does.
-    pyarrow    A table in memory, or a file; or a reader that can be read once.
+    pyarrow    A table in memory, or a file.
     =========  =========================================================================================================
 
-    *Seeded randomness* (for experiments): the same for a row of the same number, in any partition of the table. Spark
-    does not number rows; there, the partitions count. Dask counts the rows of its partitions first.
+    *Seeded randomness* (for experiments): the same for a row of the same number. Dask and Spark number no rows; there,
+    the partitions count.
 
     Examples
     --------
@@ -172,18 +159,17 @@ def privatize(
     True
     """
     engine = engine_of(frame)
-    check_flags(persist=persist, check=check)
-    if path is not None and not persist:
-        raise ValueError(
-            "a path is where reports are stored: leave it out with persist=False"
-        )
-    engine.check_output(persist=persist, path=path, check=check)
+    check_flags(check=check)
+    # Record ids are compared before anything is charged, and so are all rows.
+    check = check or record_id is not None
+    place = engine.check_place(path, check=check)
+    # From here to the charge nothing is spent, and what is refused costs nothing.
     preparation = Preparation(
         engine.sample, transformer, keep=keep, record_id=record_id
     )
     warn_of_reports(_protocol_texts(engine), transformer)
     transformer.check_budget()
-    return engine.privatize(preparation, persist=persist, path=path, check=check)
+    return engine.privatize(preparation, place=place, check=check)
 
 
 def _protocol_texts(engine: Any) -> list[str | None]:

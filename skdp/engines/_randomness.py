@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import hmac
 from dataclasses import dataclass
@@ -68,17 +67,13 @@ class KeyedRandomness:
         """Draw the reports of a batch of codes."""
         where = repr((place.partition, place.first)).encode()
         # Now: `randomise` consumes the codes.
-        content = [digest(column) for column in codes]
-
-        # Permanent reports may need no such key.
-        @functools.cache
-        def key() -> bytes:
-            return _derive(self._key, b"batch", where, *content, _digest_bytes(records))
+        content = [_digest(column) for column in codes]
+        key = _derive(self._key, b"batch", where, *content, _digest_bytes(records))
 
         def source(purpose: str, *columns: Any) -> ByteSource:
             # Each purpose and column has random bits of its own.
             names = [repr(plain(part)).encode() for part in (purpose, *columns)]
-            return KeyedSource(_derive(key(), b"coins", *names))
+            return KeyedSource(_derive(key, b"coins", *names))
 
         return protocol.randomise(codes, records, source)
 
@@ -87,7 +82,7 @@ def _derive(key: bytes, *parts: bytes) -> bytes:
     return hmac.digest(key, framed(*parts), "sha256")
 
 
-def digest(codes: NDArray[Any]) -> bytes:
+def _digest(codes: NDArray[Any]) -> bytes:
     """Digest a column of codes."""
     if codes.dtype == object:
         return _digest_bytes(codes.tolist())
@@ -99,7 +94,9 @@ def _digest_bytes(values: list[bytes]) -> bytes:
 
 
 class SeededRandomness:
-    """Reproducible randomness, for experiments: the same for a row of the same number, in any batch."""
+    """Reproducible randomness, for experiments: the same for a row of the same number in a partition."""
+
+    # Batches start at multiples of `BLOCK_ROWS`, so that they consist of whole blocks.
 
     def __init__(self, randomness: CallRandomness) -> None:
         self._randomness = randomness.part("rows")
@@ -114,30 +111,26 @@ class SeededRandomness:
     ) -> Reports:
         """Draw the reports of a batch of codes."""
         n_rows = len(codes[0])
-        # The rows of the first block that stand before the batch: a row has the same
-        # random bits, wherever a batch begins.
-        n_before = place.first % BLOCK_ROWS
-        partition = "all" if place.partition is None else place.partition
         id_column = np.array(records, object)
+        partition = "all" if place.partition is None else place.partition
         blocks = []
-        for start in range(-n_before, max(n_rows, 1), BLOCK_ROWS):
-            columns = [_cut(column, start) for column in codes]
+        # One block also of no rows, which has the columns of the reports.
+        for start in range(0, max(n_rows, 1), BLOCK_ROWS):
+            columns = [_whole_block(column[start:]) for column in codes]
             ids = []
             if protocol.permanent_key is not None:
-                ids = _cut(id_column, start).tolist()
+                ids = _whole_block(id_column[start:]).tolist()
             randomness = self._randomness.part(partition, place.first + start)
             reports = protocol.randomise(columns, ids, randomness)
-            # The rows of the block that are those of the batch.
-            in_batch = slice(max(0, -start), n_rows - start)
-            blocks.append([report[in_batch] for report in reports])
+            blocks.append([report[: n_rows - start] for report in reports])
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
-def _cut(codes: NDArray[Any], start: int) -> NDArray[Any]:
-    """Pad the codes to a whole block: random bits are addressed by position."""
+def _whole_block(codes: NDArray[Any]) -> NDArray[Any]:
+    """Cut or pad codes to the size of a block: random bits are addressed by position."""
     block = np.full(BLOCK_ROWS, b"" if codes.dtype == object else 0, codes.dtype)
-    part = codes[max(0, start) : start + BLOCK_ROWS]
-    block[max(0, -start) : max(0, -start) + len(part)] = part
+    part = codes[:BLOCK_ROWS]
+    block[: len(part)] = part
     return block
 
 

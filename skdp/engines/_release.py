@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +19,6 @@ from skdp.engines._randomness import (
     KeyedRandomness,
     Place,
     SeededRandomness,
-    digest,
 )
 from skdp.local import (
     Codes,
@@ -33,7 +30,7 @@ from skdp.local import (
     protocol_text,
     text_in_memory,
 )
-from skdp.local.memo import framed, read_record_ids
+from skdp.local.memo import read_record_ids
 from skdp.tables import (
     Releases,
     Table,
@@ -50,26 +47,7 @@ pyarrow, types, polars = (
 
 WHOLE = Place()
 
-CHANGED = (
-    "the rows are not those that were checked, or are in another order, so they are "
-    "not reported a second time: the table has changed, or does not fix the order of "
-    "its rows (unique, group_by, join, sort with ties). Store it and give what was "
-    "stored, or have the reports stored once (persist=True, or a path)"
-)
-"""The error of a batch whose digest differs."""
-
 REPEATED = "record_id has repeated entries; a record reports once in a call"
-
-
-@dataclass
-class CheckedBatch:
-    """What is known of a batch that was checked."""
-
-    n_rows: int
-    id_digests: NDArray[np.uint64]
-    """Those of the record ids: (n_rows, 2), or none without record ids."""
-    content: bytes | None = None
-    """The digest of all that its release depends on, if that was asked for."""
 
 
 class BatchCheck:
@@ -89,14 +67,8 @@ class BatchCheck:
     @property
     def columns(self) -> list[str]:
         """The columns that are read."""
-        return list(
-            dict.fromkeys([*self._protocol.columns, *self.keep, *self.id_columns])
-        )
-
-    @property
-    def id_columns(self) -> list[str]:
-        """The column of the record ids, if there is one."""
-        return [] if self.record_id is None else [self.record_id]
+        ids = [] if self.record_id is None else [self.record_id]
+        return list(dict.fromkeys([*self._protocol.columns, *self.keep, *ids]))
 
     def read(self, batch: Any) -> tuple[Codes, Table, Any]:
         """Code a batch; also return the table of its rows, and their ids."""
@@ -113,22 +85,13 @@ class BatchCheck:
         ids = None if self.record_id is None else columns[self.record_id]
         return codes, rows, ids
 
-    def __call__(self, batch: Any, *, with_content: bool = False) -> CheckedBatch:
-        """Check a batch."""
-        codes, _, ids = self.read(batch)
-        records = self._records(ids, len(batch))
-        content = self.digest_content(codes, records, batch) if with_content else None
-        return CheckedBatch(len(batch), self.digest_ids(records), content)
-
-    def check_ids(self, batch: Any) -> CheckedBatch:
-        """Check the record ids of a batch, and no other column."""
-        table = read_table(batch)
-        ids = table.columns[table.names.index(self.record_id)]
-        records = self._records(ids, len(batch))
-        return CheckedBatch(len(batch), self.digest_ids(records))
-
-    def _records(self, ids: Any, n_rows: int) -> list[bytes]:
-        return [] if ids is None else refusing(lambda: read_record_ids(ids, n_rows))
+    def __call__(self, batch: Any) -> NDArray[np.uint64]:
+        """Check a batch, and return the digests of its record ids: (n_rows, 2), or none without record ids."""
+        _, _, ids = self.read(batch)
+        records: list[bytes] = []
+        if ids is not None:
+            records = refusing(lambda: read_record_ids(ids, len(batch)))
+        return self.digest_ids(records)
 
     def digest_ids(self, records: list[bytes]) -> NDArray[np.uint64]:
         """Digest record ids, to compare them with those of other batches."""
@@ -142,47 +105,23 @@ class BatchCheck:
         ]
         return np.stack(halves, axis=1)
 
-    def digest_content(
-        self, codes: list[Any], records: list[bytes], batch: Any
-    ) -> bytes:
-        """Digest a batch that is coded already."""
-        parts = [digest(column) for column in codes]
-        parts.append(hashlib.sha256(framed(*records)).digest())
-        if self.keep:
-            rows = nw.from_native(batch, eager_only=True)
-            for name in self.keep:
-                values = repr(rows.get_column(name).to_list())
-                parts.append(values.encode(errors="surrogatepass"))
-        return hmac.digest(self._digest_key, framed(*parts), "sha256")
 
-
-class DistinctRecords:
-    """Refuse a record id that comes twice in one evaluation of a table: 16 bytes an id."""
-
-    def __init__(self) -> None:
-        self._digests = [np.zeros((0, 2), np.uint64)]
-
-    def add(self, id_digests: NDArray[np.uint64]) -> None:
-        """Add the digests of a batch."""
-        self._digests.append(id_digests)
-
-    def close(self) -> None:
-        """Compare all that were added."""
-        first_halves = np.concatenate([digests[:, 0] for digests in self._digests])
-        first_halves.sort()
-        is_repeated = first_halves[1:] == first_halves[:-1]
-        if not is_repeated.any():
-            return
-        # Two ids have the same first half with probability 2**-64.
-        repeated = first_halves[1:][is_repeated]
-        suspects = np.concatenate(
-            [
-                digests[np.isin(digests[:, 0], repeated, kind="sort")]
-                for digests in self._digests
-            ]
-        )
-        if len(np.unique(suspects, axis=0)) < len(suspects):
-            raise RefusedBatch(REPEATED)
+def refuse_repeated(id_digests: Iterable[NDArray[np.uint64]]) -> None:
+    """Refuse a record id that comes twice in the batches of one evaluation of a table: 16 bytes an id."""
+    batches = [np.zeros((0, 2), np.uint64), *id_digests]
+    first_halves = np.concatenate([digests[:, 0] for digests in batches])
+    first_halves.sort()
+    is_repeated = first_halves[1:] == first_halves[:-1]
+    if not is_repeated.any():
+        return
+    # Two ids have the same first half with probability 2**-64: only of those that have,
+    # the second halves are compared, which takes less memory than to sort all pairs.
+    repeated = first_halves[1:][is_repeated]
+    suspects = np.concatenate(
+        [digests[np.isin(digests[:, 0], repeated, kind="sort")] for digests in batches]
+    )
+    if len(np.unique(suspects, axis=0)) < len(suspects):
+        raise RefusedBatch(REPEATED)
 
 
 @dataclass
@@ -213,10 +152,6 @@ class Release:
         self._counts: dict[Place, NDArray[np.int64] | None] = {}
         self._released = ReleasedCounts()
         self._released.begin()
-        # Seeded reports depend on the numbers of rows.
-        self.is_seeded = isinstance(randomness, SeededRandomness)
-        # Permanent reports are hashed record by record.
-        self.is_permanent = protocol.permanent_key is not None
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers write no notes.
@@ -227,17 +162,11 @@ class Release:
             "_released": ReleasedCounts(),
         }
 
-    def draw(
-        self, batch: Any, place: Place = WHOLE, content: bytes | None = None
-    ) -> DrawnBatch:
-        """Privatise a batch, which must have this digest, if one is given."""
+    def draw(self, batch: Any, place: Place = WHOLE) -> DrawnBatch:
+        """Privatise a batch."""
         protocol = self._protocol
         codes, rows, ids = self.check.read(batch)
         records = refusing(lambda: protocol.read_records(ids, len(batch)))
-        if content is not None:
-            drawn_content = self.check.digest_content(codes, records, batch)
-            if not hmac.compare_digest(content, drawn_content):
-                raise RefusedBatch(CHANGED)
         draw = self._randomness.draw
         reports = naming(
             "randomise", protocol, batch, lambda: draw(protocol, codes, place, records)

@@ -17,9 +17,9 @@ from skdp.tables import joined_releases
 def tally(frame: Any, transformer: ReportTransformer) -> Any:
     """Sum up the reports of a table of any engine: only sums come to Python.
 
-    Reports of randomised response are counted by the engine itself where it can count by value (DuckDB, Polars,
-    Spark), and so are reports of at most 6 bits and numeric ones by DuckDB, unless more than 65,536 numbers are
-    possible; all others are tallied batch by batch, and the tallies of partitions are added up as a tree.
+    DuckDB and Spark count equal reports of randomised response themselves, and DuckDB those of at most 6 bits and
+    numeric ones, unless more than 65,536 numbers are possible; all others are tallied batch by batch, and the tallies
+    of partitions are added up as a tree.
 
     Parameters
     ----------
@@ -73,6 +73,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     >>> tally((encoder.transform(people.collect()) for day in range(7)), encoder).n_reports
     28
     """
+    # A reader of Arrow is an iterator, too, but of one table.
     is_one_table = has_engine(frame) or not isinstance(frame, list | tuple | Iterator)
     check_transformer(transformer)
     check_is_fitted(transformer)

@@ -6,7 +6,39 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import pandas as pd
+
+from skdp.privacy import check_epsilon
+
+
+def result_facts(result: Any) -> list[tuple[str, str]]:
+    """List the fields of a result by their names, numbers with the ends of their intervals."""
+    fields = vars(result)
+    facts = []
+    for name, value in fields.items():
+        is_end = name.removesuffix("_lower").removesuffix("_upper") in fields
+        if is_end and name.endswith(("_lower", "_upper")):
+            continue
+        text = _text_of(value)
+        if text and f"{name}_lower" in fields:
+            ends = fields[f"{name}_lower"], fields[f"{name}_upper"]
+            text += " ({} to {})".format(*map(_text_of, ends))
+        facts.append((name.replace("_", " "), text))
+    return facts
+
+
+def _text_of(value: Any) -> str:
+    """Write a field of a result; tables and what is not known are left out."""
+    if value is None or isinstance(value, pd.DataFrame):
+        return ""
+    if isinstance(value, float):
+        return "" if np.isnan(value) else f"{value:.6g}"
+    if isinstance(value, tuple):
+        return "; ".join(map(str, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
 
 
 def counted(results: Iterable[Any], total: int, progress: bool) -> Iterable[Any]:
@@ -28,6 +60,23 @@ def check_count(value: Any, name: str, *, least: int) -> None:
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def read_epsilons(epsilons: Any) -> list[float]:
+    """Read the privacy losses to try: at least one, and all different."""
+    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
+        raise TypeError(
+            f"epsilons must be a list of numbers, got {type(epsilons).__name__}"
+        )
+    losses = list(epsilons)
+    for epsilon in losses:
+        check_epsilon(epsilon, name="each of epsilons")
+    if not losses:
+        raise ValueError("epsilons must hold at least one number")
+    losses = list(map(float, losses))
+    if len(set(losses)) < len(losses):
+        raise ValueError("epsilons must all be different")
+    return losses
 
 
 def check_table(

@@ -407,27 +407,28 @@ def _plan_of_epsilon(
 ) -> EpsilonPlan:
     """Find the least amount of epsilon at which the interval is narrow enough."""
 
-    def width(amount: float) -> float:
-        return _width_at(source, _with_amount(source, amount), question)(n_rows or 1)
+    def half_width(amount: float) -> float:
+        release = _Release.of(source, _with_amount(source, amount), question)
+        return release.half_width(n_rows or 1)
 
     # Bisection: the width falls with epsilon.
     # `key` is False up to some amount, and True from there on.
-    place = bisect_left(_AMOUNTS, True, key=lambda amount: width(amount) <= within)
+    place = bisect_left(_AMOUNTS, True, key=lambda amount: half_width(amount) <= within)
     if place == len(_AMOUNTS):
-        at_most = _width_at(source, _with_amount(source, _MOST), question)
-        raise ValueError(_impossible(at_most, question.of, within))
+        best = _Release.of(source, _with_amount(source, _MOST), question)
+        raise ValueError(_impossible(best, within))
     amount = float(_AMOUNTS[place])
     amounts = amount * _FACTORS
     amounts = amounts[amounts <= _MOST]
-    curve = pd.DataFrame({"epsilon": amounts, "half_width": list(map(width, amounts))})
+    widths = list(map(half_width, amounts))
     return EpsilonPlan(
-        question.of,
-        within,
-        _with_amount(source, amount),
-        n_rows,
-        width(amount),
-        question.level,
-        curve,
+        of=question.of,
+        within=within,
+        epsilon=_with_amount(source, amount),
+        n_rows=n_rows,
+        half_width=half_width(amount),
+        confidence_level=question.level,
+        curve=pd.DataFrame({"epsilon": amounts, "half_width": widths}),
     )
 
 
@@ -436,8 +437,8 @@ def _plan_of_rows(
 ) -> EpsilonPlan:
     """Find the least number of rows at which the interval is narrow enough."""
     epsilon = _with_amount(source, amount)
-    width = _width_at(source, epsilon, question)
-    n_rows = _least_rows(width, within)
+    release = _Release.of(source, epsilon, question)
+    n_rows = _least_rows(lambda n: release.half_width(n) <= within)
     if n_rows is None:
         raise ValueError(
             f"no number of rows up to {_MOST_ROWS:,} is enough at this epsilon"
@@ -445,41 +446,44 @@ def _plan_of_rows(
     # A shuffler promises its epsilon of that many reports.
     n_rows = max(n_rows, _fewest_rows(source))
     numbers = np.unique(np.maximum(1, np.rint(n_rows * _FACTORS))).astype(int).tolist()
-    curve = pd.DataFrame({"n_rows": numbers, "half_width": list(map(width, numbers))})
+    widths = list(map(release.half_width, numbers))
     return EpsilonPlan(
-        question.of, within, epsilon, n_rows, width(n_rows), question.level, curve
+        of=question.of,
+        within=within,
+        epsilon=epsilon,
+        n_rows=n_rows,
+        half_width=release.half_width(n_rows),
+        confidence_level=question.level,
+        curve=pd.DataFrame({"n_rows": numbers, "half_width": widths}),
     )
 
 
-def _least_rows(width: Width, within: float) -> int | None:
-    """Return the least number of rows at which a width, which falls with it, is small enough."""
+def _least_rows(is_enough: Callable[[int], bool]) -> int | None:
+    """Return the least number of rows that is enough, if all larger ones are."""
     # The first power of two that is enough, and then between it and the one before.
     for power in range(_MOST_ROWS.bit_length()):
-        if width(1 << power) <= within:
+        if is_enough(1 << power):
             numbers = range((1 << power) // 2 + 1, 1 << power)
-            place = bisect_left(numbers, True, key=lambda n: width(n) <= within)
-            return numbers.start + place
+            return numbers.start + bisect_left(numbers, True, key=is_enough)
     return None
 
 
-def _impossible(width: Width, of: str, within: float) -> str:
+def _impossible(best: _Release, within: float) -> str:
     """Write the error of a wish that no epsilon fulfils, with the number of rows that would be enough."""
+    of = best.question.of
     text = f"no epsilon up to {_MOST:g} gives {_WORDS[of]} within {within:g}"
-    if of == "count" and width(1) == width(_MOST_ROWS):
+    shortest = best.half_width(1)
+    if of == "count" and shortest == best.half_width(_MOST_ROWS):
         return (
             f"{text}, as its interval ends at whole numbers: the shortest is "
-            f"± {width(1):.3g}"
+            f"± {shortest:.3g}"
         )
     text += ", as a part of its error is that of a sample"
     if of == "count":
-        n_rows = _least_rows(lambda n: -width(n), -within) or 1
-        return f"{text}: with at most {n_rows - 1:,} rows it is possible"
-    least = _least_rows(width, within)
+        too_many = _least_rows(lambda n: best.half_width(n) > within) or 1
+        return f"{text}: with at most {too_many - 1:,} rows it is possible"
+    least = _least_rows(lambda n: best.half_width(n) <= within)
     return text if least is None else f"{text}: it needs at least {least:,} rows"
-
-
-Width = Callable[[int], float]
-"""Half the width of an interval, for a number of rows."""
 
 
 @dataclass(frozen=True)
@@ -493,31 +497,47 @@ class _Question:
     parity: Mapping[str, Any]
 
 
-def _width_at(estimator: Any, epsilon: Any, question: _Question) -> Width:
-    """Return the half width that an estimator reaches with an epsilon."""
-    # A plan charges nothing.
-    copy = clone(estimator).set_params(epsilon=epsilon, ledger=None)
-    domain = _declared_domain(estimator)
-    if isinstance(copy, DPHistogram):
-        share = 1.0 if question.share is None else question.share
+@dataclass(frozen=True)
+class _Release:
+    """An estimator with an epsilon, and how well its release answers a question."""
 
-        def of_histogram(n_rows: int) -> float:
-            width = planned_half_width(copy, domain, n_rows * share, question.level)
+    # Fitted to a declared row, but a histogram, which plans without.
+    estimator: Any
+    domain: Domain
+    question: _Question
+
+    @classmethod
+    def of(cls, source: Any, epsilon: Any, question: _Question) -> _Release:
+        # A plan charges nothing.
+        estimator = clone(source).set_params(epsilon=epsilon, ledger=None)
+        domain = _declared_domain(source)
+        if not isinstance(estimator, DPHistogram):
+            estimator.set_params(categories=domain)
+            row = _declared_row(domain, getattr(estimator, "bounds", None))
+            with warnings.catch_warnings(
+                action="ignore", category=WeakGuaranteeWarning
+            ):
+                estimator.fit(row)
+        return cls(estimator, domain, question)
+
+    def half_width(self, n_rows: int) -> float:
+        """Return half the width of the widest interval, for a number of rows."""
+        question = self.question
+        if isinstance(self.estimator, DPHistogram):
+            share = 1.0 if question.share is None else question.share
+            width = planned_half_width(
+                self.estimator, self.domain, n_rows * share, question.level
+            )
             return width / n_rows if question.of == "frequency" else width
-
-        return of_histogram
-    copy.set_params(categories=domain)
-    with warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning):
-        fitted = copy.fit(_declared_row(domain, getattr(copy, "bounds", None)))
-    if question.of == "parity":
-        return lambda n_rows: parity_half_width(
-            fitted,
-            n_rows,
-            columns=question.columns,
-            level=question.level,
-            **question.parity,
-        )
-    return lambda n_rows: _width_of_reports(fitted.protocol_, n_rows, question)
+        if question.of == "parity":
+            return parity_half_width(
+                self.estimator,
+                n_rows,
+                columns=question.columns,
+                level=question.level,
+                **question.parity,
+            )
+        return _width_of_reports(self.estimator.protocol_, n_rows, question)
 
 
 def _with_amount(estimator: Any, amount: float) -> Any:

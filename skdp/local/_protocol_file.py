@@ -480,15 +480,13 @@ def refuse_other(text: str, own_text: str) -> None:
 def _meaning(content: dict[str, Any]) -> str | None:
     """Return what two protocols must have in common for their reports to add."""
     packed = content.get("protocol")
-    mapping = packed.get("mapping") if isinstance(packed, dict) else None
-    if not isinstance(mapping, list):
+    if not isinstance(packed, dict):
         return None
-    # `pack` writes a mapping as a list of pairs.
-    pairs = []
-    for pair in mapping:
-        if not (isinstance(pair, list) and pair and pair[0] in _NOT_OF_REPORTS):
-            pairs.append(pair)
-    return json.dumps(pairs)  # not the list: 1 and True are equal
+    meaning = {}
+    for name, value in packed.items():
+        if name not in _NOT_OF_REPORTS:
+            meaning[name] = value
+    return json.dumps(meaning)  # not the mapping: 1 and True are equal
 
 
 def _difference(content: Mapping[str, Any], own_content: Mapping[str, Any]) -> str:

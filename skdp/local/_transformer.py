@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.archive import what_it_is
 from skdp.base import (
     CallCounter,
     CallRandomness,
@@ -48,6 +47,7 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.exact import round_up
+from skdp.formats import what_it_is
 from skdp.local._protocol_file import (
     FORMAT,
     SECRET,
@@ -796,13 +796,14 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         ValueError, OSError
             As `from_json`, or if the file cannot be read.
         """
+        data = Path(path).read_bytes()
         try:
-            text = Path(path).read_bytes().decode()
+            text = data.decode()
         except UnicodeDecodeError:
             text = ""
         if FORMAT not in text:
             # Such as what `skdp.save` wrote: its reader is named.
-            description = what_it_is(path)
+            description = what_it_is(data)
             if description:
                 raise ValueError(
                     f"the file is no protocol of a local transformer{description}"

@@ -4,6 +4,7 @@ Fairness metrics and model weights are also estimated from privatised groups, wi
 """
 
 from skdp.metrics._counts import count_error, percent_error
+from skdp.metrics._counts import labels_of as labels_of
 from skdp.metrics.fairness import fairness_report, to_aif360
 from skdp.metrics.private_groups import (
     debiased_fairness,

@@ -119,6 +119,7 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | N
     true_counts, estimates, index = _pair(true, estimate, scalars=True)
     if (true_counts < 0).any():
         raise ValueError("true counts must be at least 0")
+    # Of a count of 0, any other estimate is infinitely far off.
     error = np.abs(estimates - true_counts)
     percent = np.where(error == 0, 0.0, np.inf)  # where the true count is 0
     np.divide(100 * error, true_counts, out=percent, where=true_counts > 0)
@@ -179,10 +180,11 @@ def _is_number(cell: Any) -> bool:
 
 def _positions(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
     """Find the position of each true label among the labels of the estimate."""
+    # Two indices may have the same labels in another order, or of another dtype.
     if true.equals(estimate) and true.is_unique:
         return np.arange(len(true))
-    true_labels = _labels(true)
-    position_of = {label: place for place, label in enumerate(_labels(estimate))}
+    true_labels = labels_of(true)
+    position_of = {label: place for place, label in enumerate(labels_of(estimate))}
     if len(set(true_labels)) < len(true_labels) or len(position_of) < len(estimate):
         raise ValueError(
             "true and estimate are matched by label; one of them has a label twice"
@@ -194,13 +196,13 @@ def _positions(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
     return np.array([position_of[label] for label in true_labels], dtype=np.intp)
 
 
-def _labels(index: pd.Index) -> list[Any]:
+def labels_of(index: pd.Index) -> list[Any]:
     """Return labels as Python objects."""
     # A categorical index, a str one and one of objects may have the same labels, and so
     # may None and nan, which pandas does not match with each other.
-    if isinstance(index, pd.MultiIndex):
+    if index.nlevels > 1:
         return [tuple(map(_plain_part, label)) for label in index]
-    return [plain(label) for label in index]
+    return [plain(label) for label in index.get_level_values(0)]
 
 
 def _plain_part(part: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
@@ -25,61 +25,84 @@ class SavedClass:
     """What `fit` sets besides names that end in an underscore."""
     fixed: tuple[str, ...] = ()
     """Parameters that must be None."""
+    kind: type[Any] | None = None
+    """The class itself, if it was registered."""
 
     def find(self) -> type[Any]:
-        """Import the class."""
-        found: type[Any] = getattr(
-            import_module(self.module), self.name.rpartition(".")[2]
-        )
-        return found
+        """Return the class, which is imported if need be."""
+        if self.kind is not None:
+            return self.kind
+        imported: type[Any] = getattr(import_module(self.module), self._own_name)
+        return imported
 
     def is_that_of(self, kind: type[Any]) -> bool:
         """Whether it is this class, without importing it: an instance of it has done so."""
+        if self.kind is not None:
+            return self.kind is kind
         module = sys.modules.get(self.module)
-        return getattr(module, self.name.rpartition(".")[2], None) is kind
+        return getattr(module, self._own_name, None) is kind
+
+    @property
+    def _own_name(self) -> str:
+        return self.name.rpartition(".")[2]
 
     def holds(self, kind: type[Any], attribute: str) -> bool:
         """Whether files may hold an attribute."""
-        public = (
-            attribute.isidentifier()
-            and attribute[0] != "_"
-            and attribute[-1] == "_"
-            and attribute[-2:] != "__"
-        )
-        return attribute in self.attributes or (public and not hasattr(kind, attribute))
+        if attribute in self.attributes:
+            return True
+        has_underscore = attribute.endswith("_") and not attribute.endswith("__")
+        is_public = attribute.isidentifier() and not attribute.startswith("_")
+        return has_underscore and is_public and not hasattr(kind, attribute)
 
 
-@dataclass(frozen=True)
-class _Registered(SavedClass):
-    kind: type[Any] = object
-
-    def find(self) -> type[Any]:
-        return self.kind
-
-    def is_that_of(self, kind: type[Any]) -> bool:
-        return self.kind is kind
-
-
-# Left out: trees, forests and boosting, whose compiled code uses numbers of the file as addresses; neighbours and
-# kernel machines, which keep rows of the training data; and all that holds functions.
-_OURS = (
-    "DPCategoricalNB DPGaussianNB DPGroupBy DPHistogram DPKBinsDiscretizer DPLinearRegression DPLogisticRegression "
-    "DPMarginalSynthesizer DPMean DPMinMaxScaler DPOneHotEncoder DPPCA DPQuantileBinarizer DPQuantileTransformer "
-    "DPRidge DPRobustScaler DPSelectKBest DPSimpleImputer DPStandardScaler DPTargetEncoder DPVarianceThreshold "
-    "FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters LocalHashingEncoder "
-    "LocalTableEncoder MarginalClassifier NumericPerturber OnFitOnly PosteriorFeatures "
-    "RandomizedResponseEncoder RapporEncoder SetValuedEncoder SubsetSelectionEncoder "
-    "SyntheticResampler UnaryEncodingTransformer "
-)
-_PRIVATE = {
+# The estimators of skdp, with the private attributes of each.
+_OURS = {
+    "DPCategoricalNB": "",
+    "DPGaussianNB": "",
     "DPGroupBy": "_library",
     "DPHistogram": "_library",
+    "DPKBinsDiscretizer": "",
+    "DPLinearRegression": "",
+    "DPLogisticRegression": "",
+    "DPMarginalSynthesizer": "",
+    "DPMean": "",
+    "DPMinMaxScaler": "",
+    "DPOneHotEncoder": "",
+    "DPPCA": "",
+    "DPQuantileBinarizer": "",
+    "DPQuantileTransformer": "",
+    "DPRidge": "",
+    "DPRobustScaler": "",
+    "DPSelectKBest": "",
+    "DPSimpleImputer": "",
+    "DPStandardScaler": "",
+    "DPTargetEncoder": "",
+    "DPVarianceThreshold": "",
+    "FrequencyOracleEncoder": "",
+    "HadamardResponseEncoder": "",
+    "HeavyHitters": "",
+    "LocalHashingEncoder": "",
+    "LocalTableEncoder": "",
+    "MarginalClassifier": "",
+    "NumericPerturber": "",
+    "OnFitOnly": "",
     "PosteriorFeatures": "_privatize",
+    "RandomizedResponseEncoder": "",
+    "RapporEncoder": "",
+    "SetValuedEncoder": "",
+    "SubsetSelectionEncoder": "",
+    "SyntheticResampler": "",
+    "UnaryEncodingTransformer": "",
 }
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
+
+# Of scikit-learn, what has a fitted state of plain arrays. Left out: trees, forests and
+# boosting, whose compiled code uses numbers of the file as addresses; neighbours and
+# kernel machines, which keep rows of the training data; and all that holds functions.
 _OF_OTHERS = {
     "sklearn.compose": {
-        "ColumnTransformer": "_columns _transformer_to_input_indices _remainder _name_to_fitted_passthrough _n_features"
+        "ColumnTransformer": "_columns _transformer_to_input_indices _remainder "
+        "_name_to_fitted_passthrough _n_features"
     },
     "sklearn.decomposition": {"PCA": "_fit_svd_solver", "TruncatedSVD": ""},
     "sklearn.dummy": {"DummyClassifier": "_strategy", "DummyRegressor": ""},
@@ -128,36 +151,38 @@ _OF_OTHERS = {
 }
 
 
-def _known() -> Iterator[SavedClass]:
-    for name in _OURS.split():
-        yield SavedClass(
-            f"skdp.{name}", "skdp", frozenset(_PRIVATE.get(name, "").split())
-        )
-    for module, names in _OF_OTHERS.items():
-        for name, private in names.items():
+def _known_classes() -> dict[str, SavedClass]:
+    classes = {}
+    for module, attributes_of in {"skdp": _OURS, **_OF_OTHERS}.items():
+        for own_name, attributes in attributes_of.items():
+            name = f"{module}.{own_name}"
             # joblib would read pickles from the folder that `memory` names.
-            fixed = ("memory",) if name == "Pipeline" else ()
-            yield SavedClass(
-                f"{module}.{name}", module, frozenset(private.split()), fixed
-            )
+            fixed = ("memory",) if own_name == "Pipeline" else ()
+            private = frozenset(attributes.split())
+            classes[name] = SavedClass(name, module, private, fixed)
+    return classes
 
 
-_CLASSES = {saved.name: saved for saved in _known()}
+_CLASSES = _known_classes()
 
 
 def by_name(name: Any) -> SavedClass:
     """Find the class that a file names."""
     if not isinstance(name, str) or name not in _CLASSES:
         raise ValueError(
-            f"the file holds {str(name)[:100]!r}, which is no class that skdp.load knows; a class of another package "
-            "is known once its module has called skdp.persistence.register"
+            f"the file holds {str(name)[:100]!r}, which is no class that skdp.load "
+            "knows; a class of another package is known once its module has called "
+            "skdp.persistence.register"
         )
     return _CLASSES[name]
 
 
 def by_class(kind: type[Any]) -> SavedClass | None:
     """Find an exact class, None if it cannot be saved."""
-    return next((saved for saved in _CLASSES.values() if saved.is_that_of(kind)), None)
+    for saved in _CLASSES.values():
+        if saved.is_that_of(kind):
+            return saved
+    return None
 
 
 def register(kind: Class, *, attributes: Sequence[str] = ()) -> Class:
@@ -202,5 +227,5 @@ def register(kind: Class, *, attributes: Sequence[str] = ()) -> Class:
             f"kind must be a class derived from BaseEstimator, got {kind!r}"
         )
     name = f"{kind.__module__}.{kind.__qualname__}"
-    _CLASSES[name] = _Registered(name, kind.__module__, frozenset(attributes), (), kind)
+    _CLASSES[name] = SavedClass(name, kind.__module__, frozenset(attributes), kind=kind)
     return kind

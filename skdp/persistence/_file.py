@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import warnings
-import zipfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import PurePath
 from typing import Any, BinaryIO
 
 import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
-from skdp.archive import SUMS, Archive, reading, write_archive
 from skdp.base import PathType, check_ledger
 from skdp.domain import parse_json
+from skdp.formats import what_it_is
 from skdp.local import ReportTransformer
 from skdp.persistence._estimators import read_estimator, write_estimator
-from skdp.persistence._values import Reader, Writer
+from skdp.persistence._values import Values
 from skdp.privacy import PrivacyLedger
 
-_FORMAT, _VERSION, _HEADER = "skdp.estimator", 1, "estimator.json"
+_FORMAT = "skdp-estimator"
+_PROTOCOL = "skdp-protocol"
+_VERSION = 1
 
-_LONGEST, _MOST_ITEMS = 1 << 24, 1 << 20
-"""Characters and values of the JSON, so that reading it takes less than a few seconds and 300 MB."""
+# Bytes and values of a file: so that it takes at most some 25 times its size in memory,
+# and less than a minute.
+_MOST_BYTES = 1 << 30
+_MOST_ITEMS = 1 << 25
 
+# The last line holds the digest of all lines before it.
+_DIGEST_LINE = ' "sha256": "{}"\n}}\n'
 
-_LONGEST_PROTOCOL = 1 << 26
-"""Bytes of a protocol of at most 2**24 characters, which its reader counts."""
+# What damaged content may raise, turned into a ValueError.
+_DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 def save(
@@ -92,29 +109,50 @@ def save(
             "estimator must be an estimator or a pipeline, got"
             f" {type(estimator).__name__}"
         )
-    writer = Writer(write_estimator, secrets=secrets)
+    values = Values(write_estimator, read_estimator, secrets=secrets)
     try:
-        content = write_estimator(estimator, writer)
-        header = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "scikit-learn": sklearn.__version__,
-            "estimator": content,
-        }
-        text = json.dumps(header, allow_nan=False)
+        described = write_estimator(estimator, values)
+        content: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
+        if values.has_others:
+            content["scikit-learn"] = sklearn.__version__
+        content["estimator"] = described
+        text = _layout(content, "")
     except RecursionError:
         raise ValueError("the estimators are nested too deeply") from None
-    if parse_json(text, "what describes the estimators", _MOST_ITEMS) is None:
+    if _parsed(text) is None:
         raise ValueError(
             "the estimators are nested too deeply, or have numbers that are too long"
         )
+    body = (text.removesuffix("\n}") + ",\n").encode()
+    digest_line = _DIGEST_LINE.format(hashlib.sha256(body).hexdigest())
     with ExitStack() as stack:
-        file = (
-            stack.enter_context(_open_private(path))
-            if secrets and not hasattr(path, "write")
-            else path
-        )
-        write_archive(file, {_HEADER: text, **writer.arrays}, sums=True)
+        file: Any = path
+        if not hasattr(path, "write"):
+            file = stack.enter_context(_open(path, private=secrets))
+        file.write(body + digest_line.encode())
+
+
+def _parsed(text: str) -> Any:
+    return parse_json(text, "what describes the estimators", _MOST_ITEMS, _MOST_BYTES)
+
+
+def _layout(content: Any, indent: str) -> str:
+    """Write JSON with a line for each member, and lists of plain values in one line."""
+    brackets = "{}" if isinstance(content, dict) else "[]"
+    inner = indent + " "
+    lines = []
+    if isinstance(content, dict):
+        for name, value in content.items():
+            lines.append(f"{json.dumps(name)}: {_layout(value, inner)}")
+    elif isinstance(content, list) and {dict, list} & set(map(type, content)):
+        for value in content:
+            lines.append(_layout(value, inner))
+    else:
+        return json.dumps(content, allow_nan=False)
+    if len(lines) <= 1:
+        return brackets[0] + "".join(lines) + brackets[1]
+    separator = f",\n{inner}"
+    return f"{brackets[0]}\n{inner}{separator.join(lines)}\n{indent}{brackets[1]}"
 
 
 def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> Any:
@@ -174,37 +212,38 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     np.True_
     """
     check_ledger(ledger)
-    protocol = _protocol_in(path)
-    if protocol is not None:
+    data = _read_bytes(path)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    content = _parsed(text)
+    form = content.get("format") if isinstance(content, dict) else None
+    if form == _PROTOCOL:
         if ledger is not None:
             raise ValueError(
                 "ledger is given, but the file is a protocol, which has none: give the"
                 " transformer one by set_params"
             )
-        return ReportTransformer.from_json(protocol)
-    _refuse_table(path)
-    with Archive(path, _HEADER) as file:
-        with reading("header"):
-            header = parse_json(file.text(_HEADER, _LONGEST), "it", _MOST_ITEMS)
-            if not isinstance(header, dict) or header.get("format") != _FORMAT:
-                raise ValueError("this is no file that skdp.save wrote")
-        if header.get("version") != _VERSION:
-            raise ValueError(
-                f"the file has version {header.get('version')!r}; this skdp reads"
-                f" version {_VERSION}"
-            )
-        with reading("list of digests"):
-            file.check_sums()
-        reader = Reader(file.array, read_estimator, ledger)
-        with reading("estimator"):
-            estimator = read_estimator(header["estimator"], reader)
-            if file.names != reader.names | {_HEADER, SUMS}:
-                raise ValueError("the file has a part that nothing refers to")
-    if ledger is not None and not reader.has_ledger:
+        return ReportTransformer.from_json(text)
+    if form != _FORMAT:
+        raise ValueError(
+            f"this is no file that skdp.save wrote{_other_form(path, data)}"
+        )
+    if content.get("version") != _VERSION:
+        raise ValueError(
+            f"the file has version {str(content.get('version'))[:50]}; this skdp reads"
+            f" version {_VERSION}"
+        )
+    _check_digest(data)
+    values = Values(write_estimator, read_estimator, ledger=ledger)
+    with _reading("estimator"):
+        estimator = read_estimator(content["estimator"], values)
+    if ledger is not None and not values.has_ledger:
         raise ValueError(
             "ledger is given, but no estimator of the file had one when it was saved"
         )
-    made_with = header.get("scikit-learn")
+    made_with = content.get("scikit-learn", sklearn.__version__)
     if made_with != sklearn.__version__:
         warnings.warn(
             InconsistentVersionWarning(
@@ -217,45 +256,54 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     return estimator
 
 
-_TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc")
+@contextmanager
+def _reading(part: str) -> Iterator[None]:
+    """Turn what damaged content raises into an error that names the part."""
+    try:
+        yield
+    except _DAMAGE as error:
+        detail = str(error) if type(error) is ValueError else type(error).__name__
+        raise ValueError(f"the {part} of the file cannot be read: {detail}") from None
 
-_PROTOCOL = '"skdp-protocol"'
-"""What is in the text of each protocol of reports."""
 
-
-def _protocol_in(path: Any) -> str | None:
-    """Read the protocol of reports from a file of text; None if it is another file."""
+def _read_bytes(path: Any) -> bytes:
     with ExitStack() as stack:
         file = path if hasattr(path, "read") else stack.enter_context(open(path, "rb"))
-        start = file.tell()
-        is_object = file.read(1) == b"{"
-        file.seek(start)
-        if not is_object:
-            return None
-        content = file.read(_LONGEST_PROTOCOL + 1)
-        file.seek(start)
-    try:
-        text: str = content.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if _PROTOCOL in text else None
+        if file.seekable():
+            file.seek(0)  # where `save` ends, there is nothing to read
+        data: bytes = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"a file has at most {_MOST_BYTES:,} bytes")
+    return data
 
 
-def _refuse_table(path: Any) -> None:
-    """Refuse a file of reports, by its name, and say what reads it."""
-    if hasattr(path, "read") or zipfile.is_zipfile(path):
-        return
-    name = os.path.basename(os.fspath(path))
-    if name.removesuffix(".gz").endswith(_TABLES):
-        raise ValueError(
-            f"{name} is no file that skdp.save wrote: if it holds reports,"
-            f" skdp.read_protocol({name!r}) returns the transformer that made them"
-        )
+def _check_digest(data: bytes) -> None:
+    """Check that a file is as it was written: its last line has the digest of the others."""
+    end = data.rfind(b' "sha256": ')
+    digest_line = _DIGEST_LINE.format(hashlib.sha256(data[:end]).hexdigest())
+    if end < 0 or data[end:] != digest_line.encode():
+        raise ValueError("the file was changed since skdp.save wrote it")
 
 
-def _open_private(path: Any) -> BinaryIO:
-    """Open a file that only its owner may read, before anything is in it."""
+_TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc")
+
+
+def _other_form(path: Any, data: bytes) -> str:
+    """Say what reads a file of another form, as the end of an error."""
+    if not hasattr(path, "read"):
+        name = PurePath(path).name
+        if name.removesuffix(".gz").endswith(_TABLES):
+            return (
+                f": if it holds reports, skdp.read_protocol({name!r}) returns the"
+                " transformer that made them"
+            )
+    return what_it_is(data)
+
+
+def _open(path: Any, *, private: bool) -> BinaryIO:
+    """Open a file to be written; a private one is for its owner before anything is in it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
-    handle = os.open(path, flags, 0o600)
-    os.chmod(path, 0o600)
+    handle = os.open(path, flags, 0o600 if private else 0o666)
+    if private:
+        os.chmod(path, 0o600)
     return os.fdopen(handle, "wb")

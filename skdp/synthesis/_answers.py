@@ -291,7 +291,9 @@ class ModelAnswers(OnSite, BaseEstimator):
         -----
         If a marginal that was measured holds all columns, the interval is that of its noisy counts, which are unbiased,
         and of the sample if there is one: it covers the true count whatever the model has missed. The count by the
-        model is mostly closer, as it is not negative, and agrees with all marginals.
+        model is mostly closer, as it is not negative, and agrees with all marginals. Its ``std_error`` is that of the
+        noisy counts, or larger where the model is further from these than their noise explains, as it was not fitted to
+        the end.
 
         Otherwise the dependence of the columns was not measured, and the error of the model is not known. Nor is the
         count of a part of a bin, or of a rare value that was counted together with others. The interval is then wide:

@@ -99,7 +99,11 @@ def errors_of_counts(
     lower = np.minimum(np.maximum(lower, 0), np.floor(counts + _FUZZ))
     upper = np.maximum(upper, np.ceil(counts - _FUZZ))
     reach = np.maximum(upper - counts, counts - lower) / quantile.reach
-    std_error = np.where(is_supported, noise, reach)
+    # The squared distance of the model from an unbiased estimate of variance v is its
+    # squared error plus v on average, if the two are independent: where that says more
+    # than the noise, the model was not fitted to the end.
+    misfit = np.sqrt(np.maximum((counts - estimates) ** 2 - noise**2, 0))
+    std_error = np.where(is_supported, np.maximum(noise, misfit), reach)
     return CountErrors(std_error, lower, upper, is_supported)
 
 

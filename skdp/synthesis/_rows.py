@@ -26,15 +26,11 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.oracles import check_size
+from skdp.persistence import load, save
 from skdp.synthesis._answers import ModelAnswers
-from skdp.synthesis._persistence import (
-    Scores,
-    read_synthesizer,
-    tabulate_scores,
-    write_synthesizer,
-)
+from skdp.synthesis._persistence import Scores, describe_fit, restore_fit
 from skdp.synthesis._queries import of_columns
-from skdp.synthesis.model import GraphicalModel, redraw, sample
+from skdp.synthesis.model import GraphicalModel, Marginal, redraw, sample
 from skdp.synthesis.selection import (
     UNLIKELY,
     fit_table,
@@ -233,7 +229,7 @@ class RowTransformer(TransformerMixin, ModelRows):
     def pair_scores_(self) -> pd.DataFrame:  # numpydoc ignore=RT01
         """The noisy scores of pairs."""
         check_is_fitted(self)
-        return tabulate_scores(self._scores, self.domain_, self.marginals_)
+        return _tabulate_scores(self._scores, self.domain_, self.marginals_)
 
     def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
         zeros = read_zeros(self.structural_zeros, self.domain_)
@@ -403,9 +399,8 @@ class RowTransformer(TransformerMixin, ModelRows):
     def save(self, path: PathType | BinaryIO) -> None:
         """Write the fitted synthesizer to a file that may be shared as its samples may.
 
-        The file is a ZIP archive of JSON, the domain (as a domain file, where possible) and arrays. It holds the model,
-        the noisy counts, the guarantee and the parameters, but no ledger and no `random_state`, as a seed undoes the
-        noise.
+        It is `skdp.save` of a copy whose `domain` is the fitted one, and that has no ledger and no `random_state`, as a
+        seed undoes the noise.
 
         Parameters
         ----------
@@ -418,11 +413,16 @@ class RowTransformer(TransformerMixin, ModelRows):
             If a name, a value or a dtype is of a type that cannot be saved.
         """
         check_is_fitted(self)
-        write_synthesizer(self, path)
+        save(self._published(), path)
+
+    def _published(self) -> Self:
+        """Return a copy without secrets."""
+        shared = {"domain": self.domain_, "ledger": None, "random_state": None}
+        return copy(self).set_params(**shared)
 
     @classmethod
     def load(cls, path: PathType | BinaryIO) -> Self:
-        """Read what `save` wrote; nothing in the file is executed.
+        """Read what `save` wrote, by `skdp.load`; nothing in the file is executed.
 
         Parameters
         ----------
@@ -444,7 +444,19 @@ class RowTransformer(TransformerMixin, ModelRows):
         ValueError
             If it is no such file, of another version, or damaged; the error names the part.
         """
-        return read_synthesizer(cls, path)
+        synthesizer = load(path)
+        if not isinstance(synthesizer, cls):
+            kind = type(synthesizer).__name__
+            raise ValueError(f"the file holds no {cls.__name__}, but a {kind}")
+        return synthesizer
+
+    def _describe_fit(self) -> dict[str, Any]:
+        """Return what `skdp.save` writes."""
+        return describe_fit(self) if hasattr(self, "model_") else {}
+
+    def _restore_fit(self, fitted: dict[str, Any]) -> None:
+        """Take what `skdp.load` read."""
+        restore_fit(self, fitted)
 
 
 def _select(table: Table, places: Sequence[int]) -> Table:
@@ -457,3 +469,19 @@ def _select(table: Table, places: Sequence[int]) -> Table:
 def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:
     if n_samples is not None:
         check_size(n_samples, name=name, least=0, most=_MOST_SAMPLES)
+
+
+def _tabulate_scores(
+    scores: Scores, domain: Domain, marginals: Sequence[Marginal]
+) -> pd.DataFrame:
+    """Make a table with a row for each pair, the strongest first."""
+    rows = []
+    for pair, (score, error) in scores.items():
+        first, second = (domain.columns[column] for column in pair)
+        is_measured = any(set(pair) <= set(marginal.clique) for marginal in marginals)
+        rows.append((first, second, score, error, is_measured))
+    rows.sort(key=lambda row: -row[2])
+    columns = ["first", "second", "score", "std_error", "measured"]
+    table = pd.DataFrame(rows, columns=columns)
+    dtypes = {"score": float, "std_error": float, "measured": bool}
+    return table.astype(dtypes).set_index(["first", "second"])

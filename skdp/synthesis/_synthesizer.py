@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -230,10 +230,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9596.0       23.0   9554.0   9641.0       True
-    1  Female   >50K   1208.0       23.0   1154.0   1241.0       True
-    2    Male  <=50K  15132.0       23.0  15082.0  15170.0       True
-    3    Male   >50K   6655.0       23.0   6633.0   6721.0       True
+    0  Female  <=50K   9581.0       23.0   9511.0   9599.0       True
+    1  Female   >50K   1218.0       23.0   1163.0   1251.0       True
+    2    Male  <=50K  15133.0       23.0  15076.0  15163.0       True
+    3    Male   >50K   6640.0       23.0   6611.0   6699.0       True
     """
 
     def __init__(
@@ -345,31 +345,24 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._forget()
         promise = self._check_promise()
         delta = check_delta(self.delta)
-        rows = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
+        max_rows = check_size(
+            self.max_rows_per_person, name="max_rows_per_person", least=1
+        )
         self._check_options()
-        private = self._read_private(X, y, groups, rows)
-        share = self._check_discover(promise, delta)
-        open_columns = {}
-        if share:
-            undeclared_names = undeclared(private.table, self.domain)
-            open_columns = count_open_columns(
-                private.table, undeclared_names, private.keep
-            )
-        if not open_columns:
-            share = Fraction(0)
+        private = self._read_private(X, y, groups, max_rows)
+        open_columns, share = self._read_open_columns(private, promise, delta)
 
         # Plan. All that can be checked before the values of open columns are known, is:
         # as if none were found, and the most that fit.
-        budget, rho = open_budget(promise * (1 - share), delta * (1 - share), rows)
+        budget, rho = open_budget(promise * (1 - share), delta * (1 - share), max_rows)
         check_not_named(open_columns, self.handle_unknown, self.structural_zeros)
         placeholders = {name: [None] for name in open_columns}
         coded = code_table(self, private.table, private.keep, placeholders)
-        plan, strategy = coded.plan, coded.strategy
-        warned = warn_out_of_reach(plan, strategy, coded.domain.columns)
-        mechanism = self._mechanism(budget, coded, rows)
+        warned = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
+        mechanism = self._mechanism(budget, coded, max_rows)
         spend = partial(
             self._spend,
-            replace(promise, rows=rows),
+            replace(promise, rows=max_rows),
             private.table.names,
             n_rows=private.n_rows,
         )
@@ -379,35 +372,63 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         mixed: set[Any] = set()
         if open_columns:
             places = {coded.domain.columns.index(name) for name in open_columns}
-            max_values = largest_sizes(plan, strategy, places)
+            max_values = largest_sizes(coded.plan, coded.strategy, places)
             source = spend(f"{mechanism}, thresholds on values", delta=delta)
             values, mixed = find_values(
                 source,
                 open_columns,
                 promise.amount * share,
                 delta * share,
-                rows,
+                max_rows,
                 max_values,
             )
             coded = code_table(self, private.table, private.keep, values)
-            plan, strategy = coded.plan, coded.strategy
-        records = private.records(coded, self.handle_unknown)
-        if not open_columns:
+            records = private.records(coded, self.handle_unknown)
+        else:
+            records = private.records(coded, self.handle_unknown)
             records.prepare(coded.first)
             source = spend(mechanism, delta=delta, rho=rho, losses=budget.losses)
 
-        # Find bins and measure.
+        # Measure.
         table = PrivateTable(records, coded.cells.sizes, budget, source)
-        cells = find_cells(table, coded.cells, coded.domain, self.bins)
-        plan = replace(plan, sizes=cells.domain.sizes)
-        cells.table.prepare(strategy.first_cliques(plan))
-        with one_thread():
-            measured = strategy.measure(cells.table, plan)
-            fitted, shapes = cells.place(measured, self._generator("shapes"))
-
-        self._set_fitted(fitted, shapes, cells, coded.others)
+        cells, plan, fitted = self._measure(table, coded)
         self._template = public_template(private.table, cells.domain)
-        names = cells.domain.columns
+        return self._warnings(plan, coded.strategy, fitted, warned, mixed)
+
+    def _read_open_columns(
+        self, private: _PrivateRows, promise: Share, delta: Fraction
+    ) -> tuple[dict[Any, Any], Fraction]:
+        """Count the columns whose values are to be found; return their share, too."""
+        share = self._check_discover(promise, delta)
+        if not share:
+            return {}, share
+        names = undeclared(private.table, self.domain)
+        open_columns = count_open_columns(private.table, names, private.keep)
+        return open_columns, share if open_columns else Fraction(0)
+
+    def _measure(
+        self, table: PrivateTable, coded: CodedTable
+    ) -> tuple[FoundCells, Plan, FittedTable]:
+        """Find bins, measure marginals, and set what is learnt from them."""
+        cells = find_cells(table, coded.cells, coded.domain, self.bins)
+        plan = replace(coded.plan, sizes=cells.domain.sizes)
+        cells.table.prepare(coded.strategy.first_cliques(plan))
+        with one_thread():
+            measured = coded.strategy.measure(cells.table, plan)
+            fitted, shapes = cells.place(measured, self._generator("shapes"))
+        self._set_fitted(fitted, shapes, cells, coded.others)
+        return cells, plan, fitted
+
+    def _warnings(
+        self,
+        plan: Plan,
+        strategy: Strategy,
+        fitted: FittedTable,
+        warned: Collection[Clique],
+        mixed: set[Any],
+    ) -> list[Callable[[], None]]:
+        """List the warnings of what was released, to give once `fit` has succeeded."""
+        names = self.domain_.columns
         cliques = [marginal.clique for marginal in self.marginals_]
         return [
             partial(warn_not_chosen, plan, strategy, names, cliques, warned),

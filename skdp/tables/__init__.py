@@ -21,6 +21,7 @@ from skdp.tables._columns import is_whole_number as is_whole_number
 from skdp.tables._columns import kind_of as kind_of
 from skdp.tables._columns import kind_of_dtype as kind_of_dtype
 from skdp.tables._columns import kinds_of as kinds_of
+from skdp.tables._columns import library_of as library_of
 from skdp.tables._columns import name_of_dtype as name_of_dtype
 from skdp.tables._columns import objects_of as objects_of
 from skdp.tables._columns import plain as plain

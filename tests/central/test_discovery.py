@@ -40,6 +40,7 @@ PROMISES = [  # epsilon, delta, rows a person; a single value is the worst case 
     (Fraction(1), Fraction(1, 50), 3),
     (Fraction(9, 2), Fraction(1, 1000), 3),
     (Fraction(2), Fraction(2, 5), 3),
+    (Fraction(1, 10), Fraction(1, 10**9), 3),
 ]
 
 
@@ -96,28 +97,6 @@ def test_no_neighbours_differ_by_more_than_promised_and_one_less_would_not_do(ep
     assert worst_delta(epsilon, rows, threshold - 1) > number(delta) + TINY
 
 
-def partitions(total, largest):
-    if total == 0:
-        yield ()
-    for first in range(min(total, largest), 0, -1):
-        yield from ((first, *rest) for rest in partitions(total - first, first))
-
-
-@each("rows", [1, 2, 3, 5, 9])
-@each("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(12)])
-@each("delta", [Fraction(9, 20), Fraction(1, 10), Fraction(1, 10**9)])
-def test_the_worst_person_among_all_divisions_of_rows_decides(epsilon, delta, rows):
-    ratio = (-number(epsilon) / rows).exp()
-    threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=rows)
-
-    def worst(threshold):
-        people = [person for used in range(1, rows + 1) for person in partitions(used, used)]
-        return max(1 - math.prod(1 - publishes(m, threshold, ratio) for m in person) for person in people)
-
-    assert worst(threshold) <= number(delta) + TINY
-    assert worst(threshold - 1) > number(delta) + TINY
-
-
 def test_a_value_is_published_when_count_plus_noise_reaches_the_threshold(monkeypatch):
     asked = []
 
@@ -129,7 +108,8 @@ def test_a_value_is_published_when_count_plus_noise_reaches_the_threshold(monkey
     promise = {"epsilon": Fraction(3, 2), "delta": 0.01, "max_rows_per_person": 2}
     t = discovery_threshold(**promise)
     counts = np.array([t, 0, t, t - 2, t + 2, t - 2])
-    assert discover_values("source", ["a", "never", "b", "c", "d", None], counts, **promise) == ["a", "c"]
+    published = discover_values("source", ["a", "never", "b", "c", "d", None], counts, **promise)
+    assert published.places == [0, 3]
     assert asked == [("source", Fraction(4, 3), 5)]
 
 

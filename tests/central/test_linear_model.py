@@ -9,10 +9,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_classification
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLeakWarning
-from skdp.privacy import Mu
+from skdp.central.statistics import Noise
+from skdp.privacy import Mu, read_share
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -127,10 +129,35 @@ def test_with_little_noise_it_is_logistic_regression(options):
     model = DPLogisticRegression(Mu(300, delta=1e-6), **LABELLED, **options, max_iter=2_000, random_state=0)
     wanted = LogisticRegression(C=1e6, **options).fit(POINTS, LABELS)
     model.fit(POINTS, LABELS)
-    assert np.allclose(model.coef_, wanted.coef_, atol=0.04)  # a few rows are shrunk
-    assert np.allclose(model.intercept_, wanted.intercept_, atol=0.04)
-    assert np.allclose(model.predict_proba(POINTS), wanted.predict_proba(POINTS), atol=0.02)
+    # A few rows are shrunk, and certain rows weigh less.
+    assert np.allclose(model.coef_, wanted.coef_, atol=0.06)
+    assert np.allclose(model.intercept_, wanted.intercept_, atol=0.06)
+    assert np.allclose(model.predict_proba(POINTS), wanted.predict_proba(POINTS), atol=0.04)
     assert (model.predict(POINTS) == model.classes_[model.predict_proba(POINTS).argmax(axis=1)]).all()
+
+
+@each("correlation", [0.0, 0.95])
+def test_scaled_steps_arrive_where_the_loss_is_least(correlation):
+    """After 20 steps of rows that were not weighted, the loss was 3 percent above the least at every epsilon."""
+    draw = np.random.default_rng(0)
+    X = np.sqrt(1 - correlation) * draw.normal(size=(20_000, 6)) + np.sqrt(correlation) * draw.normal(size=(20_000, 1))
+    y = draw.random(20_000) < 1 / (1 + np.exp(-2 * X @ draw.normal(size=6)))
+    model = DPLogisticRegression(Mu(5, delta=1e-6), bounds=(-5, 5), classes=[False, True], random_state=0).fit(X, y)
+    least = log_loss(y, LogisticRegression(C=1e6).fit(X, y).predict_proba(X))
+    assert log_loss(y, model.predict_proba(X)) < 1.005 * least
+
+
+@each("mu", [0.05, 3.0])
+def test_steps_and_what_is_found_before_them_share_the_budget(mu, monkeypatch):
+    """Norms, the mean, perhaps moments, and all steps: the squares of their mu add up to that of the promise."""
+    amounts = []
+    draw = Noise.draw
+    monkeypatch.setattr(Noise, "draw", lambda noise, *more: amounts.append(noise.amount) or draw(noise, *more))
+    model = DPLogisticRegression(Mu(mu, delta=1e-6), **LABELLED, random_state=0)
+    model.fit(np.tile(POINTS, (4, 1)), np.tile(LABELS, 4))
+    *parts, of_a_step = amounts
+    assert len(parts) == (3 if mu < 1 else 4)
+    assert sum(parts) + model.n_iter_ * of_a_step == read_share(model.epsilon).mu_squared
 
 
 def test_several_classes_of_any_kind():

@@ -74,3 +74,15 @@ class TestAccuracy:
         far = pd.DataFrame({"age": [100.0, 1e9], "size": [0.0, 0.0]})
         found = gaussian().fit(NUMBERS, ILL).predict_proba(far)
         assert (found[0] == found[1]).all()  # clipped
+
+
+@pytest.mark.parametrize(("model", "table"), [(gaussian, NUMBERS), (categorical, WORDS)])
+def test_a_delta_is_spent_only_where_it_makes_less_noise(model, table):
+    few, pure = (model(delta=delta).fit(table, ILL) for delta in (1e-6, None))
+    assert few.guarantee_.delta == 0
+    assert few.class_count_std_error_ == pure.class_count_std_error_
+    wide = pd.concat([table.add_suffix(str(place)) for place in range(20)], axis=1)
+    declared = {"bounds": (-4, 100)} if model is gaussian else {"categories": (JOBS, SEXES) * 20}
+    many, pure = (model(delta=delta, **declared).fit(wide, ILL) for delta in (1e-6, None))
+    assert many.guarantee_.delta == 1e-6
+    assert many.class_count_std_error_ < pure.class_count_std_error_

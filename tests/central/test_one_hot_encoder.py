@@ -131,5 +131,5 @@ class TestPrivate:
 def test_columns_of_one_name_are_refused():
     table = pl.DataFrame({"a": ["b_c"], "a_b": ["c"]})
     fitted = encoder(categories={"a": ["b_c"], "a_b": ["c"]}).fit(table)
-    with pytest.raises(ValueError, match="two columns of the output have the same name: 'a_b_c'"):
+    with pytest.raises(ValueError, match="two columns of the result would be called 'a_b_c'"):
         fitted.transform(table)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from sklearn.decomposition import PCA
 
-from skdp import DPPCA, DPSimpleImputer, PrivacyLedger
+from skdp import DPPCA
 from skdp.privacy import Mu
 
 rng = np.random.default_rng(0)
@@ -83,21 +83,6 @@ def test_columns_of_small_numbers_do_not_add_noise_to_those_of_large_ones():
     bounds = np.vstack([[-4_000, 4_000], np.tile([-4, 4], (30, 1))])
     found = [DPPCA(1, epsilon=1.0, delta=1e-6, bounds=bounds, random_state=seed).fit(X) for seed in range(3)]
     assert min(share_of_variance(X, one.components_) for one in found) > 0.95
-
-
-def test_values_that_are_missing_or_no_numbers_are_refused_and_can_be_filled_in():
-    for value in ("secret", None, np.nan):
-        frame = pd.DataFrame({"a": pd.Series([value, *[0.5, 1.0] * 600], dtype=object), "b": np.linspace(0, 1, 1_201)})
-        ledger = PrivacyLedger(epsilon=5, delta=0.1)
-        pca = DPPCA(1, delta=1e-6, bounds=(0, 1), random_state=0, ledger=ledger)
-        with pytest.raises((TypeError, ValueError), match="column 'a'") as caught:
-            pca.fit(frame)
-        assert "secret" not in str(caught.value)
-        assert ledger.report().empty
-        imputer = DPSimpleImputer(bounds=(0, 1), random_state=0)
-        with pytest.warns(UserWarning, match="are of dtype object"):
-            filled = imputer.fit_transform(frame)
-        assert pca.fit(filled).transform(filled).shape == (1_201, 1)
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6])

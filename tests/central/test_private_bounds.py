@@ -122,9 +122,9 @@ class TestAccuracy:
     def test_the_mean_is_nearly_as_good_as_with_good_bounds(self, kind):
         """Good bounds are the range of the values."""
         X = column(kind)
-        runs = [DPMean(bounds="private", random_state=seed).fit(X.reshape(-1, 1)).bounds_[0] for seed in range(8)]
+        runs = [DPMean(bounds="private", random_state=seed).fit(X.reshape(-1, 1)).bounds_[0] for seed in range(16)]
         errors = [square_error(X, low, high, 0.8) for low, high in runs]
-        assert math.sqrt(np.mean(errors) / square_error(X, X.min(), X.max(), 1)) <= 1.5
+        assert math.sqrt(np.mean(errors) / square_error(X, X.min(), X.max(), 1)) <= 1.55
         for low, high in runs:
             assert ((low <= X) & (high >= X)).mean() > 0.995
             assert high - low <= 2 * np.ptp(X)
@@ -159,12 +159,41 @@ class TestAccuracy:
         """By the exact tail of a sum of Laplace numbers, the difference of two gamma numbers, over all windows."""
         for parts in (4, 8, 16):
             chances = []
-            for width in (1, 2, 4, 8, 16)[: int(math.log2(parts)) + 1]:
-                limit = float(_limit(width, np.log([_CHANCE_ANYWHERE / Cells(parts).size]))[0]) * math.sqrt(2)
-                at = np.linspace(0, 60, 4001)
+            width = 1
+            while width <= 4 * parts:
+                limit = _limit(width, _CHANCE_ANYWHERE / Cells(parts).size) * math.sqrt(2)
+                at = np.linspace(0, 100, 4001)
                 tail = gamma.pdf(at, width) * gamma.sf(limit + at, width)
                 chances.append(Cells(parts).size * np.sum((tail[1:] + tail[:-1]) / 2) * (at[1] - at[0]))
-            assert max(chances) < 3e-6
+                width *= 2
+            assert sum(chances) < 3e-4
+
+    @each("kind, n", [("centred", 1000), ("heavy", 1000), ("very skewed", 1000), ("centred", 700)])
+    def test_values_that_are_spread_over_many_cells_are_found(self, kind, n):
+        """No window of one power of 2 holds enough of them: half of the normal columns had no bounds."""
+        for seed in range(10):
+            values = column(kind, n, seed).reshape(-1, 1)
+            mean = DPMean(bounds="private", random_state=seed).fit(values)
+            assert np.isfinite(mean.std_error_).all()
+
+    def test_a_column_of_which_half_is_one_value(self):
+        """No smooth law has such counts: with none to agree with, bounds cut off what lies beyond one value."""
+        rng, errors = np.random.default_rng(0), []
+        for _ in range(20):
+            values = np.where(rng.random(10_000) < 0.5, 40.0, rng.normal(40, 12, 10_000).clip(1, 99).round())
+            counts = np.bincount(Cells(4).of(values), minlength=Cells(4).size)
+            low, high, *_ = find_bounds(Cells(4), counts + rng.laplace(0, 5, counts.size).round(), 50**0.5)
+            errors.append(values.clip(low, high).mean() - values.mean())
+        assert np.abs(errors).mean() < 0.01
+
+    def test_noise_next_to_values_is_hardly_ever_taken_for_values(self):
+        """A bound of -3,072 of numbers between 0 and 100, once in 30 fits, was ten times their error."""
+        rng, values = np.random.default_rng(0), column("uniform")
+        counts = np.bincount(Cells(4).of(values), minlength=Cells(4).size)
+        for _ in range(200):
+            low, high, *_ = find_bounds(Cells(4), counts + rng.laplace(0, 5, counts.size).round(), 50**0.5)
+            assert low == 0
+            assert high < 200
 
     @each("values", [[7.125], [1e15 + 0.125], [-3.5, 1e-300], [5e-324, 40.0]])
     def test_values_that_repeat_have_bounds(self, values):

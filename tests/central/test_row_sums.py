@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.central._linear_model import ExactMoments
+from skdp.central._linear_model import noises_of_products, sum_products
 from skdp.central._logistic_regression import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
 from skdp.central._pca import _noise_of_products
 from skdp.central._selectors import NUMBERS, Contrasts
@@ -20,12 +20,7 @@ from skdp.randomness import SeededSource
 
 rng = np.random.default_rng(0)
 PAIRS = np.array(list(itertools.product([-1.0, -0.3, 0.0, 1.0], repeat=2)))
-LOSSES = {
-    "binary": BinaryLoss(),
-    "softmax": SoftmaxLoss(3),
-    "weighted binary": BinaryLoss(weighted=True),
-    "weighted softmax": SoftmaxLoss(3, weighted=True),
-}
+LOSSES = {"binary": BinaryLoss(), "softmax": SoftmaxLoss(3)}
 
 
 def rows_of(values, codes, limit=None):
@@ -58,14 +53,14 @@ def test_a_row_changes_the_gradient_by_its_own_and_no_more(loss, limit, monkeypa
 
 
 def test_residuals_are_short_and_0_in_expectation():
-    for n_classes, weighted in itertools.product([2, 3, 5], [False, True]):
-        loss = SoftmaxLoss(n_classes, weighted=weighted) if n_classes > 2 else BinaryLoss(weighted=weighted)
+    for n_classes in (2, 3, 5):
+        loss = SoftmaxLoss(n_classes) if n_classes > 2 else BinaryLoss()
         logits = np.vstack([rng.integers(-size, size + 1, (500, loss.n_outputs)) for size in (0, 99, 4_000, 16_384)])
         residuals = np.stack([loss.residuals(logits, np.full(len(logits), code)) for code in range(n_classes)])
         squares = (residuals.astype(np.int64) ** 2).sum(axis=2)
         assert (residuals == np.rint(residuals)).all()
         assert 0.999 * loss.square < squares.max() <= loss.square
-        bound = 1 - 1 / n_classes if weighted else 2
+        bound = 1 - 1 / n_classes
         assert loss.square <= (bound / 2 if n_classes == 2 else bound) * _CERTAIN**2
         powers = np.exp(np.hstack([np.zeros_like(logits), logits] if n_classes == 2 else [logits]) / 1024)
         shares = (powers / powers.sum(axis=1, keepdims=True)).T[:, :, np.newaxis]
@@ -77,10 +72,14 @@ def test_the_gradient_is_that_of_the_loss():
     constant = np.column_stack([values, np.ones(200)])
     coefficients = rng.normal(size=(3, 3))
     powers = np.exp(constant @ coefficients)
-    wanted = constant.T @ (powers / powers.sum(axis=1, keepdims=True) - np.eye(3)[codes])
+    shares = powers / powers.sum(axis=1, keepdims=True)
+    # Of a row of the least likely class, the residuals are as long as at equal logits.
+    longest = (shares**2).sum(axis=1) + 1 - 2 * shares.min(axis=1)
+    wanted = constant.T @ ((shares - np.eye(3)[codes]) * np.sqrt(2 / 3 / longest)[:, np.newaxis])
     found = gradient(rows_of(values, codes), coefficients, SoftmaxLoss(3)) / (UNIT * _CERTAIN)
     assert np.allclose(found, wanted, atol=0.2)
-    wanted = constant.T @ (1 / (1 + np.exp(-constant @ coefficients[:, :1])) - (codes[:, np.newaxis] > 0))
+    share = 1 / (1 + np.exp(-constant @ coefficients[:, :1]))
+    wanted = constant.T @ ((share - (codes[:, np.newaxis] > 0)) / (2 * np.maximum(share, 1 - share)))
     found = gradient(rows_of(values, (codes > 0).astype(int)), coefficients[:, :1], BinaryLoss()) / (UNIT * _CERTAIN)
     assert np.allclose(found, wanted, atol=0.2)
 
@@ -162,33 +161,37 @@ def with_target(values):
 def test_a_row_changes_products_with_a_target_by_no_more_than_is_paid_for(middle, limit, constant, monkeypatch):
     monkeypatch.setattr(_rows, "_BLOCK", 7)  # a row in front moves all others to another place of a block
 
-    def moments(values):
-        rows = with_target(values).centred(np.array(middle, np.int16))
-        return ExactMoments.of(rows, rows.square if limit is None else limit, constant, 2 * UNIT)
+    def placed_rows(values):
+        return with_target(values).centred(np.array(middle, np.int16))
 
-    whole = moments(TRIPLES)
+    square = placed_rows(TRIPLES).square if limit is None else limit
+    whole = sum_products(placed_rows(TRIPLES), square, constant)
     largest = [0, 0, 0]
     for place in range(len(TRIPLES)):
-        change = whole.sums - moments(np.delete(TRIPLES, place, axis=0)).sums
-        assert (change == moments(TRIPLES[[place]]).sums).all()
+        change = whole - sum_products(placed_rows(np.delete(TRIPLES, place, axis=0)), square, constant)
+        assert (change == sum_products(placed_rows(TRIPLES[[place]]), square, constant)).all()
         assert (change == change.T).all()
-        parts = change[np.triu_indices(3)], change[:-1, -1], change[-1:, -1]
+        parts = change[:-1, :-1][np.triu_indices(3)], change[:-1, -1], change[-1:, -1]
         largest = [max(one, sum(int(x) ** 2 for x in part)) for one, part in zip(largest, parts, strict=True)]
-    bounds = largest_moments(whole.square, whole.largest), whole.square * UNIT**2, UNIT**4
-    assert all(one <= bound for one, bound in zip(largest, bounds, strict=True))
-    assert all(one > 0.1 * bound for one, bound in zip(largest, bounds, strict=True))
+    share = read_share(Mu(1, delta=1e-6))
+    noises = noises_of_products(share, 3, square=square, constant=constant, largest=2 * UNIT)
+    assert sum(noise.amount for noise in noises) == share.mu_squared
+    assert all(one <= noise.sensitivity for one, noise in zip(largest, noises, strict=True))
+    assert all(one > 0.1 * noise.sensitivity for one, noise in zip(largest, noises, strict=True))
 
 
 def test_without_delta_a_row_changes_each_sum_by_1_at_most():
-    whole = ExactMoments.of(with_target(TRIPLES), 2 * UNIT**2, UNIT, UNIT)
-    assert whole.largest == UNIT
+    whole = sum_products(with_target(TRIPLES), 2 * UNIT**2, UNIT)
     table = np.column_stack(
         [np.trunc(TRIPLES[:, :2] * UNIT), np.full(len(TRIPLES), UNIT), np.trunc(TRIPLES[:, 2] * UNIT)]
     )
-    assert (whole.sums == table.T @ table).all()
+    assert (whole == table.T @ table).all()
     for place in range(len(TRIPLES)):
-        fewer = ExactMoments.of(with_target(np.delete(TRIPLES, place, axis=0)), 2 * UNIT**2, UNIT, UNIT)
-        assert np.abs(whole.sums - fewer.sums).max() == UNIT**2
+        fewer = sum_products(with_target(np.delete(TRIPLES, place, axis=0)), 2 * UNIT**2, UNIT)
+        assert np.abs(whole - fewer).max() == UNIT**2
+    noise, *same = noises_of_products(read_share(1.0), 3, square=2 * UNIT**2, constant=UNIT, largest=UNIT)
+    assert same == [noise] * 2
+    assert (noise.amount, noise.sensitivity, noise.dimension) == (1, UNIT**2, 10)
 
 
 WIDE = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-4.0, 1.7, 4.0], [-1.0, 0.7, 1.0])))
@@ -217,12 +220,14 @@ def test_a_row_changes_products_by_no_more_than_is_paid_for(middle, limit, const
     middle, share = np.array(middle, np.int16), read_share(1.0)
     whole = placed(WIDE).centred(middle)
     limit = whole.square if limit is None else limit
-    sums = whole.shortened(limit, constant, codes=False)
+    sums = whole.clipped_moments(limit, constant, with_target=False)
     pure = _noise_of_products(share, 4, limit + constant**2, 2 * UNIT).sensitivity
     gaussian = _noise_of_products(read_share(Mu(1, delta=1e-6)), 4, limit + constant**2, 2 * UNIT).sensitivity
     changes = []
     for place in range(len(WIDE)):
-        fewer = placed(np.delete(WIDE, place, axis=0)).centred(middle).shortened(limit, constant, codes=False)
+        fewer = (
+            placed(np.delete(WIDE, place, axis=0)).centred(middle).clipped_moments(limit, constant, with_target=False)
+        )
         change = (sums - fewer)[np.triu_indices(4)].astype(object)
         changes.append((np.abs(change).sum(), (change**2).sum()))
     largest = np.max(changes, axis=0)

@@ -9,7 +9,8 @@ import pytest
 from sklearn.feature_selection import SelectKBest, VarianceThreshold, f_classif, f_regression
 
 from skdp import DPSelectKBest, DPVarianceThreshold
-from skdp.privacy import Mu
+from skdp.central.statistics import UNIT, Noise
+from skdp.privacy import Mu, Rho
 from skdp.testing import check_sensitivity
 from tests.conftest import each
 
@@ -107,3 +108,16 @@ class TestVarianceThreshold:
     def test_a_column_is_left_in_any_case(self):
         selector = DPVarianceThreshold(99.0, epsilon=5.0, bounds=(-10, 10), random_state=0).fit(self.X)
         assert selector.get_support(indices=True).tolist() == [1]
+
+
+@pytest.mark.parametrize(("share", "growth"), [(3.0, 3), (Mu(0.5, delta=1e-6), 3), (Rho(0.1, delta=1e-6), 3)])
+def test_the_scores_of_several_columns_share_what_is_for_them(share, growth, monkeypatch):
+    """Of k scores, each of which a row changes, noise of one would say too much."""
+    drawn = []
+    draw = Noise.draw
+    monkeypatch.setattr(Noise, "draw", lambda noise, *more: drawn.append(noise) or draw(noise, *more))
+    for k in (1, 3):
+        DPSelectKBest(k, **DECLARED | {"epsilon": share}).fit(TABLE, CLASSES)
+    alone, together = (noise for noise in drawn if noise.sensitivity > UNIT)
+    assert together.sensitivity == growth * alone.sensitivity
+    assert together.amount == alone.amount

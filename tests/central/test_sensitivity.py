@@ -308,9 +308,9 @@ class TestChunks:
         assert max(squares) == Fraction(1, 3)
 
     def test_a_row_is_in_one_chunk(self, scripted_source):
-        keys = np.array([3, 1, 2], "<u4").view(np.uint8)
+        keys = np.array([3, 1, 2], "<u8").view(np.uint8)
         for labels in itertools.product(range(2), repeat=3):
-            chunks = random_chunks(scripted_source(labels, keys, keys), 2, 3)
+            chunks = random_chunks(scripted_source(labels, keys), 2, 3)
             assert [chunk.tolist() for chunk in chunks] == [
                 [place for place in (1, 2, 0) if labels[place] == label] for label in sorted(set(labels))
             ]
@@ -323,5 +323,5 @@ class TestChunks:
 
     def test_equal_keys_are_drawn_again(self, scripted_source):
         # Two rows of one chunk draw the same keys: their order would be that of the table.
-        equal, other = (np.array(keys, "<u4").view(np.uint8) for keys in ([7, 7], [2, 1]))
-        assert random_chunks(scripted_source([0, 0], equal, equal, other, equal), 1, 2)[0].tolist() == [1, 0]
+        equal, other = (np.array(keys, "<u8").view(np.uint8) for keys in ([7, 7], [2, 1]))
+        assert random_chunks(scripted_source([0, 0], equal, other), 1, 2)[0].tolist() == [1, 0]

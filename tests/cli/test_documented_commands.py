@@ -46,7 +46,7 @@ def test_commands_run(block, tmp_path, monkeypatch):
     people.to_parquet("people.parquet")
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people[["sex"]])
     encoder.save("protocol.json")
-    save(encoder, "model.zip")
+    save(encoder, "model.json")
     for name in ("reports", "monday", "tuesday"):
         if f"{name}.parquet" in block and "people.parquet" not in block:
             privatize_file("people.csv", f"{name}.parquet", encoder)

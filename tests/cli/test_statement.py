@@ -97,7 +97,7 @@ def files(tmp_path_factory):
     tally_files(folder / "reports.csv", target=folder / "tally.json")
     encoder = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(PEOPLE[["sex"]])
     encoder.save(folder / "protocol.json")
-    skdp.save(encoder, folder / "model.zip")
+    skdp.save(encoder, folder / "model.json")
     return folder
 
 
@@ -124,12 +124,12 @@ def test_files_of_another_kind_are_refused(files, capsys):
     assert skdp.read_protocol(files / "people.parquet") is None
     error = refuse(capsys, "statement", files / "people.parquet")
     assert "does not say how its reports were made: give the protocol that save of the encoder wrote" in error
-    with pytest.raises(ValueError, match=r"model.zip holds no reports: if skdp.save wrote it, skdp.load reads it"):
-        skdp.read_protocol(files / "model.zip")
+    with pytest.raises(ValueError, match=r"model.json holds no reports; it is what skdp.save wrote, which skdp.load"):
+        skdp.read_protocol(files / "model.json")
     for name in ("reports.parquet", "reports.csv.gz"):
         with pytest.raises(ValueError, match=rf"if it holds reports, skdp.read_protocol\('{name}'\) returns the"):
             skdp.load(files / name)
-    assert main(["statement", str(files / "model.zip")]) == 0
+    assert main(["statement", str(files / "model.json")]) == 0
     encoder = skdp.load(files / "protocol.json")
     assert encoder.to_json() == skdp.read_protocol(files / "protocol.json").to_json()
 

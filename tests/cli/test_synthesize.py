@@ -69,7 +69,7 @@ def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, capsys):
     for words, message in [
         ([model, "--load", "--epsilon", 1], "--epsilon goes without --load"),
         ([model, "--load", "--max-rows-per-person", 1], "--max-rows-per-person goes without --load"),
-        ([table, "--load"], "no file that DPMarginalSynthesizer.save wrote"),
+        ([table, "--load"], "no file that skdp.save wrote"),
         ([table, "--epsilon", 1], "--domain is needed"),
         ([table, "--domain", domain], "--epsilon is needed"),
     ]:

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skdp.engines import _streams
+from skdp.engines import _randomness, _streams
 from tests.conftest import often
 
 
@@ -64,8 +64,8 @@ class Engine:
 
     @property
     def numbers_rows(self):
-        """Whether seeded reports are those of memory: those of Spark follow from its partitions."""
-        return self.name != "spark"
+        """Whether seeded reports are those of memory: those of Dask and Spark follow from their partitions."""
+        return self.name not in ("dask", "spark")
 
     @property
     def reads_twice(self):
@@ -104,7 +104,14 @@ LAZY = ["polars_lazy", "dataset", "duckdb", "dask"]  # evaluated when they are a
 # Fixtures: processes, which are started once.
 LONG = [
     pytest.param("dask_processes", marks=pytest.mark.long),
-    pytest.param("dask_cluster", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore:Sending large graph")]),
+    pytest.param(
+        "dask_cluster",
+        marks=[
+            pytest.mark.long,
+            pytest.mark.filterwarnings("ignore:Sending large graph"),
+            pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning"),
+        ],
+    ),
     pytest.param("spark_engine", id="spark", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore")]),
 ]
 
@@ -113,18 +120,14 @@ def _start(request):
     return ENGINES[request.param] if request.param in ENGINES else request.getfixturevalue(request.param)
 
 
-@pytest.fixture(autouse=True)
-def _one_process(monkeypatch):
-    """Start no pool for permanent reports: it takes seconds, and `test_processes.py` is about those."""
-    monkeypatch.setattr(_streams, "FEW", 1 << 30)
-
-
 @pytest.fixture
 def batch_rows(monkeypatch):
     """Set how many rows are privatised at a time, so that small tables have several batches."""
 
     def set_rows(rows):
+        # Batches are of whole blocks, from which seeded reports are drawn.
         monkeypatch.setattr(_streams, "batch_rows", lambda n_columns: rows)
+        monkeypatch.setattr(_randomness, "BLOCK_ROWS", rows)
 
     return set_rows
 

@@ -6,18 +6,20 @@ import signal
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from skdp import DPHistogram, RandomizedResponseEncoder
+from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
+from skdp.engines._release import Preparation
+from skdp.engines.backends import dask as dask_engine
+from skdp.engines.backends.dask import DaskTable, _draw
 from tests.conftest import often
 from tests.engines.tables import DOMAIN
-
-pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
 
 def encoder(**params):
@@ -26,7 +28,10 @@ def encoder(**params):
 
 @pytest.mark.parametrize("processes", often(["dask_pickled", "dask_processes"], ["dask_pickled"]))
 def test_processes_give_what_threads_give(request, processes, people):
-    lazy = privatize(request.getfixturevalue(processes).frame(people), encoder(), persist=False)
+    """Also when the reports are drawn again."""
+    frame, fitted = request.getfixturevalue(processes).frame(people), encoder().fit(people.select(["color", "size"]))
+    preparation = Preparation(DaskTable(frame).sample, fitted)
+    lazy, _ = _draw(frame, preparation.charge(), preparation.no_reports, with_notes=False)
     first, second, here = lazy.compute(), lazy.compute(), lazy.compute(scheduler="synchronous")
     pd.testing.assert_frame_equal(first, second)  # drawn twice, in other processes
     pd.testing.assert_frame_equal(first, here)
@@ -47,12 +52,11 @@ def test_forked_and_spawned_workers_never_share_coins(dask_frame, method):
         ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool,
         dask.config.set(scheduler="processes", pool=pool, chunksize=1),
     ):
-        releases = [privatize(dask_frame(same, 4), fitted, persist=False) for _ in range(2)]
-        drawn = [dask.compute(*released.to_delayed()) for released in (*releases, releases[0])]
-    columns = [tuple(part[name]) for parts in drawn[:2] for part in parts for name in part]
+        releases = [privatize(dask_frame(same, 4), fitted) for _ in range(2)]
+        drawn = [dask.compute(*released.to_delayed()) for released in releases]
+    columns = [tuple(part[name]) for parts in drawn for part in parts for name in part]
     assert {len(column) for column in columns} == {10_000}
     assert len(set(columns)) == len(columns) == 16
-    assert all(one.equals(other) for one, other in zip(drawn[0], drawn[2], strict=True))
 
 
 def kill_one(client):
@@ -82,7 +86,7 @@ def _slow(frame, folder):
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own, of pandas 3.1
-@pytest.mark.parametrize("stored", ["memory", "file"])
+@pytest.mark.parametrize("stored", ["temporary file", "file"])
 def test_a_worker_that_is_killed_in_the_middle_makes_no_second_release(cluster, dask_frame, people, tmp_path, stored):
     frame = dask_frame(people, 12)
     folder = tmp_path / "notes"
@@ -90,13 +94,15 @@ def test_a_worker_that_is_killed_in_the_middle_makes_no_second_release(cluster, 
     slow = frame.map_partitions(_slow, str(folder), meta=frame._meta)
 
     killer = kill_in_the_middle(cluster, folder)
-    path = None if stored == "memory" else tmp_path / "out"
-    released = privatize(slow, encoder(), path=path, keep=["number"])
+    path = tmp_path / "out" if stored == "file" else None
+    ledger = PrivacyLedger(epsilon=9)
+    released = privatize(slow, encoder(ledger=ledger), path=path, keep=["number"])
     killer.join()
     notes = [len(note.read_text().splitlines()) for note in folder.iterdir()]
     whole = released.compute()
+    assert len(ledger.report()) == 1
     assert sorted(whole["number"]) == list(range(people.num_rows))  # complete, and no row twice
-    assert stored == "file" or max(notes) > 1  # lost partitions were computed again
+    assert max(notes) > 1  # lost partitions were computed again
 
 
 @pytest.mark.long
@@ -114,3 +120,21 @@ def test_a_worker_that_is_killed_in_the_middle_makes_no_row_count_twice(cluster,
         np.testing.assert_array_equal(found.counts_, expected.counts_)
     else:
         assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "is_here"),
+    [("tcp://127.0.0.1:8786", True), ("inproc://10.0.0.7/3/1", True), ("tcp://10.0.0.7:8786", False)],
+)
+def test_a_cluster_writes_files_and_one_of_other_machines_needs_a_path(
+    dask_frame, people, monkeypatch, tmp_path, address, is_here
+):
+    client = SimpleNamespace(scheduler=SimpleNamespace(address=address))
+    monkeypatch.setattr(dask_engine, "_client_of", lambda frame: client)
+    table = DaskTable(dask_frame(people))
+    assert table.check_place(tmp_path / "out", check=True) == tmp_path / "out"
+    if is_here:
+        assert not table.check_place(None, check=True).exists()
+    else:
+        with pytest.raises(ValueError, match="give a path that all its machines can reach"):
+            table.check_place(None, check=True)

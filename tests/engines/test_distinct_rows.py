@@ -14,7 +14,6 @@ from skdp import Domain, Interval
 from skdp.central.statistics import CellTally, GroupSums, RowSums
 from skdp.central.statistics._quantiles import count_ranks
 from skdp.central.statistics._sums import _sums_of_table
-from skdp.domain import Grid
 from skdp.engines.backends import duckdb as _large_duckdb
 from skdp.synthesis.tables import find_codes
 from skdp.tables import open_large, read_table
@@ -99,32 +98,3 @@ def test_sums_of_many_equal_rows_do_not_overflow():
     sums = GroupSums.read(_sums_of_table(table, counts, ends=ends, missing=True), ends)
     assert [sums.counts[0, 0], sums.places[0, 0], sums.squares[0, 0]] == [1 << 55, 1 << 84, 1 << 84]
     assert sums.n_odd == 3
-
-
-GRIDS = [(0.0, 100.0, 20), (0.0, 1.0, 10), (-50.0, 50.0, 20), (-1.0, 1.0, 7), (17.0, 90.0, 10), (1.5, 4.5, 30)]
-
-
-@pytest.mark.parametrize("missing", [True, False])
-@pytest.mark.parametrize("inside", [True, False])
-@pytest.mark.parametrize("grid", GRIDS, ids=str)
-def test_bins_of_reals_are_those_of_comparing_with_the_edges(grid, inside, missing):
-    """The database finds them by arithmetic: also of the floats next to an edge, and of what is in no bin."""
-    bins = Interval(*grid[:2], bins=grid[2], missing=missing)
-    assert Grid.of(np.array(bins.edges)) is not None
-    near = np.array([0.0, -0.0, 5e-324, -5e-324, 2.3e-308, *bins.edges])
-    steps = np.concatenate([near, np.nextafter(near, -np.inf), np.nextafter(near, np.inf)])
-    steps = steps[(steps >= grid[0]) & (steps <= grid[1])]
-    values = [*steps, *np.random.default_rng(0).uniform(*grid[:2], 500), *([None, math.nan] if missing else [])]
-    refused = [None, math.nan, math.inf, -math.inf, 1.7e308, -1.7e308, *np.nextafter(grid[:2], [-np.inf, np.inf])]
-    tally = CellTally(Domain({"x": bins}), partial(find_codes, handle_unknown="error"), [(0,)], refused=True)
-    for wrong in [[]] if inside else [[value] for value in refused[2 * missing :]]:
-        table = pa.table({"x": pa.array([*values, *wrong], pa.float64())})
-        with duckdb.connect() as connection, pytest.MonkeyPatch.context() as patched:
-            patched.setattr(_large_duckdb, "add_up_batches", None)
-            connection.register("given", table)
-            outside, counts = open_large(connection.sql("SELECT * FROM given")).add_up(["x"], tally)
-        assert bool(outside[0]) is bool(wrong)
-        if not wrong:
-            known = [in_bin(value, bins.edges) for value in values]
-            expected = [known.count(place) for place in range(grid[2])]
-            assert counts.tolist() == [*expected, *([known.count(None)] if missing else [])]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp.base import draft_domain_toml, read_frame
-from skdp.engines.files import TableFile, draft_file
+from skdp.engines.files import TableFile, _draft, draft_file
 from tests.engines.tables import write
 
 N = 4000
@@ -42,4 +42,13 @@ FRAME.loc[N - 2, "one missing"] = pd.NA
 @pytest.mark.parametrize("options", [{"bins": 32, "max_values": 100}, {"bins": 1, "max_values": 1}])
 def test_the_draft_is_that_of_the_whole_table(tmp_path, small_reads, suffix, options):
     path = write(FRAME, tmp_path / f"in{suffix}")
+    assert draft_file(TableFile(path), **options) == draft_domain_toml(read_frame(path, find_dates=True), **options)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_of_very_many_values_the_ends_are_kept(tmp_path, small_reads, suffix, monkeypatch):
+    monkeypatch.setattr(_draft, "_MOST_VALUES", 500)
+    frame = FRAME[["names", "whole", "many zones", "times", "infinite"]].assign(back=(N - rows) // 2)
+    path = write(frame, tmp_path / f"in{suffix}")
+    options = {"bins": 32, "max_values": 100}
     assert draft_file(TableFile(path), **options) == draft_domain_toml(read_frame(path, find_dates=True), **options)

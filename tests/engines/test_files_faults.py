@@ -114,7 +114,7 @@ def run(home, resume):
 def prepare(home):
     home.mkdir()
     pq.write_table(pa.table({"answer": ["yes"] * ROWS, "number": range(ROWS)}), home / "in.parquet")
-    PrivacyLedger(home / "ledger", epsilon=5)
+    PrivacyLedger(home / "ledger", epsilon=0.5)  # of one charge: nothing is left for a second one
     return home
 
 

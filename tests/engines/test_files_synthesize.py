@@ -128,7 +128,7 @@ class TestText:
         writers = {"csv": csv.write_csv, "parquet": pq.write_table, "arrow": feather.write_feather}
         writers[form](table.take([0] * 40), source)
         synthesizer = DPMarginalSynthesizer(1.0, domain=domain, random_state=0, marginals="independent")
-        first, model, again = tmp_path / "first.parquet", tmp_path / "model.zip", tmp_path / "again.parquet"
+        first, model, again = tmp_path / "first.parquet", tmp_path / "model.json", tmp_path / "again.parquet"
         synthesize_file(source, first, synthesizer, save=model, n_samples=4)
         sample_file(DPMarginalSynthesizer.load(model), again, n_samples=8)
         assert pq.read_schema(first).equals(pq.read_schema(again), check_metadata=True)
@@ -182,7 +182,6 @@ class TestRefusals:
             ({"target": "in.parquet"}, FileExistsError, "exists already"),
             ({"person_column": "nobody"}, ValueError, r"in.parquet lacks the columns \['nobody'\]"),
             ({"person_column": "age"}, ValueError, "the domain declares 'age', which says who"),
-            ({"real_columns": ["nothing"]}, ValueError, "the domain has no columns"),
         ],
     )
     def test_parameters(self, rows, tmp_path, ledger, options, error, match):

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,7 +17,7 @@ from skdp import (
 )
 from skdp.engines import privatize, privatize_file, tally
 from skdp.engines._randomness import KeyedRandomness
-from skdp.engines._release import BatchCheck, DistinctRecords
+from skdp.engines._release import BatchCheck, refuse_repeated
 from skdp.engines._streams import RowStream
 from skdp.engines.backends.dask import DaskTable
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
@@ -288,8 +287,6 @@ def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_eng
     frame = lazy_engine.frame(twice(people, place))
     for path in (None, tmp_path / "out"):
         refused(frame, encoder, ValueError, "record_id has repeated entries", record_id="person", path=path)
-    if lazy_engine.name in ("polars_lazy", "dask"):
-        refused(frame, encoder, ValueError, "record_id has repeated entries", record_id="person", persist=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -306,7 +303,6 @@ def test_an_id_that_is_repeated_when_the_rows_are_drawn_gives_no_reports(
     for checks in (RowStream, DaskTable):
         name = "check" if checks is RowStream else "_check"
         monkeypatch.setattr(checks, name, lambda *args, **options: None)
-    # A path: a cluster that may compute reports again asks for it, or for the check.
     with pytest.raises(ValueError, match="record_id has repeated entries"):
         privatize(frame, make(ledger=ledger), record_id="person", check=False, path=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
@@ -314,17 +310,14 @@ def test_an_id_that_is_repeated_when_the_rows_are_drawn_gives_no_reports(
 
 
 @pytest.mark.parametrize("evaluation", [1, 2])
-@pytest.mark.parametrize("persist", [True, False])
-@pytest.mark.filterwarnings("ignore:the reports are computed again")
-def test_ids_of_a_lazy_frame_that_repeat_later(people, evaluation, persist):
+def test_ids_of_a_lazy_frame_that_repeat_later(people, evaluation):
     evaluations = iter([people] * (evaluation - 1) + [twice(people, ROWS - 1)] * 9)
     frame = pl.LazyFrame({"x": [0]}).map_batches(
         lambda _: pl.from_arrow(next(evaluations)), schema=pl.from_arrow(people).schema
     )
     ledger = PrivacyLedger(epsilon=9)
-    message = "repeated entries" if persist or evaluation == 1 else "not those that were checked"
-    with pytest.raises(Exception, match=message):
-        privatize(frame, encoder(ledger=ledger), record_id="person", persist=persist).collect()
+    with pytest.raises(ValueError, match="repeated entries"):
+        privatize(frame, encoder(ledger=ledger), record_id="person")
     assert (ledger.spent.epsilon > 0) == (evaluation == 2)
 
 
@@ -335,24 +328,8 @@ def test_ids_are_compared_with_those_of_all_batches():
         ids = check.digest_ids([f"{number}".encode() for number in rng.permutation(60)])
         half = ids.copy()
         half[:, 0] = ids[0, 0]  # ids that share a half are others
-        distinct = DistinctRecords()
-        for batch in np.split(np.concatenate([ids[1:], half]), np.sort(rng.integers(0, 119, 6))):
-            distinct.add(batch)
-        distinct.close()
-        distinct.add(np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]]))
+        batches = np.split(np.concatenate([ids[1:], half]), np.sort(rng.integers(0, 119, 6)))
+        refuse_repeated(batches)
+        again = np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]])
         with pytest.raises(ValueError, match="record_id has repeated entries"):
-            distinct.close()
-
-
-def test_a_reader_of_reports_gives_those_of_the_rows_that_were_checked(people, tmp_path):
-    """Its reports are shown before the last id is read, so a repeated one must not come."""
-    path = tmp_path / "in.parquet"
-    pq.write_table(people, path)
-    options = {"record_id": "person", "persist": False}
-    assert privatize(ds.dataset(path), encoder(), **options).read_all().num_rows == ROWS
-    reader = privatize(ds.dataset(path), encoder(), **options)
-    pq.write_table(twice(people, ROWS - 1), path)
-    with pytest.raises(ValueError, match="not those that were checked"):
-        reader.read_all()
-    pq.write_table(people, path)
-    refused(ds.dataset(path), encoder, ValueError, "needs check=True", check=False, **options)
+            refuse_repeated([*batches, again])

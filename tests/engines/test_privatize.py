@@ -1,7 +1,6 @@
 """What holds for every engine, and every transformer that works batch by batch."""
 
 import time
-import warnings
 
 import duckdb
 import numpy as np
@@ -255,11 +254,10 @@ def test_empty_partitions(dask_frame, people):
     pieces = dd.concat([dd.from_pandas(part, npartitions=1) for part in (frame[:50], frame[:0], frame[50:], frame[:0])])
     fitted = encoder()
     released = privatize(pieces, fitted)
-    assert (
-        pa.Table.from_pandas(released.compute(), preserve_index=False).to_pydict()
-        == privatize(people, encoder()).to_pydict()
-    )
     assert tally(released, fitted).n_reports == people.num_rows
+    whole = released.compute()
+    assert len(whole) == people.num_rows
+    fitted.estimate_counts(whole)  # the note of a partition is none of all: it would be warned of
 
 
 # Files
@@ -314,25 +312,17 @@ def test_options_that_do_not_fit_are_refused_before_any_charge(engine, people):
         ({"keep": ["color"]}, ValueError, "privatised"),
         ({"keep": ["nothing"]}, ValueError, "distinct columns"),
         ({"keep": ["number", "number"]}, ValueError, "distinct columns"),
-        ({"persist": False, "path": "x"}, ValueError, "persist=False"),
         ({"keep": "number"}, TypeError, "keep"),
-        ({"persist": 1}, TypeError, "persist"),
         ({"path": 3}, TypeError, "path must be None, a str or a path, got int"),
     ]:
         with pytest.raises(error, match=message):
             privatize(frame, encoder(ledger=ledger), **options)
-    if engine.name in ("pandas", "duckdb"):
-        with pytest.raises(ValueError, match=r"persist=False is for lazy frames|DuckDB has no lazy relation"):
-            privatize(frame, encoder(ledger=ledger), persist=False)
     with pytest.raises(ValueError, match="lacks the columns"):
         privatize(engine.frame(people.select(["color"])), encoder(ledger=ledger))
     assert ledger.spent.epsilon == 0
 
 
-def test_a_dataset_that_is_not_stored_is_read_once(people):
-    reader = privatize(ds.dataset(people), encoder(random_state=0), persist=False)
-    assert isinstance(reader, pa.RecordBatchReader)
-    assert reader.read_all().to_pydict() == privatize(people, encoder(random_state=0)).to_pydict()
+def test_reports_of_other_columns_are_refused(people):
     fitted = encoder().fit(people.select(["color", "size"]))
     with pytest.raises(ValueError, match=r"the reports of this encoder have the columns .*, got \['age'\]"):
         tally(pa.table({"age": [1]}), fitted)
@@ -356,18 +346,6 @@ def test_no_table_of_the_user_is_taken_for_the_reports(kind, name, tmp_path):
         assert 300 < released.filter("smokes = 'no'").count("*").fetchall()[0][0] < 700  # false alarm: 1e-20
 
 
-# Polars and Dask, asked for parts
-
-
-def test_parts_of_a_lazy_release_are_parts_of_the_release(people):
-    released = privatize(pl.from_arrow(people).lazy(), encoder(random_state=None), persist=False, keep=["number"])
-    whole = released.collect()
-    assert released.select("size").collect().equals(whole.select("size"))
-    assert released.head(70).collect().equals(whole.head(70))
-    assert released.filter(pl.col("number") > 9_000).collect().equals(whole.filter(pl.col("number") > 9_000))
-    assert released.filter(pl.col("number") > 90).head(5).collect().equals(whole[91:96])
-
-
 def test_a_stream_that_is_dropped_by_one_of_its_own_threads_is_ended():
     """As the garbage collector may do; it waited for the thread that it ran in."""
     streams, ended = [], []
@@ -380,7 +358,7 @@ def test_a_stream_that_is_dropped_by_one_of_its_own_threads_is_ended():
             ended.append(item)
         return item
 
-    stream = in_turn(drop, range(100), 2)
+    stream = in_turn(drop, range(100))
     assert [next(stream), next(stream)] == [0, 1]
     streams.append(stream)
     for _ in range(500):
@@ -424,15 +402,3 @@ def test_a_file_of_reports_has_no_row_index(people, tmp_path):
     assert stored.column_names == ["color", "size"]
     assert b"number" not in repr(stored.schema.metadata).encode()
     assert pd.read_parquet(tmp_path / "out.parquet").index.equals(pd.RangeIndex(len(frame)))
-
-
-@pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("name", ["polars_lazy", "dask"])
-def test_who_keeps_reports_lazy_is_told(name, people, dask_frame):
-    frame = dask_frame(people) if name == "dask" else pl.from_arrow(people).lazy()
-    with pytest.warns(PrivacyLeakWarning, match="computed again at each use.*publish what it evaluates to") as caught:
-        privatize(frame, encoder(), persist=False)
-    assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        privatize(frame, encoder())

@@ -11,8 +11,6 @@ from skdp import DPHistogram, DPMarginalSynthesizer, DPSimpleImputer, PrivacyLed
 from skdp.engines import privatize, tally
 from tests.engines.tables import everything_said
 
-pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
-
 ROWS = 3_000
 # Declared values, and one that is not.
 VALUES = {

@@ -98,10 +98,8 @@ def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_pa
             assert drawn.setdefault(number, report) == report
 
 
-def test_what_spark_would_number_anew_is_refused(frame, tmp_path):
+def test_a_place_that_exists_costs_nothing(frame, tmp_path):
     ledger = PrivacyLedger(epsilon=10)
-    with pytest.raises(ValueError, match="persist=True"):
-        privatize(frame, encoder(ledger=ledger), persist=False)
     with pytest.raises(FileExistsError):
         privatize(frame, encoder(ledger=ledger), path=tmp_path)
     assert ledger.spent.epsilon == 0

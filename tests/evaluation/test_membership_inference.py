@@ -33,7 +33,8 @@ def test_a_copied_table_gives_its_members_away(make_frame):
     }
     first, last = ({name: column[part] for name, column in rows.items()} for part in (slice(100), slice(100, 200)))
     result = membership_inference(make_frame(first), make_frame(first), make_frame(last), random_state=0)
-    assert result.auc == result.auc_lower == result.auc_upper == 1.0
+    assert result.auc == result.auc_upper == 1.0
+    assert 0.9 < result.auc_lower < 1, "a hundred rows do not prove that all are told apart"
     assert result.advantage == 1.0
     assert result.advantage_lower > 0.8
     assert result.advantage_upper == 1.0

@@ -23,7 +23,7 @@ from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer, recall_score, roc_auc_score
-from sklearn.model_selection import GroupKFold, PredefinedSplit, StratifiedKFold
+from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -176,7 +176,7 @@ class TestScores:
 
         pos = make_scorer(recall_score, pos_label="yes")
         result = curve(scoring=("accuracy", pos, several, partial(accuracy_score_of, share=2)), epsilons=[1.0])
-        names = ["accuracy", "recall_score(pos_label='yes')", "one", "two", "accuracy_score_of(share=2)"]
+        names = ["accuracy", "recall_score", "one", "two", "accuracy_score_of"]
         assert result["metric"].unique().tolist() == names
         assert values(result, "two", 1.0) == values(result, "accuracy", 1.0)
         zero_one = (*table()[:1], (table()[1] == "yes").astype(int))
@@ -278,6 +278,11 @@ def test_all_scorers_see_one_release_of_the_test_rows(wrap):
         assert not np.array_equal(fitted.predict_proba(X), fitted.predict_proba(X))
 
 
+def test_a_given_baseline_releases_its_test_rows_once_too():
+    curve(scoring=["accuracy", "f1_macro", "roc_auc"], epsilons=[1.0], baseline=pipeline(counting()))
+    assert releases == [120, 120] * 2
+
+
 def test_a_scorer_that_asks_for_other_rows_is_refused():
     def half(estimator, X, y):
         return np.mean(estimator.predict(X[::2]) == y[::2])
@@ -336,10 +341,9 @@ class TestSplits:
         splits = list(GroupKFold(3).split(*table(), people))
         pd.testing.assert_frame_equal(result, curve(cv=splits, epsilons=[0.5], baseline=None))
 
-    @each("cv, named", [(np.int64(3), "3"), (PredefinedSplit(np.arange(240) % 3), "PredefinedSplit")])
-    def test_groups_that_they_would_ignore_are_refused(self, cv, named):
-        with pytest.raises(ValueError, match=rf"such as GroupKFold\(5\).*got cv=(np.int64\()?{named}"):
-            curve(pipeline(counting()), cv=cv, groups=np.arange(240) // 4)
+    def test_groups_that_they_would_ignore_are_refused(self):
+        with pytest.raises(ValueError, match=r"such as GroupKFold\(5\).*got cv=(np.int64\()?3"):
+            curve(pipeline(counting()), cv=np.int64(3), groups=np.arange(240) // 4)
         assert not releases
 
 
@@ -453,6 +457,7 @@ CHANGED = {
     "rows to predict": {"privatize": "fit"},
 }
 
+DAMAGED = b"a file of scores of which a line is no more what it was"
 PROGRAM = """
 import sys
 from sklearn.metrics import accuracy_score
@@ -552,22 +557,16 @@ class TestPath:
         assert fits == []
         assert path.read_bytes() == before
 
-    @each("content", [b"a,b\n1,2\n", b"no line", b"\xff\xfe\n", b"[]\n", b"null\n", b'{"a": 1}\n'])
+    @each("content", [b"a,b\n1,2\n", b"no line", b"\xff\xfe\n", b"[]\n", b"null\n", b'{"a": 1}\n', DAMAGED])
     def test_another_file_is_refused_and_left_alone(self, content, tmp_path_factory):
         path = tmp_path_factory.mktemp("file") / "scores"
+        if content == DAMAGED:
+            curve(path=path)
+            content = path.read_bytes().replace(b"0.", b'"x",0.', 1)
         path.write_bytes(content)
         with pytest.raises(ValueError, match="path is a file of something else"):
             curve(path=path)
         assert path.read_bytes() == content
-
-    def test_a_damaged_file_is_refused(self, tmp_path):
-        path = tmp_path / "scores"
-        curve(path=path)
-        first, second, *others = path.read_bytes().splitlines(keepends=True)
-        for damaged in (b"\0\n", b"{}\n", second.replace(b"0.", b'"x",0.')):
-            path.write_bytes(b"".join([first, damaged, *others]))
-            with pytest.raises(ValueError, match="path is a file of something else"):
-                curve(path=path)
 
     def test_a_lambda_is_refused_without_showing_the_data(self, tmp_path):
         """A lambda has no name to tell it from others, and joblib's own message shows all arguments."""
@@ -632,7 +631,7 @@ class NoEncoding(TransformerMixin, BaseEstimator):
         ({"privatize": "never"}, ValueError, "privatize must be 'always' or 'fit', got 'never'"),
         ({"scoring": ["accuracy", "accuracy"]}, ValueError, "scoring has two metrics of one name"),
         ({"scoring": lambda estimator, X, y: "high"}, TypeError, "scoring '<lambda>' must return a number, got str"),
-        ({"sensitive_features": table(239)[0]}, ValueError, r"must name columns of X, or have 240 rows, got \(239,\)"),
+        ({"sensitive_features": table(239)[0]}, ValueError, r"must name columns of X, or have 240 rows, got 239"),
         ({"sensitive_features": ["all"] * 240}, ValueError, "which stands for all rows in the result; rename it"),
         ({"sample_weight": np.full(240, np.nan)}, ValueError, "sample_weight must hold finite numbers of at least 0"),
         (

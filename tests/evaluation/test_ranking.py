@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.metrics import roc_auc_score
 
 from skdp.evaluation import bayes_accuracy
-from skdp.evaluation.attacks._attacker import Outcome, cells_of, code_column
-from skdp.evaluation.attacks._measures import area, area_interval, best_of_report, rank_measures, value_table
+from skdp.evaluation.attacks._attacker import Outcome
+from skdp.evaluation.attacks._measures import area, best_of_report, value_table
 from skdp.evaluation.attacks._membership_inference import _by_distance, advantage
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
@@ -19,64 +19,70 @@ PRIOR = np.array([0.9, 0.07, 0.03])
 
 
 @each("seed", range(5))
-def test_the_area_counts_pairs_and_its_error_is_that_of_delong(seed):
+def test_the_area_counts_pairs_and_many_rows_have_the_error_of_delong(seed):
     rng = np.random.default_rng(seed)
-    one, other = rng.integers(0, 6, 13), rng.integers(0, 5, 9)
+    one, other = rng.integers(0, 6, 700), rng.integers(0, 5, 500)
     pairs = (one[:, np.newaxis] > other) + (one[:, np.newaxis] == other) / 2
-    auc, std_error = area(one, other)
+    auc, lower, upper = area(one, other, 0.95)
     assert auc == pytest.approx(pairs.mean())
-    assert std_error**2 == pytest.approx(pairs.mean(axis=1).var(ddof=1) / 13 + pairs.mean(axis=0).var(ddof=1) / 9)
-    assert area([-np.inf, 0], [-np.inf, -np.inf])[0] == pytest.approx(0.75)
+    delong = pairs.mean(axis=1).var(ddof=1) / 700 + pairs.mean(axis=0).var(ddof=1) / 500
+    assert upper - lower == pytest.approx(2 * 1.959964 * np.sqrt(delong), rel=0.02)
+    assert area([-np.inf, 0], [-np.inf, -np.inf], 0.95)[0] == pytest.approx(0.75)
 
 
 def test_an_interval_of_an_area_holds_it():
     """Of few rows, too, where DeLong's standard error is 0 if all are ranked alike; 3 standard errors of the share."""
     rng, held = np.random.default_rng(0), []
     for _ in range(300):
-        low, high = area_interval(rng.normal(1.19, 1, 12), rng.normal(0, 1, 300))  # an area of .8
+        _, low, high = area(rng.normal(1.19, 1, 12), rng.normal(0, 1, 300), 0.95)  # an area of .8
         held.append(low <= 0.8 <= high)
     assert 0.91 < np.mean(held) <= 0.99
-    low, high = area_interval([2.0, 3.0, 4.0], [0.0, 1.0])
+    _, low, high = area([2.0, 3.0, 4.0], [0.0, 1.0], 0.95)
     assert low < 0.7
     assert high == 1
-    assert area_interval([1.0], [1.0, 1.0])[0] < 0.2
-    many = np.arange(4000.0)
-    assert np.diff(area_interval(many, many)) < 0.03
+    assert area([1.0], [1.0, 1.0], 0.95)[1] < 0.2
+    wider = area(np.arange(40.0), np.arange(40.0), 0.99)
+    assert wider[1] < area(np.arange(40.0), np.arange(40.0), 0.95)[1]
 
 
-def test_measures_are_those_of_scikit_learn():
+def scored(scores, is_value):
+    """Return the measures of the value 1 of two, by its scores."""
+    truth = is_value.astype(int)
+    table = value_table(truth, Outcome(truth, np.column_stack([-scores, scores]).astype(float), []))
+    return table.loc[1]
+
+
+def test_measures_are_those_of_their_definitions():
     rng = np.random.default_rng(0)
     is_value = rng.random(5_000) < 0.1
     scores = np.round(rng.normal(is_value, 1.0), 1)
-    auc, lift, *rates = rank_measures(scores, is_value.astype(float), (~is_value).astype(float))
-    assert auc == pytest.approx(roc_auc_score(is_value, scores))
-    wrong, found, _ = roc_curve(is_value, scores)
-    assert rates == pytest.approx([np.interp(rate, wrong, found) for rate in (0.01, 0.001)])
+    measures = scored(scores, is_value)
+    assert measures["auc"] == pytest.approx(roc_auc_score(is_value, scores))
     untied = scores + rng.uniform(0, 1e-3, 5_000)
     top = np.argsort(-untied)[:50]
-    found = rank_measures(untied, is_value.astype(float), (~is_value).astype(float))[1]
-    assert found == pytest.approx(is_value[top].mean() / is_value.mean())
-    assert lift == pytest.approx(found, rel=0.25)
+    lift = scored(untied, is_value)["lift"]
+    assert lift == pytest.approx(is_value[top].mean() / is_value.mean())
+    assert measures["lift"] == pytest.approx(lift, rel=0.25)
 
 
 def test_scores_that_say_nothing_or_all():
-    half, sure = np.ones(100), np.repeat([0.0, 1.0], 50)
-    assert rank_measures(0 * half, half, 9 * half) == pytest.approx((0.5, 1.0, 0.01, 0.001))
-    assert rank_measures(sure, sure, 1 - sure) == pytest.approx((1.0, 2.0, 1.0, 1.0))
-    assert np.isnan(rank_measures(sure, 0 * sure, sure)).all()
+    half = np.repeat([False, True], 50)
+    assert scored(np.zeros(100), half)[["auc", "lift"]].tolist() == [0.5, 1.0]
+    assert scored(half.astype(float), half)[["auc", "lift"]].tolist() == [1.0, 2.0]
 
 
 def test_shares_of_a_value_have_wilsons_interval():
     truth, guesses = np.repeat([0, 1], [30, 70]), np.repeat([0, 1, 0, 1], [20, 10, 5, 65])
-    table = value_table(truth, Outcome(guesses, None, np.zeros(0)))
-    assert table.loc[0, ["precision", "recall"]].tolist() == [0.8, pytest.approx(2 / 3)]
+    table = value_table(truth, Outcome(guesses, None, []))
+    assert table.loc[0, "precision"] == 0.8
+    assert table.loc[0, ["auc", "lift"]].isna().all()
     for end in table.loc[0, ["precision_lower", "precision_upper"]]:
         # The ends are the shares that are 1.96 of their own standard errors away.
         assert abs(end - 0.8) == pytest.approx(1.959964 * np.sqrt(end * (1 - end) / 25))
-    never = value_table(truth, Outcome(np.ones(100, int), None, np.zeros(0)))
+    never = value_table(truth, Outcome(np.ones(100, int), None, []))
     assert never.loc[0, ["precision", "precision_lower"]].isna().all()
     scores = np.column_stack([truth == 0, truth == 1]).astype(float)
-    lift = value_table(truth, Outcome(truth, scores, np.zeros(0))).loc[0, ["lift_lower", "lift", "lift_upper"]]
+    lift = value_table(truth, Outcome(truth, scores, [])).loc[0, ["lift_lower", "lift", "lift_upper"]]
     assert lift.is_monotonic_increasing
     assert lift["lift"] == pytest.approx(1 / 0.3)
 
@@ -108,13 +114,6 @@ def test_what_is_seldom_reported_is_seldom_known():
     half, fewer = best_of_report(RandomizedResponse(3, 4.0), PRIOR, 0.5, 0)
     assert half == pytest.approx((always + PRIOR.max()) / 2)
     assert (fewer < areas).all()
-
-
-def test_cells_keep_values_apart_and_bin_many_numbers():
-    assert cells_of(code_column(pd.Series(["b", None, "a", "b"]))).tolist() == [1, 0, 2, 1]
-    assert cells_of(code_column(pd.Series([2.0, np.nan, 1.0, 2.0]))).tolist() == [2, 0, 1, 2]
-    cells = cells_of(code_column(pd.Series(np.arange(6400.0))))
-    assert np.bincount(cells)[1:].tolist() == pytest.approx([100] * 64, abs=1)
 
 
 def test_distances_are_those_of_gower():

@@ -100,9 +100,9 @@ class TestAdult:
         assert f"right for {at_half['leakage']['with the report'].iloc[0]:.1%} of records" in text
         off = synthesis.loc[synthesis["metric"] == "mean error of 2-way marginals", "value"].iloc[0]
         assert f"pairs of columns are off by {off:.1%} on average" in text
-        scores = tables["model_scores"].set_index(["setting", "metric"])
-        cost = scores.loc[("0.5", "accuracy")]
-        assert cost["difference"] == pytest.approx(cost["mean"] - scores.loc[("not private", "accuracy"), "mean"])
+        scores = tables["model_scores"].set_index(["epsilon", "metric"])
+        cost = scores.loc[(0.5, "accuracy")]
+        assert cost["difference"] == pytest.approx(cost["mean"] - scores.loc[(np.inf, "accuracy"), "mean"])
         assert cost["lower"] < 0 < cost["upper"]  # of two splits
         assert f"{cost['upper']:.3f}), which may be chance" in text
         for value, row in at_half["leakage_by_value"].set_index("value").iterrows():
@@ -117,7 +117,7 @@ class TestAdult:
         assert counts.columns.tolist() == ["epsilon", "age", "sex", "true", "count", "std_error", "lower", "upper"]
         assert counts.groupby("epsilon")["true"].sum().tolist() == [1000, 1000]
         assert set(tables["count_errors"]["postprocess"]) == {"none", "clip", "simplex", "power"}
-        assert scores["setting"].unique().tolist() == ["not private", "0.5", "5.0", "left out"]
+        assert scores["epsilon"].unique().tolist() == [np.inf, 0.5, 5.0, 0.0]
         assert len(scores) == 4 * 7
         leakage, carriers = tables["leakage"], tables["carriers"]
         assert leakage["without the report"].nunique() == 1  # the same rows and folds
@@ -176,7 +176,7 @@ class TestStudyReport:
             ({"target": "sex"}, "`target` 'sex' cannot be one of the protected columns"),
             ({"target": "pay", "positive_label": "huge"}, "`positive_label` must be the value of `target` 'pay' in at"),
             ({"sensitive": "sex", "privileged": "X", "target": "pay"}, "`privileged` must be some of the values of"),
-            ({"epsilons": [1.0, 1.0]}, "`epsilons` must be distinct"),
+            ({"epsilons": [1.0, 1.0]}, "epsilons must all be different"),
             ({"target": "height"}, "the table has no columns ['height']; it has"),
             ({"sensitive": "sex"}, "`sensitive` needs `target`: fairness is about predictions of it"),
             (
@@ -194,9 +194,9 @@ class TestStudyReport:
         assert not started
 
     def test_places_that_cannot_be_written_to(self, people, domain, tmp_path):
-        (tmp_path / "index.html").mkdir()
-        with pytest.raises(ValueError, match=r"`out` has folders with names of files to write: \['index.html'\]"):
-            self.run(people, domain, tmp_path)
+        (tmp_path / "file").write_text("")
+        with pytest.raises(ValueError, match="`out` must be a folder, but 'file' is a file"):
+            self.run(people, domain, tmp_path / "file")
         with pytest.raises(TypeError, match="`out` must be a path, got int"):
             self.run(people, domain, 3)
 
@@ -224,8 +224,8 @@ def test_columns_of_any_name_are_drawn(tmp_path):
     counts = pd.read_csv(tmp_path / "release_counts.csv")
     assert counts.columns[:4].to_list() == ["epsilon", "count_value", "epsilon_value", "true"]
     assert "every other column" not in page.text
-    scores = pd.read_csv(tmp_path / "model_scores.csv").set_index(["setting", "metric"])["mean"]
-    assert scores["left out", "AUC"] == 0.5
+    scores = pd.read_csv(tmp_path / "model_scores.csv").set_index(["epsilon", "metric"])["mean"]
+    assert scores[0.0, "AUC"] == 0.5
 
 
 OF_SEX = ["--data", "OWN", "--columns", "sex"]

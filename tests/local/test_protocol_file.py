@@ -540,20 +540,20 @@ def changed(name, **parameters):
 
 def joint(name, n_columns, n_values, **parameters):
     columns = [f"c{place}" for place in range(n_columns)]
-    categories = {"mapping": [[column, [f"v{value}" for value in range(n_values)]] for column in columns]}
+    categories = {column: [f"v{value}" for value in range(n_values)] for column in columns}
     content = changed(name, strategy="joint", categories=categories, **parameters)
     return json.dumps(content | {"columns": columns})
 
 
 def split(name, n_columns, values, prefix="c", **parameters):
     columns = [f"{prefix}{place}" for place in range(n_columns)]
-    categories = {"mapping": [[column, values] for column in columns]}
+    categories = dict.fromkeys(columns, values)
     content = changed(name, categories=categories, **parameters) | {"columns": columns, "client": None}
     return json.dumps(content)
 
 
 def nested(depth, name="RandomizedResponseEncoder"):
-    return TEXTS[name].replace('"epsilon": 1.0', '"epsilon": ' + '{"tuple": [' * depth + "1" + "]}" * depth)
+    return TEXTS[name].replace('"epsilon": 1.0', '"epsilon": ' + '{"$tuple": [' * depth + "1" + "]}" * depth)
 
 
 # The long ones are made when they are asked for: each process of pytest imports this.
@@ -574,35 +574,33 @@ HOSTILE = {
         changed(
             "UnaryEncodingTransformer",
             strategy="joint",
-            categories={"mapping": [[name, [f"{i:03}" + name * 2000 for i in range(300)]] for name in "ab"]},
+            categories={name: [f"{i:03}" + name * 2000 for i in range(300)] for name in "ab"},
         )
         | {"columns": ["a", "b"]}
     ),
     "whole numbers of one hash": partial(split, "RandomizedResponseEncoder", 1, SAME_HASH),
     "fractions of one hash": partial(
-        split, "RandomizedResponseEncoder", 1, [{"fraction": f"{number}/1"} for number in SAME_HASH]
+        split, "RandomizedResponseEncoder", 1, [{"$fraction": f"{number}/1"} for number in SAME_HASH]
     ),
     "fractions of one hash in many columns": lambda: json.dumps(
         changed(
             "RandomizedResponseEncoder",
             categories={
-                "mapping": [
-                    [f"c{place}", [{"fraction": f"{number}/1"} for number in SAME_HASH[place : place + 100]]]
-                    for place in range(0, 15_000, 100)
-                ]
+                f"c{place}": [{"$fraction": f"{number}/1"} for number in SAME_HASH[place : place + 100]]
+                for place in range(0, 15_000, 100)
             },
         )
         | {"columns": [f"c{place}" for place in range(0, 15_000, 100)]}
     ),
     "tuples of one hash": json.dumps(
-        changed("NumericPerturber", bounds={"mapping": [[{"tuple": [{"fraction": f"{n}/1"}]}, 0] for n in SAME_HASH]})
+        changed("NumericPerturber", bounds={"$pairs": [[{"$tuple": [{"$fraction": f"{n}/1"}]}, 0] for n in SAME_HASH]})
     ),
-    "decimals of one hash": partial(split, "RandomizedResponseEncoder", 1, [{"decimal": f"{n}"} for n in SAME_HASH]),
+    "decimals of one hash": partial(split, "RandomizedResponseEncoder", 1, [{"$decimal": f"{n}"} for n in SAME_HASH]),
     "columns of one hash": json.dumps(
-        changed("NumericPerturber", bounds={"mapping": [[{"fraction": f"{n}/1"}, 0] for n in SAME_HASH]})
+        changed("NumericPerturber", bounds={"$pairs": [[{"$fraction": f"{n}/1"}, 0] for n in SAME_HASH]})
     ),
     "shares of one hash": partial(
-        split, "RandomizedResponseEncoder", 1, ["x", "y"], shares={"mapping": [[n, 1] for n in SAME_HASH]}
+        split, "RandomizedResponseEncoder", 1, ["x", "y"], shares={"$pairs": [[n, 1] for n in SAME_HASH]}
     ),
     "very many values": partial(split, "RandomizedResponseEncoder", 1, [place + 0.5 for place in range(500_000)]),
     "very many values of all columns": partial(split, "RandomizedResponseEncoder", 1000, list(map(str, range(400)))),
@@ -615,10 +613,10 @@ HOSTILE = {
     "many filters": json.dumps(changed("RapporEncoder", n_bits=1 << 16, n_cohorts=1 << 16)),
     "many blocks": json.dumps(changed("HadamardResponseEncoder", n_blocks=10**12)),
     "a huge numerator": json.dumps(
-        changed("RandomizedResponseEncoder", epsilon={"fraction": "9" * 4000 + "/" + "7" * 4000})
+        changed("RandomizedResponseEncoder", epsilon={"$fraction": "9" * 4000 + "/" + "7" * 4000})
     ),
     "a huge whole number": TEXTS["RapporEncoder"].replace('"epsilon": 1.0', '"epsilon": ' + "9" * 1_000_000),
-    "a huge exponent": json.dumps(changed("RandomizedResponseEncoder", epsilon={"decimal": "1e999999999"})),
+    "a huge exponent": json.dumps(changed("RandomizedResponseEncoder", epsilon={"$decimal": "1e999999999"})),
     "infinity": TEXTS["RandomizedResponseEncoder"].replace('"epsilon": 1.0', '"epsilon": 1e999'),
     "NaN": TEXTS["RandomizedResponseEncoder"].replace('"epsilon": 1.0', '"epsilon": NaN'),
     "deep lists": "[" * 1_000_000,
@@ -627,7 +625,7 @@ HOSTILE = {
     "many empty lists": lambda: "[" + "[]," * 5_000_000 + "[]]",
     "long text": lambda: json.dumps("x" * 20_000_000),
     "many values": lambda: json.dumps(list(range(600_000))),
-    "a list of bounds": json.dumps(changed("NumericPerturber", bounds={"mapping": [["sex", [{"float": "nan"}, 5]]]})),
+    "a list of bounds": json.dumps(changed("NumericPerturber", bounds={"sex": [{"$float": "nan"}, 5]})),
 }
 
 LARGEST = {"a plan of many columns", "very many values"}
@@ -679,8 +677,8 @@ def test_hostile_texts_take_no_memory(name):
 def mutants(number):
     """Yield damaged texts: characters, values of JSON, and parts of two texts."""
     rng, names = random.Random(17), list(TEXTS)
-    odd = [None, True, -1, 0, 1e308, 10**30, "", "f", [], {}, {"tuple": []}, {"fraction": "1/0"}, {"float": "inf"}]
-    odd += [{"mapping": [["sex", ["f", "m", "x"]]]}, {"interval": [[0, 1], False]}, {"bytes": "zz"}, {"date": 5}]
+    odd = [None, True, -1, 0, 1e308, 10**30, "", "f", [], {}, {"$tuple": []}, {"$fraction": "1/0"}, {"$float": "inf"}]
+    odd += [{"sex": ["f", "m", "x"]}, {"$interval": [[0, 1], False]}, {"$bytes": "zz"}, {"$date": 5}]
     for place in range(number):
         text = TEXTS[names[place % len(names)]]
         if place % 3 == 0:

@@ -44,12 +44,6 @@ def test_a_table_of_any_library_becomes_the_same_numbers(library):
     assert dataset.instance_names == ["0", "1", "2", "3"]
 
 
-def test_the_table_is_left_as_it_was():
-    frame = pd.DataFrame(COLUMNS)
-    to_aif360(frame, LABELS, "sex", privileged="Male", positive_label="yes")
-    pd.testing.assert_frame_equal(frame, pd.DataFrame(COLUMNS))
-
-
 def test_several_sensitive_features_and_several_privileged_values():
     dataset = to_aif360(
         pd.DataFrame(COLUMNS),
@@ -97,12 +91,12 @@ def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
         ({"positive_label": "Yes"}, "no label that equals positive_label"),
         ({"sensitive_features": "gender"}, r"columns of X, which are \['age', 'job', 'sex', 'member'\]"),
         ({"sensitive_features": ["sex", "age"]}, r"mapping with the keys \['sex', 'age'\]"),
-        ({"privileged": {"gender": "Male"}}, r"keys \['gender'\]; sensitive_features names \['sex'\]"),
+        ({"privileged": {"gender": "Male"}}, r"keys \['gender'\]; the groups are of \['sex'\]"),
         ({"privileged": "male"}, "sensitive feature 'sex' has no row with a privileged value"),
         ({"label_name": "job"}, "set label_name"),
         ({"y": pd.DataFrame({"a": LABELS, "b": LABELS})}, "y must be one column, got 2"),
         ({"sample_weight": [1, 2]}, "X has 4 rows, sample_weight has 2"),
-        ({"sample_weight": [1, 2, -1, 1]}, "sample_weight must be finite and at least 0"),
+        ({"sample_weight": [1, 2, -1, 1]}, "sample_weight must be at least 0"),
         ({"sample_weight": ["1", "2", "3", "4"]}, "sample_weight must hold numbers"),
         ({"X": pd.DataFrame(COLUMNS | {"job=Craft": 1})}, "name of another column"),
     ],
@@ -158,33 +152,17 @@ def test_what_is_a_number_in_some_sense_stays_one_column(library):
     ]
 
 
-@pytest.mark.parametrize(
-    "weights",
-    [
-        [1.0, 2.0, 0.0, 0.5],
-        np.array([1.0, 2.0, 0.0, 0.5]),
-        pl.Series([1.0, 2.0, 0.0, 0.5]),
-        pa.chunked_array([[1.0, 2.0, 0.0, 0.5]]),
-    ],
-)
-def test_weights_of_any_library_become_instance_weights(weights):
+@each("make", [np.array, pl.Series])
+def test_weights_become_instance_weights_and_nothing_of_the_caller_is_written_to(make):
     from aif360.metrics import BinaryLabelDatasetMetric
 
-    dataset = to_aif360(
-        pl.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes", sample_weight=weights
-    )
-    assert dataset.instance_weights.tolist() == [1.0, 2.0, 0.0, 0.5]
+    weights, frame = make([1.0, 2.0, 0.0, 0.5]), pd.DataFrame(COLUMNS)
+    dataset = to_aif360(frame, LABELS, "sex", privileged="Male", positive_label="yes", sample_weight=weights)
     metric = BinaryLabelDatasetMetric(dataset, unprivileged_groups=[{"sex": 0.0}], privileged_groups=[{"sex": 1.0}])
     assert metric.num_instances() == 3.5
-
-
-def test_the_callers_weights_are_not_written_to():
-    weights = np.ones(4)
-    dataset = to_aif360(
-        pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes", sample_weight=weights
-    )
     dataset.instance_weights[0] = 9
-    assert weights.tolist() == [1, 1, 1, 1]
+    assert list(weights) == [1.0, 2.0, 0.0, 0.5]
+    pd.testing.assert_frame_equal(frame, pd.DataFrame(COLUMNS))
 
 
 @pytest.mark.parametrize("missing", ["aif360", "aif360.datasets"])

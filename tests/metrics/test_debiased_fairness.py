@@ -191,6 +191,7 @@ def test_inverting_expected_reports_gives_the_true_metrics():
         ({"race": [*RACES, None]}, float("nan"), [0, 0, 0, 1]),
         ({"age": Interval(edges=[0, 38, 120])}, "[38, 120]", [0, 1]),
         (BOTH, ("White", "Male"), [0, 0, 0, 0, 0, 1]),
+        (BOTH, {"race": ["White"], "sex": {"Male"}}, [0, 0, 0, 0, 0, 1]),
         (BOTH, [("White", "Male"), ("Black", "Female")], [1, 0, 0, 0, 0, 1]),
         (BOTH, {"sex": "Male", "race": ["White", "Other"]}, [0, 0, 0, 1, 0, 1]),
     ],
@@ -206,7 +207,7 @@ def test_privileged_groups_are_found_by_their_values(domain, privileged, marked)
         (SEX, {"gender": "Male"}, r"keys \['gender'\]; the groups are of \['sex'\]"),
         (SEX, [], "some of the declared groups"),
         (SEX, ["Male", "Female"], "not all"),
-        (BOTH, "Male", r"tuples with a value for each of \['race', 'sex'\]"),
+        (BOTH, "Male", r"keys \['race', 'sex'\], or a tuple with a value"),
     ],
 )
 def test_privileged_values_that_do_not_fit_are_refused(domain, privileged, message):

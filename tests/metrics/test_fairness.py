@@ -177,21 +177,6 @@ def test_several_columns_of_any_library_make_the_groups(make):
     assert alone.loc[:1, "group"].tolist() == ["F", "M"]
 
 
-@pytest.mark.parametrize(
-    "privileged",
-    [("M", "W"), [("M", "W")], {"sex": "M", "race": "W"}, {"race": ["W"], "sex": {"M"}}],
-)
-def test_a_privileged_cell_of_several_columns(privileged):
-    cell = ["yes" if person == ("M", "W") else "no" for person in zip(*PEOPLE.values(), strict=True)]
-    predicted = [1, 1, 0, 0, 1, 0]
-    options = {"positive_label": 1, "by_group": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedMetricWarning)
-        table = fairness_report(OUTCOME, predicted, pd.DataFrame(PEOPLE), privileged=privileged, **options)
-        expected = fairness_report(OUTCOME, predicted, cell, privileged="yes", **options)
-    pd.testing.assert_frame_equal(table, expected)
-
-
 @given(groups, st.sampled_from([0.5, 0.95, 0.999]))
 def test_every_interval_holds_its_value_and_possible_values_only(parts, level):
     frame = rows(**dict(zip("abcd", parts, strict=False)))
@@ -282,7 +267,7 @@ TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
         ((TRUE, ["0", "1", "1", "1"], GROUPS), "no label in common"),
         (([0, 0, 2, 2], [0, 0, 2, 2], GROUPS), "positive_label"),
         ((["secret", "x", "y", "z"], PREDICTED, GROUPS), "^(?!.*secret).*label"),
-        ((TRUE, PREDICTED, pd.DataFrame({"a": GROUPS, "b": GROUPS})), r"keys \['a', 'b'\], or a tuple of 2 values"),
+        ((TRUE, PREDICTED, pd.DataFrame({"a": GROUPS, "b": GROUPS})), r"keys \['a', 'b'\], or a tuple with a value"),
         ((TRUE, np.zeros((4, 2)), GROUPS), "y_pred must be one column"),
         ((TRUE, PREDICTED, pd.DataFrame(index=range(4))), "sensitive_features must have at least one column"),
     ],
@@ -338,7 +323,7 @@ def test_the_group_of_missing_values_has_a_name_that_no_value_has():
         ({"simultaneous": "yes"}, "simultaneous must be True or False"),
         ({"simultaneous": True}, "simultaneous=True is about intervals: it needs a confidence_level"),
         ({"confidence_level": 1}, "confidence_level"),
-        ({"privileged": {"gender": "a"}}, r"keys \['gender'\]; sensitive_features has the columns"),
+        ({"privileged": {"gender": "a"}}, r"keys \['gender'\]; the groups are of"),
         ({"privileged": "c"}, "no row with a privileged value"),
         ({"privileged": ["a", "b"], "by_group": True}, "no row with a value that is not privileged"),
         ({"sample_weight": np.zeros(4)}, "sample_weight must be at least 0, and not 0 for all rows"),
@@ -423,13 +408,9 @@ def test_consistency_is_aif360s():
     found = table_of(frame, X=X, confidence_level=0.95).set_index("metric").loc["consistency"]
     numeric = pd.get_dummies(X).to_numpy(float)
     assert found["value"] == pytest.approx(consistency_score(numeric, frame["predicted"]))
-    assert 0 < found["lower"] < found["value"] < found["upper"] < 1
+    assert found[["std_error", "lower", "upper"]].isna().all()
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M", "X"]}, random_state=0)
     reports = encoder.fit_transform(frame[["sex"]])
     given = {"positive_label": 1, "X": X}
-    sampled, fixed = (
-        debiased_fairness(frame["true"], frame["predicted"], reports, encoder, rows=rows, **given).iloc[-1]
-        for rows in ("sampled", "fixed")
-    )
-    assert sampled["value":].tolist() == found["value":].tolist()
-    assert fixed["value":].tolist() == [found["value"], 0, found["value"], found["value"]]
+    estimated = debiased_fairness(frame["true"], frame["predicted"], reports, encoder, **given).iloc[-1]
+    assert estimated["value"] == found["value"]

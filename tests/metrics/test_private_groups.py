@@ -152,7 +152,7 @@ def parity(weights, true, groups):
 def test_at_small_epsilon_no_weight_is_negative(make):
     """Estimators take them, each label keeps its total, and the groups are nearer to each other than without."""
     people, true = unequal()
-    encoder, reports = encode(make, people, 0.5)
+    encoder, reports = encode(make, people, 1.0)
     unbiased = private_reweighing(true, reports, encoder, privileged="Male", method="unbiased")
     assert (unbiased < 0).any()
     with pytest.warns(UserWarning, match="% of the unbiased weights are negative"):
@@ -161,26 +161,9 @@ def test_at_small_epsilon_no_weight_is_negative(make):
     for label in (0, 1):
         assert weights[true == label].sum() == pytest.approx((true == label).sum())
     before, after = parity(np.ones(len(true)), true, people["sex"]), parity(weights, true, people["sex"])
-    assert before < after < 0.05
+    assert before < after < 0.02  # to replace negative weights by 0 only may turn the difference round
     assert abs(after) < 0.9 * abs(before)
     LogisticRegression().fit(np.arange(20_000)[:, np.newaxis], true, sample_weight=weights)
-
-
-@each(
-    "change, message",
-    [
-        ({"method": "sample"}, "method must be one of"),
-        ({"privileged": "male"}, "does not declare"),
-        ({"positive_label": "yes"}, "labels that equal positive_label, and others"),
-        ({"y_true": [1, 0]}, "same length"),
-    ],
-)
-def test_arguments_of_reweighing_are_checked(change, message):
-    people, _, true, _ = table(50)
-    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
-    given = {"y_true": true, "reports": reports, "encoder": encoder, "privileged": "Male", "positive_label": 1}
-    with pytest.raises(ValueError, match=message):
-        private_reweighing(**given | change)
 
 
 def test_a_group_without_a_label_cannot_be_weighted():
@@ -216,24 +199,6 @@ def test_without_noise_the_threshold_optimiser_is_that_of_known_groups():
     known.set_params(constraints="equalized_odds").fit(scores.to_frame(), true, sensitive_features=people)
     expected = known._pmf_predict(scores.to_frame(), sensitive_features=people)
     np.testing.assert_allclose(own._pmf_predict(scores.to_frame(), sensitive_features=people), expected, atol=1e-9)
-
-
-@each(
-    "change, message",
-    [
-        ({"y_pred": ["yes"] * 50}, "y_pred must hold numbers"),
-        ({"n_rows": 10}, "n_rows"),
-        ({"n_rows": 1e4}, "n_rows must be an integer of at least 1000"),
-        ({"positive_label": "yes"}, "one label only"),
-        ({"columns": "age"}, "columns must be"),
-    ],
-)
-def test_arguments_of_the_threshold_optimiser_are_checked(change, message):
-    people, _, true, predicted = table(50)
-    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
-    given = {"y_true": true, "y_pred": predicted, "reports": reports, "encoder": encoder, "positive_label": 1}
-    with pytest.raises(ValueError, match=message):
-        private_threshold_optimizer(**given | change)
 
 
 # --- fairlearn's reductions -------------------------------------------------------------------------------------------
@@ -299,23 +264,39 @@ def test_the_constraint_holds_for_true_groups_where_that_on_reports_falls_short(
     assert type(moment).__name__ == "PrivateParity"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
+# --- what does not fit ------------------------------------------------------------------------------------------------
+
+
+@each(
+    "function, change, message",
     [
-        ({"constraints": "error_rate_parity"}, "constraints must be one of"),
-        ({"difference_bound": -1}, "difference_bound"),
-        ({"columns": "age"}, "columns must be"),
+        (private_reweighing, {"method": "sample"}, "method must be one of"),
+        (private_reweighing, {"privileged": "male"}, "does not declare"),
+        (private_reweighing, {"positive_label": "yes"}, "labels that equal positive_label, and others"),
+        (private_reweighing, {"y_true": [1, 0]}, "same length"),
+        (private_threshold_optimizer, {"y_pred": ["yes"] * 50}, "y_pred must hold numbers"),
+        (private_threshold_optimizer, {"n_rows": 10}, "n_rows"),
+        (private_threshold_optimizer, {"n_rows": 1e4}, "n_rows must be an integer of at least 1000"),
+        (private_threshold_optimizer, {"positive_label": "yes"}, "one label only"),
+        (private_threshold_optimizer, {"columns": "age"}, "columns must be"),
+        (private_parity, {"constraints": "error_rate_parity"}, "constraints must be one of"),
+        (private_parity, {"difference_bound": -1}, "difference_bound"),
+        (private_parity, {"columns": "age"}, "columns must be"),
     ],
 )
-def test_parameters_of_the_constraint_are_checked(change, message):
-    people, _, _, _ = table(50)
-    encoder, _ = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+def test_arguments_are_checked(function, change, message):
+    people, _, true, predicted = table(50)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
+    given = {"encoder": encoder}
+    if function is not private_parity:
+        given |= {"y_true": true, "reports": reports, "positive_label": 1}
+        given |= {"privileged": "Male"} if function is private_reweighing else {"y_pred": predicted}
     with pytest.raises(ValueError, match=message):
-        private_parity(encoder, **change)
+        function(**given | change)
 
 
-@pytest.mark.parametrize(
-    ("y", "rows", "message"),
+@each(
+    "y, rows, message",
     [
         (np.full(50, 2), 50, "labels 0 and 1 only"),
         (np.arange(50) % 2, 49, "50 labels, sensitive_features has 49"),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import stat
 from datetime import date
 from fractions import Fraction
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from jsonschema import Draft202012Validator
 from sklearn import (
     compose,
     decomposition,
@@ -152,10 +155,40 @@ def fitted(estimator, X):
     return clone(estimator).fit(X, np.arange(len(X)) % 2)
 
 
+SCHEMA = Draft202012Validator(json.loads(files("skdp.persistence").joinpath("file.schema.json").read_text()))
+
+
 def saved(estimator, **options):
+    """Save an estimator; the file is valid by the schema in the package."""
     file = io.BytesIO()
     skdp.save(estimator, file, **options)
+    SCHEMA.validate(json.loads(file.getvalue()))
     return file
+
+
+def test_the_schema_is_one_and_refuses_other_content():
+    Draft202012Validator.check_schema(SCHEMA.schema)
+    content = json.loads(saved(DPMean(bounds=BOUNDS)).getvalue())
+    for name, value in [("epsilon", {"$code": "x"}), ("epsilon", {"$tuple": [], "x": 1}), ("bounds", {"$float": "1"})]:
+        content["estimator"]["parameters"] = {name: value}
+        assert not SCHEMA.is_valid(content)
+    assert not SCHEMA.is_valid({"format": "skdp-estimator"})
+
+
+@each(
+    "mapping, expected",
+    [
+        ({"a": 1, "b": [1.5, None]}, {"a": 1, "b": [1.5, None]}),
+        ({0: 1, True: 2}, {"$pairs": [[0, 1], [True, 2]]}),
+        ({None: 1, 1.5: 2, ("a", 1): 3}, {"$pairs": [[None, 1], [1.5, 2], [{"$tuple": ["a", 1]}, 3]]}),
+        ({"$a": 1}, {"$pairs": [["$a", 1]]}),
+        ({"n": 2**53 - 1, "m": 2**53}, {"n": 2**53 - 1, "m": {"$integer": "9007199254740992"}}),
+    ],
+)
+def test_mappings_are_objects_if_their_keys_are_text(mapping, expected):
+    file = saved(preprocessing.FunctionTransformer(kw_args=mapping))
+    assert json.loads(file.getvalue())["estimator"]["parameters"]["kw_args"] == expected
+    assert_same(skdp.load(file).kw_args, mapping)
 
 
 def passed_through(estimator, **options):

@@ -209,3 +209,26 @@ def test_the_bounds_share_the_error_that_the_level_allows():
     errors = errors_of_counts(marginals, query, (2, 2), np.array(42.0), QUANTILE)
     assert not errors.supported
     assert errors.upper == math.floor(60 + 2.3263 * 5 + 0.5)
+
+
+@pytest.mark.parametrize("max_iter", [2, 300])
+def test_standard_errors_of_a_model_that_is_not_fitted_to_the_end(max_iter):
+    """They were those of the noisy counts: half of the true counts were beyond two of them."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 6, 3000)
+    b = (a + rng.geometric(0.4, 3000)) % 6
+    table = pd.DataFrame({"a": a, "b": b, "c": (b * a + rng.integers(0, 2, 3000)) % 4})
+    true_counts = pd.crosstab(a, b).to_numpy().ravel()
+    ratios = []
+    for seed in range(20):
+        synthesizer = DPMarginalSynthesizer(
+            10.0,
+            delta=1e-6,
+            domain={"a": range(6), "b": range(6), "c": range(4)},
+            marginals=[("a", "b"), ("b", "c"), ("a", "c")],
+            max_iter=max_iter,
+            random_state=seed,
+        ).fit(table)
+        counts = synthesizer.marginal(["a", "b"])
+        ratios.append((counts["count"] - true_counts) / counts["std_error"])
+    assert np.mean(np.abs(ratios) < 1.96) > 0.92

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.synthesis.model import JunctionTree
-from skdp.synthesis.selection import STRATEGIES, Plan, Room, _auto
+from skdp.synthesis.selection import STRATEGIES, Plan, Room
 from skdp.synthesis.selection._auto import group_rare_values
 from tests.conftest import counted_draws, each
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_table
@@ -104,17 +104,6 @@ def test_everything_is_spent_and_the_model_is_sound(sizes, kind, amount, n, max_
     settings_["target"] = data.draw(st.none() | st.integers(0, len(sizes) - 1))
     assert_sound(AUTO.measure(table, plan(sizes, **settings_)))
     assert table.budget.left == 0
-
-
-def test_scores_are_shrunk_by_as_much_as_noise_explains():
-    table = private_table([], SIZES, make_budget("gaussian", 1))
-    noise = np.random.default_rng(0).normal(size=1000)
-    error = table.budget.score_error(Fraction(1), 1000)
-    nothing = np.zeros(1000)
-    np.testing.assert_allclose(_auto._trusted(0.5 * error * noise, error, nothing), 0.5 * error * noise.mean())
-    signal = _auto._trusted(100 * error * noise, error, nothing)
-    np.testing.assert_allclose(signal, 100 * error * noise, atol=0.6 * error)
-    assert (signal < 100 * error * noise).mean() > 0.95
 
 
 COUNTS = st.lists(st.floats(0, 20), min_size=1, max_size=12).map(np.array)
@@ -223,7 +212,7 @@ def test_what_predicts_is_found_among_columns_too_many_to_score_all_pairs():
     rows[:, 29] = rows[:, 7] ^ (rng.random(3000) < 0.1)
     found = {}
     for target in (None, 29):
-        table = measured(target, amount=Fraction(1, 150), sizes=(2,) * 30, rows=rows)
+        table = measured(target, amount=Fraction(1, 200), sizes=(2,) * 30, rows=rows)
         found[target] = {marginal.clique for marginal in table.marginals if len(marginal.clique) > 1}
         assert table.budget.left == 0
     assert not found[None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import io
 import itertools
-import zipfile
 from datetime import date, datetime
 from fractions import Fraction
 
@@ -20,6 +19,7 @@ from skdp.base import CallCounter
 from skdp.synthesis.selection import NoiseBudget, PrivateTable, find_bins, find_cells
 from skdp.synthesis.tables import CodedRecords, cells_within, fine_grid
 from tests.conftest import each
+from tests.persistence.forgery import forged, saved
 from tests.synthesis.budgets import OpenBudget, make_budget, private_table
 
 N = 3_000
@@ -285,26 +285,25 @@ def test_files_keep_the_shapes(synthesizer):
 
 
 @pytest.mark.parametrize(
-    ("part", "change", "message"),
+    ("part", "convert", "message"),
     [
-        ("below_0.npy", lambda array: array + 0.1, "a shape has no probabilities"),
-        ("below_1.npy", lambda array: array[::-1].copy(), "a shape has no probabilities"),
-        ("below_1.npy", lambda array: array[1:], "another shape"),
-        ("correlations.npy", lambda array: array - 2, "no correlations"),
-        ("correlations.npy", lambda array: np.triu(array), "no correlations"),
+        (0, lambda array: array + 0.1, "a shape has no probabilities"),
+        (1, lambda array: array[::-1].copy(), "a shape has no probabilities"),
+        (1, lambda array: array[1:], "another shape"),
+        (None, lambda array: array - 2, "no correlations"),
+        (None, lambda array: np.triu(array), "no correlations"),
     ],
 )
-def test_damaged_shapes_are_refused(synthesizer, part, change, message):
-    file, damaged = io.BytesIO(), io.BytesIO()
-    synthesizer.save(file)
-    with zipfile.ZipFile(file) as read, zipfile.ZipFile(damaged, "w") as written:
-        for name in read.namelist():
-            if name == part:
-                array = io.BytesIO()
-                np.save(array, change(np.load(io.BytesIO(read.read(name)))))
-            written.writestr(name, array.getvalue() if name == part else read.read(name))
+def test_damaged_shapes_are_refused(synthesizer, part, convert, message):
+    def change(estimator):
+        shapes = estimator["fitted"]["shapes"]
+        described = shapes["correlations"] if part is None else shapes["columns"][part]["below"]
+        content = described["$array"]
+        array = convert(np.reshape(content["values"], content["shape"]))
+        content.update(shape=array.shape, values=array.ravel().tolist())
+
     with pytest.raises(ValueError, match=message):
-        DPMarginalSynthesizer.load(damaged)
+        DPMarginalSynthesizer.load(io.BytesIO(forged(saved(synthesizer), change)))
 
 
 def numbers(seed=0, n=20_000):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pytest
 
 from skdp.synthesis.model import JunctionTree, Marginal
 from skdp.synthesis.selection import fit_table
-from skdp.synthesis.selection._auto import _score_dependence
 from skdp.synthesis.selection._following import Column, find_following, follow
+from skdp.synthesis.selection._scores import IndependentColumns, ask
 from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
 
 N, SIZES = 6000, (120, 6)
@@ -102,35 +101,34 @@ def found(rows, sizes, amount, groups=None, kind="gaussian"):
         table.measure((column,), Fraction(1, 100))
     pairs = list(itertools.combinations(range(len(sizes)), 2))
     groups = groups or (None,) * len(sizes)
-    gains = dict(zip(pairs, _score_dependence(table, counts, groups, pairs, Fraction(1, 50)), strict=True))
+    independent = IndependentColumns(counts, table.marginals[0].std_error, groups)
+    scores = ask(table, pairs, independent.guess, Fraction(1, 50), groups)
     before = table.budget.left
-    score = partial(_score_dependence, table, counts, (None,) * len(sizes))
-    following = find_following(table, counts, gains, groups, Fraction(1, 2), score)
-    return following, gains, before - table.budget.left
+    following = find_following(table, counts, scores, groups, table.budget.std_error(Fraction(1, 2)))
+    return following, before - table.budget.left
 
 
 def test_a_pair_of_which_one_follows_costs_the_noise_of_few_cells():
-    cells, _, spent = found(followed(), SIZES, 10)
-    assert cells.keys() == {(0, 1)}
-    assert 120 < cells[0, 1] < 120 * 6
+    following, spent = found(followed(), SIZES, 10)
+    assert following.keys() == {(0, 1)}
+    assert 120 < following[0, 1].n_cells < 120 * 6
     assert spent == 0
     assert found(followed(exceptions=0.3), SIZES, 10)[0] == {}
 
 
 def test_a_pair_is_scored_by_all_values_if_common_groups_hide_what_follows():
     groups = np.minimum(np.arange(SIZES[0]), 20)
-    cells, gains, spent = found(followed(), SIZES, 10, (groups, None))
-    assert cells.keys() == {(0, 1)}
-    assert gains[0, 1] > 1.5 * N
+    following, spent = found(followed(), SIZES, 10, (groups, None))
+    assert following.keys() == {(0, 1)}
+    assert following[0, 1].gain > 1.5 * N
     assert spent == Fraction(1, 6400)
-    assert found(followed(), SIZES, Fraction(1, 10**4), (groups, None))[2] == 0  # not worth its noise
+    assert found(followed(), SIZES, Fraction(1, 10**4), (groups, None))[1] == 0  # not worth its noise
 
 
 def test_no_pair_is_scored_again_if_its_score_would_be_noise():
     """A pure budget of 1 and 1,000 records: scores were nine times as far off as they could be large."""
     groups = np.minimum(np.arange(SIZES[0]), 20)
-    cells, _, spent = found(followed(n=1000), SIZES, 1, (groups, None), kind="laplace")
-    assert (cells, spent) == ({}, 0)
+    assert found(followed(n=1000), SIZES, 1, (groups, None), kind="laplace") == ({}, 0)
 
 
 def test_what_follows_from_what_follows_needs_no_pair():
@@ -145,7 +143,9 @@ def test_a_record_changes_a_score_of_sparse_cells_by_one():
 
     def score(rows):
         table = private_table(rows, sizes, OpenBudget())
-        return _score_dependence(table, noisy_counts, (None, None), [(0, 1)], Fraction(1, 2))[0]
+        groups = (None, None)
+        guess = IndependentColumns(noisy_counts, 1.0, groups).guess
+        return ask(table, [(0, 1)], guess, Fraction(1, 2), groups)[0, 1].noisy
 
     cells = list(itertools.product(*map(range, sizes)))
     for size in range(3):

@@ -21,7 +21,7 @@ from skdp.central.statistics._batches import (
     find_missing,
     most_values,
 )
-from skdp.domain import Categories, Codes, Domain, Grid, Interval
+from skdp.domain import Categories, Codes, Domain, Interval
 from skdp.tables import LargeTable, Table, kind_of, read_table
 
 # The kinds of values that have an order of their own.
@@ -79,11 +79,6 @@ class CellTally:
         return math.prod(
             most_declared(dtype, self.domain[name]) for dtype, name in columns
         )
-
-    def grids(self, sample: Any) -> list[Grid | None]:
-        """Return the grids of the columns of which only the bin matters."""
-        columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
-        return [grid_of(dtype, self.domain[name]) for dtype, name in columns]
 
 
 def part_of(domain: Domain, clique: Iterable[int]) -> Domain:
@@ -204,22 +199,8 @@ def undeclared_error(
 def most_declared(dtype: Any, attribute: Categories | Interval) -> float:
     """Return the number of declared values of a column."""
     if isinstance(attribute, Interval):
-        if grid_of(dtype, attribute) is not None:
-            # Below, above, the last bin twice, missing and nan.
-            return len(attribute.edges) + 3
         return most_values(dtype, attribute.edges[0], attribute.edges[-1])
     return len(attribute)
-
-
-def grid_of(dtype: Any, attribute: Categories | Interval) -> Grid | None:
-    """Return the grid by which a database finds the bins of a column of wide floats."""
-    if (
-        dtype == nw.Float64
-        and isinstance(attribute, Interval)
-        and attribute.dtype.kind == "f"
-    ):
-        return Grid.of(np.array(attribute.edges))
-    return None
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:

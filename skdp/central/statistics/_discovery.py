@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
@@ -45,11 +45,15 @@ from skdp.tables import (
 _KINDS = ("string", "number", "boolean", "date")
 
 # What a missing value counts as.
-_MISSING = ("missing", 0)
+_MISSING = ("missing", None)
+
+# The values of a column, and the code of each row; what cannot be discovered has the
+# next code after the last value.
+Coded = tuple[list[Any], NDArray[np.unsignedinteger]]
 
 
-def code_values(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
-    """Return the values that occur in a column, and their codes; what cannot be discovered has the next code."""
+def code_values(column: Any) -> Coded:
+    """Code the values that occur in a column."""
     # Only the dtype can be refused. Which values there are, and of which kinds, is
     # private: a value of any kind is counted as one, or it is nothing, and neither an
     # error nor the other values depend on it. Those that are published have one kind,
@@ -64,29 +68,26 @@ def code_values(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
         )
     # Equal values are written alike, whichever row comes first: 1 and 1.0 are 1.
     distinct, missing = distinct_values(column)
-    values = list(
-        dict.fromkeys(
-            _canonical(value)
-            for value in distinct
-            if kind != "number" or math.isfinite(value)
-        )
+    values = dict.fromkeys(
+        _canonical(value)
+        for value in distinct
+        if kind != "number" or math.isfinite(value)
     )
-    coder = ValueCoder([*values, None] if missing else values)
+    coder = ValueCoder([*values, None] if missing else list(values))
     return list(coder.values), coder.encode(column)
 
 
-def _code_objects(column: Any) -> tuple[list[Any], NDArray[np.unsignedinteger]]:
+def _code_objects(column: Any) -> Coded:
     """Code Python objects, which may be of several kinds: 1, True and "1" are three values."""
     keys = [_key_of(value) for value in objects_of(column)]
-    distinct = sorted({key for key in keys if key is not None and key != _MISSING})
-    values = [value for _, value in distinct]
-    if _MISSING in keys:
+    present = {key for key in keys if key is not None}
+    distinct = sorted(present - {_MISSING})
+    if _MISSING in present:
         distinct.append(_MISSING)
-        values.append(None)
-    codes: dict[Any, int] = {key: code for code, key in enumerate(distinct)}
-    return values, np.array(
-        [codes.get(key, len(values)) for key in keys], np.min_scalar_type(len(values))
-    )
+    numbers: dict[Any, int] = {key: code for code, key in enumerate(distinct)}
+    codes = [numbers.get(key, len(distinct)) for key in keys]
+    values = [key[1] for key in distinct]
+    return values, np.array(codes, np.min_scalar_type(len(values)))
 
 
 def _key_of(value: Any) -> tuple[str, Any] | None:
@@ -99,62 +100,39 @@ def _key_of(value: Any) -> tuple[str, Any] | None:
             return (kind, value) if type(value) is date else None
         if kind not in _KINDS:
             return None
-        number = plain(value)
+        value = plain(value)
         if kind == "number":
-            number = _canonical(number) if math.isfinite(number) else None
-        elif type(number) not in (str, bool):
+            value = _canonical(value) if math.isfinite(value) else None
+        elif type(value) not in (str, bool):
             return None  # its class has the name of a kind
-    except (
-        Exception
-    ):  # objects that cannot be converted or compared, and numbers beyond all floats
+    except Exception:
+        # Objects that cannot be converted or compared, and numbers beyond all floats.
         return None
-    return None if number is None else (kind, number)
+    return None if value is None else (kind, value)
+
+
+def _canonical(value: Any) -> Any:
+    """Write equal numbers alike, so that no row decides how a value is written; None for one that is no float."""
+    if kind_of(value) != "number":
+        return value
+    for number in (int(value), float(value)):
+        if number == value:
+            return number
+    return None
 
 
 def count_codes(
     values: Sequence[Any], codes: NDArray[np.unsignedinteger]
 ) -> NDArray[np.int64]:
     """Count the rows of each value."""
-    return np.bincount(codes.astype(np.intp, copy=False), minlength=len(values) + 1)[
-        : len(values)
-    ].astype(np.int64, copy=False)
+    counts = np.bincount(codes.astype(np.intp), minlength=len(values) + 1)
+    return counts[: len(values)].astype(np.int64)
 
 
 def count_distinct(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
     """Count the values that occur in a column, for `discover_values`."""
     values, codes = code_values(column)
     return values, count_codes(values, codes)
-
-
-def discover_values(
-    source: ByteSource,
-    values: Sequence[Any],
-    counts: NDArray[np.int64],
-    *,
-    epsilon: Fraction | float,
-    delta: Fraction | float,
-    max_rows_per_person: int = 1,
-    most: int | None = None,
-) -> list[Any]:
-    """Publish the values of a column that occur often enough (partition selection, [1]_)."""
-    # A value is published if its count plus discrete Laplace noise of scale
-    # ``max_rows_per_person / epsilon`` reaches `discovery_threshold`. Missing is a
-    # value like any other.
-    # **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to
-    # `max_rows_per_person` rows is added or removed; proven at `discovery_threshold`.
-    # To replace a person is to remove one and to add one. Nothing is charged here.
-    # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search
-    #    queries and clicks privately. WWW.
-    published = publish(
-        source,
-        values,
-        counts,
-        epsilon=epsilon,
-        delta=delta,
-        max_rows_per_person=max_rows_per_person,
-        most=most,
-    )
-    return [values[place] for place in published.places]
 
 
 class Published(NamedTuple):
@@ -167,7 +145,7 @@ class Published(NamedTuple):
     other_kinds: list[list[str]]
 
 
-def publish(
+def discover_values(
     source: ByteSource,
     values: Sequence[Any],
     counts: NDArray[np.int64],
@@ -177,7 +155,15 @@ def publish(
     max_rows_per_person: int = 1,
     most: int | None = None,
 ) -> Published:
-    """Draw for `discover_values`."""
+    """Publish the values of a column that occur often enough (partition selection, [1]_)."""
+    # A value is published if its count plus discrete Laplace noise of scale
+    # ``max_rows_per_person / epsilon`` reaches `discovery_threshold`. Missing is a
+    # value like any other.
+    # **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to
+    # `max_rows_per_person` rows is added or removed; proven at `discovery_threshold`.
+    # To replace a person is to remove one and to add one. Nothing is charged here.
+    # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search
+    #    queries and clicks privately. WWW.
     threshold = discovery_threshold(
         epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person
     )
@@ -185,13 +171,14 @@ def publish(
     noise = discrete_laplace(
         source, max_rows_per_person / check_epsilon(epsilon), len(occurring)
     )
-    noisy_counts = dict(
-        zip(occurring.tolist(), (counts[occurring] + noise).tolist(), strict=True)
-    )
-    above = {place: n for place, n in noisy_counts.items() if n >= threshold}
+    noisy_counts = counts[occurring] + noise
+    is_above = noisy_counts >= threshold
+    places = occurring[is_above].tolist()
+    above = dict(zip(places, noisy_counts[is_above].tolist(), strict=True))
     places, other_kinds = of_one_kind(values, above)
-    if most is not None and len(places) > most:
-        places = sorted(sorted(places, key=lambda place: -above[place])[:most])
+    if most is not None:
+        most_frequent = sorted(places, key=above.__getitem__, reverse=True)[:most]
+        places = sorted(most_frequent)
     return Published(places, other_kinds)
 
 
@@ -202,35 +189,39 @@ def of_one_kind(values: Sequence[Any], noisy_counts: Mapping[int, int]) -> Publi
     # noisy counts. Of combinations of the values of several columns, those of one kind
     # in the first column, then of these in the second, and so on.
     places = list(noisy_counts)
-    together = bool(values) and isinstance(values[0], tuple)
-    columns = zip(*values, strict=True) if together else [values]
+    is_together = bool(values) and isinstance(values[0], tuple)
+    columns = zip(*values, strict=True) if is_together else [values]
     other_kinds = []
     for column in columns:
-        kinds = {}
+        totals = dict.fromkeys(_KINDS, 0)
+        places_of_kinds: dict[Any, list[int]] = {kind: [] for kind in _KINDS}
+        missing = []
         for place in places:
-            if column[place] is not None:
-                kinds[place] = kind_of(column[place])
-        totals = dict.fromkeys((kind for kind in _KINDS if kind in kinds.values()), 0)
-        for place, kind in kinds.items():
+            if column[place] is None:
+                missing.append(place)
+                continue
+            kind = kind_of(column[place])
             totals[kind] += noisy_counts[place]
-        frequent = max(totals, key=lambda kind: totals[kind], default=None)
-        places = [place for place in places if kinds.get(place) in (frequent, None)]
-        other_kinds.append([kind for kind in totals if kind != frequent])
+            places_of_kinds[kind].append(place)
+        present = [kind for kind in _KINDS if places_of_kinds[kind]]
+        frequent = max(present, key=totals.__getitem__, default=_KINDS[0])
+        places = sorted([*places_of_kinds[frequent], *missing])
+        other_kinds.append([kind for kind in present if kind != frequent])
     return Published(places, other_kinds)
 
 
 def warn_of_kinds(other_kinds: Iterable[tuple[Any, list[str]]]) -> None:
     """Warn of the columns of which frequent values are left out because most are of another kind."""
     for name, kinds in other_kinds:
-        if kinds:
-            warnings.warn(
-                f"column {name!r} has values of several kinds, and frequent ones that "
-                "are "
-                f"{' or '.join(KIND_NAMES[kind] for kind in kinds)} are left out, "
-                "since more records have values of "
-                "another kind. Convert the column to one kind, or declare its values",
-                stacklevel=level_of_the_caller(),
-            )
+        if not kinds:
+            continue
+        others = " or ".join(KIND_NAMES[kind] for kind in kinds)
+        warnings.warn(
+            f"column {name!r} has values of several kinds, and frequent ones that are "
+            f"{others} are left out, since more records have values of another kind. "
+            "Convert the column to one kind, or declare its values",
+            stacklevel=level_of_the_caller(),
+        )
 
 
 def discovery_threshold(
@@ -238,51 +229,61 @@ def discovery_threshold(
 ) -> int:
     """Return the noisy count from which a value may be published."""
     # Let a table lack, and its neighbour have, a person with m_v rows of value v, k in
-    # all at most; let z be discrete Laplace noise of scale b = k / epsilon and F(y) =
-    # P(z <= y). Values are published independently of each other.
+    # all at most; let z be discrete Laplace noise of scale b = k / epsilon and
+    #     F(y) = P(z <= y).
+    # Values are published independently of each other.
+    #
     # *Values that others have too.* Whether v is published is a function of its count
     # plus z, so its probabilities differ by a factor of at most ``exp(m_v / b)``, and
     # those of any set of such values by ``exp(k / b) = exp(epsilon)``. The same holds
     # of the count plus z itself, so that of the values above the threshold those of the
     # highest noisy counts may be chosen.
+    #
     # *Values that are new.* The first table never publishes one. The second publishes
-    # none with probability Q = the product of F(t - 1 - m_v), for any outcome of the
+    # none with probability Q, the product of F(t - 1 - m_v), for any outcome of the
     # others. If p and p' are the probabilities of a set of outcomes among the old
-    # values, the second table has these outcomes with probability between Q p' and Q p'
-    # + 1 - Q. So ``Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)`` and ``p = Q p + (1 - Q) p
-    # <= exp(epsilon) Q p' + (1 - Q)``: both directions hold with delta = 1 - Q. It
-    # cannot be less: where all of the k rows are new values, outcomes that the first
+    # values, the second table has these outcomes with a probability between
+    #     Q p'  and  Q p' + 1 - Q.
+    # Both directions hold with delta = 1 - Q:
+    #     Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)
+    #     p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)
+    # It cannot be less: where all of the k rows are new values, outcomes that the first
     # table never has make up 1 - Q.
+    #
     # *The worst person.* More rows of a new value make Q smaller, so let there be k of
-    # them. The law of z is log-concave, hence F is too, hence g(m) = -log F(t - 1 - m)
+    # them. The law of z is log-concave, hence F is too, hence
+    #     g(m) = -log F(t - 1 - m)
     # is convex; and g >= 0. Among the divisions of the k rows into j new values, a sum
-    # of a convex function is largest where they are as uneven as possible, g(k - j + 1)
-    # + (j - 1) g(1). This is convex in j, so it is largest at j = 1 or at j = k: one
-    # value with k rows, or k values with one row each. Both are computed. (Neither is
-    # always the worse one: with a small epsilon many values are, with a large one a
-    # single value.)
-    # *Why t is above k.* For y >= 0, with a = exp(-1 / b), F(y) = 1 - a**(y + 1) / (1 +
-    # a). For y < 0, F(y) < 1/2: no smaller threshold would do for any delta up to 1/2.
+    # of a convex function is largest where they are as uneven as possible:
+    #     g(k - j + 1) + (j - 1) g(1)
+    # This is convex in j, so it is largest at j = 1 or at j = k: one value with k rows,
+    # or k values with one row each. Both are computed. (Neither is always the worse
+    # one: with a small epsilon many values are, with a large one a single value.)
+    #
+    # *Why t is above k.* With a = exp(-1 / b),
+    #     F(y) = 1 - a**(y + 1) / (1 + a)  for y >= 0,
+    # and F(y) < 1/2 for y < 0: no smaller threshold would do for any delta up to 1/2.
     scale = check_size(
         max_rows_per_person, name="max_rows_per_person", least=1
     ) / check_epsilon(epsilon)
-    exact_delta = check_delta(delta)
-    if exact_delta == 0:
-        raise ValueError(
-            "delta must be above 0: publishing a value that one person alone has "
-            "cannot be ruled out"
-        )
-    above = 1
-    while not _is_safe(above, scale, exact_delta, max_rows_per_person):
-        above *= 2
-    too_low = above // 2
-    while above - too_low > 1:
-        middle = (above + too_low) // 2
-        if _is_safe(middle, scale, exact_delta, max_rows_per_person):
-            above = middle
+    is_safe = partial(
+        _is_safe, scale=scale, delta=check_delta(delta), max_rows=max_rows_per_person
+    )
+    return max_rows_per_person + _least_safe(is_safe, 0)
+
+
+def _least_safe(is_safe: Callable[[int], bool], too_low: int) -> int:
+    """Return the least number that is safe, above one that is not."""
+    high = 2 * too_low + 1
+    while not is_safe(high):
+        too_low, high = high, 2 * high
+    while high - too_low > 1:
+        middle = (high + too_low) // 2
+        if is_safe(middle):
+            high = middle
         else:
             too_low = middle
-    return max_rows_per_person + above
+    return high
 
 
 def _is_safe(above: int, scale: Fraction, delta: Fraction, max_rows: int) -> bool:
@@ -317,50 +318,12 @@ def _power(base: int, exponent: int, bits: int) -> int:
     return power
 
 
-def _canonical(value: Any) -> Any:
-    """Write equal numbers alike, so that no row decides how a value is written; None for one that is no float."""
-    if kind_of(value) != "number":
-        return value
-    return next(
-        (number for number in (int(value), float(value)) if number == value), None
-    )
-
-
-# The values of a column, and the code of each row, as of `code_values`.
-Coded = tuple[list[Any], NDArray[np.unsignedinteger]]
-
 # The squares of the weights of a person add up to at most the square of this.
 _WHOLE = 1 << 20
 
-# Persons that no value has.
-_HOPELESS = 1 << 40
-
-# A lower bound.
-_PI = Fraction(314159265, 10**8)
-
-
-class Discovery(ABC):
-    """A planned discovery of the values of some columns."""
-
-    name: ClassVar[str]
-
-    @property
-    @abstractmethod
-    def needed(self) -> Fraction:
-        """How many persons must have a value so that it passes without noise, if all of them have many others."""
-
-    @abstractmethod
-    def find(
-        self,
-        source: ByteSource,
-        columns: Sequence[Coded],
-        persons: NDArray[np.intp] | None,
-    ) -> list[Published]:
-        """Draw; return which values of each column are published, in their order."""
-
 
 @dataclass(frozen=True)
-class CountThreshold(Discovery):
+class CountThreshold:
     """Laplace noise on the number of rows of each value, column by column: `discover_values`."""
 
     name = "discrete Laplace"
@@ -371,18 +334,13 @@ class CountThreshold(Discovery):
     rows: int
 
     @property
-    def needed(self) -> Fraction:
-        epsilon, delta = self._parts
-        return Fraction(
-            discovery_threshold(
-                epsilon=epsilon, delta=delta, max_rows_per_person=self.rows
-            )
+    def needed(self) -> int:
+        """How many persons must have a value so that it passes without noise, if all of them have many others."""
+        return discovery_threshold(
+            epsilon=self.epsilon / self.n_columns,
+            delta=self.delta / self.n_columns,
+            max_rows_per_person=self.rows,
         )
-
-    @property
-    def _parts(self) -> tuple[Fraction, Fraction]:
-        """Epsilon and delta of each column."""
-        return self.epsilon / self.n_columns, self.delta / self.n_columns
 
     def find(
         self,
@@ -390,17 +348,17 @@ class CountThreshold(Discovery):
         columns: Sequence[Coded],
         persons: NDArray[np.intp] | None,
     ) -> list[Published]:
-        epsilon, delta = self._parts
+        """Draw; return which values of each column are published, in their order."""
         published = []
         for values, codes in columns:
             counts = count_codes(values, codes)
             published.append(
-                publish(
+                discover_values(
                     source,
                     values,
                     counts,
-                    epsilon=epsilon,
-                    delta=delta,
+                    epsilon=self.epsilon / self.n_columns,
+                    delta=self.delta / self.n_columns,
                     max_rows_per_person=self.rows,
                 )
             )
@@ -408,20 +366,29 @@ class CountThreshold(Discovery):
 
 
 @dataclass(frozen=True)
-class WeightThreshold(Discovery):
+class WeightThreshold:
     """Gaussian noise on weights, of which a person gives the same to each of their distinct values ([1]_)."""
 
-    # A person with n distinct values, those of all columns together, adds ``floor(W /
-    # sqrt(n))`` to the total of each. So they move all totals by at most W in L2 norm.
-    # Each total gets rounded Gaussian noise of variance ``W**2 / mu**2``, and a value
-    # is published if its own reaches the threshold.
+    # A person with n distinct values, those of all columns together, adds
+    #     floor(W / sqrt(n))
+    # to the total of each. So they move all totals by at most W in L2 norm. Each total
+    # gets rounded Gaussian noise of variance ``W**2 / mu**2``, and a value is published
+    # if its own reaches the threshold.
+    #
     # *Values that others have too* are a function of totals with noise that is
-    # (epsilon, delta / 2)-private, as mu is the largest that is. *Values that are new*,
-    # j of their n: none is published with probability Q, for any outcome of the others.
-    # As at `discovery_threshold`, with p <= exp(epsilon) p' + delta / 2 among the
-    # others, the outcomes of both have delta = delta / 2 + 1 - Q. By the union bound
-    # ``1 - Q <= n P(weight + noise >= threshold)``, which the threshold keeps below
-    # delta / 2 for each n.
+    # (epsilon, delta / 2)-private, as mu is the largest that is.
+    #
+    # *Values that are new*, j of their n: none is published with probability Q, for any
+    # outcome of the others. As at `discovery_threshold`, with
+    #     p <= exp(epsilon) p' + delta / 2
+    # among the others, the outcomes of both have delta = delta / 2 + 1 - Q. By the
+    # union bound,
+    #     1 - Q <= n P(weight + noise >= threshold),
+    # which the threshold keeps below delta / 2 for each n.
+    #
+    # Of one column and one row a person, thresholds on counts need a third less
+    # persons; weights need half as many as these from about nine columns or ten rows.
+    #
     # .. [1] S. Gopi, P. Gulhane, J. Kulkarni, J. H. Shen, M. Shokouhi, S. Yekhanin
     #    (2020). Differentially private set union. ICML.
 
@@ -435,12 +402,9 @@ class WeightThreshold(Discovery):
     @classmethod
     def planned(cls, epsilon: Fraction, delta: Fraction, most: int) -> WeightThreshold:
         """Find the noise and the threshold."""
-        noise = cls(Fraction(largest_mu(epsilon, delta / 2)) ** 2, 0, most)
-        return cls(
-            noise.mu_squared,
-            weight_threshold(noise.noise.scale, delta / 2, most),
-            most,
-        )
+        mu_squared = Fraction(largest_mu(epsilon, delta / 2)) ** 2
+        variance = _WHOLE**2 / mu_squared
+        return cls(mu_squared, weight_threshold(variance, delta / 2, most), most)
 
     @property
     def noise(self) -> Noise:
@@ -449,6 +413,7 @@ class WeightThreshold(Discovery):
 
     @property
     def needed(self) -> Fraction:
+        """How many persons must have a value so that it passes without noise, if all of them have many others."""
         return Fraction(self.threshold, weight_of(self.most))
 
     def find(
@@ -457,19 +422,16 @@ class WeightThreshold(Discovery):
         columns: Sequence[Coded],
         persons: NDArray[np.intp] | None,
     ) -> list[Published]:
-        totals = total_weights(
-            [codes for _, codes in columns],
-            [len(values) for values, _ in columns],
-            persons,
-        )
+        """Draw; return which values of each column are published, in their order."""
+        sizes = [len(values) for values, _ in columns]
+        totals = total_weights([codes for _, codes in columns], sizes, persons)
         noisy = totals + self.noise.draw(source, totals.size)
         published = []
-        start = 0
-        for values, _ in columns:
-            of_column = noisy[start : start + len(values)].tolist()
-            above = {p: n for p, n in enumerate(of_column) if n >= self.threshold}
+        parts = np.split(noisy, np.cumsum(sizes)[:-1])
+        for (values, _), of_column in zip(columns, parts, strict=True):
+            places = np.flatnonzero(of_column >= self.threshold).tolist()
+            above = {place: of_column[place] for place in places}
             published.append(of_one_kind(values, above))
-            start += len(values)
         return published
 
 
@@ -485,35 +447,28 @@ def total_weights(
 ) -> NDArray[np.int64]:
     """Add up the weights of all values of all columns; without persons, each row is one of its own."""
     who = np.arange(len(codes[0])) if persons is None else persons
-    starts, n_items = np.cumsum([0, *sizes[:-1]]), sum(sizes)
+    n_items = sum(sizes)
     pairs = []
-    for column, size, start in zip(codes, sizes, starts, strict=True):
+    start = 0
+    for column, size in zip(codes, sizes, strict=True):
         is_value = column < size
         items = column[is_value].astype(np.int64) + start
         pairs.append(who[is_value] * n_items + items)
+        start += size
     # Each value of a person counts once, in however many of the rows it is.
     holder, item = np.divmod(np.unique(np.concatenate(pairs)), max(n_items, 1))
-    n_values = np.bincount(holder)
-    weights = np.array([0, *map(weight_of, range(1, int(n_values.max(initial=0)) + 1))])
+    different, places = np.unique(np.bincount(holder)[holder], return_inverse=True)
+    weights = np.array([weight_of(n) for n in different.tolist()], np.int64)
     totals = np.zeros(n_items, np.int64)
-    np.add.at(totals, item, weights[n_values[holder]])
+    np.add.at(totals, item, weights[places])
     return totals
 
 
 @lru_cache(maxsize=64)  # each fit asks for that of the same public numbers
 def weight_threshold(variance: Fraction, delta: Fraction, most: int) -> int:
     """Return the total from which a value may be published, if no person has more than `most` values."""
-    too_low, above = _WHOLE, 2 * _WHOLE
-    while not _is_safe_weight(above, variance, delta, most):
-        too_low, above = above, 2 * above
-    while above - too_low > 1:
-        middle = (above + too_low) // 2
-        too_low, above = (
-            (too_low, middle)
-            if _is_safe_weight(middle, variance, delta, most)
-            else (middle, above)
-        )
-    return above
+    is_safe = partial(_is_safe_weight, variance=variance, delta=delta, most=most)
+    return _least_safe(is_safe, _WHOLE)
 
 
 def _is_safe_weight(
@@ -528,10 +483,8 @@ def _is_safe_weight(
         # Those with up to an eighth more values are counted as if they had as many, and
         # each the weight of the fewest.
         most_values = min(first + first // 8, most)
-        if (
-            most_values**2 * squared_tail(threshold - weight_of(first), variance, bits)
-            > delta**2
-        ):
+        tail = squared_tail(threshold - weight_of(first), variance, bits)
+        if most_values**2 * tail > delta**2:
             return False
         first = most_values + 1
     return True
@@ -541,28 +494,28 @@ def squared_tail(distance: int, variance: Fraction, bits: int) -> Fraction:
     """Bound from above the square of the probability that rounded Gaussian noise is at least a positive integer."""
     # Rounded noise is at least the distance if real noise is at least half less: y
     # standard deviations. The third convergent of the continued fraction of Laplace is
-    # an upper bound of the tail, ``exp(-y**2 / 2) (y**2 + 2) / (y (y**2 + 3) sqrt(2
-    # pi))``, whose square is rational but for the exponential.
+    # an upper bound of the tail,
+    #     exp(-y**2 / 2) (y**2 + 2) / (y (y**2 + 3) sqrt(2 pi)),
+    # whose square is rational but for the exponential and pi, which is above 333 / 106.
     square = (distance - Fraction(1, 2)) ** 2 / variance
     # A variance may have many digits.
     square = Fraction(math.floor(square * (1 << 64)), 1 << 64)
     if square == 0:
         return Fraction(1)
     tail = Fraction(exp_minus_bounds(square, bits)[1], 1 << bits)
-    return tail * (square + 2) ** 2 / (2 * _PI * square * (square + 3) ** 2)
+    two_pi = Fraction(333, 53)
+    return tail * (square + 2) ** 2 / (two_pi * square * (square + 3) ** 2)
 
 
 def plan_discovery(
     share: Share, delta: Fraction, n_columns: int, *, persons: bool
-) -> Discovery:
+) -> CountThreshold | WeightThreshold:
     """Choose how the values of some columns are found: by what is publicly known, and by the fewer persons needed."""
     counts = CountThreshold(share.amount, delta, n_columns, share.rows)
-    # It is not known which rows are one person's.
-    unknown = share.rows > 1 and not persons
-    if unknown or counts.needed > _HOPELESS:
-        return counts
+    if share.rows > 1 and not persons:
+        return counts  # it is not known which rows are one person's
     weights = WeightThreshold.planned(share.amount, delta, n_columns * share.rows)
-    return min(counts, weights, key=lambda discovery: discovery.needed)
+    return weights if weights.needed < counts.needed else counts
 
 
 @dataclass(frozen=True)
@@ -573,7 +526,7 @@ class CategoryPlan:
     domain: Domain
     # The columns whose categories are to be found.
     private: tuple[Any, ...] = ()
-    discovery: Discovery | None = None
+    discovery: CountThreshold | WeightThreshold | None = None
     # The values of these columns.
     columns: Sequence[Coded] = ()
     persons: NDArray[np.intp] | None = None
@@ -616,13 +569,12 @@ def plan_categories(
 
 def check_discovery(
     what: str, rows: Batches, share: Share, delta: Any, n_columns: int
-) -> Discovery:
+) -> CountThreshold | WeightThreshold:
     """Check that the values of some columns can be found, and plan how."""
     if rows.large is not None:
         raise TypeError(
             f"{what}='private' needs the values, and skdp.engines only adds up: "
-            "declare "
-            "them, or collect"
+            "declare them, or collect"
         )
     if share.given is not None:
         raise ValueError(
@@ -631,8 +583,7 @@ def check_discovery(
     if check_delta(delta) == 0:
         raise ValueError(
             f"{what}='private' needs delta > 0: a value that one person has may then "
-            "be "
-            "published by accident only"
+            "be published by accident only"
         )
     has_persons = rows.table.persons is not None
     return plan_discovery(share, check_delta(delta), n_columns, persons=has_persons)
@@ -650,21 +601,16 @@ def code_column(table: Table, name: Any, what: str) -> Coded:
 def code_together(table: Table, names: Sequence[Any], what: str) -> Coded:
     """Code the combinations of the values of some columns; an infinite number is in none of them."""
     coded = [code_column(table, name, what) for name in names]
-    is_value = np.logical_and.reduce([codes < len(values) for values, codes in coded])
-    codes_of_columns, places = (
-        [codes[is_value] for _, codes in coded],
-        np.zeros(np.count_nonzero(is_value), np.int64),
-    )
-    for (known, _), codes in zip(coded, codes_of_columns, strict=True):
-        _, first, places = np.unique(
-            places * len(known) + codes, return_index=True, return_inverse=True
-        )
-    columns = [
-        [known[code] for code in codes[first].tolist()]
-        for (known, _), codes in zip(coded, codes_of_columns, strict=True)
-    ]
-    together = np.full(is_value.size, len(first), np.uint64)
-    together[is_value] = places
+    codes = np.column_stack([column_codes for _, column_codes in coded])
+    is_value = (codes < [len(values) for values, _ in coded]).all(axis=1)
+    places: list[Any] = list(range(len(names)))
+    frame = pd.DataFrame(codes[is_value], columns=places)
+    combinations = frame.drop_duplicates().sort_values(places)
+    columns = []
+    for (values, _), column in zip(coded, combinations.to_numpy().T, strict=True):
+        columns.append([values[code] for code in column.tolist()])
+    together = np.full(len(codes), len(combinations), np.uint64)
+    together[is_value] = frame.groupby(places).ngroup()
     return list(zip(*columns, strict=True)), together
 
 
@@ -682,19 +628,12 @@ def _split_categories(names: Sequence[Any], declared: Any) -> tuple[list[Any], A
                 f"column, got {declared!r}"
             )
         declared = dict.fromkeys(names, PRIVATE)
-    if isinstance(declared, Mapping):
-        private = [name for name in names if _is_private(declared.get(name))]
-        return private, dict(declared) | {name: [None] for name in private}
-    if isinstance(declared, list | tuple):
-        private = [
-            name
-            for name, values in zip(names, declared, strict=False)
-            if _is_private(values)
-        ]
-        return private, [
-            [None] if _is_private(values) else values for values in declared
-        ]
-    return [], declared
+    if isinstance(declared, list | tuple) and len(declared) == len(names):
+        declared = dict(zip(names, declared, strict=True))
+    if not isinstance(declared, Mapping):
+        return [], declared
+    private = [name for name in names if _is_private(declared.get(name))]
+    return private, dict(declared) | {name: [None] for name in private}
 
 
 def _is_private(values: Any) -> bool:

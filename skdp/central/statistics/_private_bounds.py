@@ -33,39 +33,47 @@ _LEAST, _MOST = -990, 1021
 # What is added to the exponent of a float in its bits.
 _BIAS = 1023
 
-# The constants below are rounded: on the columns of
-# benchmarks/central_preprocessing.py, halving or doubling one of them changes the mean
-# error of means by less than a tenth, where no other figure is given.
+# The constants below are rounded, and were measured on 20 columns of 1,000 and 10,000
+# rows at epsilon 1: halving or doubling one of them changes the mean error of means by
+# less than a tenth, where no other figure is given.
 
 # The shares of two looks: at cells around 0, and at some around a centre that these
 # show, or 0 again.
 _LOOKS = Fraction(1, 16), Fraction(15, 16)
 
-# Cells from a power of 2 to the next, of the first look, and of the second around 0 or
-# another centre. Around 0, wide cells show more of a long tail: with 8, the mean error
-# is larger by a twentieth, and that of a few rows many times.
-_FIRST, _AROUND_0, _AROUND = 16, 4, 8
+# Cells from a power of 2 to the next, of the two looks. Narrow ones show where values
+# far from 0 are: with 4 in the first look, errors of such columns are up to 3 times as
+# large. Wide ones show more of a long tail: with 8 in the second, errors are larger by
+# a sixth.
+_FIRST, _SECOND = 16, 4
 
-# With which chance noise alone is taken for values: anywhere in a look, and at one
-# place next to clear values. There an error costs little; with each doubling of the
-# bounds, the square of its cost is four times as large.
-_CHANCE_ANYWHERE, _CHANCE_NEAR = 1e-6, 1e-4
+# With which chance noise is taken for values, in all windows of one width together: of
+# a look, and of the cells next to clear values, where an error costs less.
+_CHANCE_ANYWHERE, _CHANCE_NEAR = 1e-4, 1e-3
 
-# Standard deviations of a count: a look with as many values moves the centre of the
-# next, and a tail of as many shows its law.
+# Standard deviations of a count: a tail of as many values shows its law.
 _ENOUGH = 40.0
 
-# Powers of 2 that are looked at below and above the largest clear values.
+# Powers of 2 that are looked at below and above the farthest clear values, and the width
+# of the widest windows of cells. With 2 inside, errors are larger by a sixth.
 _INSIDE, _OUTSIDE = 4, 8
 
 # How much smaller a bound is than the other one if it is set to 0.
 _NEAR_ZERO = 8
 
-# Shapes of tails: 0 is that of a Pareto law, 1 is exponential, 2 is normal, and 8 ends
-# almost at once.
-_POWERS = np.array([0, 0.5, 1, 2, 8])[:, np.newaxis]
+# A tail reaches r times its distance with a chance of r to the power of minus this,
+# before the counts are seen.
+_ENDING = 1.5
 
-# Of Chernoff's bound.
+# The relative error of the counts that a law expects: no column follows one. With none,
+# errors of hours of work, most of which are 40, are 3 times as large.
+_MISFIT = 0.1
+
+# Shapes of tails: 0 is that of a Pareto law, 1 is exponential, 2 is normal, and 4 ends
+# almost at once.
+_POWERS = np.array([0, 0.5, 1, 2, 4])[:, np.newaxis]
+
+# Where Chernoff's bound is computed: the least of these bounds holds, too.
 _TILTS = np.linspace(0.1, 0.98, 89)
 
 Floats = NDArray[np.float64]
@@ -199,15 +207,11 @@ def place_bounds(
 
 
 class Look(NamedTuple):
-    """Bounds that a look has found, and what they are judged by."""
+    """Bounds that a look has found, and the median of what is between them."""
 
     low: float
     high: float
-    # Of the range that holds values for certain.
-    certain_width: float
     median: float
-    # The number of values, in standard deviations of a count.
-    n_in_errors: float
 
 
 def _look(
@@ -229,21 +233,11 @@ def _look(
 
 def _cells_after(look: Look | None) -> Cells:
     """Return the cells of the second look."""
-    # Cells are narrow next to their centre: next to the values, if these lie far from
-    # 0, compared with their width. The bounds of a first look may be far too wide by
-    # bad luck, so that what holds values for certain decides.
-    if look is None or look.n_in_errors < _ENOUGH:
-        return Cells(_AROUND_0)
-    distance = abs(look.median)
-    if distance < look.certain_width / 2:
-        return Cells(_AROUND_0)
-    is_narrow = distance >= (look.high - look.low) / 2
-    parts = _AROUND if is_narrow else _AROUND_0
-    if not look.low <= 0 <= look.high:
-        return Cells(parts, look.median)
-    # Cells end at 0, which may be a bound.
-    fraction, power = math.frexp(look.median)
-    return Cells(parts, math.ldexp(round(fraction * 2 * parts) / (2 * parts), power))
+    # Cells are narrow next to their centre: next to the values, if these do not lie on
+    # both sides of 0 or next to it.
+    if look is None or look.low <= 0 <= look.high:
+        return Cells(_SECOND)
+    return Cells(_SECOND, look.median)
 
 
 def find_bounds(cells: Cells, noisy: Floats, error: float) -> Look | None:
@@ -254,39 +248,39 @@ def find_bounds(cells: Cells, noisy: Floats, error: float) -> Look | None:
     view = View.of(cells, noisy, error)
     if view is None:
         return None
-    # Values are clear where noise alone would hardly give such counts: certainly where
-    # that holds for all cells together, and near clear values with a larger chance,
-    # which falls with the distance.
-    log_anywhere = math.log(_CHANCE_ANYWHERE / noisy.size)
-    log_near = math.log(_CHANCE_NEAR) - math.log(4) * view.doublings
-    clear = view.clear_range(np.maximum(log_near, log_anywhere))
-    certain = view.clear_range(np.array([log_anywhere]))
-    if clear is None or certain is None:
+    clear = view.clear_range()
+    if clear is None:
         return None
-    first, end_cell = clear
-    half = view.median_cell(first, end_cell)
-    median = view.edges[half] / 2 + view.edges[half + 1] / 2
+    first, last = clear
+    median_cell = view.median_cell(first, last)
+    median = view.edges[median_cell] / 2 + view.edges[median_cell + 1] / 2
 
     # The upper bound from the median on, as far as noise and what is clipped are least
     # together, and then the lower one.
     distances = view.edges - median
-    upper = Side(view.counts[half:], distances[half + 1 :], view.unseen(half, -1))
-    up = half + upper.extend(end_cell - half, -distances[first], error)
-    lower = Side(view.counts[half::-1], -distances[half::-1], view.unseen(half, 1))
-    down = half - lower.extend(half - first, distances[up + 1], error)
-
-    low, high = view.snap_to_0(down, up, clear)
+    up = median_cell + extend(
+        view.counts[median_cell:],
+        distances[median_cell + 1 :],
+        last - median_cell,
+        opposite=-distances[first],
+        error=error,
+    )
+    down = median_cell - extend(
+        view.counts[median_cell::-1],
+        -distances[median_cell::-1],
+        median_cell - first,
+        opposite=distances[up + 1],
+        error=error,
+    )
+    low, high = view.bounds_at(down, up)
     if not floats_between(low, high):
         return None
-    n_in_errors = np.maximum(view.counts[first : end_cell + 1], 0).sum() / error
-    certain_width = view.edges[certain[1] + 1] - view.edges[certain[0]]
-    median_value = float(median + cells.centre)
-    return Look(low, high, float(certain_width), median_value, float(n_in_errors))
+    return Look(low, high, float(median + cells.centre))
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The cells of numbers that are not much nearer to the centre or farther from it than the largest clear values."""
+    """The cells of numbers that are not much nearer to the centre or farther from it than the farthest clear values."""
 
     cells: Cells
     # From the lowest cell on; those nearer to the centre are one, of which only the
@@ -296,42 +290,39 @@ class View:
     edges: Floats
     # The standard deviation of each count.
     error: float
-    # The number of cells from the centre up to the farthest clear values.
-    reach: int
     # Whether there are values for certain at the centre, or between it and the other
     # cells.
     holds_centre: bool
-    # Whether no values are clear below the centre, and above.
-    is_empty: tuple[bool, bool]
+    # Whether there are values for certain below the centre, and above.
+    holds_lower: bool
+    holds_upper: bool
 
     @classmethod
     def of(cls, cells: Cells, noisy: Floats, error: float) -> View | None:
         """Select cells from noisy counts of all; None if no values are clear beside the centre."""
         n = cells.side
-        sides = noisy[:n][::-1], noisy[n + 1 :]
-        log_chances = np.array([math.log(_CHANCE_ANYWHERE / noisy.size)])
-        below = _clear_windows(sides[0], cells.parts, error, log_chances)
-        above = _clear_windows(sides[1], cells.parts, error, log_chances)
-        is_empty = below[0].size == 0, above[0].size == 0
-        if all(is_empty):
-            return None
+        lower, upper = noisy[:n][::-1], noisy[n + 1 :]
+        chance = _CHANCE_ANYWHERE / noisy.size
+        starts_below, stops_below = clear_windows(lower, cells.parts, error, chance)
+        starts_above, stops_above = clear_windows(upper, cells.parts, error, chance)
         # Of a window, the cell that is next to the centre.
-        starts = np.concatenate([below[0], above[0]])
-        stops = np.concatenate([below[1], above[1]])
-        top = int(starts.max())
-        near = max(top - cells.parts * _INSIDE, 0)
-        far = min(top + cells.parts * _OUTSIDE, n)
-        is_at_centre = noisy[n] >= _limit(1, log_chances)[0] * error
+        starts = np.concatenate([starts_below, starts_above])
+        stops = np.concatenate([stops_below, stops_above])
+        if not starts.size:
+            return None
+        farthest = int(starts.max())
+        near = max(farthest - cells.parts * _INSIDE, 0)
+        far = min(farthest + cells.parts * _OUTSIDE, n)
+        is_at_centre = noisy[n] >= _limit(1, chance) * error
         ends = [cells.end(cell) for cell in range(near, far + 1)]
-        lower, upper = sides
         return cls(
             cells,
             np.concatenate([lower[near:far][::-1], noisy[n : n + 1], upper[near:far]]),
             np.array([-end for end in reversed(ends)] + ends),
             error,
-            top + cells.parts - near,
-            bool(is_at_centre or (stops < near).any()),
-            is_empty,
+            holds_centre=bool(is_at_centre or (stops < near).any()),
+            holds_lower=starts_below.size > 0,
+            holds_upper=starts_above.size > 0,
         )
 
     @property
@@ -339,147 +330,114 @@ class View:
         """The cell of the centre."""
         return self.counts.size // 2
 
-    @property
-    def doublings(self) -> Floats:
-        """How often the distance of the farthest clear values doubles up to each cell."""
-        cells = np.abs(np.arange(self.counts.size) - self.middle)
-        return np.maximum(cells - self.reach, 0) / self.cells.parts
-
-    def clear_range(self, log_chances: Floats) -> tuple[int, int] | None:
-        """Return the outermost cells with values, where noise passes for values with these chances, or with one."""
-        starts, stops = _clear_windows(
-            self.counts, self.cells.parts, self.error, log_chances
-        )
+    def clear_range(self) -> tuple[int, int] | None:
+        """Return the outermost cells that clearly hold values."""
+        chance = _CHANCE_NEAR / self.counts.size
+        starts, stops = clear_windows(self.counts, self.cells.parts, self.error, chance)
         if not starts.size:
             return None
         # Of a window, the cell that is next to the others.
         inner = int(stops.min()), int(starts.max())
-        first, end_cell = min(inner), max(inner)
+        first, last = min(inner), max(inner)
         if self.holds_centre:
-            first, end_cell = min(first, self.middle), max(end_cell, self.middle)
-        return first, end_cell
+            first, last = min(first, self.middle), max(last, self.middle)
+        return first, last
 
-    def median_cell(self, first: int, end_cell: int) -> int:
+    def median_cell(self, first: int, last: int) -> int:
         """Return the cell of the median of the values between two cells."""
-        sums = np.cumsum(np.maximum(self.counts[first : end_cell + 1], 0))
+        sums = np.cumsum(np.maximum(self.counts[first : last + 1], 0))
         return first + int(np.searchsorted(sums, sums[-1] / 2))
 
-    def unseen(self, half: int, sign: int) -> int:
-        """Return the place on a side of the median of the cell whose count says nothing; if there is none, no place."""
-        # Next to a centre that is not 0 there are values as elsewhere, in cells that
-        # are too many to be added up.
-        return sign * (half - self.middle) if self.cells.centre else self.counts.size
-
-    def snap_to_0(
-        self, down: int, up: int, clear: tuple[int, int]
-    ) -> tuple[float, float]:
-        """Return the bounds at the ends of two cells, or 0 in place of one where the column may well end."""
-        # It is a bound if no values beyond it are clear, and it is in one of the last
-        # two cells. Of cells around 0 itself, those next to it are narrow, or not
-        # looked at: it costs little as a bound.
-        first, end_cell = clear
+    def bounds_at(self, down: int, up: int) -> tuple[float, float]:
+        """Return the bounds at the outer ends of two cells, or 0 in place of one next to it."""
+        # Many columns end at 0, next to which cells around it are narrow, or not looked
+        # at: it costs little as a bound where no values beyond it are clear. Without
+        # this, errors of uniform columns are twice as large.
         edges, centre = self.edges, self.cells.centre
         low, high = float(edges[down] + centre), float(edges[up + 1] + centre)
-        second_low = min(edges[first], edges[min(down + 2, up)]) + centre
-        second_high = max(edges[end_cell + 1], edges[max(up - 1, down + 1)]) + centre
-        is_low_0 = low < 0 <= second_low
-        is_high_0 = second_high <= 0 < high
-        if centre == 0:
-            no_lower, no_upper = self.is_empty
-            small_low = edges[self.middle] <= low < high / _NEAR_ZERO
-            small_high = low / _NEAR_ZERO < high <= edges[self.middle + 1]
-            is_low_0 |= no_lower and small_low
-            is_high_0 |= no_upper and small_high
-        return 0.0 if is_low_0 else low, 0.0 if is_high_0 else high
+        if centre != 0:
+            return low, high
+        is_low_small = edges[self.middle] <= low < high / _NEAR_ZERO
+        is_high_small = low / _NEAR_ZERO < high <= edges[self.middle + 1]
+        if is_low_small and not self.holds_lower:
+            return 0.0, high
+        if is_high_small and not self.holds_upper:
+            return low, 0.0
+        return low, high
 
 
-def _clear_windows(
-    counts: Floats, parts: int, error: float, log_chances: Floats
+def clear_windows(
+    counts: Floats, parts: int, error: float, chance: float
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the first and the last cell of each window, of 1, 2, 4, ... cells, that clearly holds values."""
+    """Return the first and the last cell of each window that clearly holds values."""
+    # Windows have 1, 2, 4, ... cells: wide ones show values that are spread over many
+    # cells. The noise of a window passes for values with at most this chance.
     sums = np.append(0.0, np.cumsum(counts))
     starts, stops = [], []
     width = 1
-    while width <= min(parts, counts.size):
+    while width <= min(_INSIDE * parts, counts.size):
         in_window = sums[width:] - sums[:-width]
-        of_windows = log_chances
-        if log_chances.size > 1:  # one for each cell: that at the farther end counts
-            near, far = log_chances[: in_window.size], log_chances[width - 1 :]
-            of_windows = np.minimum(near, far)
-        limits = _limit(width, of_windows)
-        clear = np.flatnonzero(in_window >= limits * error)
+        clear = np.flatnonzero(in_window >= _limit(width, chance) * error)
         starts.append(clear)
         stops.append(clear + width - 1)
         width *= 2
     return np.concatenate(starts), np.concatenate(stops)
 
 
-def _limit(width: int, log_chances: Floats) -> Floats:
+def _limit(width: int, chance: float) -> float:
     """Return what the noise of some cells together exceeds with at most a chance, in standard deviations of one."""
-    # Chernoff's bound for a sum of Laplace numbers; that for normal ones is less.
-    different, places = np.unique(log_chances, return_inverse=True)
-    exponents = -different[:, np.newaxis] - width * np.log1p(-(_TILTS**2))
-    limits: Floats = (exponents / _TILTS).min(axis=1) / math.sqrt(2)
-    return limits[places]
+    # Chernoff's bound for a sum of Laplace numbers of scale 1, whose moment generating
+    # function is ``1 / (1 - t**2)``; that for normal ones is less. The standard
+    # deviation is the root of 2.
+    exponents = -math.log(chance) - width * np.log1p(-(_TILTS**2))
+    return float((exponents / _TILTS).min()) / math.sqrt(2)
 
 
-@dataclass(frozen=True, eq=False)
-class Side:
-    """The cells on one side of the median, from it on."""
-
-    counts: Floats
-    # The distances of their ends from the median.
-    ends: Floats
-    # The place of the cell whose count says nothing.
-    unseen: int
-
-    def extend(self, end_cell: int, opposite: float, error: float) -> int:
-        """Return the last cell within the best bound, of cells that are clear up to `end_cell`."""
-        # `opposite` is the distance of the bound on the other side. The tail starts before
-        # two cells that are clear, or with the second cell, and with enough values to
-        # show its law.
-        n_beyond = np.cumsum(self.counts[end_cell::-1])[::-1]
-        enough = np.flatnonzero(n_beyond >= _ENOUGH * error)
-        start = min([end_cell - 1, *enough[-1:].tolist()])
-        start = min(max(start, 1), end_cell)
-        n_clear = end_cell + 1 - start
-        # In units of the distance at which the tail starts.
-        unit = self.ends[start - 1] if start else self.ends[0] / 2
-        tail_ends = np.append(1.0, self.ends[start:] / unit)
-        products = _products_beyond(
-            self.counts[start:], tail_ends, n_clear, error, self.unseen - start
-        )
-        # For a bound at each end, the mean squares of what it clips off the sum of the
-        # values, and of the noise of this sum: with a `bounds_share` of a fifth, that
-        # of a count here times half the width, over 4.3 for the budget, times the root
-        # of 2 for noise of two dimensions.
-        bounds = tail_ends[n_clear:]
-        middles = (bounds[:-1] + bounds[1:]) / 2
-        excess = np.maximum(middles - bounds[:, np.newaxis], 0)  # (n_bounds, n_cells)
-        clipped = ((excess @ products) * excess).sum(axis=1)
-        noise = error * (opposite / unit + bounds) / 6
-        return end_cell + int((noise**2 + clipped).argmin())
+def extend(
+    counts: Floats, ends: Floats, n_inner: int, *, opposite: float, error: float
+) -> int:
+    """Return the last cell within the best bound on one side of the median."""
+    # The cells go from the median on and are clear up to cell `n_inner`; `ends` are the
+    # distances of their ends from the median, `opposite` that of the other bound.
+    # The tail starts before two cells that are clear, or with the second cell, and with
+    # enough values to show its law.
+    n_beyond = np.cumsum(counts[n_inner::-1])[::-1]
+    enough = np.flatnonzero(n_beyond >= _ENOUGH * error)
+    start = min([n_inner - 1, *enough[-1:].tolist()])
+    start = min(max(start, 1), n_inner)
+    n_clear = n_inner + 1 - start
+    # In units of the distance at which the tail starts.
+    unit = ends[start - 1] if start else ends[0] / 2
+    tail_ends = np.append(1.0, ends[start:] / unit)
+    products = _products_beyond(counts[start:], tail_ends, n_clear, error)
+    # For a bound at each end, the mean squares of what it clips off the sum of the
+    # values, and of the noise of this sum: with a `bounds_share` of a fifth, that
+    # of a count here times half the width, over 4.3 for the budget, times the root
+    # of 2 for noise of two dimensions.
+    bounds = tail_ends[n_clear:]
+    middles = (bounds[:-1] + bounds[1:]) / 2
+    excess = np.maximum(middles - bounds[:, np.newaxis], 0)  # (n_bounds, n_cells)
+    clipped = ((excess @ products) * excess).sum(axis=1)
+    noise = error * (opposite / unit + bounds) / 6
+    return n_inner + int((noise**2 + clipped).argmin())
 
 
 def _products_beyond(
-    counts: Floats, ends: Floats, n_clear: int, error: float, unseen: int
+    counts: Floats, ends: Floats, n_clear: int, error: float
 ) -> Floats:
     """Estimate the products of the numbers of values in the cells of a tail beyond those that are clear."""
     # The posterior mean over all laws of tails and all cells with which they may end.
-    # The tail goes on or ends in each cell: it reaches r times its distance with a
-    # chance of 1 / r², before the counts are seen. (n_laws, n_cells)
+    # The tail goes on or ends in each cell. (n_laws, n_cells)
     expected = _tails(ends, n_clear)
     in_clear = expected[:, :n_clear].sum(axis=1, keepdims=True)
     expected *= max(counts[:n_clear].sum(), error) / np.maximum(in_clear, 1e-9)
-    goes_on = -2 * np.diff(np.log(ends[n_clear:]))
+    goes_on = -_ENDING * np.diff(np.log(ends[n_clear:]))
 
     # The log-likelihoods of a count, if the tail goes on in its cell, and if it has
     # ended.
-    spread = np.sqrt(error**2 + expected)
+    spread = np.sqrt(error**2 + expected + (_MISFIT * expected) ** 2)
     log_goes_on = -math.sqrt(2) * np.abs(counts - expected) / spread - np.log(spread)
     ended = -math.sqrt(2) * np.abs(counts[n_clear:]) / error - math.log(error)
-    if n_clear <= unseen < counts.size:
-        log_goes_on[:, unseen] = ended[unseen - n_clear] = 0
 
     # Those of tails that end before each cell, the first after the clear ones, or
     # never.

@@ -39,6 +39,16 @@ def in_units(number: int | Fraction) -> float:
     return as_float(number) / UNIT**2
 
 
+def noisy_products(
+    sums: NDArray[np.int64], noise: Noise, source: ByteSource
+) -> NDArray[np.float64]:
+    """Add noise to a symmetric matrix of sums of products, one draw for each pair; return units of the rows."""
+    pairs = np.triu_indices(len(sums))
+    noisy = np.zeros(sums.shape)
+    noisy[pairs] = [*map(in_units, noise.add(source, sums[pairs].tolist()))]
+    return noisy + np.triu(noisy, 1).T
+
+
 def widths(
     ends: NDArray[np.float64], starts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -105,19 +115,9 @@ class Rows:
         return cls(places, codes.astype(np.intp), int((most**2).sum()), most=most)
 
     @property
-    def reach(self) -> float:
-        """The largest norm, in units of the bounds."""
-        return math.sqrt(self.square) / UNIT
-
-    @property
     def n_columns(self) -> int:
         """The number of values of a row, without its constant."""
         return self.places.shape[1]
-
-    @property
-    def n_weights(self) -> int:
-        """The number of values of a row, its constant included."""
-        return self.n_columns + (self.constant > 0)
 
     def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return sums over the rows."""
@@ -184,15 +184,22 @@ class Rows:
             total += (part.T @ part).astype(np.int64)
         return total
 
-    def shortened(
-        self, square: int, constant: int, *, codes: bool
+    def clipped_moments(
+        self, square: int, constant: int, *, with_target: bool
     ) -> NDArray[np.int64]:
-        """Return `moments` with a constant, and perhaps the codes, of rows multiplied as a whole by `factors`."""
+        """Return `moments` of rows with a constant, and their target if asked, clipped to a norm.
+
+        Of shape (n_columns + 1, n_columns + 1), or one more with the target.
+        """
+        # The values of a row, its constant and its target are multiplied by one factor,
+        # such that the squared norm of the values is at most `square`.
         factors = self.factors(square)
-        total = np.zeros((self.n_columns + 1 + codes,) * 2, np.int64)
-        for block, part in self.blocks(1 + codes):
+        n_further = 2 if with_target else 1
+        size = self.n_columns + n_further
+        total = np.zeros((size, size), np.int64)
+        for block, part in self.blocks(n_further):
             part[:, self.n_columns] = constant
-            if codes:
+            if with_target:
                 part[:, -1] = self.codes[block]
             _shorten(part, factors[block])
             total += (part.T @ part).astype(np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Self
 
@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.engines._atomic import check_path, written_beside
-from skdp.engines._engine import Engine, MemoryTable, ReportSums, add_up_batches
+from skdp.engines._atomic import written_beside
+from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import quietly
 from skdp.engines._libraries import import_extra
 from skdp.engines._release import Preparation
 from skdp.engines._streams import ROWS, RowStream, arrow_tables, write_tables
-from skdp.local import ReportProtocol
 from skdp.tables import (
     Releases,
     Summary,
@@ -36,61 +35,27 @@ types = import_extra("pyarrow.types", "duckdb")
 # Batches in memory, not the file.
 _READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}
 
-Words = NDArray[np.uint64]
-"""Two numbers that identify a person: a row a person."""
-
-_MOST_ROWS = 1 << 22
-"""Rows whose persons are in memory at a time: some 300 megabytes."""
-
-# The constants of SplitMix64 (Steele, Lea and Flood 2014).
-_GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_FIRST_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND_MULTIPLIER = np.uint64(0x94D049BB133111EB)
-
 
 class ArrowTable(Engine):
-    """A dataset, a reader, or a table."""
-
-    kinds = (pyarrow.Table, dataset.Dataset, pyarrow.RecordBatchReader)
+    """A dataset, or a reader."""
 
     def __init__(self, frame: Any, marks: NDArray[np.bool_] | None = None) -> None:
         super().__init__(frame)
         self._marks = marks
 
     def _no_rows(self) -> Any:
-        if isinstance(self._frame, pyarrow.Table):
-            # Not of all types can an empty table be made.
-            return self._frame[:0]
         return self._frame.schema.empty_table()
 
     def column_names(self) -> list[Any]:
         return list(self._frame.schema.names)
 
-    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
-        if isinstance(self._frame, pyarrow.Table):
-            engine = MemoryTable(self._frame)
-            engine.check_output(persist=persist, path=path, check=check)
-        super().check_output(persist=persist, path=path, check=check)
-
-    def privatize(
-        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
-    ) -> Any:
+    def privatize(self, preparation: Preparation, *, place: Any, check: bool) -> Any:
         frame = self._frame
-        if isinstance(frame, pyarrow.Table):
-            return MemoryTable(frame).privatize(
-                preparation, persist=persist, path=path, check=check
-            )
         is_reader = isinstance(frame, pyarrow.RecordBatchReader)
-        has_ids = preparation.check.record_id is not None
-        if is_reader and has_ids:
+        if is_reader and preparation.check.record_id is not None:
             raise ValueError(
                 "a RecordBatchReader is read once, and record ids are checked before a "
                 "row is privatised: give a Dataset or a Table"
-            )
-        if has_ids and not (persist or check):
-            raise ValueError(
-                "persist=False with a record_id needs check=True: the rows that are "
-                "drawn are compared with those that were checked"
             )
         no_reports = preparation.no_reports
         stream = RowStream(
@@ -98,31 +63,19 @@ class ArrowTable(Engine):
             no_reports,
             lambda columns, n_rows: read_tables(frame, columns),
         )
-        # Of a reader that is handed out, reports are shown before the last id is read.
-        with_contents = has_ids and not persist
-        quietly(
-            lambda: stream.check(
-                rows=check and not is_reader, with_contents=with_contents
-            )
-        )
+        if check and not is_reader:
+            quietly(stream.check)
         release = preparation.charge()
         no_reports = with_protocol(no_reports, release.protocol_text)
         reports = stream.release(release)
-        if not persist:
-            batches = chain.from_iterable(table.to_batches() for table in reports)
-            return pyarrow.RecordBatchReader.from_batches(no_reports.schema, batches)
-        place = check_path(path)
         if place is None:
             table = quietly(lambda: pyarrow.concat_tables([no_reports, *reports]))
             metadata = release.noted(table.schema).metadata
             stored = dataset.dataset(table.replace_schema_metadata(metadata))
         else:
+            schema = no_reports.schema
             with written_beside(place) as beside:
-                quietly(
-                    lambda: write_tables(
-                        reports, no_reports.schema, beside, release.noted
-                    )
-                )
+                quietly(lambda: write_tables(reports, schema, beside, release.noted))
             stored = dataset.dataset(place)
         return stored.scanner(**_READ_AHEAD).to_reader() if is_reader else stored
 
@@ -147,25 +100,6 @@ class ArrowTable(Engine):
             return None
         return _files(frame)
 
-    def tally(
-        self, reports: ReportSums, protocol: ReportProtocol
-    ) -> list[NDArray[np.int64]]:
-        groups = protocol.counted_columns
-        is_by_column = (
-            protocol.values is not None
-            and bool(groups)
-            and all(len(columns) == 1 for columns in groups)
-        )
-        sums = reports.zeros()
-        for table in read_tables(self._frame, reports.names, coded=True):
-            is_coded = all(map(types.is_dictionary, table.schema.types))
-            if is_by_column and is_coded and len(table):
-                for name in reports.names:
-                    reports.add(sums, *_count_codes(name, table.column(name)))
-            else:
-                reports.add(sums, table)
-        return sums
-
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         return add_up_batches(self._tables(list(names)), summary)
 
@@ -175,11 +109,9 @@ class ArrowTable(Engine):
         return tables if self._marks is None else keep_marked(tables, self._marks)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        def read_persons() -> Iterator[Any]:
-            for table in read_tables(self._frame, [person], coded=True):
-                yield table.column(0)
-
-        return type(self)(self._frame, mark_rows(read_persons, most, seed))
+        tables = read_tables(self._frame, [person], coded=True)
+        persons = (table.column(0) for table in tables)
+        return type(self)(self._frame, mark_rows(persons, most, seed))
 
     def opened(self) -> Self:
         if isinstance(self._frame, pyarrow.RecordBatchReader):
@@ -217,8 +149,6 @@ def read_tables(
 
 
 def _read_batches(frame: Any, columns: list[str], coded: bool) -> Iterator[Any]:
-    if isinstance(frame, pyarrow.Table):
-        return iter(frame.select(columns).to_batches())
     if isinstance(frame, pyarrow.RecordBatchReader):
         return _validated(frame)
     files = _plain_files(frame, columns)
@@ -302,52 +232,27 @@ def _is_ipc(frame: Any) -> bool:
     return isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
 
 
-def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
-    """Count by the codes that a dictionary column holds: the values that occur, and how often."""
-    (chunk,) = column.chunks
-    values = chunk.dictionary
-    codes = chunk.indices
-    counts = np.bincount(codes.drop_null().to_numpy(), minlength=len(values))
-    counts = np.append(counts, codes.null_count)
-    values = pyarrow.concat_arrays([values, pyarrow.nulls(1, values.type)])
-    occurring = np.flatnonzero(counts)
-    table = pyarrow.table({name: values.take(pyarrow.array(occurring))})
-    return table, counts[occurring]
-
-
-def mark_rows(
-    read_persons: Callable[[], Iterable[Any]], most: int, seed: int
-) -> NDArray[np.bool_]:
-    """Mark at most `most` rows of each person; the column of persons is read once for each 4 million rows."""
+def mark_rows(persons: Iterable[Any], most: int, seed: int) -> NDArray[np.bool_]:
+    """Mark at most `most` rows of each person, whose column comes in batches; some 40 bytes a row."""
     # **Privacy.** Which of a person's rows are kept depends on who it is, on how many
     # there are, and on the seed, but on no other person: one changes at most `most` of
     # the rows that are kept.
-    n_rows = sum(map(len, read_persons()))
-    marks = np.zeros(n_rows, bool)
-    n_parts = -(-n_rows // _MOST_ROWS)
-    for part in range(n_parts):
-        persons = [np.zeros((0, 2), np.uint64)]
-        rows = [np.zeros(0, np.int64)]
-        start = 0
-        for column in read_persons():
-            words = _identify(column, seed)
-            # All rows of a person are in one part.
-            in_part = np.flatnonzero(words[:, 0] % np.uint64(n_parts) == part)
-            persons.append(words[in_part])
-            rows.append(start + in_part)
-            start += len(column)
-        if start != n_rows:
-            raise RuntimeError(_CHANGED)
-        words = np.concatenate(persons)
-        places = np.concatenate(rows)
-        del persons, rows
-        # Sorting takes several times the memory of what is sorted: one of 16 blocks of
-        # persons at a time.
-        blocks = words[:, 0] >> np.uint64(60)
-        for block in range(16):
-            in_block = np.flatnonzero(blocks == block)
-            chosen = _chosen_rows(words[in_block], most, seed)
-            marks[places[in_block[chosen]]] = True
+    chunks = [_as_persons(column) for column in persons]
+    coded = pyarrow.chunked_array(chunks).combine_chunks().dictionary_encode()
+    codes = coded.indices.to_numpy(zero_copy_only=False)
+    # Of equal hashes only the order is the same: rows are told apart by the codes.
+    hashes = pd.util.hash_array(
+        coded.dictionary.to_numpy(zero_copy_only=False),
+        hash_key=f"{seed:016x}",
+        categorize=False,
+    )
+    # The number of a row among those of its person, which are in their order.
+    rank = pd.Series(codes).groupby(codes).cumcount().to_numpy()
+    order_of_chance = pd.util.hash_array(hashes[codes] + rank.astype(np.uint64))
+    shuffled = np.lexsort((order_of_chance, codes))
+    place_of_person = pd.Series(codes[shuffled]).groupby(codes[shuffled]).cumcount()
+    marks = np.zeros(len(codes), bool)
+    marks[shuffled[place_of_person.to_numpy() < most]] = True
     return marks
 
 
@@ -367,28 +272,8 @@ def keep_marked(tables: Iterable[Any], marks: NDArray[np.bool_]) -> Iterator[Any
         raise RuntimeError(_CHANGED)
 
 
-def _chosen_rows(words: Words, most: int, seed: int) -> NDArray[np.int64]:
-    """Choose at most `most` rows of each person at random."""
-    if not len(words):
-        return np.zeros(0, np.int64)
-    order = np.lexsort(words.T)
-    words = words[order]
-    is_start = np.append(True, (words[1:] != words[:-1]).any(axis=1))
-    starts = np.flatnonzero(is_start)
-    person = np.cumsum(is_start) - 1
-    # The number of a row among those of its person, which are in their order.
-    rank = np.arange(len(words)) - starts[person]
-    seed_word = _mix(np.array([seed], np.uint64))
-    chance = _mix(words[:, 0] + seed_word + _GOLDEN_GAMMA * rank.astype(np.uint64))
-    shuffled = np.lexsort((chance, person))
-    return np.asarray(order[shuffled[rank < most]])
-
-
-def _identify(column: Any, seed: int) -> Words:
-    """Return numbers that are the same for the same person only: (n_rows, 2)."""
-    # Whole numbers are mapped one to one. Others become 128 bits of SipHash: two of 10
-    # million persons are taken for one with a probability below 2**-80, and nobody can
-    # choose them, as the seed is the key.
+def _as_persons(column: Any) -> Any:
+    """Write persons as text or bytes, so that equal ones are written alike."""
     kind = column.type
     # Such as UUIDs.
     if isinstance(kind, pyarrow.BaseExtensionType):
@@ -397,39 +282,22 @@ def _identify(column: Any, seed: int) -> Words:
     if types.is_dictionary(kind):
         kind = kind.value_type
         column = column.cast(kind)
-    if types.is_integer(kind) and kind != pyarrow.uint64():
-        numbers = _mix(column.cast(pyarrow.int64()).to_numpy().view(np.uint64))
-        return np.column_stack([numbers, np.zeros_like(numbers)])
     if types.is_floating(kind):
         # -0.0 is 0.0.
         column = compute.add(column.cast(pyarrow.float64()), 0.0)
-    if types.is_fixed_size_binary(kind):
-        column = column.cast(pyarrow.large_binary())
-    elif not (types.is_binary(kind) or types.is_large_binary(kind)):
-        column = _as_text(column)
-    values = column.to_numpy(zero_copy_only=False)
-    halves = [
-        pd.util.hash_array(values, hash_key=f"{seed:015x}{half}", categorize=False)
-        for half in range(2)
-    ]
-    return np.column_stack(halves)
-
-
-def _as_text(column: Any) -> Any:
-    """Write the values of a column as text; what Arrow cannot write, such as lists, is no person."""
+    is_bytes = (
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+    )
     try:
-        return column.cast(pyarrow.large_string())
+        return column.cast(
+            pyarrow.large_binary() if is_bytes else pyarrow.large_string()
+        )
     except pyarrow.ArrowNotImplementedError:
-        # By the type alone.
+        # By the type alone: what Arrow cannot write, such as a list, is no person.
         raise TypeError(
             "groups must be a column of text, bytes, numbers, dates or times, one"
             f" value for each person, got {column.type}; make a column of one such"
             " value, such as a field of the struct"
         ) from None
-
-
-def _mix(numbers: Words) -> Words:
-    """Map numbers of 64 bits to others, one to one and as if at random, as SplitMix64 does."""
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * _FIRST_MULTIPLIER
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * _SECOND_MULTIPLIER
-    return np.asarray(numbers ^ (numbers >> np.uint64(31)))

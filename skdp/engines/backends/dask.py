@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,19 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.engines._atomic import check_path, written_beside
-from skdp.engines._engine import Engine, add_up_batches
+from skdp.engines._atomic import temporary_place, written_beside
+from skdp.engines._engine import Engine, add_up_batches, row_blocks
 from skdp.engines._errors import quietly, refusing
-from skdp.engines._libraries import import_extra, tell_of_lazy_reports
+from skdp.engines._libraries import import_extra
 from skdp.engines._randomness import Place
-from skdp.engines._release import (
-    BatchCheck,
-    CheckedBatch,
-    DistinctRecords,
-    Preparation,
-    Release,
-)
-from skdp.engines._streams import ROWS
+from skdp.engines._release import BatchCheck, Preparation, Release, refuse_repeated
 from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, RELEASES_KEY, Releases, Summary
 
 dask = import_extra("dask", "dask")
@@ -36,8 +28,6 @@ _BRANCHES = 8
 class DaskTable(Engine):
     """A Dask DataFrame."""
 
-    kinds = (dataframe.DataFrame,)
-
     def _no_rows(self) -> pd.DataFrame:
         # Of categories that are not known, none either, where Dask puts a marker.
         sample = self._frame._meta
@@ -48,42 +38,32 @@ class DaskTable(Engine):
                 )
         return sample
 
-    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
-        super().check_output(persist=persist, path=path, check=check)
-        if self._is_computed_again(persist, path) and not check:
+    def check_place(self, path: Any, *, check: bool) -> Any:
+        place = super().check_place(path, check=check)
+        client = _client_of(self._frame)
+        if place is not None or client is None:
+            return place
+        # Not in memory: a cluster computes again what a lost worker held, perhaps of
+        # rows in another order, which would be a second report of the same records.
+        if not _is_here(client.scheduler.address):
             raise ValueError(
-                "reports that Dask may compute again need check=True, or a path to be "
-                "written to"
+                "a cluster has no common temporary directory: give a path that all "
+                "its machines can reach"
             )
+        return temporary_place()
 
-    def _is_computed_again(self, persist: bool, path: Any) -> bool:
-        """Return whether the user, or a cluster that lost a worker, may compute the reports again."""
-        return not persist or (path is None and _has_workers(self._frame))
-
-    def privatize(
-        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
-    ) -> Any:
-        contents = quietly(
-            lambda: self._check(
-                preparation.check,
-                rows=check,
-                with_contents=self._is_computed_again(persist, path),
-            )
-        )
+    def privatize(self, preparation: Preparation, *, place: Any, check: bool) -> Any:
+        if check:
+            quietly(lambda: self._check(preparation.check))
         release = preparation.charge()
-        reports, ids = _draw(
-            self._frame[release.check.columns],
-            release,
-            preparation.no_reports,
-            contents,
+        frame = self._frame[release.check.columns]
+        is_file = place is not None
+        reports, id_digests = _draw(
+            frame, release, preparation.no_reports, with_notes=is_file
         )
-        if not persist:
-            tell_of_lazy_reports()
-            return reports
-        place = check_path(path)
         if place is None:
-            stored, ids = quietly(lambda: _wait(dask.persist(reports, ids)))
-            quietly(lambda: _refuse_repeated(ids.compute()))
+            stored, id_digests = quietly(lambda: dask.persist(reports, id_digests))
+            quietly(lambda: refuse_repeated([id_digests.compute().to_numpy()]))
             return stored
         metadata = None
         text = release.protocol_text
@@ -93,27 +73,16 @@ class DaskTable(Engine):
             writing = reports.to_parquet(
                 beside, write_index=False, compute=False, custom_metadata=metadata
             )
-            quietly(lambda: _refuse_repeated(dask.compute(ids, writing)[0]))
+            drawn_ids, _ = quietly(lambda: dask.compute(id_digests, writing))
+            quietly(lambda: refuse_repeated([drawn_ids.to_numpy()]))
         return dataframe.read_parquet(place)
 
-    def _check(
-        self, check: BatchCheck, *, rows: bool, with_contents: bool
-    ) -> list[bytes | None] | None:
-        """Check the partitions where they are; return what they hold, if they may be computed again."""
-        if not rows and check.record_id is None:
-            return None
-        columns = check.columns if rows else check.id_columns
-        partitions = self._frame[columns].to_delayed()
+    def _check(self, check: BatchCheck) -> None:
+        """Check the partitions where they are."""
+        partitions = self._frame[check.columns].to_delayed()
         shared = dask.delayed(check, pure=False, traverse=False)
         task = dask.delayed(_check_partition, pure=False)
-        tasks = [task(shared, part, rows, with_contents) for part in partitions]
-        distinct = DistinctRecords()
-        contents = []
-        for batch in dask.compute(*tasks):
-            distinct.add(batch.id_digests)
-            contents.append(batch.content)
-        distinct.close()
-        return contents
+        refuse_repeated(dask.compute(*[task(shared, part) for part in partitions]))
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         shared = dask.delayed(summary, pure=False, traverse=False)
@@ -150,72 +119,54 @@ class DaskTable(Engine):
         )
 
 
-def _refuse_repeated(ids: pd.DataFrame) -> None:
-    """Refuse an id that is in two partitions."""
-    distinct = DistinctRecords()
-    distinct.add(ids.to_numpy())
-    distinct.close()
-
-
-def _has_workers(frame: Any) -> bool:
-    """Tell a cluster, which computes again what it lost, from the schedulers of this process."""
+def _client_of(frame: Any) -> Any:
+    """Return the client of a cluster that computes a frame, None for the schedulers of this process."""
     scheduler = getattr(dask.base.get_scheduler(collections=[frame]), "__self__", None)
-    return type(scheduler).__module__.partition(".")[0] == "distributed"
+    module = type(scheduler).__module__
+    return scheduler if module.partition(".")[0] == "distributed" else None
 
 
-def _check_partition(
-    check: BatchCheck, partition: pd.DataFrame, rows: bool, with_content: bool
-) -> CheckedBatch:
-    if not rows:
-        return check.check_ids(partition)
-    return check(partition, with_content=with_content)
+def _is_here(address: str) -> bool:
+    return address.startswith("inproc:") or "://127.0.0.1:" in address
+
+
+def _check_partition(check: BatchCheck, partition: pd.DataFrame) -> NDArray[np.uint64]:
+    return check(partition)
 
 
 def _draw(
-    frame: Any,
-    release: Release,
-    no_reports: pd.DataFrame,
-    contents: list[bytes | None] | None,
+    frame: Any, release: Release, no_reports: pd.DataFrame, *, with_notes: bool
 ) -> tuple[Any, Any]:
     """Return the reports, and the digests of their ids, as lazy frames."""
-    # Not `map_partitions`: its number of a partition, and so the random bits, are
-    # others after `.partitions[...]`.
-    partitions = frame.to_delayed()
-    places = [Place(partition=number) for number in range(len(partitions))]
-    if release.is_seeded:
-        lengths = quietly(frame.map_partitions(len).compute)
-        ends = np.cumsum(lengths)
-        places = [
-            Place(first=int(end - n)) for end, n in zip(ends, lengths, strict=True)
-        ]
-    if contents is None:
-        contents = [None] * len(partitions)
     # Pure tasks would be named after a hash of what they hold, the key among it.
     shared = dask.delayed(release, pure=False, traverse=False)
     task = dask.delayed(_draw_partition, pure=False, nout=2)
     reports = []
-    ids = []
-    for partition, place, content in zip(partitions, places, contents, strict=True):
-        drawn = task(shared, partition, place, content)
+    id_digests = []
+    # Not `map_partitions`: its number of a partition, and so the random bits, are
+    # others after `.partitions[...]`.
+    for number, partition in enumerate(frame.to_delayed()):
+        drawn = task(shared, partition, Place(number), with_notes)
         reports.append(drawn[0])
-        ids.append(drawn[1])
+        id_digests.append(drawn[1])
     no_ids = _frame_of(np.empty((0, 2), np.uint64))
     return (
         dataframe.from_delayed(
             reports, meta=no_reports, divisions=frame.divisions, verify_meta=False
         ),
-        dataframe.from_delayed(ids, meta=no_ids, verify_meta=False),
+        dataframe.from_delayed(id_digests, meta=no_ids, verify_meta=False),
     )
 
 
 def _draw_partition(
-    release: Release, partition: pd.DataFrame, place: Place, content: bytes | None
+    release: Release, partition: pd.DataFrame, place: Place, with_notes: bool
 ) -> tuple[Any, pd.DataFrame]:
     """Privatise a partition, and digest its ids: both of the same rows, however often these are computed."""
-    drawn = release.draw(partition, place, content)
+    drawn = release.draw(partition, place)
     note = Releases.of(drawn.counts, f"{release.call}, {place}")
-    if note is not None:
-        # pyarrow writes it into the file of the partition.
+    if note is not None and with_notes:
+        # pyarrow writes it into the file of the partition. In memory, Dask would give
+        # the note of one partition to all that it joins.
         drawn.reports.attrs[RELEASES_KEY] = note
     return drawn.reports, _frame_of(drawn.id_digests)
 
@@ -224,25 +175,8 @@ def _frame_of(ids: NDArray[np.uint64]) -> pd.DataFrame:
     return pd.DataFrame(ids, columns=["first", "second"])
 
 
-def _wait(persisted: Any) -> Any:
-    """Wait for what a cluster computes in the background, and raise its errors."""
-    distributed: Any = sys.modules.get("distributed")
-    futures = distributed.futures_of(persisted) if distributed is not None else []
-    if futures:
-        distributed.wait(futures)
-    for future in futures:
-        if future.status == "error":
-            future.result()
-    return persisted
-
-
 def _add_up_partition(summary: Summary, partition: Any) -> list[NDArray[np.int64]]:
-    blocks = range(0, len(partition), ROWS)
-    return refusing(
-        lambda: add_up_batches(
-            (partition.iloc[start : start + ROWS] for start in blocks), summary
-        )
-    )
+    return refusing(lambda: add_up_batches(row_blocks(partition), summary))
 
 
 def _add_sums(parts: list[list[NDArray[np.int64]]]) -> list[NDArray[np.int64]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -11,25 +11,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._atomic import check_path, written_beside
-from skdp.engines._engine import (
-    Engine,
-    MemoryTable,
-    ReportSums,
-    add_up_batches,
-    counted_groups,
-)
+from skdp.engines._atomic import written_beside
+from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import quietly, read_quietly
-from skdp.engines._libraries import import_extra, tell_of_lazy_reports
+from skdp.engines._libraries import import_extra
 from skdp.engines._release import Preparation, Release
 from skdp.engines._streams import ROWS, RowStream
-from skdp.local import ReportProtocol
 from skdp.tables import PROTOCOL_KEY, RELEASES_KEY, Summary
 
 # Before, a stream of batches ended without a word when its source failed.
 polars = import_extra("polars", "polars", least="1.37")
 
-_ONE = polars.lit(1, polars.UInt64)
 _MOST_ROWS = (
     (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 << 64) - 1
 )
@@ -37,9 +29,7 @@ _MOST_ROWS = (
 
 
 class PolarsTable(Engine):
-    """A lazy frame, or a frame."""
-
-    kinds = (polars.LazyFrame, polars.DataFrame)
+    """A lazy frame."""
 
     def _no_rows(self) -> Any:
         return polars.DataFrame(schema=self._frame.collect_schema())
@@ -47,75 +37,31 @@ class PolarsTable(Engine):
     def column_names(self) -> list[Any]:
         return self.sample.columns
 
-    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
-        if isinstance(self._frame, polars.DataFrame):
-            MemoryTable(self._frame).check_output(
-                persist=persist, path=path, check=check
-            )
-        if not (persist or check):
-            raise ValueError(
-                "persist=False needs check=True: what is evaluated again is compared "
-                "with what was checked"
-            )
-        super().check_output(persist=persist, path=path, check=check)
-
-    def privatize(
-        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
-    ) -> Any:
-        frame = self._frame
-        if isinstance(frame, polars.DataFrame):
-            return MemoryTable(frame).privatize(
-                preparation, persist=persist, path=path, check=check
-            )
+    def privatize(self, preparation: Preparation, *, place: Any, check: bool) -> Any:
         no_reports = preparation.no_reports
-        stream = RowStream(
-            preparation.check, no_reports, partial(_read_tables, frame), polars.concat
-        )
-        quietly(lambda: stream.check(rows=check, with_contents=not persist))
-        if persist and stream.n_rows > _MOST_ROWS:
+        read = partial(_read_tables, self._frame)
+        stream = RowStream(preparation.check, no_reports, read, polars.concat)
+        if check:
+            quietly(stream.check)
+        if stream.n_rows > _MOST_ROWS:
             raise ValueError(
                 f"the table has more rows ({stream.n_rows:,}) than this build of "
                 "Polars counts: install polars[rt64], or give a pyarrow Dataset or a "
                 "DuckDB relation"
             )
         release = preparation.charge()
-        place = check_path(path)
-        if persist and place is None:
-            reports = stream.release(release)
+        reports = stream.release(release)
+        if place is None:
             stored = quietly(lambda: polars.concat([no_reports, *reports]))
             release.close()
             return stored.lazy()
-        from polars.io.plugins import register_io_source
-
-        source = _ReportSource(stream, release)
-        lazy = register_io_source(source.read, schema=no_reports.schema)
-        if not persist:
-            tell_of_lazy_reports()
-            return lazy
-        assert place is not None
         with written_beside(place) as beside:
-            quietly(lambda: source.sink(lazy, beside))
+            quietly(lambda: _write(reports, no_reports.schema, release, beside))
         return polars.scan_parquet(place)
 
-    def tally(
-        self, reports: ReportSums, protocol: ReportProtocol
-    ) -> list[NDArray[np.int64]]:
-        groups = counted_groups(protocol)
-        if not groups:
-            return super().tally(reports, protocol)
-        sums = reports.zeros()
-        for columns in groups:
-            query = count_groups(self._frame.lazy(), columns)
-            rows = quietly(partial(query.collect, engine="streaming"))
-            counts = rows.to_series(-1).to_numpy().astype(np.int64)
-            reports.add(sums, rows.select(columns), counts)
-        return sums
-
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        batches = (
-            self._frame.lazy()
-            .select(names)
-            .collect_batches(chunk_size=ROWS, maintain_order=False)
+        batches = self._frame.select(names).collect_batches(
+            chunk_size=ROWS, maintain_order=False
         )
         return add_up_batches(read_quietly(batches), summary)
 
@@ -134,66 +80,37 @@ def _read_tables(
     return read_quietly(read())
 
 
-class _ReportSource:
-    """The reports of a lazy frame for queries of Polars: the same ones each time that they are asked for, or none."""
+def _write(reports: Iterable[Any], schema: Any, release: Release, place: Path) -> None:
+    """Write a stream of reports to a Parquet file as they come."""
+    from polars.io.plugins import register_io_source
 
-    def __init__(self, stream: RowStream, release: Release) -> None:
-        self._stream = stream
-        self._release = release
-        self._error: Exception | None = None
+    errors = []
 
-    def read(
-        self,
-        columns: list[str] | None,
-        predicate: Any,
-        n_rows: int | None,
-        _: int | None,
-    ) -> Iterator[Any]:
-        """Give what a query asks for."""
-        for batch in self._batches():
-            part = batch if n_rows is None else batch.head(n_rows)
-            if n_rows is not None:
-                n_rows -= part.height
-            if predicate is not None:
-                part = part.filter(predicate)
-            yield part if columns is None else part.select(columns)
-            if n_rows == 0:
-                return
-
-    def _batches(self) -> Iterator[Any]:
+    # A frame that is only written selects nothing of its source.
+    def read(*_: Any) -> Iterator[Any]:
         try:
-            yield from self._stream.release(self._release)
+            yield from reports
         except Exception as error:
-            self._error = error
+            errors.append(error)
             raise
 
-    def sink(self, lazy: Any, place: Path) -> None:
-        """Write all reports to a Parquet file."""
+    def note(_: Any) -> dict[str, str]:
+        # Polars asks for it when all rows are written.
+        releases = release.close()
+        notes = {}
+        if release.protocol_text is not None:
+            notes[PROTOCOL_KEY] = release.protocol_text
+            if releases is not None:
+                notes[RELEASES_KEY] = json.dumps(releases)
+        return notes
 
-        def note(_: Any) -> dict[str, str]:
-            # Polars asks for it when all rows are written.
-            releases = self._release.close()
-            text = self._release.protocol_text
-            notes = {}
-            if text is not None:
-                notes[PROTOCOL_KEY] = text
-                if releases is not None:
-                    notes[RELEASES_KEY] = json.dumps(releases)
-            return notes
-
-        # Opened here: threads of Polars may create a file after the error that ends the
-        # query, and so after its removal.
-        try:
-            with place.open("wb") as file:
-                lazy.sink_parquet(file, metadata=note)
-        except polars.exceptions.PolarsError:
-            if self._error is None:
-                raise
-            # Polars made an error of its own of it.
-            raise self._error from None
-
-
-def count_groups(frame: Any, columns: list[str]) -> Any:
-    """Count rows by value, in 64 bits: `polars.len` stops at 2**32, and sums of booleans start again from 0 there."""
-    rows = frame.select(columns).with_columns(_ONE.alias(""))
-    return rows.group_by(columns).agg(polars.col("").sum())
+    # Opened here: threads of Polars may create a file after the error that ends the
+    # query, and so after its removal.
+    try:
+        with place.open("wb") as file:
+            register_io_source(read, schema=schema).sink_parquet(file, metadata=note)
+    except polars.exceptions.PolarsError:
+        if not errors:
+            raise
+        # Polars made an error of its own of it.
+        raise errors[0] from None

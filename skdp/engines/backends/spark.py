@@ -70,41 +70,26 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 class SparkTable(Engine):
     """A Spark DataFrame, classic or of Spark Connect."""
 
-    kinds = (sql.DataFrame,)
-
     def _no_rows(self) -> Any:
         return _refusals_of(self._frame.limit(0).toArrow)
 
-    def check_output(self, *, persist: bool, path: Any, check: bool) -> None:
-        if not persist:
-            # Tasks of `coalesce` and `union` number batches again: reports would share
-            # random bits, or be drawn twice.
-            raise ValueError(
-                "Spark numbers no rows that a lazy frame could rely on: persist=True"
-            )
+    def check_place(self, path: Any, *, check: bool) -> Any:
+        return check_place(self._frame.sparkSession, path)
 
-    def privatize(
-        self, preparation: Preparation, *, persist: bool, path: Any, check: bool
-    ) -> Any:
-        session = self._frame.sparkSession
-        place = check_place(session, path)
-        quietly(lambda: self._check(preparation, rows=check))
+    def privatize(self, preparation: Preparation, *, place: Any, check: bool) -> Any:
+        if check:
+            quietly(lambda: self._check(preparation))
         release = preparation.charge()
         reports = release_lazily(self._frame, release, preparation.no_reports)
         _write(reports, place)
+        session = self._frame.sparkSession
         return session.read.schema(reports.schema).parquet(place)
 
-    def _check(self, preparation: Preparation, *, rows: bool) -> None:
-        """Check the partitions where they are, or at least that the workers have what they need."""
+    def _check(self, preparation: Preparation) -> None:
+        """Check the partitions where they are."""
         check = preparation.check
-        if not rows and check.record_id is None:
-            session = self._frame.sparkSession
-            tasks = session.range(0, 16).mapInArrow(_pass_on, "id long")
-            _refusals_of(tasks.toArrow)
-            return
-        columns = check.columns if rows else check.id_columns
-        work = partial(_check_partition, check, preparation.no_reports, rows)
-        ids = self._frame.select(*map(_name, columns)).mapInArrow(
+        work = partial(_check_partition, check, preparation.no_reports)
+        ids = self._frame.select(*map(_name, check.columns)).mapInArrow(
             Marked(work), "first long, second long"
         )
         n_ids = functions.count("first")
@@ -341,23 +326,18 @@ def _draw_partition(
 
 
 def _check_partition(
-    check: BatchCheck, no_reports: Any, rows: bool, batches: Iterable[Any]
+    check: BatchCheck, no_reports: Any, batches: Iterable[Any]
 ) -> Iterator[Any]:
     """Check a partition, and give the digests of its ids: Spark compares them with those of the others."""
     stream = _stream(check, no_reports, batches)
-    for _, batch in stream.checked_batches(rows=rows):
-        ids = batch.id_digests.view(np.int64)
+    for id_digests in stream.checked_batches():
+        ids = id_digests.view(np.int64)
         yield pyarrow.record_batch({"first": ids[:, 0], "second": ids[:, 1]})
 
 
 def _stream(check: BatchCheck, no_reports: Any, batches: Iterable[Any]) -> RowStream:
     """Return the rows of a partition, which a task reads once."""
     return RowStream(check, no_reports, lambda columns, n_rows: arrow_tables(batches))
-
-
-def _pass_on(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pass batches on; a worker needs this module for that, and so all that privatising needs."""
-    yield from batches
 
 
 def _add_up(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from skdp.engines._atomic import NoBar, Progress, check_path, sync, written_beside
+from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
 from skdp.engines._libraries import Extra
 from skdp.engines.files._reports import (
     checked_sources,
@@ -119,13 +119,12 @@ def tally_files(
             if file.counts is not None and file.releases is not None
         ]
     )
+    # Tallies of one protocol are sums of whole numbers, which are added in any order.
     first, *others = [file.tally for file in summed]
     tally = sum(others, start=first)
     if place is not None:
         with written_beside(place) as beside:
             beside.write_text(tally_text(tally, fitted, files) + "\n", encoding="utf-8")
-            sync(beside)
-        sync(place.parent)
     return tally
 
 
@@ -247,6 +246,7 @@ def _estimate(
 
 
 def _write(estimates: pd.DataFrame, place: Path, form: str) -> None:
+    # The values are the index of the estimates; a file has columns only.
     flat = flatten_index(estimates)
     for name in flat:
         # Values of several columns, so perhaps of several kinds.

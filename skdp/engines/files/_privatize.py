@@ -12,10 +12,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from skdp.base import type_of_values
-from skdp.engines._atomic import Bar, NoBar, Progress, check_path, sync, written_beside
+from skdp.engines._atomic import (
+    Bar,
+    NoBar,
+    Progress,
+    check_path,
+    check_target,
+    sync,
+    written_beside,
+)
 from skdp.engines._errors import UnreadableError
 from skdp.engines._libraries import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, SeededRandomness
@@ -53,201 +61,6 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 _KEY_BYTES = 32
-
-
-class WorkingFolder:
-    """The folder of an unfinished release, beside its target; for its owner's eyes only."""
-
-    def __init__(self, target: Path) -> None:
-        self._target = target
-        self.path = target.with_name(f"{target.name}.unfinished")
-        self._whole = self.path / "whole"
-        self._key = self.path / "key"
-        self._settings = self.path / "settings.json"
-        self._charged = self.path / "charged"
-
-    @classmethod
-    def start(
-        cls, target: Path, settings: dict[str, Any], transformer: ReportTransformer
-    ) -> Self:
-        """Make the folder, with a fresh key or the number of the call of a seeded transformer."""
-        folder = cls(target)
-        if folder.path.exists():
-            raise FileExistsError(
-                f"{folder.path} is of a run that did not finish, or that still goes on:"
-                " take it up with resume (--resume), or remove it and start again,"
-                " which is one more release"
-            )
-        randomness = transformer.randomness()
-        # The number of the call is no secret, and enough for the same seeded reports.
-        key = str(randomness.call).encode()
-        if randomness.seed is None:
-            key = SecretKey.generate()
-        # The folder is there with all that a resumed run needs, or not at all.
-        with written_beside(folder.path) as beside:
-            beside.mkdir(mode=0o700)
-            _write(beside / folder._key.name, key)
-            content = settings | {"run": secrets.token_hex(8)}
-            _write(beside / folder._settings.name, json.dumps(content).encode())
-            sync(beside)
-        sync(target.parent)
-        return folder
-
-    @classmethod
-    def resume(cls, target: Path, settings: dict[str, Any]) -> Self:
-        """Open the folder of a run that did not finish."""
-        folder = cls(target)
-        stored = folder._read_settings()
-        # Through JSON and back, as what was stored.
-        settings_here = json.loads(json.dumps(settings))
-        differences = [
-            name for name in settings_here if stored.get(name) != settings_here[name]
-        ]
-        if differences:
-            raise ValueError(
-                f"the unfinished run in {folder.path} had another "
-                f"{', another '.join(differences)}: resume it with what it was started "
-                "with, or remove it and start again, which is one more release"
-            )
-        return folder
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes out as long as this one draws; where the system has such locks."""
-        with self._lock():
-            self._read_settings()
-            for half in self.path.glob(".*.partial"):
-                half.unlink()
-            yield
-
-    def _read_settings(self) -> dict[str, Any]:
-        try:
-            stored = json.loads(self._settings.read_bytes())
-        except (FileNotFoundError, NotADirectoryError):
-            raise FileNotFoundError(
-                f"there is nothing to resume: no unfinished run in {self.path}"
-            ) from None
-        except ValueError:
-            return {}
-        return stored if isinstance(stored, dict) else {}
-
-    @contextmanager
-    def _lock(self) -> Iterator[None]:
-        if fcntl is None:
-            yield
-            return
-        with (self.path / "lock").open("ab") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FileExistsError(
-                    f"{self.path} is being written by another run; let it finish"
-                ) from None
-            yield
-
-    def is_left(self) -> bool:
-        """Return whether this is the folder of a run that was stopped after its target was there."""
-        # The key goes before the file is moved to its place, and the folder after that.
-        if not _is_there(self._settings) or _is_there(self._key):
-            return False
-        return not self.is_whole() and _is_there(self._target)
-
-    def randomness(self, transformer: ReportTransformer) -> BatchRandomness:
-        """Take up the randomness of the release."""
-        key = self._key.read_bytes() if _is_there(self._key) else b""
-        seeded = transformer.randomness(call=0).seed is not None
-        if seeded and key.isdigit():
-            return SeededRandomness(transformer.randomness(call=int(key)))
-        if seeded or len(key) != _KEY_BYTES:
-            raise ValueError(
-                f"{self.path} has lost its key, and cannot be resumed: remove it"
-            )
-        return KeyedRandomness(SecretKey(key))
-
-    @property
-    def is_charged(self) -> bool:
-        """Whether a charge is recorded."""
-        return _is_there(self._charged)
-
-    def charge(self, transformer: ReportTransformer) -> None:
-        """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one."""
-        is_charged = self.is_charged
-        ledger = transformer.charged_ledger
-        # A ledger with a file knows the number of the run, and is charged once; one in
-        # memory may be new, and then it is charged.
-        if ledger is not None and not (is_charged and ledger.path is not None):
-            transformer.charge(self._read_settings().get("run"))
-        # The charge is on the disk before anything is drawn.
-        if not is_charged:
-            _write(self._charged, b"")
-            sync(self.path)
-
-    @contextmanager
-    def written_whole(self) -> Iterator[Path]:
-        """Write all reports into a file of their own."""
-        with written_beside(self._whole) as beside:
-            yield beside
-            sync(beside)
-        sync(self.path)
-
-    @contextmanager
-    def draft(self) -> Iterator[Path]:
-        """Name a file for what is written a second time, and remove it."""
-        path = self.path / f".draft.{secrets.token_hex(8)}.partial"
-        try:
-            yield path
-        finally:
-            path.unlink(missing_ok=True)
-
-    def is_whole(self) -> bool:
-        """Return whether all reports are in one file, or folder."""
-        return _is_there(self._whole)
-
-    def publish(self, text: str | None = None) -> None:
-        """Delete the key, move what is whole to its place, and remove the folder; say its protocol beside it before."""
-        if _is_there(self._target):
-            raise FileExistsError(
-                f"{self._target} exists already; a release is never overwritten"
-            )
-        if text is not None:
-            # One of this run, which was stopped before its target was there.
-            sidecar = sidecar_of(self._target)
-            sidecar.unlink(missing_ok=True)
-            write_sidecar(self._whole, text, sidecar)
-        self._key.unlink(missing_ok=True)
-        sync(self.path)
-        self._whole.rename(self._target)
-        sync(self._target.parent)
-        self.remove()
-
-    def remove(self) -> None:
-        """Remove the folder: what is in it can never be completed again."""
-        self._key.unlink(missing_ok=True)
-        gone = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.removed")
-        # At once: a run that is killed in between must not leave half of a folder.
-        try:
-            self.path.rename(gone)
-        except OSError:
-            gone = self.path
-        shutil.rmtree(gone, ignore_errors=True)
-
-
-def _is_there(path: Path) -> bool:
-    """Return whether a file exists; a disk that does not answer is an error, where `Path.exists` may return False."""
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
-
-
-def _write(path: Path, *contents: Any) -> None:
-    """Write a new file that only its owner can read, and wait until it is on the disk."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-        file.writelines(contents)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 pyarrow, ipc = Extra("pyarrow"), Extra("pyarrow.ipc")
@@ -367,46 +180,65 @@ def privatize_file(
     """
     check_flags(resume=resume, check=check)
     check_transformer(transformer)
+    # Record ids are compared before anything is charged, and so are all rows.
+    check = check or record_id is not None
     table = TableFile(source, delimiter=delimiter)
-    is_left = (
-        resume
-        and target is not None
-        and WorkingFolder(Path(target).absolute()).is_left()
-    )
-    place = Path(target).absolute() if is_left else check_path(target)
-    if place is None:
-        raise TypeError("target must be a str or a path, got NoneType")
+    is_left = resume and target is not None and _is_left(Path(target).absolute())
+    place = Path(target).absolute() if is_left else check_target(target)
     if is_csv(format_of(place)) and not resume:
         check_path(sidecar_of(place))
-    release = _FileRelease(table, transformer, keep, record_id, format_of(place))
-    settings = release.settings()
-    folder = (
-        WorkingFolder.resume(place, settings)
-        if resume
-        else WorkingFolder.start(place, settings, transformer)
-    )
-    with folder.locked():
-        if folder.is_left():
-            folder.remove()
+    release = _FileRelease(table, place, transformer, keep, record_id)
+    if resume:
+        release.find_folder()
+    else:
+        release.make_folder()
+    with release.locked():
+        if _is_left(place):
+            release.remove_folder()
         else:
-            _carry_out(release, folder, resume=resume, check=check, progress=progress)
+            release.carry_out(resume=resume, check=check, progress=progress)
     return place
 
 
+def _folder_of(target: Path) -> Path:
+    """Name the folder of an unfinished release, beside its target."""
+    return target.with_name(f"{target.name}.unfinished")
+
+
+def _is_left(target: Path) -> bool:
+    """Return whether there is the folder of a run that was stopped after its target was there."""
+    # The key goes before the file is moved to its place, and the folder after that.
+    folder = _folder_of(target)
+    if not _is_there(folder / _SETTINGS) or _is_there(folder / _KEY):
+        return False
+    return not _is_there(folder / _WHOLE) and _is_there(target)
+
+
+# What is in the folder: the secret key of the release, or the number of the call of a
+# seeded transformer; what the run was started with; an empty file once it is charged;
+# and all reports, once they are drawn.
+_KEY = "key"
+_SETTINGS = "settings.json"
+_CHARGED = "charged"
+_WHOLE = "whole"
+
+
 class _FileRelease:
-    """A release from one file to another, in the steps that `_carry_out` calls."""
+    """A release from one file to another, and the folder of what is unfinished, for its owner's eyes only."""
 
     def __init__(
         self,
         table: TableFile,
+        target: Path,
         transformer: ReportTransformer,
         keep: Sequence[str],
         record_id: str | None,
-        form: str,
     ) -> None:
         self._table = table
+        self._target = target
+        self._folder = _folder_of(target)
         self._transformer = transformer
-        self._form = form
+        self._form = format_of(target)
         # The types of a CSV file are those of the domain.
         domain = transformer.declared_domain if table.is_csv else None
         check_names(keep)
@@ -416,30 +248,30 @@ class _FileRelease:
             table.check_columns(transformer.protocol_.columns)
         table.check_columns(keep)
         sample = table.sample(domain, table.names)
-        preparation = Preparation(sample, transformer, keep=keep, record_id=record_id)
+        self._preparation = Preparation(
+            sample, transformer, keep=keep, record_id=record_id
+        )
         sidecar = sidecar_of(Path(table.path.name)).name if table.is_csv else None
         warn_of_reports(_protocol_texts(table), transformer, sidecar)
-        no_reports = preparation.no_reports
+        no_reports = self._preparation.no_reports
         protocol = transformer.protocol_
         self._schema = _output_schema(
-            no_reports.schema, protocol, keep, of_csv=table.is_csv, form=form
+            no_reports.schema, protocol, keep, of_csv=table.is_csv, form=self._form
         )
-        check_writable(self._schema, form)
-        check_readable(protocol.values, no_reports, self._schema, form)
-        self._preparation = preparation
+        check_writable(self._schema, self._form)
+        check_readable(protocol.values, no_reports, self._schema, self._form)
         self._stream = RowStream(
-            preparation.check,
+            self._preparation.check,
             no_reports,
             lambda columns, n_rows: table.tables(domain, columns),
         )
         self._content = table.fingerprint()
 
-    def settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         """Describe what must be the same when the run is resumed: the file, and what decides its reports."""
         transformer = self._transformer
         protocol = transformer.protocol_
         ledger = transformer.charged_ledger
-        seed = transformer.randomness(call=0).seed
         check = self._preparation.check
         ledger_name = None
         if ledger is not None:
@@ -451,6 +283,7 @@ class _FileRelease:
                 protocol.permanent_key, ("unfinished run",), [b""]
             )
             key_name = key_digest.tobytes().hex()
+        seed = transformer.randomness(call=0).seed
         parameters = repr(sorted(protocol.parameters().items()))
         return {
             # Another version may draw other reports from the same key, and some of the
@@ -466,47 +299,161 @@ class _FileRelease:
             "size of batches": self._stream.batch_rows,
         }
 
-    def is_same(self) -> bool:
-        """Return whether the file still holds what it held when the run was started."""
+    def make_folder(self) -> None:
+        """Make the folder, with a fresh key or the number of the call of a seeded transformer."""
+        if self._folder.exists():
+            raise FileExistsError(
+                f"{self._folder} is of a run that did not finish, or that still goes"
+                " on: take it up with resume (--resume), or remove it and start again,"
+                " which is one more release"
+            )
+        settings = self._settings()
+        randomness = self._transformer.randomness()
+        # The number of the call is no secret, and enough for the same seeded reports.
+        key = str(randomness.call).encode()
+        if randomness.seed is None:
+            key = SecretKey.generate()
+        # The folder is there with all that a resumed run needs, or not at all.
+        with written_beside(self._folder) as beside:
+            beside.mkdir(mode=0o700)
+            _write(beside / _KEY, key)
+            content = settings | {"run": secrets.token_hex(8)}
+            _write(beside / _SETTINGS, json.dumps(content).encode())
+
+    def find_folder(self) -> None:
+        """Check that there is the folder of a run of the same that did not finish."""
+        stored = self._stored_settings()
+        # Through JSON and back, as what was stored.
+        settings = json.loads(json.dumps(self._settings()))
+        differences = [name for name in settings if stored.get(name) != settings[name]]
+        if differences:
+            raise ValueError(
+                f"the unfinished run in {self._folder} had another "
+                f"{', another '.join(differences)}: resume it with what it was started "
+                "with, or remove it and start again, which is one more release"
+            )
+
+    def _stored_settings(self) -> dict[str, Any]:
         try:
-            return self._table.fingerprint() == self._content
-        except OSError:
-            return False
+            stored = json.loads((self._folder / _SETTINGS).read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(
+                f"there is nothing to resume: no unfinished run in {self._folder}"
+            ) from None
+        except ValueError:
+            return {}
+        return stored if isinstance(stored, dict) else {}
 
-    def check_rows(self, *, rows: bool) -> None:
-        """Check all rows, if the budget covers the release, or the record ids alone."""
-        if rows:
-            self._transformer.check_budget()
-        self._stream.check(rows=rows)
-        logger.info("checked")
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out as long as this one draws; where the system has such locks."""
+        with self._lock():
+            # It may be gone since it was found.
+            self._stored_settings()
+            for half in self._folder.glob(".*.partial"):
+                half.unlink()
+            yield
 
-    def charge(self, folder: WorkingFolder) -> None:
-        """Charge the ledger, once for all that is done in a folder."""
-        folder.charge(self._transformer)
-        logger.info("charged, by this run or before: %s", self._transformer.guarantee_)
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        if fcntl is None:
+            # Nor could a folder with an open file be renamed on Windows.
+            yield
+            return
+        with (self._folder / "lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FileExistsError(
+                    f"{self._folder} is being written by another run; let it finish"
+                ) from None
+            yield
 
-    def randomness(self, folder: WorkingFolder) -> BatchRandomness:
-        """Take up the key of a folder."""
-        return folder.randomness(self._transformer)
+    def carry_out(self, *, resume: bool, check: bool, progress: Progress) -> None:
+        """Check, charge, draw and publish: each once, however often the run is stopped."""
+        is_charged = _is_there(self._folder / _CHARGED)
+        try:
+            if check and not is_charged:
+                # A run that was killed as it was charged has its charge in the ledger
+                # alone, which may have nothing left: `_charge` finds it by the run.
+                if not resume:
+                    self._transformer.check_budget()
+                self._stream.check()
+                logger.info("checked")
+        # Nothing is charged.
+        except BaseException as error:
+            self._leave(error, resume)
+            raise
+        try:
+            self._charge(is_charged=is_charged)
+        # Refused, so not charged.
+        except (RuntimeError, TypeError, ValueError) as error:
+            self._leave(error, resume)
+            raise
+        except BaseException as error:
+            self._tell(error)
+            raise
+        is_whole = _is_there(self._folder / _WHOLE)
+        randomness = None if is_whole else self._randomness()
+        try:
+            if randomness is not None:
+                self._draw(randomness, progress)
+            self._publish()
+        except BaseException as error:
+            is_drawn = _is_there(self._folder / _WHOLE)
+            if _is_refusal(error) and not is_drawn and self._is_same_file():
+                # The same rows would be refused again.
+                self.remove_folder()
+            else:
+                self._tell(error)
+            raise
 
-    def draw(
-        self, folder: WorkingFolder, randomness: BatchRandomness, progress: Progress
-    ) -> None:
-        """Draw all reports, and write them into a folder."""
+    def _charge(self, *, is_charged: bool) -> None:
+        """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one."""
+        ledger = self._transformer.charged_ledger
+        # A ledger with a file knows the number of the run, and is charged once; one in
+        # memory may be new, and then it is charged.
+        if ledger is not None and not (is_charged and ledger.path is not None):
+            self._transformer.charge(self._stored_settings().get("run"))
+        # The charge is on the disk before anything is drawn.
+        if not is_charged:
+            _write(self._folder / _CHARGED, b"")
+            sync(self._folder)
+        guarantee = self._transformer.guarantee_
+        logger.info("charged, by this run or before: %s", guarantee)
+
+    def _randomness(self) -> BatchRandomness:
+        """Take up the randomness of the release."""
+        path = self._folder / _KEY
+        key = path.read_bytes() if _is_there(path) else b""
+        transformer = self._transformer
+        is_seeded = transformer.randomness(call=0).seed is not None
+        if is_seeded and key.isdigit():
+            return SeededRandomness(transformer.randomness(call=int(key)))
+        if is_seeded or len(key) != _KEY_BYTES:
+            raise ValueError(
+                f"{self._folder} has lost its key, and cannot be resumed: remove it"
+            )
+        return KeyedRandomness(SecretKey(key))
+
+    def _draw(self, randomness: BatchRandomness, progress: Progress) -> None:
+        """Draw all reports, and write them into a file of the folder."""
         release = self._preparation.release(randomness)
         schema = self._schema
         n_rows = self._table.count_rows()
-        with closing(progress(n_rows)) as bar, folder.written_whole() as path:
+        whole = self._folder / _WHOLE
+        with closing(progress(n_rows)) as bar, written_beside(whole) as path:
             reports = self._reports(release, bar)
             if self._form == "parquet":
                 write_file(reports, schema, path, self._form, release.noted)
             elif self._form == "ipc":
                 # An Arrow file begins with its schema, and so with the note of all
-                # reports.
-                with folder.draft() as draft:
-                    write_file(reports, schema, draft, self._form)
-                    noted = release.noted(schema)
-                    write_file(_stored_tables(draft), noted, path, self._form)
+                # reports: it is written twice.
+                draft = self._folder / ".draft.partial"
+                write_file(reports, schema, draft, self._form)
+                noted = release.noted(schema)
+                write_file(_stored_tables(draft), noted, path, self._form)
+                draft.unlink()
             else:
                 write_file(reports, schema, path, self._form)
                 release.close()
@@ -516,49 +463,75 @@ class _FileRelease:
             bar.update(len(reports))
             yield reports.cast(self._schema).unify_dictionaries()
 
-    def publish(self, folder: WorkingFolder) -> None:
-        """Move the reports to their place; beside CSV, say their protocol."""
-        folder.publish(protocol_text(self._transformer) if is_csv(self._form) else None)
+    def _publish(self) -> None:
+        """Delete the key, move what is whole to its place, and remove the folder; say the protocol beside CSV."""
+        if _is_there(self._target):
+            raise FileExistsError(
+                f"{self._target} exists already; a release is never overwritten"
+            )
+        whole = self._folder / _WHOLE
+        text = protocol_text(self._transformer) if is_csv(self._form) else None
+        if text is not None:
+            # One of this run, which was stopped before its target was there.
+            sidecar = sidecar_of(self._target)
+            sidecar.unlink(missing_ok=True)
+            write_sidecar(whole, text, sidecar)
+        (self._folder / _KEY).unlink(missing_ok=True)
+        sync(self._folder)
+        whole.rename(self._target)
+        sync(self._target.parent)
+        self.remove_folder()
         logger.info("released")
 
+    def remove_folder(self) -> None:
+        """Remove the folder: what is in it can never be completed again."""
+        (self._folder / _KEY).unlink(missing_ok=True)
+        # At once: a run that is killed in between must not leave half of a folder.
+        gone = self._folder.with_name(
+            f".{self._folder.name}.{secrets.token_hex(8)}.removed"
+        )
+        try:
+            self._folder.rename(gone)
+        except OSError:
+            gone = self._folder
+        shutil.rmtree(gone, ignore_errors=True)
 
-def _carry_out(
-    release: _FileRelease,
-    folder: WorkingFolder,
-    *,
-    resume: bool,
-    check: bool,
-    progress: Progress,
-) -> None:
-    """Check, charge, draw and publish: each once, however often the run is stopped."""
-    try:
-        if not folder.is_charged:
-            release.check_rows(rows=check)
-    # Nothing is charged.
-    except BaseException as error:
-        _leave(error, folder, resume)
-        raise
-    try:
-        release.charge(folder)
-    # Refused, so not charged.
-    except (RuntimeError, TypeError, ValueError) as error:
-        _leave(error, folder, resume)
-        raise
-    except BaseException as error:
-        _tell(error, folder)
-        raise
-    randomness = None if folder.is_whole() else release.randomness(folder)
-    try:
-        if randomness is not None:
-            release.draw(folder, randomness, progress)
-        release.publish(folder)
-    except BaseException as error:
-        if _is_refusal(error) and not folder.is_whole() and release.is_same():
-            # The same rows would be refused again.
-            folder.remove()
+    def _is_same_file(self) -> bool:
+        """Return whether the file still holds what it held when the run was started."""
+        try:
+            return self._table.fingerprint() == self._content
+        except OSError:
+            return False
+
+    def _leave(self, error: BaseException, resumed: bool) -> None:
+        """Remove the folder of a run that was started without a charge; one that is resumed may have been charged."""
+        if resumed:
+            self._tell(error)
         else:
-            _tell(error, folder)
-        raise
+            self.remove_folder()
+
+    def _tell(self, error: BaseException) -> None:
+        if self._folder.exists():
+            error.add_note(
+                f"The run is unfinished in {self._folder}: resume=True goes on, with "
+                "one charge in all and one report a row."
+            )
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a file exists; a disk that does not answer is an error, where `Path.exists` may return False."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a new file that only its owner can read, and wait until it is on the disk."""
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_bytes(content)
+    sync(path)
 
 
 def _is_refusal(error: BaseException) -> bool:
@@ -568,24 +541,8 @@ def _is_refusal(error: BaseException) -> bool:
     ) and not isinstance(error, UnreadableError | OSError)
 
 
-def _leave(error: BaseException, folder: WorkingFolder, resumed: bool) -> None:
-    """Remove the folder of a run that was started without a charge; one that is resumed may have been charged."""
-    if resumed:
-        _tell(error, folder)
-    else:
-        folder.remove()
-
-
-def _tell(error: BaseException, folder: WorkingFolder) -> None:
-    if folder.path.exists():
-        error.add_note(
-            f"The run is unfinished in {folder.path}: resume=True goes on, with one "
-            "charge in all and one report a row."
-        )
-
-
 def _output_schema(
-    trial: Any,
+    no_reports: Any,
     protocol: ReportProtocol,
     keep: Sequence[str],
     *,
@@ -593,30 +550,26 @@ def _output_schema(
     form: str,
 ) -> Any:
     """Return the schema that is written: declared whole numbers of CSV, and dictionaries in Parquet only."""
-    domain = protocol.values if of_csv else None
+    domain = protocol.values
+    whole_numbers = set()
+    if of_csv and domain is not None:
+        for name in domain.columns:
+            if type_of_values(domain[name]) is int:
+                whole_numbers.add(name)
     fields = []
-    for field in trial:
-        values = field.type
-        if pyarrow.types.is_dictionary(values) and (
-            form != "parquet" or field.name in keep
-        ):
-            values = values.value_type
-        if (
-            domain is not None
-            and field.name in domain.columns
-            and field.name not in keep
-        ):
-            values = (
-                pyarrow.int64() if type_of_values(domain[field.name]) is int else values
-            )
-        if is_csv(form) and (
-            pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)
-        ):
+    for field in no_reports:
+        kind = field.type
+        is_kept = field.name in keep
+        if pyarrow.types.is_dictionary(kind) and (form != "parquet" or is_kept):
+            kind = kind.value_type
+        if field.name in whole_numbers and not is_kept:
+            kind = pyarrow.int64()
+        is_nested = pyarrow.types.is_nested(kind) or pyarrow.types.is_binary(kind)
+        if is_csv(form) and is_nested:
             raise ValueError(
-                f"column {field.name!r} is of type {values}, which a CSV file cannot "
-                "hold"
+                f"column {field.name!r} is of type {kind}, which a CSV file cannot hold"
             )
-        fields.append(pyarrow.field(field.name, values))
+        fields.append(pyarrow.field(field.name, kind))
     return pyarrow.schema(fields)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -28,6 +27,7 @@ from skdp.engines.files._table_file import (
     read_json,
     sidecar_of,
 )
+from skdp.formats import what_it_is
 from skdp.local import (
     ReportProtocol,
     ReportTransformer,
@@ -58,6 +58,7 @@ def checked_sources(sources: Any, delimiter: str | None = None) -> list[SourceFi
         else list(sources)
     )
     files = [source_at(place, delimiter) for place in places]
+    # By where they are, and not by how they are written.
     seen = set()
     for source in files:
         place = os.path.realpath(source.path) if source.is_local else source.path
@@ -299,11 +300,12 @@ def _text_of_file(file: SourceFile) -> str | None:
             content = read_json(path, "a protocol")
             if isinstance(content, dict) and content.get("format") == _PROTOCOL:
                 return json.dumps(content)
-        if zipfile.is_zipfile(path):
-            raise ValueError(
-                f"{path.name} holds no reports: if skdp.save wrote it, skdp.load "
-                "reads it"
-            )
+        with path.open("rb") as opened:
+            beginning = opened.read(200)
+        # Files of Arrow may hold the text of a protocol there.
+        kind = what_it_is(beginning) if beginning.startswith(b"{") else ""
+        if kind:
+            raise ValueError(f"{path.name} holds no reports{kind}")
     return said_by(file)
 
 

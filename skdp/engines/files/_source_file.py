@@ -12,9 +12,6 @@ from skdp.engines._libraries import Extra, import_extra
 
 pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
 
-_LIMIT, _MOST_SECONDS = "retry_limit_seconds", 20
-"""The option of Google's URLs for which a URL may give more, and twice the seconds after which Amazon's client ends."""
-
 _LONGEST_REASON = 200
 
 
@@ -22,7 +19,7 @@ def open_filesystem(text: str) -> tuple[Any, str]:
     """Open the file system of a URL; also return the path on it."""
     scheme = text.partition("://")[0]
     try:
-        return fs.FileSystem.from_uri(_with_limit(text))
+        return fs.FileSystem.from_uri(text)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
         # Pyarrow has no such file system; its text would show the URL, which may hold a
         # password.
@@ -41,21 +38,6 @@ def open_filesystem(text: str) -> tuple[Any, str]:
             f"neither pyarrow nor fsspec opens URLs that begin with {scheme}://"
         )
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
-
-
-def _with_limit(url: str) -> str:
-    """Limit how long Google's client tries again where there is no route: by default a quarter of an hour."""
-    if not url.startswith(("gs://", "gcs://")) or _LIMIT in url:
-        return url
-    path, _, query = url.partition("?")
-    return f"{path}?{'&'.join(filter(None, [query, f'{_LIMIT}={_MOST_SECONDS}']))}"
-
-
-def _reason(text: str) -> str:
-    """Shorten what a client of a cloud says, which may be a page."""
-    if "resolve host" in text:
-        return "the name of its host cannot be resolved: is there a connection?"
-    return textwrap.shorten(text, _LONGEST_REASON)
 
 
 def delimiter_of(name: str) -> str:
@@ -123,7 +105,8 @@ class SourceFile:
         try:
             info = self.filesystem.get_file_info(self.path)
         except OSError as error:
-            reason = _reason(str(error))
+            # What a client of a cloud says may be a page.
+            reason = textwrap.shorten(str(error), _LONGEST_REASON)
         else:
             return bool(info.type == fs.FileType.File)
         raise OSError(

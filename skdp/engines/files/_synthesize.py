@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
-from skdp.domain import Domain, Interval, pack
+from skdp.domain import Domain
 from skdp.engines._atomic import (
     Bar,
     NoBar,
     Progress,
     check_path,
+    check_target,
     shown,
-    sync,
     written_beside,
 )
 from skdp.engines._engine import add_up_batches
 from skdp.engines._libraries import Extra
-from skdp.engines.files._table_file import TableFile, format_of, write_file
-from skdp.synthesis import (
-    LEFT_OUT,
-    DPMarginalSynthesizer,
-    check_n_samples,
-    pack_parameter,
+from skdp.engines.files._table_file import (
+    TableFile,
+    check_writable,
+    format_of,
+    write_file,
 )
+from skdp.persistence import save
+from skdp.synthesis import DPMarginalSynthesizer, check_n_samples
 from skdp.synthesis.tables import assemble, decode
 from skdp.tables import LargeTable, Summary, read_table
 
@@ -67,11 +71,9 @@ class FileTable(LargeTable):
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         from skdp.engines.backends.arrow import mark_rows
 
-        def read_persons() -> Iterator[Any]:
-            for table in self.file.tables(None, [person], coded=True):
-                yield table.column(0)
-
-        return replace(self, marks=mark_rows(read_persons, most, seed))
+        tables = self.file.tables(None, [person], coded=True)
+        persons = (table.column(0) for table in tables)
+        return replace(self, marks=mark_rows(persons, most, seed))
 
 
 def open_file(
@@ -85,6 +87,7 @@ def open_file(
             f"the domain declares {person!r}, which says who a row is about; remove it "
             "there"
         )
+    # In the order of the file, so that the synthetic table has it too.
     names = [name for name in file.names if name in [*domain.columns, *persons]]
     sample = file.sample(domain, names, whole=True)
     n_rows = None if persons else file.count_rows()
@@ -98,7 +101,6 @@ def synthesize_file(
     *,
     n_samples: int | None = None,
     person_column: str | None = None,
-    real_columns: Collection[str] = (),
     save: str | os.PathLike[str] | None = None,
     progress: Progress = NoBar,
     delimiter: str | None = None,
@@ -129,8 +131,6 @@ def synthesize_file(
     person_column : str, optional
         The column that says who a row is about, not in the domain: of each person at most ``max_rows_per_person`` rows
         are counted. Persons in a CSV file are distinguished by their text: 7 and 007 are two.
-    real_columns : collection of str, default=()
-        Columns with fractions, though their edges are whole, as ``Interval(real=True)`` declares.
     save : str or path-like, optional
         Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: if writing these
         fails, `DPMarginalSynthesizer.load` gives any number of rows, free. It must not exist.
@@ -188,43 +188,34 @@ def synthesize_file(
     yes    2500
     Name: count, dtype: int64
     """
-    domain = _with_fractions(_check_synthesizer(synthesizer), real_columns)
+    domain = _check_synthesizer(synthesizer)
     check_n_samples(n_samples)
-    place = check_path(target)
-    if place is None:
-        raise TypeError("target must be a str or a path, got NoneType")
+    place = check_target(target)
     model = check_path(save)
     if model == place:
         raise ValueError("save and target must be two files")
-    form, table = format_of(place), TableFile(source, delimiter=delimiter)
-    rows = open_file(table, domain, person_column, progress)
+    rows = open_file(
+        TableFile(source, delimiter=delimiter), domain, person_column, progress
+    )
     schema = _schema_of_rows(rows.sample, domain)
-    with written_beside(place) as beside:
-        # What cannot be written shows before anything is spent.
-        write_file([], schema, beside, form)
+    # What cannot be written shows before anything is spent.
+    check_writable(schema, format_of(place))
+    with NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}."):
+        pass
+    if model is not None:
+        _check_saved(synthesizer, domain, model)
+    synthesizer.fit(rows, groups=person_column)
+    saved = False
+    try:
         if model is not None:
-            _check_saved(synthesizer, domain, model)
-        _fit(synthesizer, domain, rows, person_column)
-        number = round(synthesizer.n_rows_) if n_samples is None else n_samples
-        saved = False
-        try:
-            if model is not None:
-                _save(synthesizer, model)
-                saved = True
-            with shown(progress, number, "writing") as bar:
-                write_file(
-                    _rows(synthesizer.sample_batches(n_samples), schema, bar),
-                    schema,
-                    beside,
-                    form,
-                )
-            sync(beside)
-        except OSError as error:
-            raise OSError(
-                error.errno, f"{error.strerror or error}: {_what_is_left(model, saved)}"
-            ) from None
-    sync(place.parent)
-    return place
+            with written_beside(model) as beside:
+                synthesizer.save(beside)
+            saved = True
+        return sample_file(synthesizer, place, n_samples=n_samples, progress=progress)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"{error.strerror or error}: {_what_is_left(model, saved)}"
+        ) from None
 
 
 def sample_file(
@@ -236,26 +227,17 @@ def sample_file(
 ) -> Path:
     """Write rows of a fitted synthesizer to a file: post-processing, which is free."""
     check_n_samples(n_samples)
-    place = check_path(target)
-    if place is None:
-        raise TypeError("target must be a str or a path, got NoneType")
-    form = format_of(place)
+    place = check_target(target)
     number = round(synthesizer.n_rows_) if n_samples is None else n_samples
-    batches = (
-        nw.from_native(rows, eager_only=True).to_arrow()
-        for rows in synthesizer.sample_batches(number)
-    )
+    batches = synthesizer.sample_batches(number)
     first = next(batches, None)
     if first is None:
-        first = nw.from_native(synthesizer.sample(0), eager_only=True).to_arrow()
-    schema = _with_pandas_dtypes(first.schema, synthesizer.domain_)
-    with written_beside(place) as beside:
-        with shown(progress, number, "writing") as bar:
-            write_file(
-                _rows(chain([first], batches), schema, bar), schema, beside, form
-            )
-        sync(beside)
-    sync(place.parent)
+        first = synthesizer.sample(0)
+    sample = nw.from_native(first, eager_only=True).to_arrow()
+    schema = _with_pandas_dtypes(sample.schema, synthesizer.domain_)
+    with written_beside(place) as beside, shown(progress, number, "writing") as bar:
+        rows = _rows(chain([first], batches), schema, bar)
+        write_file(rows, schema, beside, format_of(place))
     return place
 
 
@@ -277,62 +259,17 @@ def _check_synthesizer(synthesizer: Any) -> Domain:
     return declared
 
 
-def _with_fractions(domain: Domain, columns: Collection[str]) -> Domain:
-    """Declare intervals as real."""
-    unknown = [name for name in columns if name not in domain.columns]
-    if isinstance(columns, str) or unknown:
-        raise ValueError(
-            f"the domain has no columns {unknown or columns!r}; it has "
-            f"{list(domain.columns)}"
-        )
-    declared = {name: domain[name] for name in domain.columns}
-    for name in columns:
-        values = declared[name]
-        if (
-            isinstance(values, Interval)
-            and values.dtype.kind == "f"
-            and not values.real
-        ):
-            declared[name] = Interval(
-                edges=values.edges, missing=values.missing, real=True
-            )
-    return Domain(declared)
-
-
-def _fit(
-    synthesizer: DPMarginalSynthesizer,
-    domain: Domain,
-    rows: FileTable,
-    person: str | None,
-) -> None:
-    """Fit a synthesizer to the domain with its real columns; its parameter stays as it was."""
-    unfitted_domain = synthesizer.domain
-    synthesizer.domain = domain
-    try:
-        synthesizer.fit(rows, groups=person)
-    finally:
-        synthesizer.domain = unfitted_domain
-
-
 def _check_saved(
     synthesizer: DPMarginalSynthesizer, domain: Domain, model: Path
 ) -> None:
     """Check before the charge that the model can be saved, as far as that can be known."""
-    for name in domain.columns:
-        pack(list(domain[name].values))
-    for name, value in synthesizer.get_params(deep=False).items():
-        if name not in LEFT_OUT:
-            pack_parameter(value)
+    unfitted = clone(synthesizer).set_params(
+        domain=domain, ledger=None, random_state=None
+    )
+    save(unfitted, io.BytesIO())
     with written_beside(model) as beside:
         beside.touch()
     model.unlink()
-
-
-def _save(synthesizer: DPMarginalSynthesizer, model: Path) -> None:
-    with written_beside(model) as beside:
-        synthesizer.save(beside)
-        sync(beside)
-    sync(model.parent)
 
 
 def _what_is_left(model: Path | None, saved: bool) -> str:
@@ -380,6 +317,7 @@ def _with_pandas_dtypes(schema: Any, domain: Domain) -> Any:
 
 
 def _rows(batches: Iterable[Any], schema: Any, bar: Bar) -> Iterator[Any]:
-    for rows in batches:
+    for batch in batches:
+        rows = nw.from_native(batch, eager_only=True).to_arrow()
         yield rows.cast(schema)
         bar.update(len(rows))

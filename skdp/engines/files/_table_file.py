@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from skdp.base import MISSING_TEXTS
 from skdp.domain import Domain, parse_json
-from skdp.engines._atomic import sync, written_beside
+from skdp.engines._atomic import written_beside
 from skdp.engines._errors import UnreadableError, UnreadableTable
 from skdp.engines._libraries import Extra, is_damage
 from skdp.engines._streams import write_tables
@@ -235,6 +235,7 @@ class TableFile:
 def check_writable(schema: Any, form: str) -> None:
     """Check that a file can hold columns of these types."""
     with TemporaryDirectory() as folder:
+        # Field by field, so that the error names the column.
         for field in schema:
             try:
                 write_file([], pyarrow.schema([field]), Path(folder, "empty"), form)
@@ -319,8 +320,6 @@ def write_sidecar(content: Path, text: str, sidecar: Path) -> None:
     )
     with written_beside(sidecar) as beside:
         beside.write_text(f'{head[:-1]}, "protocol": {text}}}\n', encoding="utf-8")
-        sync(beside)
-    sync(sidecar.parent)
 
 
 def said_by_sidecar(path: Path) -> str | None:
@@ -348,6 +347,7 @@ def _sidecar_content(path: Path) -> dict[str, Any] | None:
         raise ValueError(
             f"{sidecar.name} does not say the protocol of reports (format {_FORMAT!r})"
         )
+    # The protocol of another file would give estimates that are wrong without a sign.
     if content.get("sha256") != _digest(path):
         raise ValueError(
             f"{path.name} is not the file that {sidecar.name} says the protocol of: it"

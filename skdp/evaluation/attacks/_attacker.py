@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +12,22 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
+from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from skdp.evaluation._common import counted
 from skdp.tables import is_frame, read_table
 
-_N_BINS = 64  # of the numbers of a column that guesses by itself
+# The values of a column, or the bins of its numbers, that guesses by itself tells apart.
+_MOST_CELLS = 64
+
+# Two thousand rows of a fold tell a loss of accuracy within a percentage point.
+_MOST_SHUFFLED = 2_000
+
+Truth = NDArray[np.intp]
+Folds = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 
 
 def name_of_kind(value: Any) -> str:
@@ -31,16 +39,12 @@ def name_of_kind(value: Any) -> str:
 
 def read_columns(data: Any, name: str) -> pd.DataFrame:
     """Read a table or a column of any library as a pandas frame with a fresh index."""
-    column_names = getattr(data, "column_names", ())
-    if isinstance(data, pd.DataFrame):
-        column_names = data.columns
-    if len(set(column_names)) < len(column_names):
-        raise ValueError(f"{name} has two columns of the same name")
-    series = nw.from_native(data, pass_through=True, allow_series=True)
     if is_frame(data):
         table = read_table(data)
         names, columns = table.names, table.columns
-    elif isinstance(series, nw.Series):
+    elif isinstance(
+        nw.from_native(data, pass_through=True, allow_series=True), nw.Series
+    ):
         label = getattr(data, "name", None)
         names = (name if label in (None, "") else label,)
         columns = (data,)
@@ -105,33 +109,19 @@ def factorize(
     raise TypeError(f"column {column.name!r} holds something else than single values")
 
 
-def cells_of(column: pd.Series) -> NDArray[np.intp]:
-    """Assign the rows of a coded column to cells: its categories, or bins of about equal size."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.codes.to_numpy().astype(np.intp) + 1
-    numbers = column.to_numpy()
-    is_missing = np.isnan(numbers)
-    edges = np.unique(numbers[~is_missing])
-    if edges.size > _N_BINS:
-        shares = np.linspace(0, 1, _N_BINS + 1)[1:-1]
-        edges = np.unique(np.quantile(numbers[~is_missing], shares))
-    bins = 1 + np.searchsorted(edges, numbers)
-    return np.where(is_missing, 0, bins).astype(np.intp)
-
-
 @dataclass(frozen=True)
 class Outcome:
     """What an attack says of each row, by models that have not seen the row."""
 
-    guesses: NDArray[np.intp]
+    guesses: Truth
+    # The probability of each value, (n_rows, n_values); None if the model states none.
     scores: NDArray[np.float64] | None
-    """The probability of each value; None if the model states none."""
-    drops: NDArray[np.float64]
-    """The loss of accuracy if each column is shuffled."""
+    # The models, each with the rows that it guessed.
+    models: list[tuple[Any, NDArray[np.intp]]]
 
 
 class Attacker:
-    """A classifier that learns the true values from some columns, and guesses those of other rows."""
+    """A classifier that learns the true values from a release, and guesses those of other rows."""
 
     def __init__(
         self, estimator: Any, cv: int, seed: int | None, *, progress: bool = False
@@ -141,60 +131,32 @@ class Attacker:
         self.seed = seed
         self.progress = progress
 
-    def run(
-        self,
-        release: pd.DataFrame,
-        truth: NDArray[np.intp],
-        column_sets: Sequence[Sequence[int]],
-    ) -> list[Outcome]:
-        """Guess each row from each set of columns; those of the first are also shuffled, each in turn."""
-        if self.estimator is None:
-            # The classifier of an own choice gets the columns as they are.
-            release = _coded(release).rename(columns=str)
-        n_rows, n_values = len(truth), int(truth.max()) + 1
-        # Each row is guessed by the model of the fold that it is not in.
-        guesses = np.empty((len(column_sets), n_rows), truth.dtype)
-        # (n_attacks, n_rows, n_values): a value that a fold lacks has the score 0.
-        scores = np.zeros((len(column_sets), n_rows, n_values))
+    def run(self, release: pd.DataFrame, truth: Truth) -> Outcome:
+        """Guess the true value of each row from all columns."""
+        release = self._read(release)
+        n_rows = len(truth)
+        guesses = np.empty(n_rows, truth.dtype)
+        # A value that a fold lacks has the score 0.
+        scores = np.zeros((n_rows, truth.max() + 1))
         has_scores = True
-        n_lost = np.zeros(len(column_sets[0]))
-        n_shuffled = 0
-        rng = np.random.default_rng(self.seed)
+        models = []
         folds = self.folds(truth)
-        steps = [
-            (attack, *fold) for attack in range(len(column_sets)) for fold in folds
-        ]
         # With few rows, several threads are slower than one.
         n_threads = 1 if n_rows < 10_000 else None
-        for attack, train, test in counted(steps, len(steps), self.progress):
-            rows = release.iloc[:, list(column_sets[attack])]
+        for train, test in counted(folds, len(folds), self.progress):
+            rows = release.iloc[test]
             with threadpool_limits(n_threads, user_api="openmp"):
-                model = self._fit(rows.iloc[train], truth[train])
-                guesses[attack, test], probabilities = self._guess(
-                    model, rows.iloc[test]
-                )
-                if probabilities is None:
-                    has_scores = False
+                model = self._fit(release.iloc[train], truth[train])
+                guesses[test] = model.predict(rows)
+                if hasattr(model, "predict_proba"):
+                    probabilities = model.predict_proba(rows)
+                    scores[np.ix_(test, model.classes_)] = probabilities
                 else:
-                    scores[attack][np.ix_(test, model.classes_)] = probabilities
-                if attack > 0:
-                    continue
-                # Two thousand rows of a fold tell a loss within a percentage point.
-                some = rng.choice(test, min(len(test), 2_000), replace=False)
-                n_right = (guesses[0, some] == truth[some]).sum()
-                shuffled = self._hits_of_shuffled(
-                    model, rows.iloc[some], truth[some], rng
-                )
-                n_lost += n_right - np.array(shuffled, int)
-                n_shuffled += len(some)
-        outcomes = []
-        for attack in range(len(column_sets)):
-            drops = n_lost / n_shuffled if attack == 0 else np.zeros(0)
-            stated = scores[attack] if has_scores else None
-            outcomes.append(Outcome(guesses[attack], stated, drops))
-        return outcomes
+                    has_scores = False
+            models.append((model, test))
+        return Outcome(guesses, scores if has_scores else None, models)
 
-    def folds(self, truth: NDArray[np.intp]) -> list[tuple[Any, Any]]:
+    def folds(self, truth: Truth) -> Folds:
         """Split the rows into those that models learn from, and those that they guess."""
         if self.cv > len(truth):
             raise ValueError(
@@ -206,7 +168,13 @@ class Attacker:
         folds = splitter(self.cv, shuffle=True, random_state=self.seed)
         return list(folds.split(truth, truth))
 
-    def _fit(self, rows: pd.DataFrame, truth: NDArray[np.intp]) -> Any:
+    def _read(self, release: pd.DataFrame) -> pd.DataFrame:
+        """Return the columns as the classifier takes them; one of an own choice gets them unchanged."""
+        if self.estimator is not None:
+            return release
+        return _coded(release).rename(columns=str)
+
+    def _fit(self, rows: pd.DataFrame, truth: Truth) -> Any:
         """Fit the classifier; one without columns, or of one value, says the shares."""
         if rows.shape[1] == 0 or len(np.unique(truth)) == 1:
             return DummyClassifier().fit(np.zeros((len(rows), 1)), truth)
@@ -223,55 +191,44 @@ class Attacker:
         )
         return trees.fit(rows, truth)
 
-    def _guess(self, model: Any, rows: pd.DataFrame) -> tuple[Any, Any]:
-        """Guess rows, and say how likely each value is if the model does."""
-        if not hasattr(model, "predict_proba"):
-            return model.predict(rows), None
-        scores = model.predict_proba(rows)
-        if self.estimator is None:
-            return model.classes_[scores.argmax(axis=1)], scores
-        return model.predict(rows), scores
+    def losses_of_columns(
+        self, release: pd.DataFrame, truth: Truth, outcome: Outcome
+    ) -> NDArray[np.float64]:
+        """Return the loss of accuracy of an attack if each column is shuffled."""
+        release = self._read(release)
+        losses = np.zeros(release.shape[1])
+        if not losses.size:
+            return losses
+        rng = np.random.default_rng(self.seed)
+        n_shuffled = 0
+        for model, test in outcome.models:
+            n_rows = min(len(test), _MOST_SHUFFLED)
+            chosen = rng.choice(test, n_rows, replace=False)
+            with threadpool_limits(1, user_api="openmp"):
+                importance = permutation_importance(
+                    model,
+                    release.iloc[chosen],
+                    truth[chosen],
+                    scoring="accuracy",
+                    n_repeats=1,
+                    random_state=self.seed,
+                )
+            losses += n_rows * importance.importances_mean
+            n_shuffled += n_rows
+        return losses / n_shuffled
 
-    def _hits_of_shuffled(
-        self, model: Any, rows: pd.DataFrame, truth: NDArray[np.intp], rng: Any
-    ) -> list[int]:
-        """Count the right guesses of rows with each column shuffled in turn."""
-        n_right: list[int] = []
-        # A model has a cost for each call: it guesses the rows for 16 columns at once.
-        for start in range(0, rows.shape[1], 16):
-            copies = []
-            for place in range(start, min(start + 16, rows.shape[1])):
-                copy = rows.copy()
-                order = rng.permutation(len(rows))
-                copy.isetitem(place, rows.iloc[order, place].array)
-                copies.append(copy)
-            guesses, _ = self._guess(model, pd.concat(copies, ignore_index=True))
-            is_right = guesses.reshape(len(copies), -1) == truth
-            n_right += is_right.sum(axis=1).tolist()
-        return n_right
-
-    def accuracies_of_columns(
-        self, release: pd.DataFrame, truth: NDArray[np.intp]
-    ) -> list[float]:
-        """Return the accuracy of guesses from each column by itself: the most frequent true value in each cell."""
+    def accuracies_of_columns(self, release: pd.DataFrame, truth: Truth) -> list[float]:
+        """Return the accuracy of guesses from each column by itself, by a tree."""
         folds = self.folds(truth)
-        n_values = truth.max() + 1
-        coded = _coded(release)
+        tree = DecisionTreeClassifier(max_leaf_nodes=_MOST_CELLS, random_state=0)
         accuracies = []
+        coded = _coded(release)
         for place in coded:
-            cells = cells_of(coded[place])
-            shape = cells.max() + 1, n_values
-            # The number of each pair of a cell and a true value.
-            pairs = np.ravel_multi_index((cells, truth), shape)
-            n_right = 0
-            for train, test in folds:
-                counts = np.bincount(pairs[train], minlength=shape[0] * shape[1])
-                table = counts.reshape(shape)
-                # Cells without rows guess the most frequent value.
-                table[table.sum(axis=1) == 0] = table.sum(axis=0)
-                guesses = table.argmax(axis=1)[cells[test]]
-                n_right += (guesses == truth[test]).sum()
-            accuracies.append(float(n_right / len(truth)))
+            # By rank, as trees take neither infinite numbers nor those beyond float32.
+            numbers = coded[place].to_numpy(float, na_value=np.nan)
+            _, ranks = np.unique(numbers, return_inverse=True)
+            guesses = cross_val_predict(tree, ranks[:, np.newaxis], truth, cv=folds)
+            accuracies.append(float((guesses == truth).mean()))
         return accuracies
 
 

@@ -21,6 +21,7 @@ from skdp.base import (
     check_confidence_level,
     check_random_state,
 )
+from skdp.evaluation._common import result_facts
 from skdp.evaluation.attacks._attacker import (
     Attacker,
     factorize,
@@ -65,29 +66,12 @@ class AttackResult:
         return clopper_pearson(round(share * self.n_rows), self.n_rows, (1 - level) / 2)
 
     def _repr_html_(self) -> str:
-        low, high = self.interval()
-        interval = f"95 % interval {low:.4f} to {high:.4f}, {self.n_rows:,} rows"
-        facts = [
-            ("guessed right", f"{self.accuracy:.4f} ({interval})"),
-            ("the most frequent value", _decimals(self.baseline)),
-            ("the best guess from the reports", _decimals(self.bayes_bound)),
-            ("bound", self.bound),
-            (
-                "the best guess from the report alone",
-                _decimals(self.report_accuracy),
-            ),
-            ("without the reports", _decimals(self.accuracy_without_report)),
-            ("exceeds the bound", "yes" if self.exceeds_bound else "no"),
-        ]
+        facts = result_facts(self)
+        facts.append(("exceeds bound", "yes" if self.exceeds_bound else "no"))
         text = html_facts("Attack", facts, "Computed from true values: not private.")
         if len(self.values):
             text += html_table(self.values.reset_index())
         return text
-
-
-def _decimals(share: float | None) -> str | None:
-    """Write a share, if it is known."""
-    return None if share is None or math.isnan(share) else f"{share:.4f}"
 
 
 def attribute_inference(
@@ -154,11 +138,9 @@ def attribute_inference(
         - ``report_accuracy``: the expected accuracy of the best guess from the report of the protected column alone;
         - ``carriers``: a row for each column, the most informative first: ``is_report``, ``alone``, ``drop``;
         - ``values``: a row for each value of the protected column, the rarest first, by its declared label, or a number
-          if there is no encoder: ``share``; ``precision`` and ``recall`` of its guesses; by the attacker's probability
-          of the value, ``auc``, ``lift`` among the first 1 % of the rows, ``tpr_at_1pct`` and ``tpr_at_01pct``, the
-          share of its rows that are found before 1 % or 0.1 % of the others; ``auc_without_report``, and
-          ``auc_of_report`` of the best guess from the report alone. The ends of 95 % intervals have ``_lower`` and
-          ``_upper`` after the name.
+          if there is no encoder: ``share``; ``precision`` of its guesses; by the attacker's probability of the value,
+          ``auc``, and ``lift`` among the first 1 % of the rows; ``auc_without_report``, and ``auc_of_report`` of the
+          best guess from the report alone. The ends of 95 % intervals have ``_lower`` and ``_upper`` after the name.
 
         `LeakageDisplay` draws several of them.
 
@@ -194,9 +176,9 @@ def attribute_inference(
     (``exceeds_bound``) is due to columns that are not reports, if the attacker sees any; with reports alone, the
     release violates the guarantee. By chance, ``exceeds_bound`` is true of up to one in 40 attacks that reach it.
 
-    **Carriers.** ``alone``: the accuracy of guessing, for each value of the column (64 bins of a number), the most
-    frequent protected value in the other folds. ``drop``: the loss of accuracy when the column is shuffled in the test
-    rows, of which up to 2,000 are taken in each fold; it may be small for each of several redundant columns.
+    **Carriers.** ``alone``: the accuracy of guesses from this column by a decision tree of at most 64 leaves.
+    ``drop``: the loss of accuracy when the column is shuffled in the test rows, of which up to 2,000 are taken in each
+    fold; it may be small for each of several redundant columns.
 
     **Rare values.** Where one value prevails, accuracy hides what is learned of the others: the best guess is the
     frequent value for nearly all rows, and an attacker who is sure of a few rows hardly improves on it. ``values``
@@ -241,7 +223,7 @@ def attribute_inference(
     column
     title       False   1.00  0.51
     sex          True   0.70  0.00
-    shoe        False   0.54  0.00
+    shoe        False   0.52  0.00
     """
     _check_options(cv, random_state, estimator)
     if isinstance(sensitive, str):
@@ -279,26 +261,27 @@ def attribute_inference(
 
     # What is guessed from all columns, and from those that are no reports.
     is_report = np.array([name in reported for name in frame.columns], bool)
-    column_sets: list[Any] = [range(len(is_report))]
-    if reported:
-        column_sets.append(np.flatnonzero(~is_report))
     # All other columns are known to the attacker, too.
     attacker = Attacker(estimator, cv, random_state, progress=progress)
-    outcomes = attacker.run(frame, truth, column_sets)
-    is_right = outcomes[0].guesses == truth
-    values = value_table(truth, outcomes[0])
+    outcome = attacker.run(frame, truth)
+    is_right = outcome.guesses == truth
+    values = value_table(truth, outcome)
     values["auc_without_report"] = np.nan
     blind_accuracy, blind_error = None, None
     if reported:
-        is_right_blind = outcomes[1].guesses == truth
+        blind = attacker.run(frame.loc[:, ~is_report], truth)
+        is_right_blind = blind.guesses == truth
         blind_accuracy = float(is_right_blind.mean())
         blind_error = _std_error(is_right_blind)
-        values["auc_without_report"] = value_table(truth, outcomes[1])["auc"]
+        values["auc_without_report"] = value_table(truth, blind)["auc"]
     values["auc_of_report"] = areas
     values.index = pd.Index(labels, name="value", tupleize_cols=False)
-    alone = attacker.accuracies_of_columns(frame, truth)
     carriers = pd.DataFrame(
-        {"is_report": is_report, "alone": alone, "drop": outcomes[0].drops},
+        {
+            "is_report": is_report,
+            "alone": attacker.accuracies_of_columns(frame, truth),
+            "drop": attacker.losses_of_columns(frame, truth, outcome),
+        },
         index=pd.Index(list(frame.columns), name="column", tupleize_cols=False),
     )
     carriers = carriers.sort_values(["alone", "drop"], ascending=False, kind="stable")

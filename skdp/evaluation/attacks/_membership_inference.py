@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import norm
 from sklearn.metrics import pairwise_distances_argmin_min
 
 from skdp.base import (
@@ -18,6 +17,7 @@ from skdp.base import (
     check_confidence_level,
     check_random_state,
 )
+from skdp.evaluation._common import result_facts
 from skdp.evaluation.attacks._attacker import code_column, read_columns
 from skdp.evaluation.attacks._measures import area
 from skdp.evaluation.audits import clopper_pearson
@@ -46,21 +46,8 @@ class MembershipResult:
     n_non_members: int
 
     def _repr_html_(self) -> str:
-        auc = f"{self.auc:.4f} ({self.auc_lower:.4f} to {self.auc_upper:.4f})"
-        ends = f"{self.advantage_lower:.4f} to {self.advantage_upper:.4f}"
-        bound = self.advantage_bound
-        facts = [
-            ("method", self.method),
-            ("area under the curve", auc),
-            ("advantage", f"{self.advantage:.4f} ({ends})"),
-            (
-                "largest expected advantage",
-                None if math.isnan(bound) else f"{bound:.4f}",
-            ),
-            ("rows", f"{self.n_members:,} members, {self.n_non_members:,} non-members"),
-        ]
         note = "In brackets: the intervals. Computed from true rows: not private."
-        return html_facts("Membership inference", facts, note)
+        return html_facts("Membership inference", result_facts(self), note)
 
 
 def membership_inference(
@@ -103,7 +90,8 @@ def membership_inference(
         The outcome, with the attributes
 
         - ``auc``, ``auc_lower``, ``auc_upper``: the probability that a member has a higher score than a non-member,
-          ties counted half, and its interval (DeLong's standard error, normal approximation); 0.5 is a blind guess;
+          ties counted half, and its interval, Wilson's for the rows that DeLong's standard error implies; 0.5 is a
+          blind guess;
         - ``advantage``, ``advantage_lower``, ``advantage_upper``: the true positive rate less the false positive rate,
           at the best threshold for one half of the rows, measured on the other half, and its interval, from those of
           both rates by Clopper and Pearson;
@@ -149,16 +137,15 @@ def membership_inference(
         inside, outside = _by_likelihood(synthesizer, members, non_members)
     if min(len(inside), len(outside)) < 2:
         raise ValueError("members and non_members must have at least two rows each")
-    auc, std_error = area(inside, outside)
-    reach = float(norm.isf((1 - level) / 2)) * std_error
+    auc, auc_lower, auc_upper = area(inside, outside, level)
     difference, lower, upper = advantage(
         inside, outside, level=level, seed=random_state
     )
     return MembershipResult(
         method=method,
         auc=auc,
-        auc_lower=max(0.0, auc - reach),
-        auc_upper=min(1.0, auc + reach),
+        auc_lower=auc_lower,
+        auc_upper=auc_upper,
         advantage=difference,
         advantage_lower=lower,
         advantage_upper=upper,

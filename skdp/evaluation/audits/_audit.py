@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from numbers import Integral, Number, Real
 from typing import Any
 
@@ -22,17 +23,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_random_state, rows_and_target, split_target
-from skdp.evaluation._common import check_count
+from skdp.evaluation._common import check_count, result_facts
 from skdp.evaluation.audits._releases import (
     Audited,
     count_rows,
-    declared_of,
     declared_values,
     differing_rows,
-    hash_cells,
     make_records,
-    read_rows,
-    repeat,
 )
 from skdp.evaluation.audits._search import search
 from skdp.exact import log_upper
@@ -94,27 +91,9 @@ class AuditResult:
         verdict = "not refuted, which proves nothing"
         if self.rejected:
             verdict = "REJECTED: the promise is false"
-        exact = self.epsilon_exact
-        facts = [
-            ("verdict", verdict),
-            ("claimed epsilon", f"{self.epsilon_claimed:.6g}"),
-            (
-                "lower bound",
-                (
-                    f"{self.epsilon_lower:.6g}, right with probability "
-                    f"{self.confidence:.10g}"
-                ),
-            ),
-            ("exact epsilon", None if exact is None else f"{exact:.6g}"),
-            (
-                "largest possible bound",
-                f"{self.epsilon_reach:.6g}, of {self.n_draws:,} draws",
-            ),
-            ("delta", f"{self.delta:g}" if self.delta else None),
-            ("event", self.event),
-            ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
-            ("findings", "; ".join(self.findings)),
-        ]
+        facts = [("verdict", verdict), *result_facts(self)]
+        if not self.secure:
+            facts.append(("random bits", "NOT SECURE: from a seed"))
         return html_facts("Audit", facts)
 
 
@@ -331,7 +310,7 @@ def _check_replaced(tables: Sequence[Any]) -> None:
         raise ValueError(
             f"neighbours must have equally many rows, got {left} and {right}"
         )
-    n_differing = int(differing_rows(tables).sum())
+    n_differing = differing_rows(tables)
     if n_differing != 1:
         raise ValueError(
             "neighbours must differ in exactly one row, got tables that differ in "
@@ -346,7 +325,7 @@ def _check_distinct(tables: Sequence[Any]) -> None:
     # Tables of an unknown kind can be read by the release only.
     with suppress(Exception):
         if count_rows(left) == count_rows(right):
-            is_equal |= not differing_rows(tables).any()
+            is_equal |= not differing_rows(tables)
     if is_equal:
         raise ValueError(
             "neighbours must differ in one record, got the same table twice"
@@ -411,61 +390,51 @@ def of_transformer(
             "clone(it).fit_transform(rows), neighbours=..., epsilon=...)"
         )
     options: dict[str, Any] = {"n_reports": n_reports or 1, "statistic": statistic}
-    if not _protects_rows(estimator, neighbours):
+    # A client of heavy hitters has `report` in place of `transform`.
+    is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
+    if not is_local or getattr(estimator, "protects_rows", None) is False:
         return _of_central(estimator, neighbours, random_state, options)
+    tables, changes = neighbours, {}
     if neighbours is None:
-        tables = make_records(estimator)
-        changes = _declared(estimator)
-    else:
-        tables = list(neighbours)
-        _check_replaced(tables)
-        changes = {}
+        tables, changes = make_records(estimator), _declared(estimator)
     fitted = _fitted(estimator, tables[0], changes, random_state)
-    if _trust(fitted) != "local":
+    trust = getattr(getattr(fitted, "guarantee_", None), "trust", "local")
+    if trust != "local":
         return _of_central(estimator, neighbours, random_state, options)
+    if neighbours is not None:
+        _check_replaced(neighbours)
     is_keyed = bool(_named(estimator, "secret_key", only_set=True))
     if is_keyed and n_reports is None:
         options["n_reports"] = 4  # the promise is for any number of them
-    release = fitted.transform if hasattr(fitted, "transform") else fitted.report
-    fit_release = _fit_transform(estimator, fitted, random_state)
+    release = getattr(fitted, "transform" if hasattr(fitted, "transform") else "report")
+    fresh: Callable[[], Any] | None = None
+    fit_release = getattr(fitted, "fit_transform", None)
+    if hasattr(estimator, "get_params"):
+        fresh = _Clones(estimator, random_state, _declared(fitted))
+        if fit_release is not None:
+            fit_release = partial(_fit_fresh, fresh)
+    each_row = all(count_rows(table) == 1 for table in tables)
     if isinstance(estimator, OnFitOnly):
         # Its `transform` releases unprotected rows on purpose.
         release, fit_release, fitted = fit_release, None, fitted.transformer_
-    each_row = all(count_rows(table) == 1 for table in tables)
+        fresh = None
+    can_keep = hasattr(estimator, "fit") or hasattr(estimator, "report")
     return Audited(
         release,
-        tables,
+        list(tables),
         each_row,
         fitted=fitted,
         keyed=is_keyed,
         fit_release=fit_release,
         paired=each_row,
-        fresh=_fresh_of(estimator, fitted, random_state) if each_row else None,
+        fresh=fresh if each_row and can_keep else None,
         **options,
     )
 
 
-def _protects_rows(estimator: Any, neighbours: Any) -> bool:
-    """Whether each row is protected by itself, and not what is learned from all."""
-    # A client of heavy hitters has `report` in place of `transform`.
-    is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
-    if not is_local or getattr(estimator, "protects_rows", None) is False:
-        return False
-    if neighbours is None or not hasattr(estimator, "fit"):
-        return True
-    # Only a curator promises anything of tables of which one has a row less.
-    if len(set(map(count_rows, neighbours))) == 1:
-        return True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = _without_ledger(estimator)
-        fitted.fit(*rows_and_target(fitted, neighbours[0]))
-    return _trust(fitted) != "central"
-
-
-def _trust(fitted: Any) -> str:
-    """Return who is trusted."""
-    return getattr(getattr(fitted, "guarantee_", None), "trust", "local")
+def _fit_fresh(fresh: Callable[[], Any], table: Any, **ids: Any) -> Any:
+    """Release a table by `fit_transform` of a fresh clone."""
+    return fresh().fit_transform(table, **ids)
 
 
 def _fitted(
@@ -481,7 +450,9 @@ def _fitted(
         return copy.deepcopy(estimator)  # whose random stream does not advance
     fitted = clone(estimator).set_params(**changes)
     if hasattr(fitted, "transform"):
-        fitted.fit(table)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a table of one row
+            fitted.fit(*rows_and_target(fitted, table))
     return fitted
 
 
@@ -546,72 +517,38 @@ def _named(estimator: Any, name: str, *, only_set: bool = False) -> list[str]:
     return keys
 
 
-def _without_ledger(estimator: Any) -> Any:
-    """Return a clone that charges no ledger."""
-    ledgers = _named(estimator, "ledger", only_set=True)
-    return clone(estimator).set_params(**dict.fromkeys(ledgers))
-
-
 def _declared(fitted: Any) -> dict[str, Any]:
     """Return what a transformer declares of the values of its columns, as a parameter, if it has one."""
     if not hasattr(fitted, "get_params"):
         return {}
-    if "categories" not in fitted.get_params(deep=False):
+    values = declared_values(fitted)
+    if not values or "categories" not in fitted.get_params(deep=False):
         return {}
-    if isinstance(fitted, LocalTableEncoder):
-        return {"categories": declared_values(fitted)}
-    domain = getattr(fitted, "domain_", None)
-    if domain is None:
-        return {}
-    return {"categories": declared_of(domain)}
+    return {"categories": values}
 
 
 class _Clones:
-    """Makes clones, each with its own seed if there is one, or all would draw the same bits."""
+    """Makes clones without a ledger, each with its own seed if there is one, or all would draw the same bits."""
 
     def __init__(
         self, estimator: Any, random_state: int | None, changes: dict[str, Any]
     ) -> None:
         self.estimator = estimator
-        self.changes = changes
+        ledgers = _named(estimator, "ledger", only_set=True)
+        self.changes = changes | dict.fromkeys(ledgers)
         self.seeds = _named(estimator, "random_state", only_set=random_state is None)
-        self.start = random_state or 0
+        given_seeds: list[Any] = [random_state]
         if random_state is None:
-            for name in self.seeds:
-                seed = estimator.get_params()[name]
-                self.start += int(seed) if isinstance(seed, Integral) else 0
-        self.numbers = itertools.count(1)
+            parameters = estimator.get_params()
+            given_seeds = [parameters[name] for name in self.seeds]
+        # Far apart for seeds that are next to each other, as all clones count up.
+        start = sum(int(seed) for seed in given_seeds if isinstance(seed, Integral))
+        self.numbers = itertools.count(1_000_003 * start + 1)
 
     def __call__(self) -> Any:
-        # Far apart for seeds that are next to each other, as all clones count up.
-        seed = (self.start * 1_000_003 + next(self.numbers)) % (1 << 32)
+        seed = next(self.numbers) % (1 << 32)
         changes = self.changes | dict.fromkeys(self.seeds, seed)
-        return _without_ledger(self.estimator).set_params(**changes)
-
-
-def _fit_transform(
-    estimator: Any, fitted: Any, random_state: int | None
-) -> Callable[..., Any] | None:
-    """Return the `fit_transform` of fresh clones, None if there is none."""
-    if not hasattr(estimator, "fit_transform"):
-        return None
-    if not hasattr(estimator, "get_params"):
-        return fitted.fit_transform
-    fresh = _Clones(estimator, random_state, _declared(fitted))
-    return lambda table, **ids: fresh().fit_transform(table, **ids)
-
-
-def _fresh_of(
-    estimator: Any, fitted: Any, random_state: int | None
-) -> Callable[[], Any] | None:
-    """Return a function that makes unfitted clones of an estimator that has all that is looked at."""
-    methods = ["get_params", "report"]
-    if hasattr(estimator, "transform"):
-        methods = ["get_params", "fit", "transform"]
-    is_complete = all(hasattr(estimator, name) for name in methods)
-    if isinstance(estimator, OnFitOnly) or not is_complete:
-        return None
-    return _Clones(estimator, random_state, _declared(fitted))
+        return clone(self.estimator).set_params(**changes)
 
 
 def _is_fitted(estimator: Any) -> bool:
@@ -659,10 +596,10 @@ def _findings(estimator: Any, audited: Audited) -> list[str]:
         if hasattr(estimator, "transform") and not protects_rows:
             finding += ": transform protects no row"
         findings.append(finding)
-    if not audited.keyed and _is_seeded(estimator) and _seed_shows(estimator, audited):
+    if not audited.keyed and _is_seeded(estimator):
         findings.append(
-            "anyone who knows the seed can distinguish two records: it repeats the "
-            "random bits"
+            "the random bits come from a seed: anyone who knows the seed can repeat "
+            "them, and distinguish two records"
         )
     return findings
 
@@ -671,25 +608,6 @@ def _is_seeded(estimator: Any) -> bool:
     """Whether the random bits of an estimator, or of one that it wraps, come from a seed."""
     seeds = _named(estimator, "random_state", only_set=True)
     return bool(seeds) or getattr(estimator, "random_state", None) is not None
-
-
-def _seed_shows(estimator: Any, audited: Audited) -> bool:
-    """Whether one release distinguishes two records to anyone who knows the seed."""
-    has_methods = hasattr(estimator, "transform") and hasattr(estimator, "get_params")
-    if not has_methods or audited.central:
-        return False
-    if isinstance(estimator, OnFitOnly):
-        estimator = estimator.transformer
-    n_rows = 64  # of which the reports of two records differ
-    # Two releases of one record under the same seed, and one of another record.
-    releases = []
-    for place in (0, 0, 1):
-        fitted = _without_ledger(estimator).set_params(**_declared(audited.fitted))
-        fitted.fit(audited.tables[0])
-        released = fitted.transform(repeat(audited.tables[place], n_rows))
-        columns = read_rows(released, n_rows).values()
-        releases.append(b"".join(hash_cells(column).tobytes() for column in columns))
-    return releases[0] == releases[1] != releases[2]
 
 
 # The exact value.
@@ -763,92 +681,62 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
     key = b"public: an audit hides nothing"
     column = {"column": list(range(k))}
     two = {"first": list(range(k)), "second": ["yes", "no", None]}
-    yield "randomised response", RandomizedResponseEncoder(epsilon, categories=column)
+    numbers = {"number": (0.0, 1.0)}
+    kinds: dict[str, tuple[type, dict[str, Any]]] = {
+        "randomised response": (RandomizedResponseEncoder, {}),
+        "randomised response, memoised": (
+            RandomizedResponseEncoder,
+            {"memoize": True, "secret_key": key},
+        ),
+        "unary encoding, optimized": (UnaryEncodingTransformer, {}),
+        "unary encoding, symmetric": (
+            UnaryEncodingTransformer,
+            {"variant": "symmetric"},
+        ),
+        "subset selection": (SubsetSelectionEncoder, {}),
+        "local hashing": (LocalHashingEncoder, {}),
+        "binary local hashing": (LocalHashingEncoder, {"n_buckets": 2}),
+        "Hadamard response": (HadamardResponseEncoder, {}),
+        "best oracle": (FrequencyOracleEncoder, {}),
+    }
+    for title, (kind, parameters) in kinds.items():
+        yield title, kind(epsilon, categories=column, **parameters)
     for strategy in ("split", "joint", "sample"):
+        options: dict[str, Any] = {"strategy": strategy, "categories": two}
         encoder = RandomizedResponseEncoder(
-            epsilon, strategy=strategy, categories=two, handle_unknown="uniform"
+            epsilon, handle_unknown="uniform", **options
         )
         yield f"randomised response, two columns, {strategy}", encoder
-    yield (
-        "randomised response, memoised",
-        RandomizedResponseEncoder(
-            epsilon, categories=column, memoize=True, secret_key=key
-        ),
-    )
-    for variant in ("optimized", "symmetric"):
-        yield (
-            f"unary encoding, {variant}",
-            UnaryEncodingTransformer(epsilon, variant=variant, categories=column),
-        )
-    yield "subset selection", SubsetSelectionEncoder(epsilon, categories=column)
-    yield "local hashing", LocalHashingEncoder(epsilon, categories=column)
-    yield (
-        "binary local hashing",
-        LocalHashingEncoder(epsilon, n_buckets=2, categories=column),
-    )
-    yield "Hadamard response", HadamardResponseEncoder(epsilon, categories=column)
-    yield "best oracle", FrequencyOracleEncoder(epsilon, categories=column)
-    yield (
-        "set selection",
-        SetValuedEncoder(
-            epsilon, categories=column, max_size=2, oracle="set_selection"
-        ),
-    )
-    yield (
-        "unary encoding of sets",
-        SetValuedEncoder(
-            epsilon, categories=column, max_size=2, oracle="set_unary_encoding"
-        ),
-    )
-    yield (
-        "padding and sampling",
-        SetValuedEncoder(
-            epsilon, categories=column, max_size=2, oracle="local_hashing"
-        ),
-    )
-    numeric = {
+    sets = {
+        "set selection": "set_selection",
+        "unary encoding of sets": "set_unary_encoding",
+        "padding and sampling": "local_hashing",
+    }
+    for title, oracle in sets.items():
+        options = {"categories": column, "max_size": 2, "oracle": oracle}
+        yield title, SetValuedEncoder(epsilon, **options)
+    mechanisms = {
         "optimal": "optimal",
         "square wave": "square_wave",
         "mixture of windows": "distribution",
         "clamped Laplace": "laplace",
     }
-    for title, mechanism in numeric.items():
-        yield (
-            title,
-            NumericPerturber(
-                epsilon,
-                mechanism=mechanism,
-                bounds={"number": (0.0, 1.0)},
-                grid_size=32,
-            ),
-        )
-    drawn: dict[Any, Any] = {
-        "strategy": "sample",
-        "bounds": dict.fromkeys(("low", "high"), (0.0, 1.0)),
-    }
-    yield "two numbers, sample", NumericPerturber(epsilon, **drawn, grid_size=32)
-    table: dict[str, Any] = {
-        "categories": two,
-        "bounds": {"number": (0.0, 1.0)},
-        "grid_size": 32,
-    }
+    for title, mechanism in mechanisms.items():
+        options = {"mechanism": mechanism, "bounds": numbers, "grid_size": 32}
+        yield title, NumericPerturber(epsilon, **options)
+    options = {"bounds": dict.fromkeys(("low", "high"), (0.0, 1.0)), "grid_size": 32}
+    yield "two numbers, sample", NumericPerturber(epsilon, strategy="sample", **options)
     for strategy in ("split", "joint", "weighted"):
-        yield (
-            f"table, {strategy}",
-            LocalTableEncoder(epsilon, **table | {"strategy": strategy}),
-        )
-    three = {name: list(range(k)) for name in ("first", "second", "third")}
-    yield (
-        "table, overlapping pairs",
-        LocalTableEncoder(
-            epsilon, categories=three, purpose="pairs", strategy="overlapping"
-        ),
-    )
-    yield "RAPPOR, one report", RapporEncoder(epsilon, n_bits=8, n_cohorts=1)
-    yield (
-        "RAPPOR, repeated reports",
-        RapporEncoder(epsilon, n_bits=8, n_cohorts=1, secret_key=key),
-    )
+        options = {"categories": two, "bounds": numbers, "grid_size": 32}
+        options["strategy"] = strategy
+        table = LocalTableEncoder(epsilon, **options)
+        yield f"table, {strategy}", table
+    options = {"categories": {name: list(range(k)) for name in "abc"}}
+    options |= {"purpose": "pairs", "strategy": "overlapping"}
+    yield "table, overlapping pairs", LocalTableEncoder(epsilon, **options)
+    options = {"n_bits": 8, "n_cohorts": 1}
+    yield "RAPPOR, one report", RapporEncoder(epsilon, **options)
+    yield "RAPPOR, repeated reports", RapporEncoder(epsilon, secret_key=key, **options)
     yield "heavy hitters", HeavyHitters(epsilon, max_length=4)
 
 

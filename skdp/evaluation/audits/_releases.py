@@ -10,14 +10,12 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.frozen import FrozenEstimator
 
 from skdp.base import heard, read_bounds
 from skdp.domain import Categories, Domain, Interval
@@ -27,7 +25,7 @@ from skdp.local import (
     ReportTransformer,
     SetValuedEncoder,
 )
-from skdp.tables import is_frame, is_missing, without_releases
+from skdp.tables import is_frame, is_missing, take_rows, without_releases
 
 Outputs = dict[str, NDArray[Any]]
 """A column for each part of the output, an entry for each draw."""
@@ -56,99 +54,74 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
     if hasattr(estimator, "get_params"):
         parameters = estimator.get_params(deep=False)
     # A wrapper takes the records of what it wraps.
-    for name in ("encoder", "transformer"):
+    for name in ("encoder", "transformer", "estimator"):
         if hasattr(parameters.get(name), "get_params"):
             return make_records(parameters[name])
-    if isinstance(estimator, FrozenEstimator):
-        return make_records(estimator.estimator)
-    if isinstance(estimator, SetValuedEncoder):
-        return _list_records(estimator, parameters["max_size"])
-    if isinstance(estimator, LocalTableEncoder):
-        return _table_records(estimator, parameters)
-    if "bounds" in parameters:
-        return _number_records(parameters["bounds"])
-    categories = getattr(estimator, "domain_", parameters.get("categories"))
-    is_ours = isinstance(estimator, ReportTransformer | HeavyHitters)
-    if is_ours and "categories" not in parameters:
-        categories = getattr(estimator, "declared_domain", None)
-        if categories is None:
-            words = [(word,) for word in _words(parameters)]
-            return _frames(["word"], words, object)
-    return _value_records(categories, parameters)
-
-
-def _value_records(
-    categories: Any, parameters: Mapping[str, Any]
-) -> list[pd.DataFrame]:
-    """Make records of declared values: all cells if they are few, else some of each column."""
-    declared = _declared(categories)
-    columns = {name: _values(attribute) for name, attribute in declared.items()}
+    columns = _cells_of_columns(estimator, parameters)
     if math.prod(map(len, columns.values())) <= _MOST_RECORDS:
-        cells = list(itertools.product(*columns.values()))
+        rows = list(itertools.product(*columns.values()))
     else:
-        chosen = []
-        for column in columns.values():
-            k = len(column)
-            # Ends, their neighbours and the middle: an oracle that treats some codes
-            # differently does so there.
-            places = [0, 1 % k, k // 2, (k - 2) % k, k - 1]
-            chosen.append([column[place] for place in places])
-        cells = list(dict.fromkeys(zip(*chosen, strict=True)))
-    records = [dict(zip(columns, cell, strict=True)) for cell in cells]
+        rows = list(zip(*map(_some, columns.values()), strict=True))
     # Undeclared and missing values are accepted, so they are protected, too.
     if parameters.get("handle_unknown", "error") != "error":
-        outside = {name: _outside(attribute) for name, attribute in declared.items()}
-        records.append(outside)
-        records.append(dict.fromkeys(declared))
-    dtypes = {}
-    for name, attribute in declared.items():
-        dtypes[name] = _dtype(attribute, [record[name] for record in records])
-    return [_frame(record, dtypes) for record in records]
+        rows.append(tuple(map(_outside, columns.values())))
+        rows.append((None,) * len(columns))
+    dtypes = [_dtype([row[place] for row in rows]) for place in range(len(columns))]
+    return [_record(columns, row, dtypes) for row in rows]
 
 
-def _table_records(estimator: Any, parameters: Mapping[str, Any]) -> list[pd.DataFrame]:
-    """Make records of values and of numbers, side by side: all of each, the shorter ones again."""
-    declared = declared_values(estimator)
-    values = []
-    if isinstance(declared, Domain) or declared:
-        values = _value_records(declared, parameters)
-    numbers = []
-    if parameters["bounds"]:
-        numbers = _number_records(parameters["bounds"])
-    if not values or not numbers:
-        return values or numbers
-    records = []
-    for place in range(max(len(values), len(numbers))):
-        pair = values[place % len(values)], numbers[place % len(numbers)]
-        records.append(pd.concat(pair, axis=1))
-    return records
+def _cells_of_columns(
+    estimator: Any, parameters: Mapping[str, Any]
+) -> dict[Any, list[Any]]:
+    """List what is tried of each column that an estimator declares."""
+    columns: dict[Any, list[Any]] = {}
+    for name, attribute in declared_values(estimator).items():
+        if isinstance(attribute, Interval | Categories):
+            attribute = attribute.values
+        values = [None if is_missing(value) else value for value in attribute]
+        if isinstance(estimator, SetValuedEncoder):
+            most = parameters["max_size"]
+            size = most[name] if isinstance(most, Mapping) else most
+            # A list of more values than are reported, and an empty one, among others.
+            values = [values[:size], [], values[:1], values, values[-size:]]
+        columns[name] = values
+    bounds = parameters.get("bounds")
+    if bounds is not None:
+        is_named = isinstance(bounds, Mapping)
+        names = list(bounds) if is_named else _names(np.atleast_2d(bounds))
+        for name, (low, high) in zip(names, read_bounds(bounds, names), strict=True):
+            # A number beyond the bounds must be clipped without a trace.
+            inside = [low, high, (low + high) / 2, low + (high - low) / 3]
+            numbers = [*inside, np.clip(0.0, low, high), 2 * high - low]
+            columns[name] = [float(number) for number in dict.fromkeys(numbers)]
+    if columns:
+        return columns
+    is_ours = isinstance(estimator, ReportTransformer | HeavyHitters)
+    if is_ours and "categories" not in parameters:
+        return {"word": _words(parameters)}
+    raise ValueError(
+        "nothing is declared to make neighbouring tables of: declare the categories, or "
+        "give neighbours"
+    )
 
 
-def _list_records(estimator: Any, max_size: Any) -> list[pd.DataFrame]:
-    """Make records of lists: the first values, none, one, all, and the last ones."""
-    declared = _declared(getattr(estimator, "domain_", estimator.categories))
-    columns = {}
-    for name, attribute in declared.items():
-        values = _values(attribute)
-        size = max_size[name] if isinstance(max_size, Mapping) else max_size
-        columns[name] = [values[:size], [], values[:1], values, values[-size:]]
-    return _frames(columns, zip(*columns.values(), strict=True), object)
+def declared_values(estimator: Any) -> dict[Any, Any]:
+    """Return the values that an estimator declares, or has found in `fit`, for each column of categories."""
+    declared = getattr(estimator, "domain_", getattr(estimator, "categories", None))
+    if isinstance(estimator, LocalTableEncoder) and hasattr(estimator, "protocol_"):
+        declared = estimator.protocol_.declared["categories"]
+    if isinstance(declared, Domain):
+        return {name: declared[name] for name in declared.columns}
+    if isinstance(declared, Mapping):
+        return dict(declared)
+    if declared is None or isinstance(declared, str):
+        return {}
+    return dict(zip(_names(declared), declared, strict=True))
 
 
-def _number_records(bounds: Any) -> list[pd.DataFrame]:
-    """Make records of the ends of the range, of places in it, and of one beyond it."""
-    if isinstance(bounds, Mapping):
-        names = list(bounds)
-    else:
-        n_columns = 1 if np.ndim(bounds) == 1 else len(bounds)
-        names = _default_names(n_columns)
-    low, high = read_bounds(bounds, names).T
-    width = high - low
-    # A number beyond the bounds must be clipped without a trace.
-    zero = np.clip(0.0, low, high)
-    numbers = [low, high, (low + high) / 2, low + width / 3, zero, high + width]
-    cells = [tuple(number.tolist()) for number in numbers]
-    return _frames(names, dict.fromkeys(cells), float)
+def _names(columns: Any) -> list[str]:
+    """Name the columns of an array, as scikit-learn does."""
+    return [f"x{place}" for place in range(len(columns))]
 
 
 def _words(parameters: Mapping[str, Any]) -> list[Any]:
@@ -162,77 +135,40 @@ def _words(parameters: Mapping[str, Any]) -> list[Any]:
     return words
 
 
-def declared_values(encoder: LocalTableEncoder) -> Any:
-    """Return what is declared of the columns of categories of a table, or was found by `fit`."""
-    if hasattr(encoder, "protocol_"):
-        return encoder.protocol_.declared["categories"]
-    return encoder.categories
+def _some(values: list[Any]) -> list[Any]:
+    """Choose six values, some of them twice if there are fewer."""
+    k = len(values)
+    # Ends, their neighbours and the middle: an oracle that treats some codes differently
+    # does so there.
+    places = range(6) if k <= 6 else [0, 1, k // 2, k // 2 + 1, k - 2, k - 1]
+    return [values[place % k] for place in places]
 
 
-def declared_of(domain: Domain) -> dict[Any, Any]:
-    """Return a domain as a mapping, as the parameter of a transformer."""
-    return {name: domain[name] for name in domain.columns}
-
-
-def _declared(categories: Any) -> dict[Any, Any]:
-    """Return what is declared of each column."""
-    if isinstance(categories, Domain):
-        return declared_of(categories)
-    if isinstance(categories, Mapping):
-        return dict(categories)
-    if categories is None or isinstance(categories, str):
-        raise ValueError(
-            "nothing is declared to make neighbouring tables of: declare the "
-            "categories, or give neighbours"
-        )
-    return dict(zip(_default_names(len(categories)), categories, strict=True))
-
-
-def _default_names(n_columns: int) -> list[str]:
-    """Name the columns of an array, as scikit-learn does."""
-    return [f"x{place}" for place in range(n_columns)]
-
-
-def _values(attribute: Any) -> list[Any]:
-    """List the declared values of a column, with None for a missing one."""
-    if isinstance(attribute, Interval | Categories):
-        attribute = attribute.values
-    return [None if is_missing(value) else value for value in attribute]
-
-
-def _outside(attribute: Any) -> Any:
+def _outside(values: Sequence[Any]) -> Any:
     """Return a value that is not declared."""
-    if isinstance(attribute, Interval):
-        return attribute.edges[-1] + 1
-    values = [value for value in _values(attribute) if value is not None]
-    if all(isinstance(value, int | float | np.number) for value in values):
-        return max(values) + 1
-    return "undeclared" + "".join(map(str, values[:1]))
+    present = [value for value in values if value is not None]
+    if all(isinstance(value, int | float | np.number) for value in present):
+        return 2 * max(map(abs, present), default=0) + 1
+    return "undeclared" + "".join(map(str, present[:1]))
 
 
-def _dtype(attribute: Any, values: Sequence[Any]) -> Any:
+def _dtype(values: Sequence[Any]) -> Any:
     """Return the dtype of a column that takes these values."""
-    if isinstance(attribute, Interval):
+    present = [value for value in values if value is not None]
+    if present and all(isinstance(value, float) for value in present):
         return float
-    if any(value is None or isinstance(value, str) for value in values):
+    if any(value is None or isinstance(value, str | list) for value in values):
         return object
     return np.array(values).dtype
 
 
-def _frames(
-    names: Iterable[Any], cells: Iterable[tuple[Any, ...]], dtype: Any
-) -> list[pd.DataFrame]:
-    """Make tables of one record each, of one dtype."""
-    dtypes = dict.fromkeys(names, dtype)
-    records = [dict(zip(dtypes, cell, strict=True)) for cell in cells]
-    return [_frame(record, dtypes) for record in records]
-
-
-def _frame(record: dict[Any, Any], dtypes: Mapping[Any, Any]) -> pd.DataFrame:
+def _record(
+    names: Iterable[Any], row: Sequence[Any], dtypes: Sequence[Any]
+) -> pd.DataFrame:
     """Make a table of one record."""
     columns = {}
-    for name, value in record.items():
-        columns[name] = pd.Series([value], dtype=dtypes[name])
+    for name, value, dtype in zip(names, row, dtypes, strict=True):
+        columns[name] = pd.Series([value], dtype=dtype)
     return pd.DataFrame(columns)
 
 
@@ -248,24 +184,18 @@ def count_rows(table: Any) -> int:
 
 def repeat(table: Any, rows: int) -> Any:
     """Make a table of equal rows."""
+    if not is_frame(table) and not isinstance(table, np.ndarray | pd.Series):
+        return list(table) * rows
+    repeated = take_rows(table, np.zeros(rows, np.intp))
     if isinstance(table, pd.DataFrame | pd.Series):
-        return table.iloc[np.zeros(rows, np.intp)].reset_index(drop=True)
-    if is_frame(table):
-        frame = nw.from_native(table, eager_only=True)
-        return frame[np.zeros(rows, np.int64).tolist()].to_native()
-    if isinstance(table, np.ndarray):
-        return np.repeat(table, rows, axis=0)
-    return list(table) * rows
+        return repeated.reset_index(drop=True)
+    return repeated
 
 
-def in_library(table: Any, library: Any) -> Any:
+def in_library(table: Any, library: str) -> Any:
     """Write a table in polars or pyarrow."""
     frame = nw.from_native(table, eager_only=True)
-    columns = {}
-    for name in frame.columns:
-        cells = frame[name].to_list()
-        columns[name] = [None if is_missing(cell) else cell for cell in cells]
-    return nw.from_dict(columns, backend=library).to_native()
+    return frame.to_polars() if library == "polars" else frame.to_arrow()
 
 
 def stack(tables: Sequence[Any]) -> Any:
@@ -282,25 +212,11 @@ def stack(tables: Sequence[Any]) -> Any:
     return list(itertools.chain.from_iterable(tables))
 
 
-def differing_rows(tables: Sequence[Any]) -> NDArray[np.bool_]:
-    """Return which rows of two tables of as many rows differ."""
-    left, right = map(_row_hashes, tables)
-    return left != right
-
-
-def _row_hashes(table: Any) -> NDArray[np.uint64]:
-    """Hash rows, with None and nan as different values, as a pair of inputs may differ in them."""
-    rows = count_rows(table)
-    if not is_frame(table) and not isinstance(table, np.ndarray):
-        table = np.array(table, dtype=object)
-    hashes = []
-    for column in read_rows(table, rows).values():
-        cells = column.astype(object)
-        for place, cell in enumerate(cells):
-            if is_missing(cell):
-                cells[place] = ("missing", type(cell).__name__)
-        hashes.append(hash_cells(cells))
-    return reduce(combine, hashes)
+def differing_rows(tables: Sequence[Any]) -> int:
+    """Count the rows in which two tables of as many rows differ; None and nan do."""
+    rows, other_rows = (_rows_of(_columns(table)) for table in tables)
+    pairs = zip(rows, other_rows, strict=True)
+    return sum(repr(row) != repr(other_row) for row, other_row in pairs)
 
 
 # Outputs as columns of comparable cells.
@@ -349,6 +265,10 @@ def _columns(released: Any) -> Outputs:
         label = f"column {text!r}" + (f" ({place})" if is_repeated else "")
         columns[label] = array
     return columns
+
+
+def _rows_of(columns: Outputs) -> list[tuple[Any, ...]]:
+    return list(zip(*(array.tolist() for array in columns.values()), strict=True))
 
 
 def _array(series: pd.Series) -> NDArray[Any]:
@@ -405,61 +325,53 @@ def raised(call: dict[str, Any]) -> str | None:
 
 def _flatten(value: Any, name: str, cells: dict[str, Any]) -> Any:
     """Add the cells of a value to a dict, by their places, and return its form."""
-    if isinstance(value, pd.Series):
-        value = value.to_frame()
+    form: Any = type(value).__name__
     if not isinstance(value, _PLAIN + _NESTED) and is_frame(value):
-        return _flatten_table(value, name, cells)
-    if not isinstance(value, _NESTED):
-        cells[name or "the value"] = value
-        return type(value).__name__
-    form: Any
-    keys: Any
-    items: Any
-    if isinstance(value, np.ndarray):
+        table = without_releases(value)
+        columns = _columns(table)
+        cells |= _repetitions(columns, name)
+        form = _form_of_table(table)
+        value = {label: array.tolist() for label, array in columns.items()}
+    elif isinstance(value, np.ndarray):
         form = "array", value.dtype.str, value.shape
-        items = value.ravel() if value.dtype == object else value.ravel().tolist()
-        keys = range(value.size)
-    elif isinstance(value, dict):
-        form = "dict", list(map(str, value))
-        items = value.values()
-        keys = value
-    else:
-        form = type(value).__name__, len(value)
-        items = value
-        keys = range(len(value))
+        value = value.ravel() if value.dtype == object else value.ravel().tolist()
+    elif not isinstance(value, _NESTED):
+        cells[name or "the value"] = value
+        return form
+    keys: Iterable[Any] = range(len(value))
+    items = value
+    if isinstance(value, dict):
+        keys, items = value, value.values()
+    # The types of the cells distinguish 1, 1.0 and True.
     parts = []
     for key, item in zip(keys, items, strict=True):
-        parts.append(_flatten(item, f"{name}[{key!r}]", cells))
+        parts.append((str(key), _flatten(item, f"{name}[{key!r}]", cells)))
     return form, parts
 
 
-def _flatten_table(table: Any, name: str, cells: dict[str, Any]) -> Any:
-    """Add the cells of a table, and how often rows repeat, and return its form."""
-    table = without_releases(table)
-    columns = _columns(table)
-    rows = list(zip(*(array.tolist() for array in columns.values()), strict=True))
-    types = []
-    for place, row in enumerate(rows):
-        for column, cell in zip(columns, row, strict=True):
-            # The types of the cells distinguish 1, 1.0 and True.
-            types.append(_flatten(cell, f"{name}{column}, row {place}", cells))
-    if len(rows) > 1:
-        # Rows that share random bits are equal more often than others.
-        counts = Counter(map(repr, rows))
-        cells[f"{name}the number of different rows"] = len(counts)
-        for text, count in counts.items():
-            cells[f"{name}the number of rows of one kind\0{text}"] = count
-    kind = type(table)
-    form = [kind.__module__, kind.__name__, list(columns), len(rows), types]
+def _repetitions(columns: Outputs, name: str) -> dict[str, int]:
+    """Count how often rows repeat: those that share random bits are equal more often than others."""
+    rows = _rows_of(columns)
+    if len(rows) < 2:
+        return {}
+    counts = Counter(map(repr, rows))
+    cells = {f"{name}the number of different rows": len(counts)}
+    for text, count in counts.items():
+        cells[f"{name}the number of rows of one kind\0{text}"] = count
+    return cells
+
+
+def _form_of_table(table: Any) -> str:
+    """Write what is visible of a table beside its cells."""
+    parts: list[Any] = [type(table)]
     if isinstance(table, pd.DataFrame):
-        form.append(list(map(_dtype_text, table.dtypes)))
-        form.append(type(table.index).__name__)
-        shown = table.index.tolist(), table.attrs, table.index.names
-        form += map(repr, (*shown, table.columns.names))
-    else:
+        index = table.index
+        parts += [*map(_dtype_text, table.dtypes), type(index), index.tolist()]
+        parts += [table.attrs, index.names, table.columns.names]
+    elif not isinstance(table, pd.Series):
         schema = nw.from_native(table, eager_only=True).schema
-        form += [str(schema), str(getattr(table, "schema", ""))]
-    return form
+        parts += [str(schema), str(getattr(table, "schema", ""))]
+    return repr(parts)
 
 
 def _dtype_text(dtype: Any) -> str:
@@ -494,15 +406,21 @@ def hash_cells(values: NDArray[Any]) -> NDArray[np.uint64]:
     # on other rows must not make equal cells differ. (In single calls, dtypes and types
     # are part of the form.)
     if values.dtype.kind in "iub":
-        return _mix(values.astype(np.int64, copy=False).view(np.uint64))
-    if values.dtype.kind == "f":
-        return _hash_floats(values.astype(np.float64, copy=False))
-    objects = values.astype(object, copy=False)
-    if pd.api.types.infer_dtype(objects, skipna=False) == "string":
-        return pd.util.hash_array(objects)
+        words = values.astype(np.int64).view(np.uint64)
+    elif values.dtype.kind == "f":
+        words = _words_of_floats(values.astype(np.float64))
+    else:
+        return _hash_objects(values.astype(object))
+    return pd.util.hash_array(words)
+
+
+def _hash_objects(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Hash a column of objects: numbers as in columns of numbers, what is neither number nor text by its text."""
+    if pd.api.types.infer_dtype(values, skipna=False) == "string":
+        return pd.util.hash_array(values)
     cache: dict[Any, np.uint64] = {}
-    hashes = np.empty(len(objects), np.uint64)
-    for place, value in enumerate(objects):
+    hashes = np.empty(len(values), np.uint64)
+    for place, value in enumerate(values):
         key = (type(value), repr(value))
         if key not in cache:
             cache[key] = _hash_object(value)
@@ -511,47 +429,32 @@ def hash_cells(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _hash_object(value: Any) -> np.uint64:
-    """Hash a cell of a column of objects."""
     if is_missing(value):
-        return _hash_floats(np.array([math.nan]))[0]
-    if isinstance(value, bool | np.bool_ | int | np.integer):
-        word = int(value) % (1 << 64)
-        return _mix(np.array([word], np.uint64))[0]
-    if isinstance(value, float | np.floating):
-        return _hash_floats(np.array([value], float))[0]
-    if not isinstance(value, str):
-        value = f"\0{type(value).__name__}:{value!r}"
-    return pd.util.hash_array(np.array([value], object))[0]
+        cell = np.array([math.nan])
+    elif isinstance(value, bool | np.bool_ | int | np.integer):
+        cell = np.array([int(value) % (1 << 64)], np.uint64)
+    elif isinstance(value, float | np.floating):
+        cell = np.array([float(value)])
+    elif isinstance(value, str):
+        cell = np.array([value], object)
+    else:
+        cell = np.array([f"\0{type(value).__name__}:{value!r}"], object)
+    return hash_cells(cell)[0]
 
 
-def _hash_floats(values: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Hash floats; integers among them as integers, but not -0.0."""
+def _words_of_floats(values: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Write floats as words of 64 bits: integers among them as integers, but not -0.0, whose sign is visible."""
     is_integer = (np.abs(values) < 2.0**62) & (values == np.floor(values))
-    # The sign of zero is visible, and so is a difference.
     is_integer &= ~(np.signbit(values) & (values == 0))
-    integers = np.where(is_integer, values, 0).astype(np.int64).view(np.uint64)
-    bits = _mix(values.view(np.uint64) ^ _SALT)
-    hashes = np.where(is_integer, _mix(integers), bits)
-    hashes[np.isnan(values)] = _MISSING
-    return hashes
-
-
-# Odd constants of SplitMix64 (Steele, Lea, Flood 2014), which mix all bits of a word.
-_MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9], np.uint64)
-_SALT = np.uint64(0x94D049BB133111EB)
-_MISSING = np.uint64(0x2545F4914F6CDD1D)
-
-
-def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Spread each bit over its word."""
-    for multiplier in _MULTIPLIERS:
-        words = (words ^ (words >> np.uint64(31))) * multiplier
-    return words ^ (words >> np.uint64(29))
+    integers = np.where(is_integer, values, 0).astype(np.int64)
+    # One of the many words of nan.
+    bits = np.where(np.isnan(values), np.nan, values).view(np.uint64)
+    return np.where(is_integer, integers.view(np.uint64), bits)
 
 
 def combine(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Hash pairs of hashes."""
-    return _mix(_mix(left ^ _SALT) + right)
+    return pd.util.hash_array(pd.util.hash_array(left) + right)
 
 
 def to_floats(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -609,15 +512,15 @@ class Audited:
         """List the groups of tables for single calls."""
         # All pairs of records by single calls.
         groups = [self._group("", self.tables)]
-        pairs = self._pairs() if self.paired else []
-        if self.fit_release is not None and not pairs:
-            groups.append(self._group("fit_transform: ", self.tables, fit=True))
-        # Whether rows are sorted, or share random bits, shows in two of them.
-        groups += [self._group("two rows: ", pair) for pair in pairs]
-        if self.fit_release is not None and pairs:
+        two_rows = self._several_rows()
+        groups += [self._group("two rows: ", tables) for tables in two_rows]
+        if self.fit_release is not None and two_rows:
+            # Whether `fit` remembers a row of another record.
             name = "fit_transform of two rows: "
-            groups.append(self._group(name, pairs[1], fit=True))
-        if pairs:
+            groups.append(self._group(name, two_rows[1], fit=True))
+        elif self.fit_release is not None:
+            groups.append(self._group("fit_transform: ", self.tables, fit=True))
+        if two_rows:
             groups += self._mixed_groups()
         if self.fresh is not None:
             ends = self.tables[0], self.tables[-1]
@@ -632,15 +535,33 @@ class Audited:
         pairs = zip(tables, places, strict=True)
         return [Situation(name, table, place, **how) for table, place in pairs]
 
+    def _with_ends(self, records: Sequence[Any], place: int) -> list[Any]:
+        """Stack records, with the first and with the last one of all at a place among them."""
+        before, after = records[:place], records[place:]
+        ends = self.tables[0], self.tables[-1]
+        return [stack([*before, end, *after]) for end in ends]
+
+    def _several_rows(self) -> list[list[Any]]:
+        """Pair tables of two rows that differ in one: whether rows are sorted, or share random bits, shows in them."""
+        first, middle = self.tables[0], self.tables[len(self.tables) // 2]
+        if not self.paired:
+            return []
+        try:
+            return [
+                self._with_ends([middle], 1),
+                self._with_ends([first], 1),
+                self._with_ends([middle], 0),
+            ]
+        except Exception:
+            return []  # tables of unlike dtypes
+
     def _mixed_groups(self) -> list[list[Situation]]:
         """List groups of tables of seven rows that differ in the first or the last one, also of other libraries."""
-        records = [self.tables[place % len(self.tables)] for place in range(7)]
-        ends = self.tables[0], self.tables[-1]
-        with_first = self._with_first_row(7)
-        with_last = [stack([*records[:-1], record]) for record in ends]
+        records = self._in_turn(7)
+        with_first = self._with_ends(records[1:], 0)
         groups = [
             self._group("7 rows: ", with_first),
-            self._group("7 rows: ", with_last),
+            self._group("7 rows: ", self._with_ends(records[:-1], 6)),
         ]
         for library in ("polars", "pyarrow"):
             try:
@@ -650,30 +571,14 @@ class Audited:
             groups.append(self._group(f"{library}: ", tables))
         return groups
 
-    def _with_first_row(self, n_rows: int) -> list[Any]:
-        """Stack all records in turn, with the first record and with the last one as the first row."""
-        records = [self.tables[place % len(self.tables)] for place in range(n_rows)]
-        ends = self.tables[0], self.tables[-1]
-        return [stack([record, *records[1:]]) for record in ends]
+    def _in_turn(self, n_rows: int) -> list[Any]:
+        return [self.tables[place % len(self.tables)] for place in range(n_rows)]
 
     def group_of_many_rows(self) -> list[Situation]:
         """Return tables of 24 rows that differ in the first one, for what happens rarely."""
-        if not self._pairs():
+        if not self._several_rows():
             return []
-        return self._group("24 rows: ", self._with_first_row(24))
-
-    def _pairs(self) -> list[tuple[Any, Any]]:
-        """Pair tables of two rows that differ in one: the first record in one table, the last in the other."""
-        first, last = self.tables[0], self.tables[-1]
-        middle = self.tables[len(self.tables) // 2]
-        try:
-            return [
-                (stack([middle, first]), stack([middle, last])),
-                (stack([first, first]), stack([first, last])),
-                (stack([first, middle]), stack([last, middle])),
-            ]
-        except Exception:
-            return []  # tables of unlike dtypes
+        return self._group("24 rows: ", self._with_ends(self._in_turn(24)[1:], 0))
 
     def _reports(self, table: Any, *, fit: bool = False) -> list[Any]:
         """Release a table once for each report of a record, under new record ids."""

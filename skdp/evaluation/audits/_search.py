@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import chain, combinations, permutations
+from itertools import chain, permutations
 from typing import Any
 
 import numpy as np
@@ -39,21 +39,18 @@ _ROWS, _CALLS = 1_000_000, 10_000
 
 # Of few single calls: those of each table that look for events, those that choose
 # between the two best events, and the most that test one.
-_FIRST, _AGAIN, _MOST_CALLS = 7, 25, 4_000
+_FIRST, _AGAIN, _MOST_CALLS = 7, 25, 4_096
 
 # Calls that look for what happens rarely: one for so many rows, if there are enough to
 # see what happens in one of a hundred. An event that they find is tested by more.
-_ROWS_OF_RARE_CALL, _LEAST_RARE_CALLS = 1_600, 500
-_RARE_SIZES = (8_000, 16_000)
+_ROWS_OF_RARE_CALL, _LEAST_RARE_CALLS, _MOST_RARE_CALLS = 1_600, 500, 16_384
 
 # An outcome that is seen less often in the first sample is ignored: its ratio is noise.
 _LEAST_SEEN = 4
-_MOST_OUTCOMES = 20_000
 
 # A column of more distinct numbers is cut into as many bins, and a sum of log ratios is
 # tried at as many thresholds.
 _BINS = 64
-_MOST_PAIRED = 12  # columns; more have too many pairs
 _NOT_FINITE = 1 << 20  # no bin, and no weight of a bit, has this number
 
 
@@ -215,62 +212,83 @@ def _by_few_calls(
     """Bound epsilon by some hundred calls besides the rows."""
     # A call takes as long as thousands of rows: one more of each table for 40,000.
     n_more = n_rows // 40_000
-    candidates = _candidates(audited, _FIRST + n_more, delta, few=True)
-    n_drawn = 2 * (_FIRST + n_more) * sum(map(len, audited.groups()))
-    # More calls for a larger claim: an event that never comes under one table bounds
-    # its probability by about 15 / size.
-    sizes = _test_sizes(claimed, delta, level)
-    # Of each event, the calls that decide whether it is tested, and the sizes of a test.
-    plans = [(candidate, _AGAIN + n_more, sizes) for candidate in candidates[:2]]
+    n_first, n_again = _FIRST + n_more, _AGAIN + n_more
+    candidates = _candidates(audited, n_first, delta, few=True)
+    n_drawn = 2 * n_first * sum(map(len, audited.groups()))
+    trials = []
+    for candidate in candidates[:2]:
+        trials.append(_Trial.of(audited, candidate, n_again, _MOST_CALLS, delta, level))
     n_rare = n_rows // _ROWS_OF_RARE_CALL
     group = audited.group_of_many_rows() if n_rare >= _LEAST_RARE_CALLS else []
     if group:
-        for candidate in _rare_candidates(audited, group, n_rare, delta):
-            plans.append((candidate, n_rare, [*sizes, *_RARE_SIZES]))
         n_drawn += 2 * n_rare * len(group)
-    best, size, most = None, sizes[0], -1.0
+        rare = _rare_candidate(audited, group, n_rare, delta)
+        if rare is not None:
+            trials.append(
+                _Trial.of(audited, rare, n_rare, _MOST_RARE_CALLS, delta, level)
+            )
+    n_drawn += sum(2 * trial.n_calls for trial in trials)
     # An event is tested only if it could refute the claim, with as many calls as that
-    # takes. Further calls decide this, of the two best events of the first.
-    for candidate, n_trials, test_sizes in plans:
-        hits = candidate.hits(audited, n_trials)
-        n_drawn += 2 * n_trials
-        expected = [_expected(hits, n_trials, n, delta, level) for n in test_sizes]
-        is_enough = [bound > claimed for bound in expected]
-        if expected[-1] > most:
-            most = expected[-1]
-            best = candidate if needs_event or any(is_enough) else None
-            size = test_sizes[is_enough.index(True)] if any(is_enough) else sizes[0]
-    return _test(audited, best, size, n_drawn, delta, level)
+    # takes; or, if there has to be one, with those of an event that always shows.
+    enough = [n for n in _SIZES if _reach(n // 2, delta, level) > claimed]
+    usual_size = min([*enough, _MOST_CALLS])
+    best = max(trials, key=lambda trial: trial.expected[-1], default=None)
+    size = None if best is None else best.size(claimed)
+    if best is None or (size is None and not needs_event):
+        return _test(audited, None, usual_size, n_drawn, delta, level)
+    size = size or usual_size
+    return _test(audited, best.candidate, size, n_drawn, delta, level)
 
 
-def _rare_candidates(
+# The numbers of calls that a test may take.
+_SIZES = [64 << power for power in range(9)]
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What further calls say of an event: the bound that a test of each size can be expected to give."""
+
+    candidate: _Candidate
+    n_calls: int
+    sizes: list[int]
+    expected: list[float]
+
+    @classmethod
+    def of(
+        cls,
+        audited: Audited,
+        candidate: _Candidate,
+        n_calls: int,
+        most: int,
+        delta: float,
+        level: float,
+    ) -> _Trial:
+        hits = candidate.hits(audited, n_calls)
+        sizes = [size for size in _SIZES if size <= most]
+        expected = [_expected(hits, n_calls, size, delta, level) for size in sizes]
+        return cls(candidate, n_calls, sizes, expected)
+
+    def size(self, claimed: float) -> int | None:
+        """Return twice the least size that can be expected to refute a claim; None if there is none."""
+        for place, bound in enumerate(self.expected):
+            if bound > claimed:
+                # The bound of half of all tests of this size is less.
+                return self.sizes[min(place + 1, len(self.sizes) - 1)]
+        return None
+
+
+def _rare_candidate(
     audited: Audited, group: list[Situation], n_calls: int, delta: float
-) -> list[_Candidate]:
-    """Look for an event of one in a hundred calls, in all that is seen and in its form."""
-    ranking = [audited.call_batch(situation, n_calls) for situation in group]
-    scoring = [audited.call_batch(situation, n_calls) for situation in group]
-    # The form by itself, too: of many parts that an error leaves out, one looks as good
-    # by chance.
-    ranking_forms = [{FORM: outputs[FORM]} for outputs in ranking]
-    scoring_forms = [{FORM: outputs[FORM]} for outputs in scoring]
-    candidates = []
-    for first, second in ((ranking, scoring), (ranking_forms, scoring_forms)):
-        event = choose_event(first, second, delta=delta, few=True)
-        if event is not None:
-            pair = group[event.likelier], group[event.unlikelier]
-            candidates.append(_Candidate(event, *pair))
-    return candidates
-
-
-def _test_sizes(claimed: float, delta: float, level: float) -> list[int]:
-    """Return numbers of calls that a test may take: from twice as many as a difference that always shows needs."""
-    size = 64
-    while size < _MOST_CALLS // 2 and _reach(size // 2, delta, level) <= claimed:
-        size *= 2
-    sizes = [size]
-    while sizes[-1] * 2 <= _MOST_CALLS:
-        sizes.append(sizes[-1] * 2)
-    return sizes
+) -> _Candidate | None:
+    """Look for an event of one in a hundred calls in their form: errors, warnings, dtypes, what is printed."""
+    samples = []
+    for _ in range(2):
+        batches = [audited.call_batch(situation, n_calls) for situation in group]
+        samples.append([{FORM: batch[FORM]} for batch in batches])
+    event = choose_event(*samples, delta=delta, few=True)
+    if event is None:
+        return None
+    return _Candidate(event, group[event.likelier], group[event.unlikelier])
 
 
 def _expected(
@@ -531,10 +549,7 @@ def _sums(
 def _frequent(outcomes: Sequence[Hashes]) -> Hashes:
     """Return the outcomes that are seen often enough, sorted."""
     values, counts = np.unique(np.concatenate(outcomes), return_counts=True)
-    is_frequent = counts >= _LEAST_SEEN
-    if is_frequent.sum() > _MOST_OUTCOMES:
-        is_frequent &= counts >= np.sort(counts)[-_MOST_OUTCOMES]
-    return values[is_frequent]
+    return values[counts >= _LEAST_SEEN]
 
 
 def _tabulate(outcomes: Sequence[Hashes], values: Hashes) -> NDArray[np.int64]:
@@ -603,11 +618,8 @@ class _Bins(Feature):
         return np.where(np.isfinite(numbers), bins, _NOT_FINITE).astype(np.uint64)
 
 
-@dataclass(frozen=True)
 class _LowestBit(Feature):
     """The weight of the lowest set bit, which depends on the value that float noise was added to (Mironov 2012)."""
-
-    with_exponent: bool
 
     def outcomes(self, outputs: Outputs) -> Hashes:
         numbers = to_floats(column_of(outputs, self.columns[0]))
@@ -618,8 +630,6 @@ class _LowestBit(Feature):
         lowest = (integer & -integer).astype(float)
         n_zeros = np.frexp(lowest)[1].astype(np.int64) - 1
         weight = exponent + n_zeros - 53
-        if self.with_exponent:
-            weight = weight * 4096 + exponent  # as exponents are below 2,048
         special = _NOT_FINITE + (numbers == 0)
         return np.where(is_usual, weight, special).astype(np.int64).view(np.uint64)
 
@@ -651,15 +661,10 @@ def _all_features(
         numbers = _finite(name, samples)
         if (numbers == np.floor(numbers)).all():
             continue
-        label = _label(name, samples)
-        bit = f"the lowest bit of {label}"
-        both = f"the lowest bit and the exponent of {label}"
-        features.append(_LowestBit(bit, (name,), with_exponent=False))
-        features.append(_LowestBit(both, (name,), with_exponent=True))
+        bit = f"the lowest bit of {_label(name, samples)}"
+        features.append(_LowestBit(bit, (name,)))
     if len(names) > 1:
         features.append(_Values("all columns together", tuple(names)))
-    if 2 < len(names) <= _MOST_PAIRED:
-        features += [_joined(*pair) for pair in combinations(coarse, 2)]
     return features
 
 

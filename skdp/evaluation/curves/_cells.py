@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
-from skdp.evaluation.curves._scoring import ALL, Answers, Measure, Row, as_text
+from skdp.evaluation.curves._scoring import ALL, Answers, Measure, Row
 from skdp.local import OnFitOnly, PosteriorFeatures
+from skdp.metrics.fairness import name_groups, read_columns
 from skdp.tables import is_frame, read_table, take_rows
 
-_SEEDS = 1 << 32  # the number of seeds of NumPy's generators
 # An epsilon: any noise is less than the rounding, any report is the true one.
 _NO_NOISE = 1e9
 
@@ -54,11 +54,13 @@ class Study:
 
     def model(self, cell: Cell) -> Any:
         """Return the model of a cell, unfitted."""
+        # An infinite epsilon is that of the baseline: a given estimator, or the same one
+        # with next to no noise.
         if cell.epsilon < inf:
             model = clone(self.estimator).set_params(**cell.seeds)
             return self.step.at(model, cell.epsilon, fit_only=self.fit_only)
         if not self.is_without_noise(cell):
-            return clone(self.baseline).set_params(**cell.seeds)
+            return _with_one_release(clone(self.baseline).set_params(**cell.seeds))
         model = clone(self.estimator).set_params(**cell.seeds)
         return self.step.without_noise(model, fit_only=self.fit_only)
 
@@ -68,6 +70,7 @@ class Study:
 
     def run(self, cell: Cell) -> list[Row]:
         """Fit the model of a cell, and score it."""
+        # Sample weights and the like go with the rows that they belong to.
         params = {}
         for name, value in self.params.items():
             params[name] = self._entries(value, cell.train)
@@ -82,7 +85,7 @@ class Study:
         if self.groups is not None:
             groups = take_rows(self.groups, cell.test)
         # All scorers get one release and one set of predictions.
-        targets = as_text(np.asarray(take_rows(self.y, cell.test)))
+        targets = np.asarray(take_rows(self.y, cell.test))
         answers = Answers(model, rows)
         scores = []
         for measure in self.scoring:
@@ -106,35 +109,32 @@ def cells_of(
     random_state: int | None,
 ) -> Iterator[Cell]:
     """List all cells, those of the baseline first."""
+    # Each step that draws private bits has a seed of its own in each cell. The baseline
+    # comes first: its mistakes show before anything is charged.
     private = _seeded_steps(study.estimator, study.step.path)
     settings = [(float(epsilon), private) for epsilon in epsilons]
     if isinstance(study.baseline, str):
         settings.insert(0, (inf, private))
     elif study.baseline is not None:
         settings.insert(0, (inf, _seeded_steps(study.baseline)))
-    taken: set[int] = set()
     for epsilon, names in settings:
         for repeat, folds in enumerate(repeats):
             for fold, (train, test) in enumerate(folds):
                 seeds = {}
                 for name in names:
                     key = epsilon, repeat, fold, name
-                    seeds[name] = _seed(random_state, taken, key)
+                    seeds[name] = _seed(random_state, key)
                 yield Cell(epsilon, repeat, fold, train, test, seeds)
 
 
-def _seed(
-    random_state: int | None, taken: set[int], key: tuple[Any, ...]
-) -> int | None:
-    """Return an unused seed that depends on the cell only, so that epsilons can be added later."""
+def _seed(random_state: int | None, key: tuple[Any, ...]) -> int | None:
+    """Return a seed that depends on the cell only, so that epsilons can be added later."""
     if random_state is None:
         return None
+    # Of 32 bits, as NumPy's generators take: of a thousand cells, two have the same one
+    # with a probability of 1e-4.
     drawn = hashlib.sha256(repr((int(random_state), *key)).encode()).digest()
-    seed = int.from_bytes(drawn[:8]) % _SEEDS
-    while seed in taken:
-        seed = (seed + 1) % _SEEDS
-    taken.add(seed)
-    return seed
+    return int.from_bytes(drawn[4:8])
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,7 @@ class Step:
             raise TypeError(
                 f"param_name must be a str, got {type(param_name).__name__}"
             )
+        # The step is found by its nested name, as in a search of scikit-learn.
         params = estimator.get_params(deep=True)
         if param_name not in params:
             raise ValueError(
@@ -196,6 +197,7 @@ class Step:
     def at(self, estimator: Any, epsilon: float, *, fit_only: bool) -> Any:
         """Set epsilon, and make the step release the rows to predict once, or not at all."""
         estimator.set_params(**{self.epsilon: epsilon})
+        # Rows to predict are seen as they are by a private model or scaler.
         if not self.releases:
             return estimator
         if fit_only:
@@ -206,12 +208,24 @@ class Step:
         """Set an epsilon of next to no noise, and leave out a round that has its own; nothing is charged."""
         params = estimator.get_params(deep=True)
         step = params[self.path] if self.path else estimator
+        # RAPPOR's second round has an epsilon of its own, and would add noise.
         changes = {"ledger": None, **getattr(step, "without_instantaneous", {})}
         for name, value in changes.items():
             nested = f"{self.path}__{name}" if self.path else name
             if nested in params:
                 estimator.set_params(**{nested: value})
         return self.at(estimator, _NO_NOISE, fit_only=fit_only)
+
+
+def _with_one_release(estimator: Any) -> Any:
+    """Make the private steps of a given model release the rows to predict once."""
+    for name, epsilon in estimator.get_params(deep=True).items():
+        is_epsilon = name.rpartition("__")[2] == "epsilon"
+        # A step inside of one that is wrapped already has another name now.
+        if is_epsilon and name in estimator.get_params(deep=True):
+            step = Step.find(estimator, name)
+            estimator = step.at(estimator, epsilon, fit_only=False)
+    return estimator
 
 
 def _wrapped(estimator: Any, path: str, wrapper: type) -> Any:
@@ -222,6 +236,8 @@ def _wrapped(estimator: Any, path: str, wrapper: type) -> Any:
 
 def _outermost(params: Mapping[str, Any], path: str) -> str:
     """Return the outermost transformer that has a step as a parameter; steps of a Pipeline do not count."""
+    # What has the step as a parameter of its own, as PosteriorFeatures has its encoder,
+    # reads the step's reports itself, and is wrapped as a whole.
     while "__" in path:
         holder_path, _, name = path.rpartition("__")
         holder: Any = params.get(holder_path)
@@ -243,6 +259,7 @@ def _prefixes(path: str) -> list[str]:
 
 def _seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
     """Return the names of the seeds of the steps that draw private random bits."""
+    # Sorted, so that a cell has the same seeds whatever the order of the parameters.
     params = estimator.get_params(deep=True)
     seeds = []
     for name in sorted(params):
@@ -280,6 +297,7 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """Privatise rows unless they are those of the last call."""
+        # By content, as a meta-estimator may hand on a copy of the rows.
         if self._last is None or joblib.hash(self._last[0]) != joblib.hash(X):
             self._last = X, self.transformer_.transform(X)
         return self._last[1]
@@ -302,28 +320,21 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
 
 def read_groups(features: Any, X: Any, rows: int) -> Any:
     """Read the groups of rows: an array, or of several columns a table."""
+    # A list as long as the table is values, a shorter one names.
     is_list = isinstance(features, list | tuple)
     if isinstance(features, str | Integral):
         columns = _columns_of(X, [features])
     elif is_list and len(features) != rows and _are_names(features, X):
         columns = _columns_of(X, features)
-    elif is_frame(features) or np.ndim(features) == 2:
-        if not is_frame(features):
-            features = np.array(features, dtype=object)
-        table = read_table(features)
-        columns = dict(zip(table.names, table.columns, strict=True))
     else:
-        # Keep objects: NumPy would convert [1, "a"] to two strings.
-        columns = {None: np.array(features, dtype=object) if is_list else features}
-    if not columns:
-        raise ValueError("sensitive_features has no columns")
+        columns = read_columns(features, "sensitive_features")
     groups = {}
     for name, column in columns.items():
         values = _name_missing(np.asarray(column))
-        if values.ndim != 1 or len(values) != rows:
+        if len(values) != rows:
             raise ValueError(
                 f"sensitive_features must name columns of X, or have {rows} rows, got "
-                f"{values.shape}"
+                f"{len(values)}"
             )
         groups[name] = values
     if len(groups) > 1:
@@ -358,13 +369,7 @@ def _columns_of(X: Any, names: Sequence[Any]) -> dict[Any, Any]:
 
 
 def _name_missing(values: NDArray[Any]) -> NDArray[Any]:
-    """Name missing values, which fairlearn would drop, "missing", or "(missing)" if "missing" is a value."""
-    is_missing = pd.isna(values)
-    if values.ndim != 1 or not is_missing.any():
+    """Name missing values, which fairlearn would drop, as `fairness_report` does."""
+    if not pd.isna(values).any():
         return values
-    names = set(values[~is_missing].tolist())
-    label = "missing"
-    # A group of that name stays apart from missing values.
-    while label in names:
-        label = f"({label})"
-    return np.where(is_missing, label, values.astype(object))
+    return np.array(name_groups([(value,) for value in values]), dtype=object)

@@ -13,7 +13,6 @@ from scipy import stats
 from skdp.base import check_confidence_level
 from skdp.evaluation._common import check_table
 from skdp.evaluation.curves._scoring import ALL
-from skdp.tables import is_missing
 
 COLUMNS = ["epsilon", "repeat", "fold", "metric", "group", "value"]
 SIZES = ["n_train", "n_test"]
@@ -22,12 +21,7 @@ _SPLIT = ["repeat", "fold"]
 
 def check_curve(curve: Any, *, sizes: bool = False) -> None:
     """Check the result of `privacy_curve`."""
-    if not isinstance(curve, pd.DataFrame):
-        raise TypeError(f"curve must be a pandas DataFrame, got {type(curve).__name__}")
     columns = COLUMNS + SIZES * sizes
-    missing = [name for name in columns if name not in curve.columns]
-    if missing:
-        raise ValueError(f"curve lacks the columns {missing}")
     check_table(curve, "curve", columns, numbers=("epsilon", "value", *SIZES * sizes))
     if not np.isfinite(curve["epsilon"]).any():
         raise ValueError("curve must have rows of a finite epsilon")
@@ -35,18 +29,13 @@ def check_curve(curve: Any, *, sizes: bool = False) -> None:
 
 def groups_of(curve: pd.DataFrame) -> list[Any]:
     """List the groups, that of all rows first."""
-    names = [None if is_missing(group) else group for group in curve["group"]]
-    return sorted(dict.fromkeys(names), key=lambda group: group != ALL)
+    return sorted(dict.fromkeys(curve["group"]), key=lambda group: group != ALL)
 
 
 def rows_of_group(table: pd.DataFrame, group: Any) -> pd.DataFrame:
     """Select rows; pandas would treat a group of several columns as a list of groups."""
-    missing = np.array([is_missing(name) for name in table["group"]], bool)
-    if is_missing(group):
-        return table[missing]
-    # A comparison with a missing value may raise, so it is replaced.
-    equal = np.array([name == group for name in table["group"].where(~missing, "")])
-    return table[equal.astype(bool) & ~missing]
+    is_group = [name == group for name in table["group"]]
+    return table[np.array(is_group, dtype=bool)]
 
 
 def compare_to_baseline(
@@ -117,6 +106,7 @@ def compare_to_baseline(
             "curve has no baseline, the rows of an infinite epsilon: compute it with "
             "baseline="
         )
+    # Every metric and group has pairs of its own, in the order of the curve.
     rows = []
     metrics = dict.fromkeys(curve["metric"])
     for metric, group in itertools.product(metrics, groups_of(curve)):
@@ -147,6 +137,7 @@ def _difference(
     mean = float(pairs["value"].mean())
     std_error = corrected_error(pairs)
     n = len(pairs)
+    # One pair says nothing of how much differences vary.
     reach = math.nan
     if n > 1:
         reach = float(stats.t.ppf((1 + level) / 2, n - 1)) * std_error

@@ -31,11 +31,11 @@ from skdp.base import (
     TableLike,
     check_random_state,
 )
-from skdp.evaluation._common import check_count, counted
+from skdp.evaluation._common import check_count, counted, read_epsilons
 from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
 from skdp.evaluation.curves._comparison import COLUMNS, SIZES
 from skdp.evaluation.curves._scoring import Row, read_scoring
-from skdp.privacy import WeakGuaranteeWarning, check_epsilon
+from skdp.privacy import WeakGuaranteeWarning
 from skdp.tables import is_frame
 
 Privatize = Literal["always", "fit"]
@@ -100,9 +100,8 @@ def privacy_curve(
           ``functools.partial(MetricFrame, metrics=accuracy_score)``: one row for all and one for each group. For a
           MetricFrame of several metrics, each is named ``<name>__<metric>``.
 
-        A ``functools.partial`` and the result of ``make_scorer`` are named by function and arguments, such as
-        ``fbeta_score(beta=2)``; a partial ``MetricFrame`` by its metric. By default, accuracy for a classifier and R²
-        for a regressor.
+        A ``functools.partial`` and the result of ``make_scorer`` are named by their function, a partial ``MetricFrame``
+        by its metric. By default, accuracy for a classifier and R² for a regressor.
     cv : int, splitter or iterable of (train, test), optional
         By default 5. An int is the number of folds, shuffled, stratified for a classifier, different in each repeat,
         but the same in each call for any `random_state`. Other splits are made once and used in every repeat.
@@ -215,7 +214,8 @@ def privacy_curve(
     2      0.1       -0.25  -0.32  -0.19
     3      5.0       -0.02  -0.02  -0.01
     """
-    losses = _read_epsilons(epsilons)
+    # All parameters are checked before anything is fitted, and so charged.
+    losses = read_epsilons(epsilons)
     check_random_state(random_state)
     check_count(n_repeats, "n_repeats", least=1)
     rows: Any = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
@@ -250,6 +250,8 @@ def privacy_curve(
         weights,
         _read_params(params),
     )
+    # The cells are all combinations of an epsilon, a repeat and a fold. Splits are the
+    # same at each epsilon, so that scores can be compared in pairs.
     repeats = _splits(estimator, rows, np.asarray(targets), cv, groups, n_repeats)
     cells = list(cells_of(study, losses, repeats, random_state))
     results = None
@@ -264,6 +266,7 @@ def privacy_curve(
             UndefinedMetricWarning,
             stacklevel=2,
         )
+    # Cells are finished in any order, and are written in that of the epsilons.
     table = []
     for place, cell in enumerate(cells):
         key = cell.epsilon, cell.repeat, cell.fold
@@ -282,6 +285,7 @@ def _scores(
     """Read or compute the scores of each cell; the baseline is finished before anything private."""
     baseline = []
     private = []
+    # A cell that is in the file is not fitted, and so not charged, again.
     for place, cell in enumerate(cells):
         scores = None if results is None else results.read(cell)
         if scores is not None:
@@ -296,6 +300,7 @@ def _scores(
         computed = Parallel(n_jobs=n_jobs, return_as="generator")(calls)
         for place, (rows, texts) in zip(places, computed, strict=True):
             undefined.update(texts)
+            # At once: what is lost in an interruption has to be charged again.
             if results is not None:
                 results.add(cells[place], rows)
             yield place, rows
@@ -309,6 +314,8 @@ def _run(study: Study, cell: Cell) -> tuple[list[Row], set[str]]:
             # Its epsilon stands for no noise, and is nobody's choice.
             warnings.simplefilter("ignore", WeakGuaranteeWarning)
         rows = study.run(cell)
+    # Warnings of worker processes would be lost, and those of each cell repeat the same
+    # text: the texts are returned, and counted.
     texts = set()
     for warning in caught:
         if issubclass(warning.category, UndefinedMetricWarning):
@@ -320,21 +327,6 @@ def _run(study: Study, cell: Cell) -> tuple[list[Row], set[str]]:
 
 
 # Checks of parameters, and the splits.
-
-
-def _read_epsilons(epsilons: Any) -> list[float]:
-    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
-        raise TypeError(
-            f"epsilons must be a list of numbers, got {type(epsilons).__name__}"
-        )
-    losses = list(epsilons)
-    for epsilon in losses:
-        check_epsilon(epsilon, name="each of epsilons")
-    if not losses:
-        raise ValueError("epsilons must hold at least one number")
-    if len(set(map(float, losses))) < len(losses):
-        raise ValueError("epsilons must all be different")
-    return list(map(float, losses))
 
 
 def _read_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
@@ -405,7 +397,12 @@ def _splits(
     """Return the folds of each repeat."""
     folds = check_cv(5 if cv is None else cv, y, classifier=is_classifier(estimator))
     if groups is not None:
-        return [_grouped_folds(cv, X, y, groups)] * n_repeats
+        if not hasattr(cv, "split"):
+            raise ValueError(
+                "groups must come with cv=, a splitter that uses them, such as "
+                f"GroupKFold(5) or StratifiedGroupKFold(5); got cv={cv!r}"
+            )
+        return [list(cv.split(X, y, groups))] * n_repeats
     if cv is not None and not isinstance(cv, Integral):
         return [list(folds.split(X, y))] * n_repeats
     # In each repeat other splits, but the same in each call, so that epsilons can be
@@ -416,30 +413,6 @@ def _splits(
         shuffled = kind(folds.n_splits, shuffle=True, random_state=repeat)
         repeats.append(list(shuffled.split(y, y)))
     return repeats
-
-
-def _grouped_folds(
-    cv: Any, X: Any, y: NDArray[Any], groups: Any
-) -> list[tuple[Any, Any]]:
-    """Split by a splitter that uses the groups, to keep the rows of a group together."""
-    if hasattr(cv, "split"):
-        try:
-            with warnings.catch_warnings():
-                # scikit-learn's splitters warn if they ignore groups.
-                warnings.filterwarnings(
-                    "error", "The groups parameter is ignored", UserWarning
-                )
-                return list(cv.split(X, y, groups))
-        except UserWarning:
-            pass
-    name = type(cv).__name__
-    if cv is None or isinstance(cv, Integral):
-        name = repr(cv)
-    raise ValueError(
-        "groups must come with cv=, a splitter that uses them, such as GroupKFold(5) "
-        "or "
-        f"StratifiedGroupKFold(5); got cv={name}, which ignores them"
-    )
 
 
 # Scores of finished cells in a file, to resume an interrupted study.
@@ -456,6 +429,7 @@ class ResultsFile:
             raise ValueError("path must be a file, got a folder")
         self._scores: dict[tuple[float, int, int], list[Row]] = {}
         first_line = json.dumps({_KIND: study}).encode() + b"\n"
+        # One line for each cell: only an append is needed when one is finished.
         text = self.path.read_bytes() if self.path.exists() else b""
         # An interruption may have left a part of the last line.
         lines = text[: text.rfind(b"\n") + 1]
@@ -485,6 +459,7 @@ class ResultsFile:
                 self._scores[key] = rows
         except (ValueError, TypeError, KeyError):
             raise ValueError(_OF_SOMETHING_ELSE) from None
+        # Scores of other data or settings must not be mixed with these.
         if name != study:
             raise ValueError(
                 "path has the scores of another study: of another estimator, baseline, "
@@ -533,6 +508,7 @@ def _without_ledgers(model: Any) -> Any:
     """Return a copy whose charges do not count; "auto" and None as they are."""
     if not hasattr(model, "get_params"):
         return model
+    # A ledger changes with each charge, and the hash must not.
     copy = clone(model)
     for name in copy.get_params(deep=True):
         if name.split("__")[-1] == "ledger":

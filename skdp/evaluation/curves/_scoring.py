@@ -9,11 +9,9 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import get_scorer
-from sklearn.pipeline import Pipeline
 
 from skdp.metrics import fairness_report
 from skdp.metrics.fairness import find_positive_label, read_column
@@ -64,12 +62,14 @@ def _group_score(
     weights: Any,
 ) -> list[Row]:
     """Call a metric ``metric(y_true=..., y_pred=..., sensitive_features=...)``, such as fairlearn's."""
+    # By name, as fairlearn's metrics take the groups by keyword only.
     result = metric(
         y_true=y,
         y_pred=answers.predict(X),
         sensitive_features=groups,
         **_weighted(metric, weights),
     )
+    # A number is of all rows; a MetricFrame has a value for each group, too.
     if not hasattr(result, "by_group"):
         return [(name, ALL, _number(result, name))]
     parts = [(name, result.overall, result.by_group)]
@@ -95,6 +95,7 @@ def _fairness(
     weights: Any,
 ) -> list[Row]:
     """Compute metrics of aif360 together."""
+    # All metrics of aif360 are columns of one report, which is made once.
     report = fairness_report(
         y, answers.predict(X), groups, sample_weight=weights, **labels
     )
@@ -132,19 +133,21 @@ def read_scoring(
             )
         parameters = _parameters(metric)
         takes_weights = not parameters.keys().isdisjoint(_WEIGHTS)
+        # A score without the weights, beside others with them, would mislead.
         if weighted and not takes_weights:
             raise ValueError(
                 f"scoring {name!r} takes no weights of rows; score it in a call "
                 "without "
                 "sample_weight="
             )
-        # As fairlearn's metrics do.
+        # As fairlearn's metrics do; scikit-learn's scorers take the model instead.
         takes_groups = "sensitive_features" in parameters
         by_group = by_group or takes_groups
         score = _group_score if takes_groups else _score
         measures.append(partial(score, name, metric))
     if fair and privileged is None:
         raise ValueError(f"scoring {next(iter(fair.values()))!r} needs privileged=")
+    # By all targets: those of a fold may lack a label.
     if fair:
         column = read_column(targets, "y")
         positive_label = find_positive_label(positive_label, y=column)
@@ -192,31 +195,18 @@ def _named(scoring: Any, estimator: Any) -> list[tuple[str, Any]]:
 
 
 def _name_of(metric: Any) -> str:
-    """Name a callable; a partial one, or a scorer of scikit-learn, by its function and what it was given."""
+    """Name a callable; a partial one, or a scorer of scikit-learn, by its function."""
     if isinstance(metric, str):
         return metric
+    # Two metrics of one function have one name, and need a dict.
     if hasattr(metric, "_score_func"):  # what `make_scorer` returns
-        name = _name_of(partial(metric._score_func, **metric._kwargs))
+        name = _name_of(metric._score_func)
         return f"neg_{name}" if metric._sign < 0 else name
-    if not isinstance(metric, partial):
-        return getattr(metric, "__name__", type(metric).__name__)
-    measured = metric.keywords.get("metrics")
-    if callable(measured):  # of fairlearn's MetricFrame
-        return _name_of(measured)
-    name = _name_of(metric.func)
-    arguments = list(map(_argument_text, metric.args))
-    for key, value in metric.keywords.items():
-        arguments.append(f"{key}={_argument_text(value)}")
-    if isinstance(measured, Mapping) or not arguments:
-        return name
-    return f"{name}({', '.join(arguments)})"
-
-
-def _argument_text(value: Any) -> str:
-    """Write an argument; of a long one, only its type."""
-    if value is None or isinstance(value, str | Real):
-        return repr(value)
-    return getattr(value, "__name__", type(value).__name__)
+    if isinstance(metric, partial):
+        # Of fairlearn's MetricFrame, its metric.
+        measured = metric.keywords.get("metrics")
+        return _name_of(measured if callable(measured) else metric.func)
+    return getattr(metric, "__name__", type(metric).__name__)
 
 
 def _parameters(metric: Any) -> Mapping[str, Any]:
@@ -230,6 +220,7 @@ def _weighted(metric: Any, weights: Any) -> dict[str, Any]:
     """Return the arguments that give a metric by group the weights of rows."""
     if weights is None:
         return {}
+    # A MetricFrame hands weights on to its metrics, to each of several by its name.
     options = {"sample_weight": weights}
     if "sample_params" not in _parameters(metric):
         return options
@@ -249,6 +240,7 @@ def _number(value: Any, name: str) -> float:
 
 def _label(group: Any) -> Any:
     """Return a group as Python values, which JSON preserves."""
+    # A combination of groups has a value of each column.
     if isinstance(group, tuple):
         return tuple(map(_label, group))
     if isinstance(group, np.generic):
@@ -263,21 +255,12 @@ _RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_functio
 class Answers:
     """A fitted model with cached predictions for one release of the test rows."""
 
-    # A Pipeline (the best one, of a search) transforms the rows once, and its last step
-    # predicts. Scorers receive this object as the model, and must pass the test rows
-    # unchanged: other rows would be another release.
+    # Scorers receive this object as the model. They must pass the test rows unchanged:
+    # other rows would be another release.
 
     def __init__(self, model: Any, X: Any) -> None:
+        self._model = model
         self._test_rows = X
-        while True:
-            # A search predicts by its best estimator.
-            if hasattr(model, "best_estimator_"):
-                model = model.best_estimator_
-            elif isinstance(model, Pipeline):
-                model, X = model.steps[-1][1], _transformed(model, X)
-            else:
-                break
-        self._model, self._rows = model, X
         self._cache: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -289,7 +272,7 @@ class Answers:
         def answer(X: Any) -> Any:
             self._check(X)
             if name not in self._cache:
-                self._cache[name] = as_text(method(self._rows))
+                self._cache[name] = method(X)
             return self._cache[name]
 
         return answer
@@ -297,7 +280,7 @@ class Answers:
     def score(self, X: Any, y: Any) -> Any:
         """Return the score of the model's own `score`."""
         self._check(X)
-        return self._model.score(self._rows, y)
+        return self._model.score(X, y)
 
     def _check(self, X: Any) -> None:
         if X is not self._test_rows:
@@ -305,20 +288,3 @@ class Answers:
                 "scoring must use the unchanged test rows; other rows would be "
                 "another release"
             )
-
-
-def as_text(labels: Any) -> Any:
-    """Convert Python strings to NumPy's, which scikit-learn's metrics sort several times faster."""
-    if not isinstance(labels, np.ndarray):
-        return labels
-    is_text = pd.api.types.infer_dtype(labels, skipna=False) == "string"
-    return labels.astype(str) if is_text else labels
-
-
-def _transformed(model: Pipeline, X: Any) -> Any:
-    """Transform rows as a pipeline does before its last step; steps that resample apply to `fit` only."""
-    for _, step in model.steps[:-1]:
-        is_skipped = step is None or isinstance(step, str)
-        if not is_skipped and not hasattr(step, "fit_resample"):
-            X = step.transform(X)
-    return X

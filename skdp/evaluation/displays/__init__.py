@@ -16,7 +16,6 @@ from skdp.evaluation.displays._style import draw_legend as draw_legend
 from skdp.evaluation.displays._style import import_pyplot as import_pyplot
 from skdp.evaluation.displays._style import interval_label as interval_label
 from skdp.evaluation.displays._style import label_epsilons as label_epsilons
-from skdp.evaluation.displays._style import label_rows as label_rows
 from skdp.evaluation.displays._style import legend_entry as legend_entry
 from skdp.evaluation.displays._style import new_grid as new_grid
 from skdp.evaluation.displays._style import tidy_axes as tidy_axes

@@ -20,6 +20,7 @@ from skdp.evaluation.displays._style import (
     tidy_axes,
     title_panel,
 )
+from skdp.metrics import labels_of
 
 _LONGEST_LABEL = 40
 
@@ -124,6 +125,7 @@ class CountEstimateDisplay(PanelDisplay):
                 len(tables), width=4.6, height=1.1 + 0.28 * n_rows, margin=0.4
             ),
         )
+        # Every panel has the same things to explain: one legend is enough.
         for axes, (title, table) in zip(panels, tables, strict=True):
             handles = self._draw(axes, title, table, max_values)
         self._draw_legend(ax, handles, loc="outside lower center", ncols=len(handles))
@@ -154,6 +156,7 @@ class CountEstimateDisplay(PanelDisplay):
             lw=2,
             label=interval_label(self.confidence_level),
         )
+        # A bar at each end: the interval may be shorter than its line is wide.
         for end in ("lower", "upper"):
             axes.plot(bounded[end], places[is_bounded], "|", color=COLOURS[0], ms=7)
         handles = [bars, intervals]
@@ -164,7 +167,7 @@ class CountEstimateDisplay(PanelDisplay):
             )
         axes.axvline(0, color=INK, lw=1)
         tidy_axes(axes)
-        label_rows(axes, [_label(value) for value in table.index])
+        label_rows(axes, list(map(_label, table.index)))
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel("records")
         title_panel(axes, title)
@@ -186,8 +189,8 @@ def _match(true_counts: Any, index: pd.Index) -> pd.Series:
         )
     # By label and not by place: `value_counts` sorts by frequency.
     numbers = true_counts.to_numpy(dtype=float)
-    by_label = dict(zip(_plain(true_counts.index), numbers, strict=True))
-    labels = _plain(index)
+    by_label = dict(zip(labels_of(true_counts.index), numbers, strict=True))
+    labels = labels_of(index)
     if len(by_label) < len(true_counts) or not set(by_label) <= set(labels):
         raise ValueError(
             "true_counts must have each label once, and only labels that estimates has"
@@ -195,25 +198,9 @@ def _match(true_counts: Any, index: pd.Index) -> pd.Series:
     return pd.Series([by_label.get(label, 0.0) for label in labels], index=index)
 
 
-def _plain(index: pd.Index) -> list[Any]:
-    """Read labels in a form that can be compared, with None for missing values."""
-    if index.nlevels == 1:
-        labels = index.get_level_values(0)
-        return [None if pd.isna(label) else label for label in labels]
-    return [tuple(map(_plain_part, label)) for label in index]
-
-
-def _plain_part(part: Any) -> Any:
-    """Read a part of a label of several; truth values are text."""
-    # `estimate_counts` writes them as text if their level also holds the number 0 or 1,
-    # and as they are otherwise.
-    if pd.isna(part):
-        return None
-    return str(part) if isinstance(part, bool | np.bool_) else part
-
-
 def _split(estimates: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Split estimates into one table for each column that was estimated separately."""
+    # A joint of columns is one table, whose labels are combinations of values.
     index = estimates.index
     if list(index.names) == ["column", "category"]:
         tables = estimates.groupby(level="column", sort=False, dropna=False)

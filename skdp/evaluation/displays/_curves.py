@@ -21,7 +21,6 @@ from skdp.evaluation.curves import (
     rows_of_group,
 )
 from skdp.evaluation.displays._style import (
-    COLOURS,
     INK,
     PanelDisplay,
     import_pyplot,
@@ -42,15 +41,13 @@ Ideal = float | Literal["high", "low"]
 
 _BANDS = ("auto", "std", "range", None)
 _LEVEL = 0.95
-_GREY = "#999999"
 
 
 class PrivacyCurveDisplay(PanelDisplay):
     """Plot of scores against epsilon, with a panel for each metric and a line for each group.
 
     A line is the mean of all folds and repeats; a dashed one is the baseline, without noise. Scores that are not finite
-    (a ratio to 0, a rate of no rows) are left out of mean and band; the legend and `summary` give their number. More
-    than six groups have a panel each, with the line of all rows in grey.
+    (a ratio to 0, a rate of no rows) are left out of mean and band; the legend and `summary` give their number.
 
     Parameters
     ----------
@@ -64,7 +61,7 @@ class PrivacyCurveDisplay(PanelDisplay):
     figure_ : matplotlib Figure
         The last figure.
     axes_ : ndarray of matplotlib Axes
-        Its panels, one per metric, or per metric and group.
+        Its panels, one per metric.
 
     See Also
     --------
@@ -133,6 +130,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         costs["n_undefined"] = n_splits - costs.pop("n_pairs")
         if band is None:
             costs[["lower", "upper"]] = math.nan
+        # Under the names of the summary of scores, as both are drawn alike.
         names = {"difference": "mean", "lower": "low", "upper": "high"}
         return costs.drop(columns="std_error").rename(columns=names)
 
@@ -156,8 +154,7 @@ class PrivacyCurveDisplay(PanelDisplay):
             deviation if there are several repeats, and the range otherwise. The legend states which. Differences have
             their intervals, or nothing.
         ax : matplotlib Axes or array-like of them, optional
-            The axes to draw on, one for each metric, or for each metric and group if there are more than six groups. By
-            default those of a new figure.
+            The axes to draw on, one for each metric. By default those of a new figure.
 
         Returns
         -------
@@ -173,62 +170,40 @@ class PrivacyCurveDisplay(PanelDisplay):
         summary = self.summary(kind=kind, band=band)
         import_pyplot()
         metrics = list(dict.fromkeys(summary["metric"]))
-        groups = groups_of(self.curve)
-        # As many lines as there are colours can be distinguished in a panel.
-        is_crowded = len(groups) > len(COLOURS)
-        parts: list[Any]
-        if is_crowded:
-            parts = list(itertools.product(metrics, [[group] for group in groups]))
-            size: dict[str, Any] = {"width": 2.4, "height": 2.0, "across": 6}
-            kinds = ", one for each metric and group"
-        else:
-            parts = list(itertools.product(metrics, [groups]))
-            size = {"width": 4.0, "height": 3.2, "across": 3}
-            kinds = ", one for each metric"
         panels = self._use_panels(
-            ax, len(parts), kinds, lambda: new_grid(len(parts), margin=0.6, **size)
+            ax,
+            len(metrics),
+            ", one for each metric",
+            lambda: new_grid(len(metrics), width=4.0, height=3.2, margin=0.6),
         )
-        for panel, (metric, drawn) in zip(panels, parts, strict=True):
+        for panel, metric in zip(panels, metrics, strict=True):
             scores = summary[summary["metric"] == metric]
-            # Beside each group the line of all rows, to compare with.
-            if is_crowded and groups[0] == ALL and drawn[0] != ALL:
-                _draw_line(panel, scores, ALL, lw=1.2, color=_GREY)
-            for place, group in enumerate(drawn):
+            for place, group in enumerate(groups_of(self.curve)):
                 _draw_group(panel, scores, group, series_style(place))
-            _label_panel(panel, scores)
+            # A tick at each epsilon of the curve, and none between.
+            finite = scores[np.isfinite(scores["epsilon"])]
+            label_epsilons(panel, sorted(finite["epsilon"].unique()))
+            tidy_axes(panel)
             title = metric.replace("_", " ")
-            if is_crowded:
-                title = f"{title}\n{_group_label(drawn[0])}"
-                panel.set_xlabel("epsilon")
-            panel.set_title(
-                title, loc="left", fontsize=9 if is_crowded else 11, parse_math=False
-            )
+            panel.set_title(title, loc="left", fontsize=11, parse_math=False)
             if kind == "difference":
                 panel.axhline(0, color=INK, ls="--", lw=1.2, zorder=1)
-                panel.set_ylabel(
-                    "difference" if is_crowded else "difference from no noise"
-                )
-        if is_crowded:
-            _share_scales(panels, [metric for metric, _ in parts])
-        handles = self._legend_entries(summary, kind, band, is_crowded=is_crowded)
+                panel.set_ylabel("difference from no noise")
+        handles = self._legend_entries(summary, kind, band)
         self._draw_legend(ax, handles, **_ABOVE)
         return self
 
     def _legend_entries(
-        self, summary: pd.DataFrame, kind: str, band: Band, *, is_crowded: bool
+        self, summary: pd.DataFrame, kind: str, band: Band
     ) -> list[Any]:
         """Explain the lines, the band, and what is left out."""
         from matplotlib.patches import Patch
 
         # What is drawn is explained once, whatever the number of panels.
         handles: list[Any] = []
-        if is_crowded:
-            handles.append(legend_entry("the group", lw=1.6, ms=5, **series_style(0)))
-            handles.append(legend_entry(_group_label(ALL), lw=1.2, color=_GREY))
-        else:
-            for place, group in enumerate(groups_of(self.curve)):
-                style = series_style(place)
-                handles.append(legend_entry(_group_label(group), lw=1.6, ms=5, **style))
+        for place, group in enumerate(groups_of(self.curve)):
+            style = series_style(place)
+            handles.append(legend_entry(_group_label(group), lw=1.6, ms=5, **style))
         if np.isinf(summary["epsilon"]).any() or kind == "difference":
             handles.append(legend_entry("without noise", ls="--", lw=1.2))
         # A band of no height, as of one split, is not explained.
@@ -269,49 +244,21 @@ _ABOVE: dict[str, Any] = {
 }
 
 
-def _draw_line(axes: Any, scores: pd.DataFrame, group: Any, **style: Any) -> Any:
-    """Draw the means of a group, and return what was drawn."""
-    line = rows_of_group(scores[np.isfinite(scores["epsilon"])], group)
-    line = line.sort_values("epsilon")
-    axes.plot(line["epsilon"], line["mean"], **style)
-    return line
-
-
 def _draw_group(
     axes: Any, scores: pd.DataFrame, group: Any, style: dict[str, Any]
 ) -> None:
     """Draw the line of a group, its band, and its baseline."""
-    line = _draw_line(axes, scores, group, lw=1.6, ms=5, **style)
+    # The baseline has an infinite epsilon, which no axis shows: it is a level.
+    line = rows_of_group(scores[np.isfinite(scores["epsilon"])], group)
+    line = line.sort_values("epsilon")
     colour = style["color"]
+    axes.plot(line["epsilon"], line["mean"], lw=1.6, ms=5, **style)
     axes.fill_between(
         line["epsilon"], line["low"], line["high"], color=colour, alpha=0.18, lw=0
     )
     baseline = rows_of_group(scores[np.isinf(scores["epsilon"])], group)
     for level in baseline["mean"].dropna():
         axes.axhline(level, color=colour, ls="--", lw=1.2, zorder=1)
-
-
-def _label_panel(axes: Any, scores: pd.DataFrame) -> None:
-    """Label the axis of epsilons; a panel without a finite score says so."""
-    finite = scores[np.isfinite(scores["epsilon"])]
-    epsilons = sorted(finite["epsilon"].unique())
-    label_epsilons(axes, epsilons)
-    if not finite["mean"].notna().any():
-        axes.set_xlim(epsilons[0] / 1.2, epsilons[-1] * 1.2)
-        axes.set_yticks([])
-        style = {"ha": "center", "va": "center", "color": INK}
-        axes.text(0.5, 0.5, "no finite score", transform=axes.transAxes, **style)
-    tidy_axes(axes)
-
-
-def _share_scales(panels: list[Any], metrics: list[str]) -> None:
-    """Give the panels of a metric one scale."""
-    for metric in dict.fromkeys(metrics):
-        row = [panels[i] for i, name in enumerate(metrics) if name == metric]
-        # The widest range of all panels of the metric, (n_panels, 2).
-        ends = np.array([panel.get_ylim() for panel in row])
-        for panel in row:
-            panel.set_ylim(ends[:, 0].min(), ends[:, 1].max())
 
 
 def _group_label(group: Any) -> str:
@@ -323,6 +270,7 @@ def _group_label(group: Any) -> str:
 
 def _summarise(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:
     """Compute the mean and the band of each metric, group and epsilon."""
+    # In the order of the curve, in which panels and lines are drawn.
     metrics = dict.fromkeys(curve["metric"])
     rows = []
     for metric, group in itertools.product(metrics, groups_of(curve)):
@@ -339,6 +287,7 @@ def _summarise(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:
 
 def _band_ends(scores: pd.DataFrame, band: str | None) -> tuple[float, float]:
     """Return the ends of a band around the mean of some scores, nan if there is none."""
+    # One repeat has no deviation: the range of its folds is all there is to see.
     values = scores["value"]
     if band == "range" and len(scores):
         return values.min(), values.max()
@@ -429,15 +378,15 @@ class ParetoDisplay(PanelDisplay):
         TypeError, ValueError
             If a curve lacks a column, a metric or the group, or an ideal is none.
         """
+        # A single curve needs no name.
         curves = self.curves if isinstance(self.curves, Mapping) else {"": self.curves}
         if not curves:
             raise ValueError("curves must hold at least one curve")
         # How bad each point is in x and in y, so that less is better in both.
         losses = []
         points = pd.concat(
-            [self._points(name, curve) for name, curve in curves.items()]
+            itertools.starmap(self._points, curves.items()), ignore_index=True
         )
-        points = points.reset_index(drop=True)
         for axis, metric in (("x", self.x), ("y", self.y)):
             losses.append(_loss(points[axis].to_numpy(float), self._ideal(metric)))
         loss: Any = np.stack(losses, axis=1)  # (n_points, 2)
@@ -529,7 +478,8 @@ class ParetoDisplay(PanelDisplay):
         if ideal is None:
             if metric == "disparate_impact" or metric.endswith("ratio"):
                 return 1.0
-            # Of a difference between groups, none is best; of a ratio, one.
+            # A difference between groups is best at 0, a ratio at 1, by the names that
+            # aif360 and fairlearn give them.
             is_gap = metric in AIF360 or metric.endswith(("difference", "index"))
             return 0.0 if is_gap else "high"
         if isinstance(ideal, str) and ideal in ("high", "low"):
@@ -545,6 +495,7 @@ class ParetoDisplay(PanelDisplay):
 
 def _draw_points(axes: Any, points: pd.DataFrame, style: dict[str, Any]) -> None:
     """Draw the points of a curve, and a line that joins them."""
+    # A line joins the points in the order of epsilon: it shows what more privacy costs.
     colour = style["color"]
     private = points[np.isfinite(points["epsilon"])]
     axes.plot(private["x"], private["y"], color=colour, lw=1.0, alpha=0.6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class FairnessDisplay(PanelDisplay):
                 "reports must be a mapping of name to report, with at least one report"
             )
         # One table of all reports, so that equal metrics share a panel.
-        tables = [_tidy_report(name, report) for name, report in reports.items()]
+        tables = starmap(_tidy_report, reports.items())
         self.data = pd.concat(tables, ignore_index=True)
         if self.data["metric"].map(_kind_of).isna().all():
             raise ValueError("reports must have rows of rates, differences or ratios")
@@ -144,7 +145,7 @@ class FairnessDisplay(PanelDisplay):
         groups = table.loc[table["has_groups"], "row"].unique().tolist()
         # In the order of the rows: rates first, then differences and ratios.
         panels = table.groupby("panel", sort=False)
-        titles = [str(title) for title in panels.groups]
+        titles = list(map(str, panels.groups))
         kinds = f" ({', '.join(titles)})"
         axes = self._use_panels(
             ax, len(titles), kinds, lambda: self._new_panels(table, groups)
@@ -154,40 +155,23 @@ class FairnessDisplay(PanelDisplay):
             rows = groups if has_groups else part["row"].unique().tolist()
             self._draw_panel(panel, part, rows)
             title_panel(panel, str(title))
-            # Panels of groups beside one another have the same rows: the first of them
-            # has the names.
-            if has_groups and ax is None:
-                is_first = panel.get_subplotspec().is_first_col()
-                panel.tick_params(labelleft=is_first)
         self._explain(ax)
         return self
 
     def _new_panels(self, table: pd.DataFrame, groups: list[Any]) -> list[Any]:
-        """Return new panels: the rates of several groups, below them how these compare, and then the others."""
-        panels = table.drop_duplicates("panel").set_index("panel")
-        is_rate = panels["kind"] == "rate"
-        # Three lines of panels: 0, rates of groups; 1, how they compare; 2, the others.
-        line = np.where(panels["has_groups"], np.where(is_rate, 0, 1), 2)
-        lines = panels.groupby(line)
-        n_rows = table.groupby("panel")["row"].nunique()
-        # A row holds the dots of all reports, and many rows are closer together
-        # (inches).
-        scale = 0.8 + 0.2 * self.data["report"].nunique()
-        heights = []
-        for _, part in lines:
-            n = n_rows[part.index].max()
-            if part["has_groups"].any():
-                n = len(groups)
-            heights.append(0.8 + n * scale * (0.3 if n <= 10 else 0.22))
-        width = 11.4 if lines.size().max() > 1 else 6.3  # inches
+        """Return new panels below one another, as high as their rows."""
+        # All panels of groups have the rows of all groups, so that they can be compared.
+        panels = table.groupby("panel", sort=False)
+        has_groups = panels["has_groups"].first()
+        n_rows = panels["row"].nunique().where(~has_groups, len(groups))
+        # A row holds the dots of all reports (inches).
+        heights = 0.8 + n_rows * (0.2 + 0.06 * self.data["report"].nunique())
         figure = import_pyplot().figure(
-            figsize=(width, 0.5 + sum(heights)), layout="constrained"
+            figsize=(6.3, 0.5 + heights.sum()), layout="constrained"
         )
-        parts = np.ravel(figure.subfigures(len(heights), 1, height_ratios=heights))
-        axes = []
-        for part, (_, rows) in zip(parts, lines, strict=True):
-            axes += list(np.ravel(part.subplots(1, len(rows))))
-        return axes
+        return list(
+            figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights).flat
+        )
 
     def _draw_panel(self, axes: Any, table: pd.DataFrame, rows: list[Any]) -> None:
         """Draw the reports beside one another in each row."""
@@ -207,23 +191,11 @@ class FairnessDisplay(PanelDisplay):
                 places[is_bounded], low, high, color=style["color"], lw=2, alpha=0.6
             )
             axes.plot(report["value"], places, label=str(name), **style)
+        # One interval without an end would make all others a point.
         if kind == "ratio":
             axes.set_xlim(-0.03, 1.05 * _right_end(table))
         if kind == "rate":  # from 0, so that the rates of a group can be compared
             axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
-        # A row without a value in any report says so, and is not just empty.
-        undefined = table["value"].isna().groupby(heights).all()
-        for height in undefined.index[undefined]:
-            axes.text(
-                0.02,
-                height,
-                "undefined",
-                transform=axes.get_yaxis_transform(),
-                color=INK,
-                fontsize="small",
-                va="center",
-                style="italic",
-            )
         parity = _KINDS[kind][2]
         if parity is not None:
             axes.axvline(parity, color=INK, lw=1.2)
@@ -234,6 +206,7 @@ class FairnessDisplay(PanelDisplay):
     def _explain(self, ax: Any) -> None:
         """Draw the legend of the reports, if there are several, and of the bars."""
         names = self.data["report"].unique()
+        # One report is not named: its values are all there is.
         handles = []
         if len(names) > 1:
             for index, name in enumerate(names):
@@ -250,11 +223,12 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
     """Add the missing columns of the display to a report."""
     title = f"report {name!r}"
     check_table(report, title, ("metric", "value"))
-    numbers = [column for column in ("value", "lower", "upper") if column in report]
+    numbers = report.columns.intersection(["value", "lower", "upper"])
     check_table(report, title, (), numbers=numbers)
     # Values of control features, whose columns come first, are reports by themselves.
     first_columns = report.columns[: report.columns.get_loc("metric")]
     controls = first_columns.difference(["definition", "group", "value"], sort=False)
+    # The names of both are one name of a report.
     names = pd.Series(str(name), index=report.index)
     for column in controls:
         names = names + ", " + report[column].astype(str)
@@ -263,6 +237,7 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
     for column in absent.keys() & set(report.columns):
         del absent[column]
     full = report.assign(report=names, metric=report["metric"].astype(str), **absent)
+    # The same columns and types of all reports, of which some have no group.
     columns = ["report", "metric", "definition", "group", "value", "lower", "upper"]
     types = {"group": object, "value": float, "lower": float, "upper": float}
     return full[columns].astype(types)
@@ -270,6 +245,7 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
 
 def _kind_of(metric: str) -> str | None:
     """Return the kind of a metric by its name for people."""
+    # "selection rate, largest − smallest" is a difference: rates are looked for last.
     label = _metric_label(metric)
     for kind in ("difference", "ratio", "rate"):
         if re.search(_KINDS[kind][0], label):
@@ -312,6 +288,7 @@ def _is_all(group: Any) -> bool:
 
 def _right_end(table: pd.DataFrame) -> float:
     """Return where a panel of ratios ends: beyond the values, and the intervals that have a near end."""
+    # A ratio is infinite where a rate is 0.
     values = table["value"][np.isfinite(table["value"])]
     largest = values.max() if len(values) else 1.0
     # An interval of a ratio may reach to infinity: it is cut off by the panel.

@@ -17,7 +17,6 @@ from skdp.evaluation.displays._style import (
     MARKERS,
     PanelDisplay,
     import_pyplot,
-    label_epsilons,
     label_rows,
     legend_entry,
     new_grid,
@@ -39,11 +38,8 @@ _REFERENCES = {
 # What may be drawn value by value: its label, and what it is if nothing is learned.
 _MEASURES = {
     "precision": ("share of the guesses of the value that are right", None),
-    "recall": ("share of its rows that are guessed", None),
     "auc": ("area under the ROC curve", 0.5),
     "lift": ("lift in the first 1 % of the rows", 1.0),
-    "tpr_at_1pct": ("share found before 1 % of the others", 0.01),
-    "tpr_at_01pct": ("share found before 0.1 % of the others", 0.001),
 }
 _OF_AUC = {
     "auc": "attack with the report",
@@ -61,8 +57,7 @@ class LeakageDisplay(PanelDisplay):
     Parameters
     ----------
     results : AttackResult, or mapping of epsilon or name to AttackResult
-        The results of `attribute_inference`, by finite epsilons > 0, which are drawn on a log axis, or by names of
-        releases.
+        The results of `attribute_inference`, by epsilons or names of releases, in their order.
     confidence_level : float, default=0.95
         Coverage of the intervals of accuracies, between 0 and 1.
 
@@ -80,7 +75,7 @@ class LeakageDisplay(PanelDisplay):
     Raises
     ------
     TypeError, ValueError
-        If there is no result, one is of another kind, the names are mixed, or the confidence level is out of range.
+        If there is no result, one is of another kind, or the confidence level is out of range.
 
     See Also
     --------
@@ -115,6 +110,7 @@ class LeakageDisplay(PanelDisplay):
         level = check_confidence_level(confidence_level)
         rows = []
         values = []
+        # The intervals are over the rows; the prior and the bound are known.
         for release, result in _check_results(results).items():
             if len(result.values):
                 table = result.values.rename_axis("value").reset_index()
@@ -151,8 +147,7 @@ class LeakageDisplay(PanelDisplay):
         ----------
         measure : str, default="accuracy"
             ``"accuracy"``, or a column of `AttackResult.values`, with its interval: ``"auc"`` (of a single release also
-            without the report, and of the report alone), ``"lift"``, ``"tpr_at_1pct"``, ``"tpr_at_01pct"``,
-            ``"precision"`` or ``"recall"``.
+            without the report, and of the report alone), ``"lift"`` or ``"precision"``.
         ax : matplotlib Axes, optional
             The axes to draw on; by default those of a new figure.
 
@@ -166,6 +161,7 @@ class LeakageDisplay(PanelDisplay):
         ImportError, ValueError
             If matplotlib is not installed, there is no such measure, or more than one panel.
         """
+        # A result that was made by hand may have no table of values.
         measures = ["accuracy"]
         if len(self.values):
             measures += _MEASURES
@@ -180,34 +176,27 @@ class LeakageDisplay(PanelDisplay):
         return self
 
     def _plot_accuracies(self, measure: str, ax: Any) -> list[Any]:
-        """Draw the accuracies of the releases, side by side or by epsilon."""
+        """Draw the accuracies of the releases, side by side."""
         releases = list(dict.fromkeys(self.data["release"]))
-        by_epsilon = isinstance(releases[0], Real)
-        width = 6.4 if by_epsilon else 2.6 + 1.4 * max(len(releases), 2)
+        width = 2.6 + 0.9 * max(len(releases), 3)
         (axes,) = self._use_panels(
             ax, 1, "", lambda: new_grid(1, width=width, height=4.2, margin=0)
         )
-        data = self.data.assign(place=self.data["release"])
-        if not by_epsilon:
-            data["place"] = data["release"].map(releases.index)
+        data = self.data.assign(place=self.data["release"].map(releases.index))
         handles = []
         for number, attack in enumerate(ATTACKS):
             part = data[data["attack"] == attack]
             if part.empty:
                 continue
-            # A little to the left or to the right, so that intervals do not overlap.
-            shift = 0.12 * (2 * number - 1)
-            x = part["place"] + shift
-            if by_epsilon:
-                x = part["place"].astype(float) * math.exp(shift / 4)
             reach = (part[["lower", "upper"]].sub(part["accuracy"], axis=0)).abs()
             bars = axes.errorbar(
-                x,
+                # A little to the left or to the right, so that intervals do not overlap.
+                part["place"] + 0.12 * (2 * number - 1),
                 part["accuracy"],
                 reach.to_numpy().T,
                 fmt=MARKERS[number],
                 color=COLOURS[number],
-                ls="-" if by_epsilon else "none",
+                ls="none",
                 lw=1.2,
                 ms=6,
                 capsize=3,
@@ -215,13 +204,12 @@ class LeakageDisplay(PanelDisplay):
                 zorder=3,
             )
             handles.append(bars)
-        handles += _draw_references(axes, data, by_epsilon)
-        if by_epsilon:
-            label_epsilons(axes, sorted(map(float, releases)))
-        else:
-            names = list(map(str, releases))
-            axes.set_xticks(range(len(releases)), names, parse_math=False)
-            axes.set_xlim(-0.6, len(releases) - 0.4)
+        handles += _draw_references(axes, data.drop_duplicates("release"))
+        names = map(_release_name, releases)
+        axes.set_xticks(range(len(releases)), list(names), parse_math=False)
+        axes.set_xlim(-0.6, len(releases) - 0.4)
+        if isinstance(releases[0], Real):
+            axes.set_xlabel("epsilon")
         axes.set_ylabel("protected values guessed right (share)")
         # From the tenth below the lowest end, so that small gains can be seen.
         lowest = self.data[["lower", "baseline"]].to_numpy(float).min()
@@ -242,6 +230,7 @@ class LeakageDisplay(PanelDisplay):
         if no_gain is not None:
             style = {"color": INK, "ls": ":", "lw": 1.2}
             handles.append(axes.axvline(no_gain, label="nothing is learned", **style))
+        # Beside a single release, what an attack without it learns.
         series = self._series(measure)
         for number, (label, column, rows) in enumerate(series):
             # Within the row of a value, from -.25 to .25.
@@ -252,8 +241,9 @@ class LeakageDisplay(PanelDisplay):
             if f"{column}_lower" in rows:
                 ends = rows[f"{column}_lower"], rows[f"{column}_upper"]
                 axes.hlines(heights, *ends, color=style["color"], lw=1.2)
-        labels = [f"{value}  ({100 * p:.2g} %)" for value, p in shares.items()]
-        label_rows(axes, labels)
+        # How rare a value is says how much a guess of it means.
+        labels = map("{}  ({:.2g} %)".format, shares.index, 100 * shares)
+        label_rows(axes, list(labels))
         axes.set_xlabel(title)
         return handles
 
@@ -262,8 +252,8 @@ class LeakageDisplay(PanelDisplay):
         series = []
         tables = self.values.groupby("release", sort=False)
         for release, rows in tables:
-            label = f"epsilon {release:g}" if isinstance(release, Real) else release
-            series.append((str(label), measure, rows))
+            prefix = "epsilon " if isinstance(release, Real) else ""
+            series.append((prefix + _release_name(release), measure, rows))
         # A single release has room for what the attack and the best guess learn without
         # other columns.
         if measure == "auc" and len(tables) == 1:
@@ -272,46 +262,37 @@ class LeakageDisplay(PanelDisplay):
         return series
 
 
-def _draw_references(axes: Any, data: pd.DataFrame, by_epsilon: bool) -> list[Any]:
-    """Draw the prior and the bound: lines over epsilon, or one for each release."""
-    releases = data.drop_duplicates("release").sort_values("place")
+def _draw_references(axes: Any, releases: pd.DataFrame) -> list[Any]:
+    """Draw the prior and the bound of each release."""
     handles = []
+    # A dash as wide as the dots of a release, as each has its own.
     for column, (label, dash) in _REFERENCES.items():
-        style = {"ls": dash, "color": INK, "lw": 1.6}
         if releases[column].isna().all():
             continue
+        style = {"ls": dash, "color": INK, "lw": 1.6}
         place = releases["place"]
-        if by_epsilon:
-            axes.plot(place, releases[column], label=label, **style)
-        else:
-            axes.hlines(releases[column], place - 0.35, place + 0.35, **style)
+        axes.hlines(releases[column], place - 0.35, place + 0.35, **style)
         handles.append(legend_entry(label, **style))
     return handles
 
 
+def _release_name(release: Any) -> str:
+    """Write the name of a release, or its epsilon."""
+    return f"{release:g}" if isinstance(release, Real) else str(release)
+
+
 def _check_results(results: Any) -> dict[Any, AttackResult]:
-    """Check that results have names of one kind."""
+    """Check the results of an attack, or of several by name."""
     if isinstance(results, AttackResult):
         results = {"release": results}
-    if not isinstance(results, Mapping):
+    is_mapping = isinstance(results, Mapping)
+    if not is_mapping or not all(
+        isinstance(result, AttackResult) for result in results.values()
+    ):
         raise TypeError(
-            "results must be an AttackResult or a mapping to them, got "
+            "results must be an AttackResult or a mapping to such, got "
             f"{type(results).__name__}"
         )
     if not results:
         raise ValueError("results are empty")
-    for release, result in results.items():
-        if not isinstance(result, AttackResult):
-            raise TypeError(
-                f"results must be AttackResults, got {type(result).__name__}"
-            )
-        if isinstance(release, bool) or not isinstance(release, Real | str):
-            raise TypeError(
-                "results must be named by epsilons or text, got "
-                f"{type(release).__name__}"
-            )
-        if isinstance(release, Real) and not 0 < float(release) < math.inf:
-            raise ValueError(f"an epsilon must be finite and > 0, got {release!r}")
-    if len({isinstance(release, str) for release in results}) > 1:
-        raise TypeError("results must be named by epsilons alone, or by text alone")
     return dict(results)

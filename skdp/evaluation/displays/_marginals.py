@@ -19,6 +19,7 @@ from skdp.evaluation.displays._style import (
     COLOURS,
     PanelDisplay,
     import_pyplot,
+    new_grid,
     title_panel,
 )
 from skdp.metrics import count_error, marginal_errors, marginal_table, value_errors
@@ -152,6 +153,7 @@ class MarginalDisplay(PanelDisplay):
         marginals = {}
         edges = {}
         binned = []
+        # The shares of bins hide what is off within them: its distance is stated, too.
         for pair in names:
             marginals[pair] = marginal_table(real, synthetic, pair, domain=declared)
             for name in pair:
@@ -234,12 +236,12 @@ class MarginalDisplay(PanelDisplay):
         table = self.marginals[names]
         levels = [table.index.unique(level).to_list() for level in range(len(names))]
         sizes = list(map(len, levels))
+        # An axis for each column of the marginal: its cells are all combinations.
         shares = {side: table[side].to_numpy().reshape(sizes) for side in _SIDES}
         scales = []
         for axis, (name, values) in enumerate(zip(names, levels, strict=True)):
-            # The shares of the column alone, in the real table.
-            # Which values are frequent is said by the real table: the synthetic one is
-            # judged by it.
+            # The shares of the column alone. The real table says which values are
+            # frequent, as the synthetic one is judged by it.
             frequencies = np.moveaxis(shares["real"], axis, 0)
             frequencies = frequencies.reshape(sizes[axis], -1).sum(axis=1)
             scales.append(_Scale.of(values, frequencies, self.edges.get(name), most))
@@ -275,9 +277,12 @@ def _read_columns(columns: Any) -> list[tuple[Any, ...]]:
             "columns must be a list of column names and pairs of them, got "
             f"{type(columns).__name__}"
         )
-    pairs = [names if isinstance(names, tuple) else (names,) for names in columns]
+    pairs = []
+    for names in columns:
+        pairs.append(names if isinstance(names, tuple) else (names,))
     if not pairs:
         raise ValueError("columns must name at least one column")
+    # More than two columns cannot be drawn on a plane.
     for names in pairs:
         if len(names) not in (1, 2):
             raise ValueError(
@@ -290,6 +295,7 @@ def _declare(
     real: Any, synthetic: Any, marginals: list[tuple[Any, ...]], domain: Any
 ) -> dict[Any, Any]:
     """Return the declared domains, with bins for undeclared columns of many numbers."""
+    # A domain is checked here, as names are looked up in it before it is used.
     if domain is not None and not isinstance(domain, Domain | Mapping):
         raise TypeError(
             "domain must be a Domain or a mapping of column name to values, got "
@@ -300,6 +306,7 @@ def _declare(
     for name in dict.fromkeys(sum(marginals, ())):
         if name in declared:
             continue
+        # By the values of both tables: no value of either is outside of the bins.
         table = marginal_table(real, synthetic, [name], domain=domain)
         values = table.index.dropna()
         if len(values) > _MOST_NUMBERS and kind_of(values[0]) == "number":
@@ -310,7 +317,7 @@ def _declare(
 def _cut(values: pd.Index) -> Interval:
     """Cut a range of numbers into bins; bins of whole numbers have the same number of them."""
     low, high = float(values.min()), float(values.max())
-    if not all(float(value).is_integer() for value in values):
+    if (values.astype(float) % 1 != 0).any():
         return Interval(low, high, bins=_MOST_NUMBERS)
     # Whole numbers per bin, so that no bin has more of them than another by rounding.
     width = math.ceil((high - low + 1) / _MOST_NUMBERS)
@@ -319,26 +326,17 @@ def _cut(values: pd.Index) -> Interval:
 
 
 def _new_panels(marginals: list[tuple[Any, ...]]) -> list[Any]:
-    """Lay out a figure: up to three columns of the table side by side, then one row per pair."""
+    """Lay out a figure: single columns two in a row, then a row for each pair."""
     n_single = sum(len(names) == 1 for names in marginals)
     n_pairs = len(marginals) - n_single
-    across = min(max(n_single, 2 if n_pairs else 1), 3)
-    heights = [3.0] * math.ceil(n_single / across) + [3.8] * n_pairs  # inches
-    size = max(4 * across, 5), sum(heights) + 0.4
-    figure = import_pyplot().figure(figsize=size, layout="constrained")
-    # Six columns can be divided among one, two or three panels.
-    grid = figure.add_gridspec(len(heights), 6, height_ratios=heights)
-    # Columns of the grid for a panel.
-    width = 6 // across
-    panels = []
-    for place in range(n_single):
-        row, column = divmod(place, across)
-        cells = grid[row, column * width : (column + 1) * width]
-        panels.append(figure.add_subplot(cells))
-    for row in range(len(heights) - n_pairs, len(heights)):
-        panels.append(figure.add_subplot(grid[row, :3]))
-        panels.append(figure.add_subplot(grid[row, 3:]))
-    return panels
+    if not n_pairs:
+        return new_grid(n_single, width=4.0, height=3.0, margin=0.4)
+    # The two heat maps of a pair are beside each other.
+    n_cells = 2 * math.ceil(n_single / 2)
+    grid = new_grid(n_cells + 2 * n_pairs, width=4, height=3.4, margin=0.4, across=2)
+    for unused in grid[n_single:n_cells]:
+        unused.remove()
+    return grid[:n_single] + grid[n_cells:]
 
 
 @dataclass(frozen=True)
@@ -456,6 +454,7 @@ def _draw_steps(axes: Any, scale: _Scale, shares: Shares) -> list[Any]:
 
 def _draw_bars(axes: Any, scale: _Scale, shares: Shares) -> list[Any]:
     """Draw the shares of values as bars: of numbers upright, of text lying."""
+    # Numbers have an order, from left to right; texts are read best in lines.
     places = np.arange(len(scale.labels))
     handles = []
     for side, shift in (("real", -0.2), ("synthetic", 0.2)):
@@ -482,7 +481,7 @@ def _write_ticks(axis: Any, scale: _Scale) -> None:
     # About eight labels fit below a panel.
     step = math.ceil(n_bins / 8) if scale.ordered else 1
     places = [*range(0, n_bins, step), *range(n_bins, n_labels)]
-    labels = [_short(scale.labels[place]) for place in places]
+    labels = list(map(_short, map(scale.labels.__getitem__, places)))
     size = "small" if len(places) <= 10 else "x-small"
     axis.set_ticks(places, labels, fontsize=size, parse_math=False)
 

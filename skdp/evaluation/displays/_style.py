@@ -26,6 +26,7 @@ class PanelDisplay:
         self, ax: Any, number: int, kinds: str, new: Callable[[], Any]
     ) -> list[Any]:
         """Remember the given or new panels, and check their number."""
+        # Nothing is drawn, and no figure is made, unless the number fits.
         panels = list(np.ravel(new() if ax is None else ax))
         if len(panels) != number:
             raise ValueError(f"ax must have {number} panels{kinds}, got {len(panels)}")
@@ -99,6 +100,7 @@ def import_pyplot() -> Any:
 
 def label_epsilons(axes: Any, epsilons: Iterable[float]) -> None:
     """Scale an axis of epsilons by their logarithm, with a tick at each."""
+    # Epsilons are tried in steps of equal ratio, such as 0.1, 0.3, 1.
     places = list(epsilons)
     axes.set_xscale("log")
     axes.set_xticks(places, [f"{epsilon:g}" for epsilon in places])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike
 
 from skdp.domain import Codes, Domain
+from skdp.evaluation._common import read_epsilons
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import count_error
 from skdp.metrics.fairness import two_sided
@@ -35,6 +36,7 @@ class CountStudy:
         rows = []
         expected = self.expected.to_dict("index")
         groups = self.errors.groupby(["epsilon", "postprocess"], sort=False)
+        # Expected errors in closed form are those of unbiased counts only.
         for (epsilon, postprocess), errors in groups:
             row: dict[str, Any] = {
                 "epsilon": epsilon,
@@ -63,7 +65,6 @@ def count_study(
     repeats: int = 500,
     postprocess: Sequence[Postprocess] = ("none", "clip", "simplex", "power"),
     random_state: int | None = None,
-    advance: Callable[[], Any] = lambda: None,
 ) -> CountStudy:
     """Release the joint counts of some columns many times and measure the errors.
 
@@ -81,8 +82,6 @@ def count_study(
         The estimates to compare.
     random_state : int, optional
         None for secure randomness; an int makes the study reproducible.
-    advance : callable, optional
-        Called after each release, for a progress bar.
 
     Returns
     -------
@@ -115,7 +114,7 @@ def count_study(
     """
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
-    _check_epsilons(epsilons)
+    epsilons = read_epsilons(epsilons)
     table = read_table(frame)
     codes = declared_codes(domain, table.columns)
     # The number of the combination of values of each row.
@@ -134,10 +133,11 @@ def count_study(
             epsilon, strategy="joint", categories=domain, random_state=seed
         ).fit(frame)
         # The mean of |N(0, s)| is s sqrt(2 / pi).
-        # Of the unbiased estimate at the true counts, in closed form.
+        # The variances of the unbiased estimate at the true counts, in closed form.
         variances = encoder.count_variances(truth)
         l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
         expected.append((l1_mean, float(np.sqrt(variances.sum()))))
+        # All columns together are one value of one oracle.
         protocol, (oracle,) = encoder.protocol_, encoder.oracles_
         for repeat in range(repeats):
             # As `transform` and `estimate_counts`, which would code the same rows and
@@ -152,12 +152,12 @@ def count_study(
             reach = half_width * np.sqrt(oracle.variance(unbiased, n))
             # The share of the cells whose 95 % interval holds the truth.
             covered = (np.abs(unbiased - true) <= reach).mean()
+            # All estimates are of the same reports, so that they differ by the repair.
             for name in postprocess:
                 counts = POSTPROCESSORS[name](oracle, sums, n)
                 l1 = count_error(true, counts)
                 l2 = count_error(true, counts, metric="l2")
                 errors.append((epsilon, repeat, name, l1, l2, covered))
-            advance()
     names = ["epsilon", "repeat", "postprocess", "l1", "l2", "covered"]
     rows = pd.Index(epsilons, name="epsilon")
     return CountStudy(
@@ -175,6 +175,7 @@ def errors_by_trust(
 ) -> pd.DataFrame:
     """Compute the expected errors of counts by epsilon in three models: who is trusted decides the noise."""
     true = np.asarray(counts)
+    # Who reports alone adds the most noise, who trusts a curator the least.
     is_counts = true.ndim == 1 and true.size > 1 and true.dtype.kind in "iu"
     if not is_counts or true.min() < 0 or true.sum() < 1:
         raise ValueError(
@@ -182,7 +183,8 @@ def errors_by_trust(
             "one "
             "record"
         )
-    _check_epsilons(epsilons)
+    epsilons = read_epsilons(epsilons)
+    # Of all three, the expected root mean square of the L2 error.
     n, k = int(true.sum()), true.size
     rows = []
     for epsilon in epsilons:
@@ -217,14 +219,3 @@ def declared_codes(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
                 "(`edges`) must hold them all"
             )
     return codes
-
-
-def _check_epsilons(epsilons: Sequence[float]) -> None:
-    if not isinstance(epsilons, Sequence | np.ndarray):
-        raise TypeError(
-            f"epsilons must be a sequence of numbers, got {type(epsilons).__name__}"
-        )
-    if not len(epsilons) or len(set(epsilons)) < len(epsilons):
-        raise ValueError(
-            f"epsilons must be distinct, and at least one, got {list(epsilons)}"
-        )

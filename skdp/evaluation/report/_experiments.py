@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,7 +22,6 @@ from sklearn.model_selection import (
     cross_validate,
     train_test_split,
 )
-from threadpoolctl import threadpool_limits
 
 from skdp.evaluation.attacks import (
     EXACT,
@@ -41,7 +41,9 @@ from skdp.metrics import (
 from skdp.metrics.fairness import LABELS
 from skdp.synthesis import DPMarginalSynthesizer
 
-NOT_PRIVATE, LEFT_OUT = "not private", "left out"
+# The epsilon of models without noise, and of those without the protected columns: what
+# is reported says nothing at 0.
+NOT_PRIVATE, LEFT_OUT = math.inf, 0.0
 TRUE_GROUPS, NAIVE, DEBIASED = (
     "true groups",
     "reports taken for groups",
@@ -55,7 +57,6 @@ _FAIRNESS = (
     "average odds difference",
     "Theil index",
 )
-_COLUMNS = ["classifier", "setting", "metric", "repeat", "value"]
 _TEST_SHARE = 0.25
 _ATTACKED_ROWS = 4_000
 _MODELS, _ATTACKS, _SYNTHESIS = 1, 2, 3  # the seeds of the parts of the study
@@ -78,6 +79,7 @@ def score(
     }
     if sensitive is None:
         return scores
+    # A small split may have rows of one group only.
     if X[sensitive].isin(privileged).nunique() < 2:
         return scores | dict.fromkeys(_FAIRNESS, np.nan)
     report = _quietly(
@@ -89,97 +91,61 @@ def score(
         positive_label=True,
     )
     values = report.set_index("metric")["value"]
-    return scores | {name: float(values[name]) for name in _FAIRNESS}
+    return scores | dict(zip(_FAIRNESS, values[list(_FAIRNESS)], strict=True))
 
 
 def model_scores(
-    study: Study,
-    classifiers: Mapping[str, BaseEstimator],
-    repeats: int,
-    advance: Callable[[], Any],
+    study: Study, classifiers: Mapping[str, BaseEstimator], repeats: int
 ) -> pd.DataFrame:
     """Score classifiers that use the protected columns privatised, unprotected, and not at all."""
+    # The result of `privacy_curve` with the name of the classifier. Each split is a
+    # repeat, of which the spread is shown.
+    # True groups are used for scoring, also of models that see reports.
     scoring = partial(score, sensitive=study.sensitive, privileged=study.privileged)
     splits = StratifiedShuffleSplit(repeats, test_size=_TEST_SHARE, random_state=0)
     options: dict[str, Any] = {"scoring": scoring, "cv": splits, "n_jobs": study.n_jobs}
-    parts = []
-    # With few rows, threads wait for each other longer than they work.
-    n_threads = 1 if len(study.frame) < 10_000 else None
-    with threadpool_limits(n_threads, user_api="openmp"):
-        for place, (name, classifier) in enumerate(classifiers.items()):
-            model = study.model(classifier, protected="reported")
-            options |= {
-                "param_name": PARAM_NAME,
-                "random_state": study.seed(_MODELS, place),
-                "baseline": "auto",
-            }
-            # One by one, for the progress bar; the baseline only once.
-            for epsilon in study.epsilons:
-                curve = privacy_curve(
-                    model, study.features, study.y, epsilons=[epsilon], **options
-                )
-                parts.append(_named(curve, name))
-                options["baseline"] = None
-                advance()
-            parts.append(_left_out(study, name, classifier, scoring, splits))
-            advance()
-    return pd.concat(parts, ignore_index=True)
+    tables = []
+    for place, (name, classifier) in enumerate(classifiers.items()):
+        curve = privacy_curve(
+            study.model(classifier, protected="reported"),
+            study.features,
+            study.y,
+            param_name=PARAM_NAME,
+            epsilons=study.epsilons,
+            random_state=study.seed(_MODELS, place),
+            **options,
+        )
+        curve = curve.assign(repeat=curve["fold"], fold=0)
+        left_out = _left_out(study, classifier, options)
+        tables += [curve.assign(classifier=name), left_out.assign(classifier=name)]
+    return pd.concat(tables, ignore_index=True)
+
+
+def _left_out(
+    study: Study, classifier: BaseEstimator, options: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Score the same classifier without the protected columns, as the rows of a curve."""
+    model = study.model(classifier, protected="left out")
+    scores = cross_validate(
+        model, study.features, study.y, error_score="raise", **options
+    )
+    # Beside the scores, the result has the times of fits, which are left out.
+    table = pd.DataFrame(scores).filter(like="test_")
+    table.columns = table.columns.str.removeprefix("test_")
+    table = table.rename_axis("repeat").reset_index()
+    table = table.melt(id_vars="repeat", var_name="metric")
+    return table.assign(epsilon=LEFT_OUT, fold=0, group="all")
 
 
 def model_costs(scores: pd.DataFrame) -> pd.DataFrame:
     """Compare each score with that of the model without noise, with intervals."""
-    # As a curve, whose folds are the splits, and whose baseline has an infinite
-    # epsilon.
-    scores = scores[scores["setting"] != LEFT_OUT]
-    epsilons = scores["setting"].replace(NOT_PRIVATE, np.inf).astype(float)
-    curve = scores.assign(
-        epsilon=epsilons,
-        fold=scores["repeat"],
-        repeat=0,
-        group="all",
-        n_train=1 - _TEST_SHARE,
-        n_test=_TEST_SHARE,
-    )
+    # Leaving the columns out has no epsilon, and is no price of privacy.
     tables = []
-    for name, part in curve.groupby("classifier"):
-        costs = compare_to_baseline(part)
-        setting = costs["epsilon"].astype(object)
-        tables.append(costs.assign(classifier=name, setting=setting))
-    columns = ["classifier", "setting", "metric", "difference", "lower", "upper"]
+    curves = scores[scores["epsilon"] != LEFT_OUT]
+    for name, curve in curves.groupby("classifier"):
+        tables.append(compare_to_baseline(curve).assign(classifier=name))
+    columns = ["classifier", "epsilon", "metric", "difference", "lower", "upper"]
     return pd.concat(tables)[columns]
-
-
-def _named(curve: pd.DataFrame, classifier: str) -> pd.DataFrame:
-    """Name the classifier of a curve, and its settings; its folds are the splits."""
-    # The baseline has an infinite epsilon.
-    is_private = np.isfinite(curve["epsilon"])
-    setting = curve["epsilon"].astype(object).where(is_private, NOT_PRIVATE)
-    table = curve.assign(classifier=classifier, setting=setting, repeat=curve["fold"])
-    return table[_COLUMNS]
-
-
-def _left_out(
-    study: Study, name: str, classifier: BaseEstimator, scoring: Any, splits: Any
-) -> pd.DataFrame:
-    """Score the same classifier without the protected columns."""
-    model = study.model(classifier, protected="left out")
-    scores = cross_validate(
-        model,
-        study.features,
-        study.y,
-        cv=splits,
-        scoring=scoring,
-        n_jobs=study.n_jobs,
-        error_score="raise",
-    )
-    parts = []
-    for key, values in scores.items():
-        if key.startswith("test_"):
-            metric = key.removeprefix("test_")
-            part = pd.DataFrame({"value": values}).rename_axis("repeat").reset_index()
-            parts.append(part.assign(metric=metric))
-    table = pd.concat(parts).assign(classifier=name, setting=LEFT_OUT)
-    return table[_COLUMNS]
 
 
 def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
@@ -194,6 +160,7 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     )
     labels: dict[str, Any] = {"privileged": study.privileged, "positive_label": True}
     true_groups = study.frame[study.sensitive]
+    # At each epsilon, the same predictions are audited in three ways.
     true = _quietly(fairness_report, study.y, predicted, true_groups, **labels)
     audits = {}
     for epsilon in study.epsilons:
@@ -229,6 +196,7 @@ def attacked_column(study: Study) -> Any:
     """Choose the protected column to attack: the sensitive one, otherwise the first with several values."""
     if study.sensitive is not None:
         return study.sensitive
+    # A column of one value is guessed right without an attack.
     for name in study.columns:
         if study.frame[name].nunique(dropna=False) > 1:
             return name
@@ -243,34 +211,21 @@ def attacked_rows(study: Study) -> pd.DataFrame:
     return study.frame.sample(min(len(study.frame), most), random_state=0)
 
 
-def attack_releases(
-    study: Study, advance: Callable[[], Any]
-) -> dict[float, AttackResult]:
+def attack_releases(study: Study) -> dict[float, AttackResult]:
     """Guess a protected column from the release: the reports, and all other columns unprotected."""
-    # The attack without the reports is made once, at the first epsilon.
-    first_epsilon, *further = study.epsilons
     rows = attacked_rows(study)
-    first = _attack(study, rows, first_epsilon)
-    results = {first_epsilon: first}
-    advance()
-    calls = [delayed(_attack)(study, rows, epsilon, first) for epsilon in further]
-    for epsilon, result in zip(further, _parallel(study, calls), strict=True):
-        results[epsilon] = result
-        advance()
-    return results
+    calls = [delayed(_attack)(study, rows, epsilon) for epsilon in study.epsilons]
+    results = Parallel(n_jobs=study.n_jobs)(calls)
+    return dict(zip(study.epsilons, results, strict=True))
 
 
-def _attack(
-    study: Study,
-    rows: pd.DataFrame,
-    epsilon: float,
-    first: AttackResult | None = None,
-) -> AttackResult:
-    """Attack the release at an epsilon; without the reports, it is as the first attack."""
+def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
+    """Attack the release at an epsilon."""
     column = attacked_column(study)
     encoder = study.encoder(epsilon, _ATTACKS)
     reports = encoder.transform(rows[study.columns])
     released = rows[[*study.columns, *study.others]].copy()
+    # What is published of each record: its reports, and all other columns as they are.
     for name in study.columns:
         released[name] = reports[name]
     result = attribute_inference(
@@ -278,18 +233,10 @@ def _attack(
         None if study.target is None else rows[study.target],
         rows[[column]],
         encoder=encoder,
-        report=None if first is None else [],
         cv=3,
-        random_state=study.seed(_ATTACKS, 100),
+        # The same folds at each epsilon, so that only the reports differ.
+        random_state=0,
     )
-    if first is not None:
-        result.carriers["is_report"] = result.carriers.index.isin(study.columns)
-        result.values["auc_without_report"] = first.values["auc_without_report"]
-        result = replace(
-            result,
-            accuracy_without_report=first.accuracy_without_report,
-            std_error_without_report=first.std_error_without_report,
-        )
     # The columns are reported together, so the bound is that of the joint report.
     exact = _best_guess(encoder, rows[study.columns], column)
     if exact is None:
@@ -320,8 +267,10 @@ class Synthesis:
     remarks: list[str]
 
 
-def synthesize(study: Study, delta: float, advance: Callable[[], Any]) -> Synthesis:
+def synthesize(study: Study, delta: float) -> Synthesis:
     """Synthesise the declared columns at each epsilon."""
+    # Only declared columns can be synthesised. A model that is trained on synthetic rows
+    # is tested on rows that were not synthesised.
     real = study.frame[list(study.domain.columns)]
     test = None
     if study.target is not None:
@@ -334,13 +283,13 @@ def synthesize(study: Study, delta: float, advance: Callable[[], Any]) -> Synthe
         calls.append(call(study, epsilon, delta, real, test, index=index))
     scores = []
     remarks: list[str] = []
-    results = zip(study.epsilons, _parallel(study, calls), strict=True)
+    results = zip(study.epsilons, Parallel(n_jobs=study.n_jobs)(calls), strict=True)
     for epsilon, (part, synthetic, messages) in results:
         scores += part
         remarks += [f"At epsilon {epsilon:g}: {message}" for message in messages]
         if epsilon == study.example:
             example = synthetic
-        advance()
+    # With the columns of a privacy curve, whose display draws it.
     curve = pd.DataFrame(scores, columns=["epsilon", "metric", "value"])
     return Synthesis(
         curve.assign(repeat=0, fold=0, group="all"), real, example, remarks
@@ -363,6 +312,7 @@ def _synthesize_at(
         domain=study.domain,
         random_state=study.seed(_SYNTHESIS, index),
     )
+    # Its warnings, such as of bins that are too fine, are remarks on the page.
     with warnings.catch_warnings(
         record=True, action="always", category=UserWarning
     ) as caught:
@@ -380,16 +330,13 @@ def _synthesize_at(
     return rows, synthetic, [str(warning.message) for warning in caught]
 
 
-def _parallel(study: Study, calls: Iterable[Any]) -> Iterator[Any]:
-    """Run calls in processes, in their order."""
-    return Parallel(n_jobs=study.n_jobs, return_as="generator")(calls)
-
-
 def _train(
     study: Study, epsilon: float, tables: dict[str, pd.DataFrame]
 ) -> list[tuple[Any, ...]]:
     """Score a model that was trained on synthetic rows, and once on real ones."""
-    data: dict[str, Any] = {name: study.coded(table) for name, table in tables.items()}
+    data: dict[str, Any] = dict(
+        zip(tables, map(study.coded, tables.values()), strict=True)
+    )
     with warnings.catch_warnings():
         # At a tiny epsilon all rows may be of one class; the score, an AUC of 0.5,
         # shows it.
@@ -398,7 +345,8 @@ def _train(
         )
         model = study.model(protected="as they are")  # which is synthetic
         scores = train_on_synthetic(model, target=study.target, scoring=score, **data)
-    epsilons = {"real": float("inf"), "synthetic": epsilon}
+    # The scores of real rows are the baseline, as of a privacy curve.
+    epsilons = {"real": math.inf, "synthetic": epsilon}
     rows = []
     for name, values in scores.iterrows():
         for metric, value in values.items():

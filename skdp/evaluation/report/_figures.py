@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -25,11 +24,10 @@ from skdp.evaluation.displays import (
     PrivacyCurveDisplay,
     draw_legend,
     label_epsilons,
-    label_rows,
     legend_entry,
 )
 from skdp.evaluation.report._counts import CountStudy
-from skdp.evaluation.report._experiments import LEFT_OUT, NOT_PRIVATE
+from skdp.evaluation.report._experiments import LEFT_OUT
 
 _SIZE = (5.2, 3.9)  # inches: text of 10.5 points can be read on a telephone, too
 _STYLE = {
@@ -69,17 +67,12 @@ POSTPROCESS_NAMES = {
 def counts_figure(release: pd.DataFrame) -> str:
     height = 1.6 + 0.3 * max(3, min(len(release), _MOST_CELLS))
     with _new_panels(height=height) as (axes,):
+        # The true counts are drawn beside the estimates: the page is about their errors.
         CountEstimateDisplay(
             release[["count", "lower", "upper"]], true_counts=release["true"]
         ).plot(max_values=_MOST_CELLS, ax=axes)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.locator_params(axis="x", nbins=5)
-        # Beside long labels the panel is too narrow for it.
-        title = axes.figure.suptitle(
-            axes.get_title("left"), x=0.02, ha="left", fontsize=_STYLE["axes.titlesize"]
-        )
-        title.set_parse_math(False)
-        axes.set_title("", loc="left")
         return _svg(axes, columns=3)
 
 
@@ -88,10 +81,13 @@ def error_figure(
 ) -> str:
     """Draw the count error by epsilon: means with a band, the closed form, and what other models of trust have."""
     summary = study.summary()
-    # Lines that lie on one another are told apart by their dashes.
+    # Where nothing is repaired, all lines are the same: each shows in the gaps of the
+    # next one.
     dashes = {"none": "-", "clip": "--", "simplex": "-.", "power": ":"}
     with _new_panels() as (axes,):
         groups = summary.groupby("postprocess", sort=False)
+        # Of errors over many releases, the band is drawn of one line only, as all
+        # would hide each other.
         for colour, (name, errors) in zip(COLOURS, groups, strict=False):
             epsilons = errors["epsilon"]
             axes.plot(
@@ -130,21 +126,24 @@ def error_figure(
 def scores_figure(scores: pd.DataFrame, metric: str) -> str:
     """Draw a score by epsilon, one line per classifier, with lines for the models without privacy."""
     scores = scores[scores["metric"] == metric]
-    is_absent = scores["setting"] == LEFT_OUT
-    curve = scores[~is_absent]
-    epsilons = curve["setting"].replace(NOT_PRIVATE, math.inf).astype(float)
-    curve = curve.assign(epsilon=epsilons, group=curve["classifier"], fold=0)
+    is_absent = scores["epsilon"] == LEFT_OUT
+    curve = scores[~is_absent].assign(group=scores["classifier"])
     repeats = curve["repeat"].nunique()
+    # One split has no spread.
     band: Literal["std"] | None = "std" if repeats > 1 else None
     with _new_panels() as (axes,):
         PrivacyCurveDisplay(curve).plot(band=band, ax=axes)
         axes.set_title(metric[0].upper() + metric[1:], parse_math=False)
+        # A model without the columns has no epsilon: it is a line across the panel.
         absent = scores[is_absent].groupby("classifier", sort=False)["value"].mean()
         for colour, level in zip(COLOURS, absent, strict=False):
             axes.axhline(level, color=colour, ls=":", lw=1.4)
         extra = [legend_entry("columns left out", ls=":", lw=1.4)]
         spread = f"± 1 standard deviation over {repeats} repeats"
-        names = {"without noise": NOT_PRIVATE, spread: f"± 1 sd over {repeats} splits"}
+        names = {
+            "without noise": "not private",
+            spread: f"± 1 sd over {repeats} splits",
+        }
         return _svg(axes, columns=2, extra=extra, names=names)
 
 
@@ -165,32 +164,11 @@ def fairness_figure(reports: Mapping[str, pd.DataFrame]) -> str:
 
 def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
     with _new_panels(height=4.2) as (axes,):
+        # The page is narrower than a figure of its own.
         LeakageDisplay(results).plot(ax=axes)
         axes.set_ylabel("guessed right (share)")
         axes.set_title(f"Guesses of {_short(column)}", parse_math=False)
         return _svg(axes, columns=2)
-
-
-def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
-    """Draw the share of correct guesses from each released column alone."""
-    with _new_panels(height=1.6 + 0.28 * len(carriers)) as (axes,):
-        # In the order of the table: what tells most is at the top.
-        places = np.arange(len(carriers))
-        is_report = carriers["is_report"].to_numpy()
-        parts = {
-            "other column": (~is_report, COLOURS[5]),
-            "report": (is_report, COLOURS[1]),
-        }
-        for label, (chosen, colour) in parts.items():
-            shares = carriers["alone"][chosen]
-            axes.barh(places[chosen], shares, height=0.7, color=colour, label=label)
-        axes.axvline(prior, color=INK, ls=":", lw=1.6, label="prior")
-        label_rows(axes, [_short(name) for name in carriers.index])
-        axes.set_xlim(0, 1)
-        axes.set_xlabel("guessed right from it alone (share)")
-        axes.set_title(f"Columns that tell {_short(column)}", parse_math=False)
-        axes.legend()
-        return _svg(axes, columns=3)
 
 
 def marginal_figure(
@@ -214,6 +192,7 @@ def _new_panels(
         def execute(self, fig: Figure) -> None:
             """Lay out the panels without last bits: the solver adds floats in the order of its addresses in memory."""
             super().execute(fig)
+            # The page of a seed is the same bit for bit.
             for panel in fig.axes:
                 panel.set_position(np.round(panel.get_position().bounds, 9))
                 panel.set_in_layout(True)
@@ -229,6 +208,7 @@ def _svg(
     axes: Any, *, columns: int, extra: Any = (), names: Mapping[str, str] | None = None
 ) -> str:
     """Move the legend of a panel below the figure, where it covers nothing, and write the figure."""
+    # Displays draw a legend into given panels, where it would cover lines.
     legend = axes.get_legend()
     if legend is not None:
         # Of error bars, the legend's own handles have lost their markers.

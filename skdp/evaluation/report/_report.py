@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from skdp.evaluation.report._experiments import (
     synthesize,
 )
 from skdp.evaluation.report._figures import (
-    carriers_figure,
     counts_figure,
     curve_figure,
     error_figure,
@@ -57,7 +57,7 @@ from skdp.evaluation.report._tables import (
 from skdp.metrics import fairness_report
 from skdp.metrics.fairness import LABELS
 from skdp.oracles import check_size
-from skdp.privacy import check_delta, check_epsilon
+from skdp.privacy import check_delta
 from skdp.tables import flatten_index
 
 _CLASSIFIERS = {
@@ -69,12 +69,7 @@ _CLASSIFIERS = {
     ),
 }
 # What fits into a figure or a table that is read, and not searched.
-_MOST_CARRIERS, _MOST_MARGINALS, _MOST_VALUES = 12, 4, 20
-_TABLES = (
-    *("release_counts", "count_errors", "model_scores", "fairness_audits"),
-    *("leakage", "leakage_by_value", "carriers", "synthesis"),
-)
-_FILES = ("index.html", *(f"{name}.csv" for name in _TABLES))
+_MOST_CARRIERS, _MOST_MARGINALS = 12, 4
 Tables = dict[str, pd.DataFrame]
 
 
@@ -192,8 +187,10 @@ def study_report(
     )
     _check_before(study, out, repeats, model_repeats, delta)
     models = _CLASSIFIERS if classifiers is None else classifiers
-    # One step for each part that takes some seconds.
-    advance = progress(_n_steps(study, len(models))) if progress else lambda: None
+    # A step for each part: counts, models, audits, attacks and synthetic rows.
+    roles = study.target, study.sensitive, attacked_column(study)
+    n_parts = 5 - roles.count(None)
+    advance = progress(n_parts) if progress else lambda: None
     counts = count_study(
         study.frame[study.columns],
         study.protected,
@@ -206,6 +203,8 @@ def study_report(
         "release_counts": flatten_index(counts.releases),
         "count_errors": counts.summary(),
     }
+    # What the template shows, part by part. Numbers are written here, as the template
+    # has words only.
     content: dict[str, Any] = {
         "counts": {
             "repeats": f"{repeats:,}",
@@ -244,31 +243,17 @@ def study_report(
     return path
 
 
-def _n_steps(study: Study, n_models: int) -> int:
-    """Return how often a progress bar advances."""
-    n_epsilons = len(study.epsilons)
-    n_steps = 1 + n_epsilons  # the counts, and the synthetic rows
-    if study.target is not None:
-        n_steps += n_models * (n_epsilons + 1)
-    if study.sensitive is not None:
-        n_steps += 1
-    if attacked_column(study) is not None:
-        n_steps += n_epsilons
-    return n_steps
-
-
 def _by_trust(counts: CountStudy, delta: float) -> pd.DataFrame | None:
     """Return the errors of the same counts if reports are shuffled, or a curator is trusted."""
     true = counts.releases["true"].xs(counts.expected.index[0]).to_numpy()
-    return (
-        errors_by_trust(true, epsilons=list(counts.expected.index), delta=delta)
-        if delta
-        else None
-    )
+    if not delta:
+        return None
+    return errors_by_trust(true, epsilons=list(counts.expected.index), delta=delta)
 
 
 def _repaired(counts: CountStudy) -> bool:
     """Return whether some count fell below zero, so that repairs changed it."""
+    # Repairs leave counts as they are where none is below zero.
     means = counts.errors.groupby("postprocess")["l1"].mean()
     return not np.allclose(means, means.iloc[0])
 
@@ -279,19 +264,15 @@ def _check_before(
     """Check in advance what would fail after minutes of work."""
     for name, number in (("repeats", repeats), ("model_repeats", model_repeats)):
         check_size(number, least=1, name=name)
-    for epsilon in study.epsilons:
-        check_epsilon(epsilon, name="each of epsilons")
     check_delta(delta)
-    folder = next(path for path in (out, *out.absolute().parents) if path.exists())
+    # Of a folder that does not exist, the nearest one above must be writable.
+    folder = next(filter(Path.exists, (out, *out.absolute().parents)))
     if not folder.is_dir():
         raise ValueError(f"`out` must be a folder, but {folder.name!r} is a file")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(
             f"`out` must be a folder that can be written to; {folder.name!r} cannot"
         )
-    taken = [name for name in _FILES if (out / name).is_dir()]
-    if taken:
-        raise ValueError(f"`out` has folders with names of files to write: {taken}")
     import_pyplot()  # last, as it takes a second
     _import_jinja2()
 
@@ -305,14 +286,13 @@ def _model_content(
 ) -> dict[str, Any]:
     if study.target is None:
         return {"models": None, "fairness": None}
-    scores = model_scores(study, models, repeats, advance)
-    grouped = scores.groupby(["classifier", "setting", "metric"], sort=False)["value"]
-    tables["model_scores"] = (
-        grouped.agg(["mean", "std", "count"])
-        .reset_index()
-        .merge(model_costs(scores), how="left")
-    )
-    wide, keys = scores_table(scores), ["columns are", "classifier"]
+    # One table of scores, of which means, costs, tables and figures are made.
+    scores = model_scores(study, models, repeats)
+    advance()
+    grouped = scores.groupby(["classifier", "epsilon", "metric"], sort=False)["value"]
+    means = grouped.agg(["mean", "std", "count"]).reset_index()
+    tables["model_scores"] = means.merge(model_costs(scores), how="left")
+    wide, keys = scores_table(scores), ["classifier", "columns are"]
     positives, n = int(study.y.sum()), len(study.y)
     content: dict[str, Any] = {
         "positives": f"{positives:,}",
@@ -321,13 +301,14 @@ def _model_content(
         "majority": f"{max(positives, n - positives) / n:.1%}",
         "repeats": scores["repeat"].nunique(),
         "quality": {name: scores_figure(scores, name) for name in QUALITY},
-        "scores": written(wide[[*keys, *QUALITY]], keys[:1], keys[1]),
+        "scores": written(wide[[*keys, *QUALITY]]),
     }
     if study.sensitive is None:
         return {"models": content, "fairness": None}
     audits = fairness_audits(study)
     advance()
     tables["fairness_audits"] = audit_table(audits)
+    # Definitions are those of a report of any table.
     example = fairness_report(
         [0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1
     )
@@ -337,14 +318,14 @@ def _model_content(
     n_rows = is_privileged.sum(), (~is_privileged).sum(), groups.isna().sum()
     definitions = zip(example["metric"].map(LABELS), example["definition"], strict=True)
     fairness = {
-        "rows": [f"{count:,}" if count else "" for count in n_rows],
+        "rows": list(map("{:,}".format, n_rows)),
         "undefined": bool(scores["value"].isna().any()),
         # The first six are of the groups themselves.
         "definitions": list(definitions)[6:],
         "figures": {name: scores_figure(scores, name) for name in SHOWN},
-        "scores": written(wide.drop(columns=list(QUALITY)), keys[:1], keys[1]),
+        "scores": written(wide.drop(columns=list(QUALITY))),
         "audit": fairness_figure(audits[study.example]),
-        "audits": written(tables["fairness_audits"], ["metric"], "epsilon"),
+        "audits": written(tables["fairness_audits"]),
     }
     return {"models": content, "fairness": fairness}
 
@@ -355,44 +336,39 @@ def _leakage_content(
     column = attacked_column(study)
     if column is None:
         return None
-    results = attack_releases(study, advance)
+    results = attack_releases(study)
+    advance()
+    # The files have all epsilons; the page shows the tables of the example.
     tables["leakage"] = leakage_table(results)
-    carriers = {epsilon: result.carriers for epsilon, result in results.items()}
-    values = {epsilon: result.values for epsilon, result in results.items()}
-    for name, parts in (("carriers", carriers), ("leakage_by_value", values)):
-        tables[name] = pd.concat(parts, names=["epsilon"]).reset_index()
+    for name, attribute in (("carriers", "carriers"), ("leakage_by_value", "values")):
+        parts = map(attrgetter(attribute), results.values())
+        table = pd.concat(parts, keys=results, names=["epsilon"])
+        tables[name] = table.reset_index()
     example = results[study.example]
-    # They are sorted by what they tell.
-    largest = example.carriers.head(_MOST_CARRIERS)
-    n_hidden = len(example.values) - _MOST_VALUES
-    remark = ""
-    if n_hidden > 0:
-        remark = (
-            f"; the {_MOST_VALUES} rarest, {n_hidden} more frequent ones are left out"
-        )
     # The intervals are in the figure.
     guesses = tables["leakage"].drop(columns=["lower", "upper"])
     return {
         "others": bool(study.others),
-        "values": values_table(example.values.head(_MOST_VALUES)),
-        "left": remark,
+        "values": values_table(example.values),
         "column": column,
         "n_rows": f"{example.n_rows:,}",
         "bound": example.bound,
         "exact": example.bound == EXACT,
         "guesses": leakage_figure(results, column),
-        "table": written(guesses, ["epsilon"]),
-        "carriers_figure": carriers_figure(largest, example.baseline, column),
-        "carriers": carriers_table(largest),
+        "table": written(guesses),
+        # They are sorted by what they tell.
+        "carriers": carriers_table(example.carriers.head(_MOST_CARRIERS)),
     }
 
 
 def _synthesis_content(
     study: Study, delta: float, tables: Tables, advance: Callable[[], Any]
 ) -> dict[str, Any]:
-    synthesis = synthesize(study, delta, advance)
+    synthesis = synthesize(study, delta)
+    advance()
     curve = synthesis.curve
     tables["synthesis"] = curve[["epsilon", "metric", "value"]]
+    # Each metric has a scale of its own, and so a figure.
     figures = {}
     for metric in curve["metric"].unique():
         figures[metric] = curve_figure(curve, metric, "real rows")
@@ -430,6 +406,8 @@ def _render(**content: Any) -> str:
         """Escape a text, and set e^ε as a power."""
         return Markup(escape(text).replace("e^ε", Markup("e<sup>ε</sup>")))
 
+    # Names of columns and values are texts of anybody, so all of them are escaped, and a
+    # name that the template misspells is an error.
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
@@ -467,20 +445,9 @@ _THRESHOLD_REMARK = (
 
 
 def age_sex_report(
-    X: pd.DataFrame,
-    y: pd.Series,
-    out: str | os.PathLike[str],
-    *,
-    epsilons: Sequence[float],
-    repeats: int = 500,
-    model_repeats: int = 5,
-    delta: float = 1e-9,
-    classifiers: Mapping[str, BaseEstimator] | None = None,
-    random_state: int | None = None,
-    n_jobs: int | None = None,
-    progress: Callable[[int], Any] | None = None,
+    X: pd.DataFrame, y: pd.Series, out: str | os.PathLike[str], **options: Any
 ) -> Path:
-    """Run the age × sex study on Adult and write its report."""
+    """Run the age × sex study on Adult and write its report, with options of `study_report`."""
     # A weight of the survey, and education-num as text.
     frame = X.drop(columns=["fnlwgt", "education"])
     groups = pd.Index([f"{AGE_THRESHOLD} or younger", f"over {AGE_THRESHOLD}"])
@@ -501,20 +468,14 @@ def age_sex_report(
         positive_label=">50K",
         sensitive="sex",
         privileged="Male",
-        epsilons=epsilons,
-        repeats=repeats,
-        model_repeats=model_repeats,
-        delta=delta,
-        classifiers=classifiers,
-        random_state=random_state,
-        n_jobs=n_jobs,
         remarks=[_told_by_relationship(frame), _THRESHOLD_REMARK],
-        progress=progress,
+        **options,
     )
 
 
 def _told_by_relationship(frame: pd.DataFrame) -> str:
     """Write how much a column that nobody protects says of a protected one."""
+    # Reports of the sex protect little where this column is published beside them.
     relationship = frame["relationship"]
     tells = relationship.isin(["Husband", "Wife"])
     is_right = relationship.eq("Husband") == frame["sex"].eq("Male")

@@ -19,10 +19,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdp.domain import Domain, Interval
+from skdp.evaluation._common import read_epsilons
 from skdp.evaluation.report._counts import declared_codes
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics.fairness import find_positive_label
-from skdp.tables import is_missing
 
 PARAM_NAME = "columns__private__encoder__epsilon"
 """The name of the epsilon parameter of `Study.model`."""
@@ -62,6 +62,7 @@ class Study:
         n_jobs: int | None,
     ) -> Self:
         """Check the parameters of `study_report`."""
+        # Column transformers of scikit-learn and the CSV files need names of text.
         unnamed = [name for name in frame if not isinstance(name, str)]
         if unnamed:
             raise TypeError(
@@ -69,10 +70,7 @@ class Study:
                 "`frame.rename(columns=str)` makes them so"
             )
         columns = list(domain.columns if columns is None else columns)
-        if not epsilons or len(set(epsilons)) < len(epsilons):
-            raise ValueError(
-                f"`epsilons` must be distinct, and at least one, got {list(epsilons)}"
-            )
+        # All is checked here: a mistake that showed after minutes would be dear.
         required = [*domain.columns, *([] if target is None else [target])]
         absent = [name for name in required if name not in frame]
         if absent:
@@ -93,6 +91,7 @@ class Study:
                 f"`columns`: {columns} can have one value only, so there is nothing to "
                 "protect"
             )
+        # From here on the target is whether a row is positive, for all models.
         if target is not None:
             frame = frame.assign(**{target: _positive(frame[target], positive_label)})
             declared = {name: domain[name] for name in domain.columns}
@@ -107,7 +106,7 @@ class Study:
             target,
             sensitive,
             groups,
-            list(epsilons),
+            read_epsilons(epsilons),
             random_state,
             n_jobs,
         )
@@ -129,6 +128,8 @@ class Study:
             if name in self.numbers:
                 columns[name] = frame[name].astype(float)
             else:
+                # By all rows of the study, so that train, test and synthetic rows have
+                # the same codes; missing values have the code -1.
                 values = pd.Index(self.frame[name].astype(object).dropna().unique())
                 columns[name] = values.get_indexer(frame[name].astype(object))
         return frame.assign(**columns)
@@ -151,6 +152,7 @@ class Study:
     @property
     def scores_hold(self) -> bool:
         """Whether a quarter of the rows has ten of either answer, so that an AUC means something."""
+        # A quarter are the test rows of a split.
         return min(self.y.sum(), (~self.y).sum()) >= 40
 
     @property
@@ -173,6 +175,7 @@ class Study:
 
     def encoder(self, epsilon: float, *key: int) -> RandomizedResponseEncoder:
         """Return a fitted encoder of the protected columns."""
+        # Epsilons do not share their noise, or errors would fall in step.
         seed = self.seed(*key, self.epsilons.index(epsilon))
         encoder = RandomizedResponseEncoder(
             epsilon, strategy="joint", categories=self.protected, random_state=seed
@@ -183,6 +186,8 @@ class Study:
         self, classifier: BaseEstimator | None = None, *, protected: str
     ) -> Pipeline:
         """Return a classifier of all columns, as `features` and `coded` return them."""
+        # Every model is made of the same parts, so that scores differ by what is done to
+        # the protected columns alone.
         names = self.others
         if protected == "as they are":
             # In synthetic rows, which have the declared columns.
@@ -206,7 +211,8 @@ class Study:
 
     def _prepared(self, classifier: Any, names: list[Any]) -> list[Any]:
         """Return the steps that prepare columns for a classifier."""
-        # Trees take codes, and missing numbers.
+        # Trees take codes, and missing numbers. Linear models need a column for each
+        # value, and numbers of one scale.
         if isinstance(classifier, HistGradientBoostingClassifier):
             return [("others", "passthrough", names)]
         numbers = [name for name in names if name in self.numbers]
@@ -245,6 +251,7 @@ def _with_labels(
     frame: pd.DataFrame, domain: Domain, names: list[Any], protected: list[Any]
 ) -> tuple[pd.DataFrame, Domain]:
     """Check that all values are declared, and replace numbers of protected columns by the labels of their bins."""
+    # Encoders refuse undeclared values, too, but name no column of the study.
     domain = domain.select(names)
     codes = declared_codes(domain, [frame[name] for name in names])
     labelled: dict[Any, pd.Series] = {}
@@ -253,9 +260,10 @@ def _with_labels(
             labels = pd.Series(list(domain[name].labels), name=name)
             labelled[name] = labels.take(column.astype(np.intp)).set_axis(frame.index)
     # Bins of protected numbers are values from here on.
-    declared: dict[Any, Any] = {name: domain[name] for name in names}
-    for name in labelled:
-        declared[name] = list(domain[name].labels)
+    declared: dict[Any, Any] = {}
+    for name in names:
+        attribute = domain[name]
+        declared[name] = list(attribute.labels) if name in labelled else attribute
     return frame.assign(**labelled), Domain(declared)
 
 
@@ -265,6 +273,7 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
         raise ValueError(
             f"`target`: column {column.name!r} has missing values; leave these rows out"
         )
+    # Compared with all other labels together, of which there may be several.
     positive = column.isin([find_positive_label(label, target=column)])
     if min(positive.sum(), (~positive).sum()) < _FEWEST:
         raise ValueError(
@@ -280,18 +289,14 @@ def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]
     values = [privileged]
     if isinstance(privileged, list | tuple | set):
         values = list(privileged)
-    attribute = domain[column.name]
-    labels = list(attribute.labels)
+    labels = list(domain[column.name].labels)
     # Privileged must be a group that can occur, and leave one that is not.
-    is_declared = [not is_missing(value) and value in labels for value in values]
-    if not all(is_declared) or len(set(values)) >= len(labels):
+    is_declared = pd.Series(values).isin(labels) & pd.Series(values).notna()
+    if not is_declared.all() or len(set(values)) >= len(labels):
         # Values that were read from the data are not written into an error.
-        declared = f"that are declared: {labels}"
-        if attribute.observed:
-            declared = "that occur; numbers may have bins, by `edges`"
         raise ValueError(
             f"`privileged` must be some of the values of `sensitive` {column.name!r}, "
-            f"and not all, {declared}"
+            "and not all of them; of numbers with bins, labels of these"
         )
     is_privileged = column.isin(values)
     if is_privileged.all() or not is_privileged.any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,22 +51,11 @@ def decimals(value: float) -> str:
     )
 
 
-Written = dict[str, Any]
-"""A table as text: its columns, and its rows in groups. The first cell of a row is its label."""
-
-
 def written(
-    frame: pd.DataFrame,
-    labels: Sequence[str],
-    group: str | None = None,
-    formats: Mapping[str, Callable[[Any], str]] | None = None,
-) -> Written:
+    frame: pd.DataFrame, formats: Mapping[str, Callable[[Any], str]] | None = None
+) -> pd.DataFrame:
     """Write a table: an epsilon in short, other fractions with four decimals, unless another format is given."""
-    labels = list(labels)
-    if group is not None and frame[group].is_unique:
-        labels.insert(0, group)
-        group = None
-    # Every cell as text.
+    # The cells of the page are texts: the CSV files have the numbers.
     cells = pd.DataFrame(index=frame.index)
     for name, column in frame.items():
         write: Any = decimals if column.dtype.kind == "f" else str
@@ -74,29 +63,10 @@ def written(
             write = short
         write = (formats or {}).get(str(name), write)
         cells[name] = list(map(write, column))
-    names = [", ".join(filter(None, row)) for row in cells[labels].to_numpy()]
-    columns = cells.columns.difference([*labels, group], sort=False)
-    rows = [
-        (name, *row) for name, row in zip(names, cells[columns].to_numpy(), strict=True)
-    ]
-    headings = [""] * len(rows)
-    if group is not None:
-        prefix = "epsilon " if group == "epsilon" else ""
-        headings = [prefix + cell for cell in cells[group]]
-    # Consecutive rows of one heading are a group.
-    groups: list[tuple[str, list[Any]]] = []
-    for heading, row in zip(headings, rows, strict=True):
-        if not groups or groups[-1][0] != heading:
-            groups.append((heading, []))
-        groups[-1][1].append(row)
-    return {
-        "columns": [", ".join(filter(None, map(str, labels))), *map(str, columns)],
-        "groups": groups,
-        "n_rows": len(rows),
-    }
+    return cells
 
 
-def counts_table(study: CountStudy) -> Written:
+def counts_table(study: CountStudy) -> pd.DataFrame:
     numbers = {
         "true": "true count",
         "count": "estimate",
@@ -104,13 +74,14 @@ def counts_table(study: CountStudy) -> Written:
         "lower": "lower",
         "upper": "upper",
     }
+    # Values of the cells are labels, and a missing one has a name.
     flat = flatten_index(study.releases.rename(columns=numbers))
     names = list(flat.columns[1 : study.releases.index.nlevels])
     formats = {**dict.fromkeys(names, label), **dict.fromkeys(numbers.values(), whole)}
-    return written(flat, names, "epsilon", formats)
+    return written(flat, formats)
 
 
-def errors_table(study: CountStudy) -> Written:
+def errors_table(study: CountStudy) -> pd.DataFrame:
     """Write the errors of the counts by epsilon, without redundant rows."""
     summary = study.summary()
     named = summary.assign(postprocess=summary["postprocess"].map(POSTPROCESS_NAMES))
@@ -121,7 +92,8 @@ def errors_table(study: CountStudy) -> Written:
         "coverage": "95 % intervals hold",
     }
     errors = named[list(names)].rename(columns=names)
-    # If no unbiased count is negative, the other estimates are the same.
+    # If no unbiased count is negative, the other estimates are the same, but for the
+    # rounding of floats.
     errors = errors[
         ~errors[["epsilon", "mean L1", "mean L2", "rms L2"]].round(6).duplicated()
     ]
@@ -129,31 +101,31 @@ def errors_table(study: CountStudy) -> Written:
         **dict.fromkeys(_ERRORS.values(), whole),
         "95 % intervals hold": lambda share: f"{share:.1%}",
     }
-    return written(errors, ["estimate"], "epsilon", formats)
+    return written(errors, formats)
 
 
 def scores_table(scores: pd.DataFrame) -> pd.DataFrame:
     """Write the mean and standard deviation of each score, the models without privacy first."""
-    # Without privacy, without the columns, and then by epsilon.
-    ranks = {NOT_PRIVATE: 0, LEFT_OUT: 1}
-    ordered = scores.assign(rank=scores["setting"].map(ranks).fillna(2))
-    ordered = ordered.sort_values(["classifier", "rank"], kind="stable")
-    keys = ["classifier", "setting", "metric"]
-    grouped = ordered.groupby(keys, sort=False)["value"].agg(["mean", "std"])
-    deviations = [f" ± {sd:.4f}" if sd >= 0 else "" for sd in grouped["std"]]
+    # What privacy costs is read against the two models without it, which come first.
+    names = {NOT_PRIVATE: "not private", LEFT_OUT: "left out"}
+    epsilons = scores["epsilon"].unique()
+    order = [*names, *np.setdiff1d(epsilons, list(names))]
+    keys = ["classifier", "epsilon", "metric"]
+    grouped = scores.groupby(keys, sort=False)["value"].agg(["mean", "std"])
+    # One split has no deviation, which is nan.
+    deviations = grouped["std"].map(" ± {:.4f}".format).replace(" ± nan", "")
     text = grouped["mean"].map(decimals) + deviations
-    wide = text.unstack("metric", sort=False).reset_index()
-    wide["setting"] = wide["setting"].map(_setting_text)
-    return wide.rename(columns={"setting": "columns are"}).rename_axis(columns=None)
-
-
-def _setting_text(setting: Any) -> str:
-    """Write how the protected columns are used."""
-    return setting if isinstance(setting, str) else f"ε = {short(setting)}"
+    wide = text.unstack("metric", sort=False)
+    wide = wide.reindex(order, level="epsilon").reset_index()
+    texts = wide["epsilon"].map(lambda epsilon: f"ε = {short(epsilon)}")
+    wide["epsilon"] = wide["epsilon"].map(names).fillna(texts)
+    return wide.rename(columns={"epsilon": "columns are"}).rename_axis(columns=None)
 
 
 def audit_table(audits: Mapping[float, Mapping[str, pd.DataFrame]]) -> pd.DataFrame:
     """Arrange the differences of all audits in one table."""
+    # One row for each epsilon and metric: the three audits beside each other, and the
+    # interval of the debiased one.
     rows: list[dict[str, Any]] = []
     for epsilon, reports in audits.items():
         for metric in SHOWN:
@@ -186,24 +158,26 @@ def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def values_table(values: pd.DataFrame) -> Written:
+def values_table(values: pd.DataFrame) -> pd.DataFrame:
     """Write what is learned of each value, with intervals."""
-    blind = [f"{auc:.3f}" for auc in values["auc_without_report"]]
     columns = {
         "value": list(map(label, values.index)),
-        "of the rows": [f"{share:.1%}" for share in values["share"]],
+        "of the rows": values["share"].map("{:.1%}".format).to_list(),
         "AUC": _with_interval(values, "auc", ".3f"),
-        "AUC without the report": blind,
+        "AUC without the report": values["auc_without_report"]
+        .map("{:.3f}".format)
+        .to_list(),
         "lift": _with_interval(values, "lift", ".1f"),
         "precision": _with_interval(values, "precision", ".0%", "not guessed"),
     }
-    return written(pd.DataFrame(columns), ["value"])
+    return written(pd.DataFrame(columns))
 
 
 def _with_interval(
     values: pd.DataFrame, name: str, form: str, undefined: str = "undefined"
 ) -> list[str]:
     """Write a measure with the ends of its interval."""
+    # A value that is never guessed has no precision.
     texts = []
     for row in values[[name, f"{name}_lower", f"{name}_upper"]].to_numpy():
         value, lower, upper = (format(number, form) for number in row)
@@ -212,8 +186,9 @@ def _with_interval(
     return texts
 
 
-def carriers_table(carriers: pd.DataFrame) -> Written:
+def carriers_table(carriers: pd.DataFrame) -> pd.DataFrame:
     """Write the share of correct guesses from each column."""
+    # A report and the column that it is of have the same name.
     names = []
     for name, is_report in carriers["is_report"].items():
         names.append(f"{name} (report)" if is_report else str(name))
@@ -222,16 +197,16 @@ def carriers_table(carriers: pd.DataFrame) -> Written:
         "right from it alone": carriers["alone"].to_numpy(),
         "lost if shuffled": carriers["drop"].to_numpy(),
     }
-    return written(pd.DataFrame(columns), ["column"])
+    return written(pd.DataFrame(columns))
 
 
-def synthesis_table(curve: pd.DataFrame) -> Written:
+def synthesis_table(curve: pd.DataFrame) -> pd.DataFrame:
     """Write the metrics side by side, the real rows last."""
     metrics = list(dict.fromkeys(curve["metric"]))
     wide = curve.pivot(index="epsilon", columns="metric", values="value")
     formats: dict[str, Any] = dict.fromkeys(metrics, _decimals_or_nothing)
     formats["epsilon"] = _epsilon_or_real
-    return written(wide[metrics].reset_index(), ["epsilon"], None, formats)
+    return written(wide[metrics].reset_index(), formats)
 
 
 def _decimals_or_nothing(value: float) -> str:
@@ -261,12 +236,13 @@ def summarise(
             max(study.y.mean(), 1 - study.y.mean()),
         )
     if "leakage" in tables:
-        lines += _of_leakage(tables, study.example, attacked_column(study))
+        lines.append(_of_leakage(tables, study.example, attacked_column(study)))
     scored = study.target is not None and study.scores_hold
     return [*lines, _of_synthesis(tables["synthesis"], study.example, scored=scored)]
 
 
 def _of_counts(study: Study, counts: CountStudy) -> str:
+    # The widest interval of all cells, so that the sentence holds for each.
     release = counts.releases.loc[study.example]
     reach = float(((release["upper"] - release["lower"]) / 2).max())
     return (
@@ -277,7 +253,9 @@ def _of_counts(study: Study, counts: CountStudy) -> str:
 
 
 def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[str]:
-    table = scores.set_index(["setting", "metric", "classifier"]).sort_index()
+    # Of one classifier, that which is best without privacy: the best of several noisy
+    # ones would seem better than it is.
+    table = scores.set_index(["epsilon", "metric", "classifier"]).sort_index()
     plain = table["mean"].loc[NOT_PRIVATE]
     # An accuracy that one answer for all rows has as well says nothing.
     blind = plain["accuracy"].max() < majority + 0.01
@@ -295,56 +273,33 @@ def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[st
             "Accuracy says little here: to give all rows the more frequent answer is "
             f"right for {majority:.1%}."
         )
-    # The statistical parity difference.
+    # With the columns left out: privacy is no cause of what leaving out does as well.
     gap = SHOWN[0]
-    private_gap = table["mean"].get((epsilon, gap, best), np.nan)
-    plain_gap = plain.get((gap, best), np.nan)
-    if np.isfinite([private_gap, plain_gap]).all():
+    settings = [epsilon, NOT_PRIVATE, LEFT_OUT]
+    gaps = table["mean"].reindex(pd.MultiIndex.from_product([settings, [gap], [best]]))
+    if np.isfinite(gaps).all():
+        private, plain_gap, left_out = map(_decimals, gaps)
         lines.append(
-            f"Its {gap} is {_decimals(private_gap)}, and {_decimals(plain_gap)} "
-            "without "
-            "noise."
+            f"Its {gap} is {private}, {plain_gap} without noise, and {left_out} with "
+            "the columns left out."
         )
     return lines
 
 
-def _of_leakage(
-    tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any
-) -> list[str]:
-    """Write what is guessed from the release, and which value is known best."""
+def _of_leakage(tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any) -> str:
+    """Write what is guessed from the release."""
     guesses = tables["leakage"].set_index("epsilon").loc[epsilon]
-    lines = [
+    return (
         f"Who sees all that is released guesses {column} right for "
         f"{guesses['with the report']:.1%} of records, without the reports for "
         f"{guesses['without the report']:.1%}; the most frequent value is right for "
         f"{guesses['prior']:.1%}."
-    ]
-    values = tables["leakage_by_value"]
-    values = values[(values["epsilon"] == epsilon) & values["auc_lower"].notna()]
-    if values.empty:
-        return lines
-    # By the lower end, so that a rare value that was found by luck is not called known.
-    best = values.sort_values("auc_lower", kind="stable").iloc[-1]
-    name = f"{label(best['value'])} ({best['share']:.1%} of the rows)"
-    interval = (
-        f"95 % interval of this value alone {best['auc_lower']:.1%} to "
-        f"{best['auc_upper']:.1%}"
     )
-    if best["auc_lower"] > 0.5:
-        lines.append(
-            f"Best known is {name}: a record with it ranks above one without in "
-            f"{best['auc']:.1%} of pairs (AUC; {interval})."
-        )
-    else:
-        lines.append(
-            "Of no value are records found beyond chance: of "
-            f"{name} the AUC may be 50 % or less ({interval})."
-        )
-    return lines
 
 
 def _of_synthesis(curve: pd.DataFrame, epsilon: float, *, scored: bool) -> str:
     """Write how far shares are off, and what a model learns from the rows."""
+    # A table of one column has no pairs.
     values = curve.set_index(["epsilon", "metric"])["value"]
     things, metric = "pairs of columns", "mean error of 2-way marginals"
     if (epsilon, metric) not in values.index:
@@ -375,6 +330,7 @@ def difference(change: float, lower: float, upper: float) -> str:
     if lower <= 0 <= upper:
         interval = f"(95 % interval {_decimals(lower)} to {_decimals(upper)})"
         return f"a difference of {_decimals(change)} {interval}, which may be chance"
+    # A cost is a positive number, whatever the sign of the difference.
     low, high = sorted([abs(lower), abs(upper)])
     verb = "costs" if upper < 0 else "adds"
     return f"privacy {verb} {abs(change):.3f} (95 % interval {low:.3f} to {high:.3f})"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -17,9 +15,10 @@ from skdp.metrics.fairness._inputs import (
     check_both,
     encode_frame,
     find_positive_label,
-    is_collection,
     read_column,
     read_frame,
+    read_numbers,
+    read_privileged,
 )
 
 
@@ -104,6 +103,7 @@ def to_aif360(
             f"X has a column {label_name!r}; set label_name to another name"
         )
     groups = _read_privileged(sensitive_features, privileged, list(frame.columns))
+    # aif360 compares numbers: a protected attribute is 1 for privileged rows, else 0.
     for name, values in groups.items():
         is_privileged = frame[name].isin(values).to_numpy(dtype=bool)
         check_both(is_privileged, f"sensitive feature {name!r}")
@@ -129,22 +129,19 @@ def to_aif360(
         unfavorable_label=0.0,
         metadata=dict(metadata or {}),  # aif360 writes into it
     )
+    # Not as a column of the table, which would become a feature.
     if weights is not None:
         dataset.instance_weights = weights
     return dataset
 
 
 def _read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
-    weights = read_column(sample_weight, "sample_weight")
+    weights = read_numbers(sample_weight, "sample_weight")
     if len(weights) != n_rows:
         raise ValueError(f"X has {n_rows} rows, sample_weight has {len(weights)}")
-    if not pd.api.types.is_numeric_dtype(weights.dtype):
-        raise ValueError("sample_weight must hold numbers")
-    # A copy, as aif360 writes to the weights.
-    numbers = weights.to_numpy(dtype=np.float64, copy=True)
-    if not np.isfinite(numbers).all() or (numbers < 0).any():
-        raise ValueError("sample_weight must be finite and at least 0")
-    return numbers
+    if (weights < 0).any():
+        raise ValueError("sample_weight must be at least 0")
+    return weights.copy()  # aif360 writes to the weights
 
 
 def _read_privileged(
@@ -164,20 +161,10 @@ def _read_privileged(
         raise ValueError(
             f"sensitive_features must name columns of X, which are {columns}"
         )
-    if not isinstance(privileged, Mapping):
-        if len(names) > 1:
-            raise ValueError(f"privileged must be a mapping with the keys {names}")
-        privileged = {names[0]: privileged}
-    if set(privileged) != set(names):
-        raise ValueError(
-            f"privileged has the keys {list(privileged)}; sensitive_features names "
-            f"{names}"
-        )
-    groups = {}
-    for name in names:
-        values = privileged[name]
-        groups[name] = list(values) if is_collection(values) else [values]
-    return groups
+    if len(names) > 1 and not isinstance(privileged, Mapping):
+        raise ValueError(f"privileged must be a mapping with the keys {names}")
+    (values,) = read_privileged(privileged, names)
+    return dict(zip(names, values, strict=True))
 
 
 def _indicate_positive(labels: pd.Series, positive_label: Any) -> NDArray[np.float64]:
@@ -192,33 +179,9 @@ def _indicate_positive(labels: pd.Series, positive_label: Any) -> NDArray[np.flo
 def import_optional(module: str) -> Any:
     """Import a module of aif360 or fairlearn."""
     try:
-        with _without_advice():
-            return import_module(module)
+        return import_module(module)
     except ImportError as error:
         package, _, _ = module.partition(".")
         raise ImportError(
             f'this needs {package}: pip install "skdp[fairness]"'
         ) from error
-
-
-@contextmanager
-def _without_advice() -> Iterator[None]:
-    """Suppress aif360's log lines on learners that skdp does not use."""
-    root = logging.getLogger()
-    # aif360 calls logging.warning, which configures the logging of the whole program if
-    # it has no handler yet.
-    handler = logging.lastResort if not root.handlers else None
-    if handler is not None:
-        root.addHandler(handler)
-    root.addFilter(_is_no_advice)
-    try:
-        yield
-    finally:
-        root.removeFilter(_is_no_advice)
-        if handler is not None:
-            root.removeHandler(handler)
-
-
-def _is_no_advice(record: logging.LogRecord) -> bool:
-    # "... will be unavailable", where tensorflow or inFairness is not installed.
-    return "will be unavailable" not in record.getMessage()

@@ -5,7 +5,7 @@ Labels, scores, weights, features, and the cells of groups and control features.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -39,6 +39,9 @@ _RESULT_COLUMNS = (
 
 # The combinations of values that make up groups; None stands for a missing value.
 Cells = list[tuple[Any, ...]]
+
+# A set of cells: all combinations of some values of each column.
+Product = list[list[Any]]
 
 
 def read_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
@@ -120,6 +123,7 @@ def read_predictions(
         weights = read_numbers(sample_weight, "sample_weight")
         lengths["sample_weight"] = len(weights)
     _check_lengths(lengths)
+    # Only the positive label matters: of several classes, all others are negative.
     positive_label = find_positive_label(positive_label, y_true=true, y_pred=predicted)
     _check_labels(true, predicted, positive_label)
     is_true = true.isin([positive_label]).to_numpy(dtype=bool)
@@ -151,6 +155,7 @@ def _scale_weights(weights: Numbers) -> Numbers:
     """Scale weights by a power of two, which rounds nothing: the largest is 1 to 2."""
     if (weights < 0).any() or not (weights > 0).any():
         raise ValueError("sample_weight must be at least 0, and not 0 for all rows")
+    # Squares of weights as small as 1e-300, or as large as 1e200, are no floats.
     _, exponent = np.frexp(weights.max())
     return np.ldexp(weights, 1 - exponent)
 
@@ -173,6 +178,7 @@ def _check_labels(true: pd.Series, predicted: pd.Series, positive_label: Any) ->
     """Refuse labels that do not match."""
     true_labels = set(true.unique().tolist())
     predicted_labels = set(predicted.unique().tolist())
+    # All messages leave the labels out: they are values of the data.
     labels = true_labels | predicted_labels
     if positive_label not in labels:
         raise ValueError(
@@ -185,7 +191,7 @@ def _check_labels(true: pd.Series, predicted: pd.Series, positive_label: Any) ->
             "y_true and y_pred have no label in common, though there are more than two "
             "labels"
         )
-    kinds = {kind_of(label) for label in labels}
+    kinds = set(map(kind_of, labels))
     kinds.discard("boolean")  # which are numbers
     if len(kinds) > 1:
         raise ValueError(
@@ -202,6 +208,7 @@ def read_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     if not is_frame(features):
         if read_array(features, name).ndim != 2:
             return {None: read_column(features, name, missing=True)}
+        # Keep objects: NumPy would convert 1 and "a" of two columns to strings.
         features = np.array(features, dtype=object)
     table = read_table(features)
     if not table.names:
@@ -223,25 +230,28 @@ def code_cells(columns: list[pd.Series]) -> tuple[Cells, Places]:
         # Missing values have the code -1.
         codes.append(np.where(coded.codes < 0, n_values, coded.codes.astype(np.intp)))
     shape = list(map(len, values))
+    # Only combinations that occur become cells: all would be too many of many columns.
     joint = np.ravel_multi_index(codes, shape)
     occurring, cell_of_row = np.unique(joint, return_inverse=True)
-    # For each column, the value of each cell.
+    # For each column, the values of the cells.
     columns_of_cells = []
     for column_values, places in zip(
         values, np.unravel_index(occurring, shape), strict=True
     ):
-        columns_of_cells.append([column_values[place] for place in places])
+        columns_of_cells.append(map(column_values.__getitem__, places))
     return list(zip(*columns_of_cells, strict=True)), cell_of_row
 
 
 def fill_missing(cells: Cells) -> Cells:
     """Name missing values "missing", or "(missing)" if a value has this name."""
     name = "missing"
+    # Missing values stay apart from a value that is called so.
     while any(name in cell for cell in cells):
         name = f"({name})"
-    return [
-        tuple(name if is_missing(value) else value for value in cell) for cell in cells
-    ]
+    filled = []
+    for cell in cells:
+        filled.append(tuple(name if is_missing(value) else value for value in cell))
+    return filled
 
 
 def name_groups(cells: Cells) -> list[Any]:
@@ -249,24 +259,30 @@ def name_groups(cells: Cells) -> list[Any]:
     return [cell[0] if len(cell) == 1 else cell for cell in fill_missing(cells)]
 
 
-def find_privileged_cells(cells: Cells, privileged: Any, names: list[Any]) -> Mask:
-    """Return which cells are privileged."""
-    if len(names) == 1 and not isinstance(privileged, Mapping):
-        privileged = {names[0]: privileged}
+def read_privileged(privileged: Any, names: Sequence[Any]) -> list[Product]:
+    """Return the privileged values, as products whose union is privileged."""
     if isinstance(privileged, Mapping):
         if set(privileged) != set(names):
             raise ValueError(
-                f"privileged has the keys {list(privileged)}; sensitive_features has "
-                f"the columns {names}"
+                f"privileged has the keys {list(privileged)}; the groups are of "
+                f"{list(names)}"
             )
-        mask = np.ones(len(cells), bool)
-        for place, name in enumerate(names):
-            values = _list_values(privileged[name])
-            mask &= [cell[place] in values for cell in cells]
-    else:
-        listed = _list_tuples(privileged, names)
-        mask = np.array([cell in listed for cell in cells], dtype=bool)
-    return check_both(mask, "sensitive_features")
+        return [[_list_values(privileged[name]) for name in names]]
+    if len(names) == 1:
+        return [[_list_values(privileged)]]
+    # A tuple of values is a cell, a tuple of tuples is a collection of cells.
+    cells = list(privileged) if is_collection(privileged) else [privileged]
+    if isinstance(privileged, tuple) and not isinstance(privileged[0], tuple):
+        cells = [privileged]
+    products = []
+    for cell in cells:
+        if not isinstance(cell, tuple) or len(cell) != len(names):
+            raise ValueError(
+                f"privileged must be a mapping with the keys {list(names)}, or a tuple "
+                "with a value for each of them, or a list of such tuples"
+            )
+        products.append([[value] for value in _list_values(cell)])
+    return products
 
 
 def _list_values(values: Any) -> list[Any]:
@@ -274,17 +290,15 @@ def _list_values(values: Any) -> list[Any]:
     return [None if is_missing(value) else value for value in listed]
 
 
-def _list_tuples(privileged: Any, names: list[Any]) -> Cells:
-    cells = [privileged] if isinstance(privileged, tuple) else privileged
-    if not isinstance(cells, list) or not all(
-        isinstance(cell, tuple) and len(cell) == len(names) for cell in cells
-    ):
-        raise ValueError(
-            f"privileged must be a mapping with the keys {names}, or a tuple of "
-            f"{len(names)} values, or a list of such tuples, because "
-            f"sensitive_features has {len(names)} columns"
-        )
-    return [tuple(_list_values(cell)) for cell in cells]
+def is_in_products(cells: Cells, products: list[Product]) -> Mask:
+    """Return which cells are in the union of some products."""
+    mask = np.zeros(len(cells), bool)
+    for product in products:
+        in_product = np.ones(len(cells), bool)
+        for place, values in enumerate(product):
+            in_product &= [cell[place] in values for cell in cells]
+        mask |= in_product
+    return mask
 
 
 def is_collection(values: Any) -> bool:
@@ -293,13 +307,12 @@ def is_collection(values: Any) -> bool:
     return isinstance(values, kinds)
 
 
-def check_both(privileged: Mask, name: str) -> Mask:
+def check_both(privileged: Mask, name: str) -> None:
     """Refuse groups of which one is empty."""
     if not privileged.any():
         raise ValueError(f"{name} has no row with a privileged value")
     if privileged.all():
         raise ValueError(f"{name} has no row with a value that is not privileged")
-    return privileged
 
 
 def split_rows(

@@ -42,12 +42,6 @@ class Estimate:
             factor * self.upper,
         )
 
-    def or_else(self, other: Estimate, holds: NDArray[np.bool_]) -> Estimate:
-        """Take the ends of another interval where this one does not hold."""
-        lower = np.where(holds, self.lower, other.lower)
-        upper = np.where(holds, self.upper, other.upper)
-        return Estimate(self.value, self.std_error, lower, upper)
-
     def within(self, least: Any, most: Any) -> Estimate:
         """Cut the interval to the possible values; an unknown end becomes the end of these."""
         lower = np.where(np.isnan(self.lower), least, self.lower)
@@ -101,6 +95,7 @@ def proportion(
     successes: ArrayLike, trials: ArrayLike, confidence_level: float
 ) -> Estimate:
     """Estimate proportions: binomial standard errors and score intervals (Wilson 1927)."""
+    # With the variance ``n t (1 − t)`` of ``x − t n``, the score interval is Wilson's.
     x, n = np.asarray(successes, float), np.asarray(trials, float)
     binomial = np.stack([-n, -n / 2, 0 * n], axis=-1)  # n t (1 − t)
     lower, upper, _ = score_interval(x, n, binomial, two_sided(confidence_level))
@@ -117,6 +112,8 @@ def exact_interval(
     successes: Numbers, failures: Numbers, confidence_level: float
 ) -> tuple[Numbers, Numbers]:
     """Return the ends of the interval of Clopper and Pearson (1934), also of counts that are no integers."""
+    # The rates at which as many successes, or more, have the probability of one tail;
+    # and as few, or less, that of the other one.
     tail = (1 - confidence_level) / 2
     # As betaincinv is not defined for 0.
     positive_successes = np.maximum(successes, 1e-9)
@@ -186,8 +183,7 @@ def divide(
             middle + np.sqrt(np.maximum(middle**2 - top_high * bottom_low, 0))
         ) / bottom_low
         std_error = np.sqrt(relative) / b
-    # A ratio of rates that may be 0 has no upper end.
-    upper = np.where(bottom.lower <= 0, np.inf, upper)
+    # A ratio to a rate that may be 0 has no upper end: it is divided by 0.
     undefined = np.isnan(value)
     return Estimate(
         value,

@@ -1,27 +1,23 @@
-"""Rates of groups and their comparisons, from sums over rows.
+"""Rates of groups from sums over rows, with score intervals.
 
-The group of each row is known, or there are unbiased indicators of it.
+The group of each row is known, or there are unbiased indicators of it. A rate t is in its interval if ``numerator - t
+denominator``, whose mean is 0 at the true rate, is at most z standard errors from 0. Its variance has two parts, of the
+sample of rows and of the noise of the reports. Either is quadratic in t, and is held as its three moments.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import studentized_range
 
 from skdp.metrics.fairness._intervals import (
     Estimate,
     Numbers,
-    divide,
     exact_interval,
     score_interval,
-    subtract,
     two_sided,
     variance_at,
 )
@@ -36,10 +32,6 @@ N_SHARES = 3
 # The possible range of selection rate, TPR, FPR and calibration gap.
 LEAST = np.array([0.0, 0.0, 0.0, -1.0])
 MOST = np.ones(4)
-
-# The rates whose extremes are compared, as places in `RateSums`: selection rate, TPR,
-# FPR, and the worse of TPR and FPR.
-RATES_OF_EXTREMES = ([0], [1], [2], [1, 2])
 
 
 @dataclass(frozen=True)
@@ -99,11 +91,6 @@ class RateSums:
     noise: Numbers
     # What intervals add to the noise of few rows: (n_rates, n_groups, 3).
     two_rows: Numbers
-    # The number of rows of weight 1 that are as precise: (n_rates, n_groups).
-    n_effective: Numbers
-    # Where there are rows to divide by, and where some of these are counted.
-    has_rows: Mask
-    has_counted: Mask
 
     def __getitem__(self, groups: slice | Places) -> RateSums:
         return RateSums(
@@ -112,14 +99,18 @@ class RateSums:
             sampling=self.sampling[:, groups],
             noise=self.noise[:, groups][:, :, groups],
             two_rows=self.two_rows[:, groups],
-            n_effective=self.n_effective[:, groups],
-            has_rows=self.has_rows[:, groups],
-            has_counted=self.has_counted[:, groups],
         )
 
     @property
     def n_groups(self) -> int:
         return self.numerator.shape[1]
+
+    @property
+    def has_rows(self) -> Mask:
+        """Where there are rows to divide by: (n_rates, n_groups)."""
+        # Where there are none, the sum is exactly 0, also of estimated groups.
+        has_rows: Mask = self.denominator != 0
+        return has_rows
 
     def own_noise(self) -> Numbers:
         """Return the variances of the noise: (n_rates, n_groups, 3)."""
@@ -128,6 +119,7 @@ class RateSums:
 
     def variances(self, rows: str) -> Numbers:
         """Return the noise and, if the rows are a sample, the variance of sampling."""
+        # Of given rows, only the random bits of the reports are unknown.
         if rows == "sampled":
             return self.own_noise() + self.sampling
         return self.own_noise()
@@ -144,9 +136,13 @@ class RateSums:
         interval is infinite.
         """
         least, most = self.possible()
-        lower, upper, certain = self._score_intervals(rows, level)
-        middle = (np.clip(lower, least, most) + np.clip(upper, least, most)) / 2
         variances = self.variances(rows)
+        moments = variances + self.two_rows
+        z = two_sided(level)
+        lower, upper, has_rows = score_interval(
+            self.numerator, self.denominator, moments, z
+        )
+        middle = (np.clip(lower, least, most) + np.clip(upper, least, most)) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.clip(self.numerator / self.denominator, least, most)
             variance = np.maximum(variance_at(variances, value), 0)
@@ -157,25 +153,7 @@ class RateSums:
         std_error = np.where(is_positive, std_error, np.nan)
         lower = np.minimum(lower, value)
         upper = np.maximum(upper, value)
-        estimate = Estimate(value, std_error, lower, upper)
-        return estimate.where(self.has_rows), certain
-
-    def _score_intervals(
-        self, rows: str, level: float
-    ) -> tuple[Numbers, Numbers, Mask]:
-        """Return lower and upper ends, and where the denominator certainly is not 0."""
-        z = two_sided(level)
-        least, most = self.possible()
-        numerator, denominator = self.numerator, self.denominator
-        moments = self.variances(rows) + self.two_rows
-        lower, upper, certain = score_interval(numerator, denominator, moments, z)
-        # No sample has a share below 0 or above 1: beyond, there is only the noise of
-        # the groups.
-        moments = self.own_noise() + self.two_rows
-        by_noise = score_interval(numerator, denominator, moments, z)
-        lower = np.where(lower <= least, by_noise[0], lower)
-        upper = np.where(upper >= most, by_noise[1], upper)
-        return lower, upper, certain
+        return Estimate(value, std_error, lower, upper).where(self.has_rows), has_rows
 
     def estimate(self, rows: str, level: float) -> Estimate:
         """Estimate the rates: exact intervals of the shares of known groups."""
@@ -188,13 +166,22 @@ class RateSums:
         # and Pearson's holds always, here of effective numbers of rows (Korn and
         # Graubard 1998).
         shares = np.nan_to_num(estimate.value[:N_SHARES])
-        n_effective = self.n_effective[:N_SHARES]
+        n_effective = self._effective_rows()[:N_SHARES]
         successes = shares * n_effective
         failures = (1 - shares) * n_effective
         lower, upper = exact_interval(successes, failures, level)
         lower = np.concatenate([lower, estimate.lower[N_SHARES:]])
         upper = np.concatenate([upper, estimate.upper[N_SHARES:]])
         return replace(estimate, lower=lower, upper=upper)
+
+    def _effective_rows(self) -> Numbers:
+        """Return the numbers of rows of weight 1 that are as precise."""
+        # The variance ``size × t (1 − t)`` of ``numerator − t denominator`` is that of
+        # ``denominator² / size`` rows of a share t.
+        size = -self.sampling[..., 0]
+        n_effective = np.zeros_like(size)
+        np.divide(self.denominator**2, size, out=n_effective, where=size > 0)
+        return n_effective
 
     def correlations(self, rows: str, rates: Numbers) -> Numbers:
         """Return correlations of two groups' estimates: (n_rates, n_groups, n_groups)."""
@@ -216,21 +203,19 @@ class RateSums:
 
 def sums_of_known(codes: Places, members: Mask, labels: Labels) -> RateSums:
     """Sum over rows whose cells are known; `members` says which cells a group has."""
+    # Of known groups there is no noise: they are sums over cells.
     moments = labels.moments()
     cells = np.zeros((len(members), *moments.shape[1:]))
     np.add.at(cells, codes, moments)
     sums = np.einsum("ckm,cg->kgm", cells, members)
     n_rates, n_groups = sums.shape[:2]
-    sampling, n_effective = _sampling(sums, moments.sum(axis=0), labels.weights)
+    sampling = _sampling(sums, moments.sum(axis=0), labels.weights)
     return RateSums(
         numerator=sums[..., 1],
         denominator=sums[..., 0],
         sampling=sampling,
         noise=np.zeros((n_rates, n_groups, n_groups, 3)),
         two_rows=np.zeros((n_rates, n_groups, 3)),
-        n_effective=n_effective,
-        has_rows=sums[..., 0] > 0,
-        has_counted=sums[..., 4] > 0,
     )
 
 
@@ -244,6 +229,7 @@ def sums_of_estimated(
     total = np.zeros((n_rates, 5))
     largest = np.full(n_groups, -np.inf)
     smallest = np.full(n_groups, np.inf)
+    # An indicator of a group is the sum of those of its cells, and stays unbiased.
     for rows, indicators in blocks:
         groups = indicators @ members  # (n_rows, n_groups)
         moments = labels.moments(rows)
@@ -256,7 +242,8 @@ def sums_of_estimated(
                 weights = moments[:, rate, 2 + moment]
                 products[rate, :, :, moment] += (groups.T * weights) @ groups
     noise = _noise_of_groups(sums, products)
-    sampling, n_effective = _sampling(sums, total, labels.weights)
+    sampling = _sampling(sums, total, labels.weights)
+    # The variance of an indicator that is either of its extremes with probability 1/2.
     coin = ((largest - smallest) / 2) ** 2 * np.mean(labels.weights**2)
     return RateSums(
         numerator=sums[..., 1],
@@ -264,9 +251,6 @@ def sums_of_estimated(
         sampling=sampling,
         noise=noise,
         two_rows=_two_rows(noise, total, coin),
-        n_effective=n_effective,
-        has_rows=np.broadcast_to(total[:, :1] > 0, sums.shape[:2]),
-        has_counted=np.broadcast_to(total[:, 4:] > 0, sums.shape[:2]),
     )
 
 
@@ -276,6 +260,8 @@ def _noise_of_groups(sums: Numbers, products: Numbers) -> Numbers:
     # is the covariance of their noise. The square of a true indicator is the indicator,
     # so that the mean of ψ² − ψ is the variance.
     own = np.arange(sums.shape[1])
+    # An estimate of a variance may be negative, a variance may not, nor may that of
+    # ``numerator − t denominator`` at any t, for which the mixed moment is bounded.
     variance = products[:, own, own] - sums[..., 2:]
     of_denominator = np.maximum(variance[..., 0], 0)
     of_numerator = np.maximum(variance[..., 2], 0)
@@ -299,15 +285,14 @@ def _two_rows(noise: Numbers, total: Numbers, coin: Numbers) -> Numbers:
         return two_rows
     for rate in range(N_SHARES):
         n_rows, n_counted = total[rate, :2]
+        # Two of either add ``2 (1 − t)² + 2 t²`` to the variance, as 4 t² − 4 t + 2.
         if 0 < n_counted < n_rows:
             two_rows[rate] = coin[:, np.newaxis] * [4, 2, 2]
     return two_rows
 
 
-def _sampling(
-    sums: Numbers, total: Numbers, weights: Numbers
-) -> tuple[Numbers, Numbers]:
-    """Return the variance of a sample of rows, and the effective numbers of rows."""
+def _sampling(sums: Numbers, total: Numbers, weights: Numbers) -> Numbers:
+    """Return the variance of a sample of rows: (n_rates, n_groups, 3)."""
     # `sums` are those of groups, (n_rates, n_groups, 5), `total` is that of all rows.
     denominator, numerator, squares, counted_squares, _ = np.moveaxis(sums, -1, 0)
     all_rows, all_counted, all_squares, all_counted_squares, _ = total.T[
@@ -334,7 +319,7 @@ def _sampling(
     # Of the calibration gap, the sums themselves, with one average row more.
     average_row = total[N_SHARES:, np.newaxis, 2:] / len(weights)
     sampling[N_SHARES:] = sums[N_SHARES:, :, 2:] + average_row
-    return sampling, np.maximum(denominator, 0) / design_effect
+    return sampling
 
 
 def _mean_weight(
@@ -345,157 +330,10 @@ def _mean_weight(
     weights: Numbers,
 ) -> Numbers:
     """Return ``Σ w² / Σ w`` of the rows of a kind in each group."""
-    # With one row more, as a group may have no row of this kind.
+    # With one row more, as a group may have no row of this kind; if no group has one,
+    # of the largest weight.
     positive = weights[weights > 0] if weights.any() else np.ones(1)
-    average = np.full_like(all_sums, (positive @ positive) / positive.sum())
-    of_all_groups = np.divide(all_squares, all_sums, out=average, where=all_sums > 1e-9)
-    squares_with_row = np.maximum(squares, 0) + of_all_groups**2
-    sums_with_row = np.maximum(sums, 0) + of_all_groups
-    return np.clip(squares_with_row / sums_with_row, positive.min(), positive.max())
-
-
-class PairsOfGroups:
-    """The differences and ratios of the rates of pairs of groups, at one level."""
-
-    def __init__(self, sums: RateSums, rows: str, level: float) -> None:
-        self.noisy, self.has_rows = sums.estimate_noisy(rows, level)
-        self.rates = self.noisy.within(*sums.possible())
-        self.correlations = sums.correlations(rows, self.rates.value)
-
-    def have_rows(self, first: Places, second: Places) -> Mask:
-        """Return where both groups certainly have rows to divide by."""
-        return self.has_rows[:, first] & self.has_rows[:, second]
-
-    def subtract(self, first: Places, second: Places) -> tuple[Estimate, Estimate]:
-        """Return the differences of pairs, with two intervals: (n_rates, n_pairs)."""
-        # The first is that of MOVER, which noise may take beyond the possible
-        # differences, the second follows from the intervals of the two rates. The
-        # difference is in both; where a group may have no rows, both are the second.
-        # Distances from ends that are cut at 0 and 1 are too short to be added up.
-        correlation = self.correlations[:, first, second]
-        mover = subtract(self.noisy[:, first], self.noisy[:, second], correlation)
-        rate, other_rate = self.rates[:, first], self.rates[:, second]
-        lower = rate.lower - other_rate.upper
-        upper = rate.upper - other_rate.lower
-        widest = replace(mover, lower=lower, upper=upper)
-        return mover.or_else(widest, self.have_rows(first, second)), widest
-
-    def differences(self, first: Places, second: Places) -> Estimate:
-        """Return the differences of pairs, with the intersection of both intervals."""
-        mover, widest = self.subtract(first, second)
-        return mover.within(widest.lower, widest.upper)
-
-    def ratios(self, first: Places, second: Places) -> Estimate:
-        """Return the ratios of pairs, with the intervals of MOVER-R."""
-        # Where a group may have no rows, what follows from the intervals of the rates.
-        rate, other_rate = self.rates[:, first], self.rates[:, second]
-        ratio = divide(rate, other_rate, self.correlations[:, first, second])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lower = rate.lower / other_rate.upper
-            upper = rate.upper / other_rate.lower
-        widest = replace(ratio, lower=lower, upper=upper)
-        ratio = ratio.or_else(widest, self.have_rows(first, second))
-        return ratio.within(0, np.inf)
-
-    def average_odds(self, first: Places, second: Places) -> Estimate:
-        """Return the means of the differences of TPR and of FPR: (n_pairs,)."""
-        # The two are independent, as no row is truly positive and negative. Where a
-        # group may have no rows, the ends of an interval are no distances that add up
-        # as standard errors do: the ends themselves are added.
-        mover, widest = self.subtract(first, second)
-        odds = subtract(mover[1], -mover[2]).scaled(0.5)
-        lower = (widest.lower[1] + widest.lower[2]) / 2
-        upper = (widest.upper[1] + widest.upper[2]) / 2
-        has_positive, has_negative = self.have_rows(first, second)[1:3]
-        widest_odds = replace(odds, lower=lower, upper=upper)
-        odds = odds.or_else(widest_odds, has_positive & has_negative)
-        return odds.within(lower, upper)
-
-
-def compare_with_last(sums: RateSums, rows: str, level: float) -> list[Estimate]:
-    """Compare groups with the last one: parity, impact, TPR and average odds."""
-    pairs = PairsOfGroups(sums, rows, level)
-    first = np.arange(sums.n_groups - 1)
-    last = np.full_like(first, sums.n_groups - 1)
-    difference = pairs.differences(first, last)
-    # If noise makes both rates 0, they are alike. Of known groups, the ratio is
-    # undefined then.
-    impact = pairs.ratios(first, last)[0]
-    selection = pairs.rates.value[0]
-    are_zero = (selection[:-1] == 0) & (selection[-1] == 0)
-    impact = replace(impact, value=np.where(are_zero, 1.0, impact.value))
-    impact = impact.where(sums.has_counted[0, :-1] | sums.has_counted[0, -1])
-    odds = pairs.average_odds(first, last)
-    return [difference[0], impact, difference[1], odds]
-
-
-def compare_extremes(sums: RateSums, rows: str, level: float) -> list[Estimate]:
-    """Return largest − smallest and smallest / largest, for each of several rates."""
-    first, second = np.nonzero(~np.eye(sums.n_groups, dtype=bool))
-    pairs = PairsOfGroups(sums, rows, level)
-    differences = pairs.differences(first, second)
-    # The smallest ratio is that whose negative is the largest.
-    negative_ratios = -pairs.ratios(first, second)
-    estimates = []
-    for places in RATES_OF_EXTREMES:
-        rates = pairs.rates.value[places]
-        largest, smallest = rates.max(axis=1), rates.min(axis=1)
-        lower_pairs = PairsOfGroups(
-            sums, rows, _level_of_lower_end(differences[places], level)
-        )
-        estimates.append(
-            _largest_of_pairs(
-                np.max(largest - smallest),
-                differences[places],
-                lower_pairs.differences(first, second)[places],
-            ).within(0, 1)
-        )
-        lower_pairs = PairsOfGroups(
-            sums, rows, _level_of_lower_end(negative_ratios[places], level)
-        )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.min(smallest / largest)
-        negative_ratio = _largest_of_pairs(
-            -ratio,
-            negative_ratios[places],
-            -lower_pairs.ratios(first, second)[places],
-        )
-        estimates.append(-negative_ratio.within(-1, 0))
-    return estimates
-
-
-def _largest_of_pairs(
-    value: np.float64, usual: Estimate, of_lower_level: Estimate
-) -> Estimate:
-    """Return the interval of the largest of the parameters that pairs of groups have."""
-    # Its upper end needs no more than the interval of one pair: of the pair that has
-    # the largest parameter. The lower end must hold for all pairs that may have it, as
-    # the largest of their estimates is too large.
-    lower, upper = -np.inf, np.inf
-    if usual.value.size > 0 and not np.isnan(value):
-        lower = of_lower_level.lower.max()
-        upper = usual.upper.max()
-    unknown = np.asarray(np.nan)
-    return Estimate(np.asarray(value), unknown, np.asarray(lower), np.asarray(upper))
-
-
-def _level_of_lower_end(pairs: Estimate, level: float) -> float:
-    """Return the level of the intervals whose largest lower end is that of the largest."""
-    n_rates, n_pairs = pairs.value.shape
-    if n_pairs == 0 or np.isnan(pairs.lower).any():
-        return level
-    n_likely = int(np.sum(pairs.upper >= pairs.lower.max()))
-    return level_of_largest(n_likely, n_pairs, n_rates, level)
-
-
-@cache
-def level_of_largest(n_likely: int, n_pairs: int, n_rates: int, level: float) -> float:
-    """Return the level with which no lower end of pairs that may be largest is too large."""
-    # Of all pairs, n_pairs of each rate, n_likely may be the largest one. Two bounds of
-    # the quantile: Bonferroni's, and, of all pairs, Tukey's studentized range (Kramer
-    # 1956), whose level is Šidák's for several rates.
-    bonferroni = -NormalDist().inv_cdf((1 - level) / 2 / n_likely)
-    n_groups = (1 + math.isqrt(1 + 4 * n_pairs)) // 2
-    level_of_rate = level ** (1 / n_rates)
-    tukey = studentized_range.ppf(level_of_rate, n_groups, np.inf) / math.sqrt(2)
-    return 1 - 2 * NormalDist().cdf(-min(bonferroni, tukey))
+    of_row = np.full_like(all_sums, positive.max())
+    np.divide(all_squares, all_sums, out=of_row, where=all_sums > 1e-9)
+    mean = (np.maximum(squares, 0) + of_row**2) / (np.maximum(sums, 0) + of_row)
+    return np.clip(mean, positive.min(), positive.max())

@@ -16,22 +16,23 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.neighbors import NearestNeighbors
 
 from skdp.base import ColumnLike, Label, Privileged, TableLike, check_confidence_level
+from skdp.metrics.fairness._comparisons import compare_extremes, compare_with_last
 from skdp.metrics.fairness._inputs import (
+    check_both,
     code_cells,
-    find_privileged_cells,
+    is_in_products,
     name_groups,
     read_columns,
     read_features,
     read_predictions,
+    read_privileged,
     split_rows,
 )
-from skdp.metrics.fairness._intervals import Estimate, Numbers, proportion, theil
+from skdp.metrics.fairness._intervals import Estimate, Numbers, theil
 from skdp.metrics.fairness._rates import (
     Mask,
     Places,
     RateSums,
-    compare_extremes,
-    compare_with_last,
     sums_of_known,
 )
 
@@ -135,9 +136,12 @@ class Groups:
                 )
             none = np.zeros(0, np.intp)
             return cls(tuple(names), every_cell, none, True)
+        # aif360's two groups, whatever number of cells each consists of.
         if not by_group:
             both = np.stack([~privileged, privileged], axis=1)
             return cls(("unprivileged", "privileged"), both, np.array([0]), False)
+        # All privileged cells together are a further group, with which every other one
+        # is compared.
         members = np.concatenate([every_cell, privileged[:, np.newaxis]], axis=1)
         return cls(tuple(names), members, np.flatnonzero(~privileged), True)
 
@@ -159,6 +163,7 @@ class Precision:
 
     def of(self, n_groups: int) -> float:
         """Return the level of each interval of a metric of some groups (Šidák 1967)."""
+        # If n independent intervals hold with probability l each, all hold with l^n.
         if not self.simultaneous:
             return self.level
         return self.level ** (1 / (n_groups * self.n_tables))
@@ -177,8 +182,10 @@ def measure(
     if groups.by_group and len(groups.names) > 1:
         yield from _ranges_of_groups(sums, len(groups.names), precision)
     weights, squares = benefits
+    # The index depends on no group, so that nothing of fixed rows is unknown.
     if precision.rows == "fixed":
         squares = np.zeros_like(squares)
+    # One index of all rows: it needs no level for several groups.
     index = theil(weights, squares, precision.level)
     yield Row(THEIL, THEIL.definition, None, index)
 
@@ -188,6 +195,7 @@ def _rates_of_groups(
 ) -> Iterator[Row]:
     level = precision.of(len(groups.names))
     rates = sums.estimate(precision.rows, level)
+    # Without scores there is no calibration gap, the last rate.
     n_rates = len(sums.numerator)
     for place, metric in enumerate(RATES[:n_rates]):
         for group, name in enumerate(groups.names):
@@ -226,76 +234,25 @@ def _ranges_of_groups(
 # The consistency of a prediction is how close it is to those of the nearest rows.
 _N_NEIGHBOURS = 5
 
-# What one prediction unlike all others adds to the sum of distances: its own distance,
-# and its shares in those of its neighbours.
-_DISTANCE_OF_UNLIKE = 1 + (_N_NEIGHBOURS - 1) / _N_NEIGHBOURS
-
 
 def consistency_rows(
-    features: Numbers | None, predicted: Mask, rows: Places, precision: Precision
+    features: Numbers | None, predicted: Mask, rows: Places
 ) -> Iterator[Row]:
     """Yield the consistency of some predictions, if features are known."""
-    if features is not None:
-        estimate = _consistency(features[rows], predicted[rows], precision)
-        yield Row(CONSISTENCY, CONSISTENCY.definition, None, estimate)
-
-
-def _consistency(features: Numbers, predicted: Mask, precision: Precision) -> Estimate:
-    """Return the consistency, with an interval over samples of rows."""
-    n_rows = len(predicted)
-    unknown, zero, one = np.asarray(np.nan), np.asarray(0.0), np.asarray(1.0)
-    if n_rows < _N_NEIGHBOURS:
-        return Estimate(unknown, unknown, zero, one)
-    search = NearestNeighbors(n_neighbors=_N_NEIGHBOURS, algorithm="ball_tree")
-    search.fit(features)
-    neighbours = search.kneighbors(features, return_distance=False)
-    label = predicted.astype(np.float64)
-    distance = np.abs(label - label[neighbours].mean(axis=1))
-    value = np.asarray(1 - distance.mean())
-    if precision.rows == "fixed":  # it depends on no group, so it is known
-        return Estimate(value, zero, value, value)
-    if n_rows == _N_NEIGHBOURS:
-        return Estimate(value, unknown, zero, one)
-    more_neighbours = search.kneighbors(
-        features, _N_NEIGHBOURS + 1, return_distance=False
-    )
-    next_neighbour = _first_beyond(more_neighbours, neighbours)
-    variance = _jackknife_variance(label, neighbours, next_neighbour)
-    # Wilson's interval, of as many rows as a proportion with this error has.
-    n_effective = np.asarray(n_rows / _DISTANCE_OF_UNLIKE)
-    if variance > 0:
-        n_effective = value * (1 - value) / variance
-    wilson = proportion(value * n_effective, n_effective, precision.level)
-    lower = np.minimum(wilson.lower, value)
-    upper = np.maximum(wilson.upper, value)
-    return Estimate(value, np.sqrt(variance), lower, upper)
-
-
-def _first_beyond(more_neighbours: Places, neighbours: Places) -> Places:
-    """Return, for each row, the first of more neighbours that is none of a few."""
-    # Equal distances may order the two searches differently.
-    is_among = more_neighbours[:, :, np.newaxis] == neighbours[:, np.newaxis]
-    place = is_among.any(axis=2).argmin(axis=1)
-    return more_neighbours[np.arange(len(neighbours)), place]
-
-
-def _jackknife_variance(
-    label: Numbers, neighbours: Places, next_neighbour: Places
-) -> np.float64:
-    """Return the variance of the mean distance of labels from those of neighbours."""
-    # Without a row, each row that it is a neighbour of has its next one instead.
-    n_rows = len(label)
-    difference = label - label[neighbours].mean(axis=1)
-    distance = np.abs(difference)
-    sum_without = distance.sum() - distance
-    for removed in neighbours.T:
-        change = (label[next_neighbour] - label[removed]) / _N_NEIGHBOURS
-        gain = np.abs(difference - change) - distance
-        gain[removed == np.arange(n_rows)] = 0
-        sum_without += np.bincount(removed, gain, minlength=n_rows)
-    mean_without = sum_without / (n_rows - 1)
-    deviations = mean_without - mean_without.mean()
-    return (n_rows - 1) / n_rows * (deviations**2).sum()
+    if features is None:
+        return
+    # It has no interval: the neighbours of a row depend on which others were drawn.
+    unknown = np.asarray(np.nan)
+    value = unknown
+    if len(rows) >= _N_NEIGHBOURS:
+        search = NearestNeighbors(n_neighbors=_N_NEIGHBOURS, algorithm="ball_tree")
+        search.fit(features[rows])
+        neighbours = search.kneighbors(features[rows], return_distance=False)
+        label = predicted[rows].astype(np.float64)
+        distance = np.abs(label - label[neighbours].mean(axis=1))
+        value = np.asarray(1 - distance.mean())
+    estimate = Estimate(value, unknown, unknown, unknown)
+    yield Row(CONSISTENCY, CONSISTENCY.definition, None, estimate)
 
 
 def write_table(
@@ -306,26 +263,24 @@ def write_table(
     estimated: bool = False,
 ) -> pd.DataFrame:
     """Write the metrics of each cell of the control features, a row each."""
-    cells: list[tuple[Any, ...]] = []
-    rows: list[Row] = []
+    rows: list[tuple[Any, ...]] = []
     for cell, rows_of_cell in tables:
-        cells.extend([cell] * len(rows_of_cell))
-        rows.extend(rows_of_cell)
-    columns: dict[Any, Any] = {}
+        for metric, definition, group, estimate in rows_of_cell:
+            ends = estimate.lower, estimate.upper
+            numbers = estimate.value, estimate.std_error, *ends
+            rows.append((*cell, metric.name, definition, group, *numbers))
+    names = ["metric", "definition"]
+    numbers_of_row = ["value", "std_error", "lower", "upper"]
     # Objects, to keep None and groups of several values.
-    for place, name in enumerate(controls):
-        columns[name] = pd.Series([cell[place] for cell in cells], dtype=object)
-    columns["metric"] = [row.metric.name for row in rows]
-    columns["definition"] = [row.definition for row in rows]
-    columns["group"] = pd.Series([row.group for row in rows], dtype=object)
-    columns["value"] = [float(row.estimate.value) for row in rows]
-    if confidence_level:
-        for name in ("std_error", "lower", "upper"):
-            columns[name] = [float(getattr(row.estimate, name)) for row in rows]
-    table = pd.DataFrame(columns)
+    header = [*controls, *names, "group", *numbers_of_row]
+    table = pd.DataFrame(rows, columns=header, dtype=object)
+    table = table.astype(dict.fromkeys(numbers_of_row, float))
+    table[names] = table[names].infer_objects()
+    if not confidence_level:
+        table = table.drop(columns=numbers_of_row[1:])
     metrics = table["metric"].unique()
     table.attrs["convention"] = CONVENTION
-    table.attrs["labels"] = {name: LABELS[name] for name in metrics}
+    table.attrs["labels"] = dict(zip(metrics, map(LABELS.get, metrics), strict=True))
     if confidence_level:
         table.attrs["confidence_level"] = confidence_level
     _warn_of_undefined(table, estimated)
@@ -452,20 +407,22 @@ def fairness_report(
     the ratio and "odds, smallest / largest" where all rates of one kind are 0.
 
     **Intervals** treat the rows as an independent sample, and cover the metric of the population in at least 93 % of
-    samples (at 95 %) from 50 rows of a group on; with fewer rows they are wider:
+    samples (at 95 %) from 50 rows of a group on; with fewer rows they are wider. They are of two methods. A score
+    interval of a rate holds the values from which the data are at most z standard errors away. MOVER combines the
+    intervals of two rates: of their difference, the distances of the estimates from the ends add up as standard errors
+    do, as squares.
 
-    - rates: Clopper and Pearson's exact interval [3]_, which covers always; of rows with weights, of the effective
-      numbers of rows (Korn and Graubard [4]_), which is approximate;
+    - rates: Clopper and Pearson's exact interval [3]_ instead of the score interval, as it covers always, also where a
+      handful of rows is counted; of rows with weights, of the effective numbers of rows (Korn and Graubard [4]_), which
+      is approximate;
     - differences: method 10 of Newcombe [5]_, the MOVER of Wilson's score intervals; average odds: MOVER of the two
       differences [6]_; `disparate_impact`: MOVER-R [7]_;
     - the largest rate against the smallest: the range of estimates is larger than that of the rates, the more so the
       more groups there are. So the end next to equality holds for all pairs that may be the most unequal ones, by
-      Bonferroni's bound or Tukey's studentized range, whichever is shorter; the other end needs the interval of one
-      pair only;
+      Bonferroni's bound; the other end needs the interval of one pair only;
     - calibration gap: the score interval of a mean, with the variance of one average row more;
     - Theil index: the delta method on a logarithmic scale;
-    - consistency: Wilson's interval with the number of rows that have the jackknife's error. Without a row, each row
-      that it is a neighbour of has its sixth neighbour instead.
+    - consistency: none, as the neighbours of a row depend on which other rows were drawn.
 
     Heavy weights: where a few rows carry most of the weight, errors are estimated from these few, and are often too
     small. Intervals of 95 % cover in .86 to .92 of tables of 1,000 rows of which 1 % have half of the weight, and in
@@ -542,7 +499,9 @@ def fairness_report(
     cells, cell_of_row = code_cells(list(columns.values()))
     is_privileged = None
     if privileged is not None:
-        is_privileged = find_privileged_cells(cells, privileged, list(columns))
+        products = read_privileged(privileged, list(columns))
+        is_privileged = is_in_products(cells, products)
+        check_both(is_privileged, "sensitive_features")
     groups = Groups.of(name_groups(cells), is_privileged, by_group)
     controls, tables = split_rows(control_features, n_rows)
     features = read_features(X, n_rows)
@@ -553,7 +512,7 @@ def fairness_report(
         sums = sums_of_known(cell_of_row[rows], groups.members, labels_of_rows)
         metrics_of_rows = [
             *measure(sums, labels_of_rows.benefits(), groups, precision),
-            *consistency_rows(features, labels.predicted, rows, precision),
+            *consistency_rows(features, labels.predicted, rows),
         ]
         metrics.append((control, metrics_of_rows))
     return write_table(metrics, controls, confidence_level)

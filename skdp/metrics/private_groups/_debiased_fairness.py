@@ -34,6 +34,7 @@ from skdp.metrics.fairness import (
     write_table,
 )
 from skdp.metrics.private_groups._reports import (
+    cells_of,
     check_encoder,
     find_privileged,
     read_groups,
@@ -201,11 +202,10 @@ def debiased_fairness(
         reports=n_rows,
     )
     domain = reports_of_groups.domain
-    cells = [cell if isinstance(cell, tuple) else (cell,) for cell in domain.cells()]
     is_privileged = None
     if privileged is not None:
         is_privileged = find_privileged(privileged, domain)
-    groups = Groups.of(name_groups(cells), is_privileged, by_group)
+    groups = Groups.of(name_groups(cells_of(domain)), is_privileged, by_group)
     controls, tables = split_rows(control_features, n_rows)
     features = read_features(X, n_rows)
     precision = Precision(rows, level, simultaneous, len(tables))
@@ -216,7 +216,7 @@ def debiased_fairness(
         sums = sums_of_estimated(indicators, groups.members, labels_of_rows)
         metrics_of_rows = [
             *measure(sums, labels_of_rows.benefits(), groups, precision),
-            *consistency_rows(features, labels.predicted, places, precision),
+            *consistency_rows(features, labels.predicted, places),
         ]
         metrics.append((control, metrics_of_rows))
     return write_table(metrics, controls, level, estimated=True)
@@ -252,10 +252,8 @@ def parity_half_width(
         sampling=(sizes[:, np.newaxis] * [-1, -0.5, 0])[np.newaxis],
         noise=noise[np.newaxis],
         two_rows=np.full((1, 2, 1), coin) * [4, 2, 2],
-        n_effective=sizes[np.newaxis],
-        has_rows=np.ones((1, 2), bool),
-        has_counted=np.ones((1, 2), bool),
     )
+    # The interval of the real thing, for sums that are those expected.
     difference = PairsOfGroups(parity, rows, level).differences(
         np.array([0]), np.array([1])
     )

@@ -1,6 +1,6 @@
 """Mitigation for groups that are known from privatised reports only.
 
-Fairlearn's optimisers, and aif360's weights of rows.
+Fairlearn's optimisers, and the weights of rows that aif360's `Reweighing` gives.
 """
 
 from __future__ import annotations
@@ -135,6 +135,7 @@ def private_threshold_optimizer(
     )
     rows = _rows_of(joint, n_rows)
     names = list(groups.domain.columns)
+    # fairlearn's own message would not tell what to do.
     n_labels = rows.groupby(names, observed=True)["y_true"].nunique()
     if n_labels.min() < 2:
         raise ValueError(
@@ -164,6 +165,7 @@ def _check_n_rows(n_rows: Any) -> None:
 
 def _rows_of(joint: pd.DataFrame, n_rows: int) -> pd.DataFrame:
     """Return rows with a joint distribution, about `n_rows` of them."""
+    # The optimiser takes no weights, so a share is a number of rows.
     repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)
     if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
         n_levels = joint.index.get_level_values("y_pred").nunique()
@@ -302,8 +304,6 @@ def private_reweighing(
 
     Raises
     ------
-    ImportError
-        If aif360 is not installed.
     NotFittedError, TypeError, ValueError
         As for `joint_distribution`, or if no row of a group is estimated to have one of the labels.
 
@@ -375,6 +375,8 @@ def private_reweighing(
     )
     if method == "unbiased" or (weights >= 0).all():
         return weights
+    # What the weights leave of the difference is judged by the probability of the group
+    # of each row, as the truth is not known.
     posterior = posterior_groups(y_true, None, reports, encoder, columns=columns)
     privileged_share = posterior.to_numpy()[:, is_privileged].sum(axis=1)
     balanced = np.empty_like(weights)
@@ -474,19 +476,9 @@ def _difference(
 
 
 def _reweigh(table: Numbers) -> Numbers:
-    """Return the weight of each label and group from their counts, by aif360."""
-    datasets = import_optional("aif360.datasets")
-    module = import_optional("aif360.algorithms.preprocessing.reweighing")
-    label, group = np.indices((2, 2)).reshape(2, 4)
-    columns = {"group": group, "label": label, "count": table.ravel()}
-    dataset = datasets.BinaryLabelDataset(
-        df=pd.DataFrame(columns, dtype=float),
-        label_names=["label"],
-        protected_attribute_names=["group"],
-        instance_weights_name="count",
-    )
-    reweighing = module.Reweighing(
-        unprivileged_groups=[{"group": 0.0}], privileged_groups=[{"group": 1.0}]
-    )
-    weights: Numbers = reweighing.fit_transform(dataset).instance_weights
-    return weights.reshape(2, 2) / table
+    """Return the weight of each label and group from their counts: (label, group)."""
+    # The count that is expected if the two are independent, by the one that is
+    # estimated (Kamiran and Calders 2012).
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    weights: Numbers = expected / table
+    return weights

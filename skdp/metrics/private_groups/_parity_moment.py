@@ -54,7 +54,7 @@ class PrivateParity(ClassificationMoment):
                 f"y has {len(labels)} labels, sensitive_features has {len(groups)}"
                 " reports"
             )
-        blocks = [cells for _, cells in groups.indicators()]
+        _, blocks = zip(*groups.indicators(), strict=True)
         indicators = np.concatenate(blocks)  # (n_rows, n_groups)
         differences, keys = [], []
         for event in _EVENTS[self.constraints]:
@@ -67,14 +67,17 @@ class PrivateParity(ClassificationMoment):
                     "a group is estimated to have no row of a label: too few rows for "
                     "this much noise"
                 )
+            # Times the predictions, this sums up to the difference between the rate of
+            # a group and that of all rows.
             of_rows = indicators / sums - 1 / happens.sum()
             of_rows[~happens] = 0.0
             differences.append(of_rows)
             keys += [(event, str(cell)) for cell in groups.domain.cells()]
         self._differences: Numbers = np.concatenate(differences, axis=1)
-        pairs = [("+", *key) for key in keys] + [("-", *key) for key in keys]
+        # The order of fairlearn's own moments, by which its results are read.
         names = ["sign", "event", "group_id"]
-        self._index = pd.MultiIndex.from_tuples(pairs, names=names)
+        above = pd.MultiIndex.from_tuples([("+", *key) for key in keys], names=names)
+        self._index = above.append(above.set_levels(["-"], level="sign"))
 
     @property
     def index(self) -> pd.MultiIndex:
@@ -95,6 +98,8 @@ class PrivateParity(ClassificationMoment):
 
     def project_lambda(self, lambda_vec: pd.Series) -> pd.Series:
         """Shrink multipliers without changing their net effect."""
+        # A constraint and its negative cancel: only the net multiplier counts, and the
+        # shortest ones of this net have one of the two at 0.
         above, below = np.split(lambda_vec.to_numpy(), 2)
         net = above - below
         positive, negative = net.clip(min=0), (-net).clip(min=0)
@@ -102,6 +107,8 @@ class PrivateParity(ClassificationMoment):
 
     def signed_weights(self, lambda_vec: pd.Series) -> pd.Series:
         """Return the gain from predicting 1 rather than 0."""
+        # The derivative of the Lagrangian by the prediction of a row, times the number
+        # of rows, as fairlearn divides by it (Agarwal et al. 2018, section 3.1).
         above, below = np.split(lambda_vec.to_numpy(), 2)
         weights = -self.total_samples * (self._differences @ (above - below))
         return pd.Series(weights, index=self.tags.index)

@@ -6,7 +6,7 @@ The groups are known from privatised reports only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
@@ -23,11 +23,12 @@ from skdp.local import ReportTransformer, read_carried, refuse_impossible
 from skdp.metrics.fairness import (
     Numbers,
     find_positive_label,
-    is_collection,
+    is_in_products,
     read_column,
+    read_privileged,
 )
 from skdp.oracles import FrequencyOracle, project_to_simplex
-from skdp.tables import is_frame, is_missing
+from skdp.tables import is_frame
 
 # The numbers of a block of rows and cells: 8 MB.
 _BLOCK_SIZE = 1 << 20
@@ -73,6 +74,8 @@ class GroupReports:
         for rows in self.blocks():
             factors = []
             for oracle, part in zip(self.oracles, self.parts, strict=True):
+                # A report is as likely under all values that it supports, and so it
+                # is under all others.
                 ratio = float(oracle.support_ratio)
                 factors.append(np.where(oracle.supports(part[rows]), ratio, 1.0))
             yield rows, _outer_product(factors)
@@ -82,12 +85,13 @@ class GroupReports:
         names = self.reported.columns
         if names == self.domain.columns:
             return cells
-        axis_of = {name: axis for axis, name in enumerate(names, start=1)}
-        axes = [axis_of.pop(name) for name in self.domain.columns]
-        summed_axes = tuple(axis_of.values())
+        # An axis for the rows, then those of the group, in its order, then the others.
+        axes = [1 + names.index(name) for name in self.domain.columns]
         table = cells.reshape(-1, *self.reported.sizes)
-        table = table.sum(axis=summed_axes, keepdims=True)
-        return table.transpose(0, *axes, *summed_axes).reshape(len(cells), -1)
+        table = np.moveaxis(table, axes, range(1, 1 + len(axes)))
+        other_axes = tuple(range(1 + len(axes), table.ndim))
+        groups: Numbers = table.sum(axis=other_axes)
+        return groups.reshape(len(cells), -1)
 
 
 def _outer_product(factors: list[Numbers]) -> Numbers:
@@ -102,6 +106,7 @@ def _outer_product(factors: list[Numbers]) -> Numbers:
 def unbiased_indicators(oracle: FrequencyOracle, reports: NDArray[Any]) -> Numbers:
     """Return unbiased indicators of the values that add up to 1 in each row."""
     # The nearest ones to those of the oracle.
+    # That a row has exactly one value is known, and lowers the noise.
     indicators: Numbers = oracle.unbiased(reports)
     indicators += (1 - indicators.sum(axis=1, keepdims=True)) / oracle.k
     return indicators
@@ -117,8 +122,10 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
     parts = tuple(protocol.parts(arrays))
     oracles = tuple(protocol.oracles)
     domain = protocol.domain.select(columns)
+    # One oracle reports all columns together: cells are summed to groups afterwards.
     if len(oracles) == 1:
         return GroupReports(domain, protocol.domain, oracles, parts)
+    # Of columns that are reported one by one, only those of the group are read.
     places = [protocol.domain.columns.index(name) for name in columns]
     oracles = tuple(oracles[place] for place in places)
     parts = tuple(parts[place] for place in places)
@@ -185,58 +192,28 @@ def _check_columns(columns: Any, domain: Domain) -> list[Any]:
     return names
 
 
+def cells_of(domain: Domain) -> list[tuple[Any, ...]]:
+    """List the cells of a domain as tuples."""
+    return list(product(*(domain[name].labels for name in domain.columns)))
+
+
 def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:
     """Return which cells of the domain are privileged."""
-    names = domain.columns
-    is_privileged = np.zeros(domain.sizes, bool)
-    for cell in _privileged_cells(privileged, names):
-        if not isinstance(cell, tuple) or len(cell) != len(names):
-            raise ValueError(
-                f"privileged must hold tuples with a value for each of {list(names)}"
-            )
-        places = []
-        for name, value in zip(names, cell, strict=True):
-            places.append(_place_of(value, name, domain))
-        is_privileged[tuple(places)] = True
+    products = read_privileged(privileged, domain.columns)
+    for values_of_columns in products:
+        for name, values in zip(domain.columns, values_of_columns, strict=True):
+            labels = list(domain[name].labels)
+            if not all(value in labels for value in values):
+                raise ValueError(
+                    f"privileged holds a value that column {name!r} does not declare; "
+                    f"it declares {labels}"
+                )
+    is_privileged = is_in_products(cells_of(domain), products)
     if is_privileged.all() or not is_privileged.any():
         raise ValueError(
             "privileged must name some of the declared groups, and not all of them"
         )
-    return is_privileged.ravel()
-
-
-def _privileged_cells(privileged: Any, names: tuple[Any, ...]) -> list[Any]:
-    """Return privileged values as tuples of one value of each column."""
-    if isinstance(privileged, Mapping):
-        if set(privileged) != set(names):
-            raise ValueError(
-                f"privileged has the keys {list(privileged)}; the groups are of "
-                f"{list(names)}"
-            )
-        values = []
-        for name in names:
-            of_name = privileged[name]
-            values.append(of_name if is_collection(of_name) else [of_name])
-        return list(product(*values))
-    if len(names) == 1:
-        values = privileged if is_collection(privileged) else [privileged]
-        return [(value,) for value in values]
-    # A tuple of values is a cell, a tuple of tuples is a collection of cells.
-    if isinstance(privileged, tuple):
-        is_cell = not all(isinstance(value, tuple) for value in privileged)
-        return [privileged] if is_cell else list(privileged)
-    return list(privileged) if is_collection(privileged) else [privileged]
-
-
-def _place_of(value: Any, name: Any, domain: Domain) -> int:
-    value = None if is_missing(value) else value
-    labels = domain[name].labels
-    if value not in labels:
-        raise ValueError(
-            f"privileged holds a value that column {name!r} does not declare; it "
-            f"declares {list(labels)}"
-        )
-    return labels.index(value)
+    return is_privileged
 
 
 def indicate_privileged_rows(
@@ -251,12 +228,15 @@ def indicate_privileged_rows(
 
 def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
     """Read columns of labels as long as the reports."""
-    labels = {name: read_column(values, name) for name, values in columns.items()}
-    lengths = {name: len(values) for name, values in labels.items()}
-    lengths["reports"] = len(groups)
+    labels = []
+    lengths = {"reports": len(groups)}
+    for name, values in columns.items():
+        column = read_column(values, name)
+        lengths[name] = len(column)
+        labels.append(pd.Categorical(column))
     if len(set(lengths.values())) > 1:
         raise ValueError(f"labels and reports must have the same length, got {lengths}")
-    return [pd.Categorical(values) for values in labels.values()]
+    return labels
 
 
 def indicate_positive(y_true: pd.Categorical, positive_label: Any) -> NDArray[np.bool_]:
@@ -464,11 +444,13 @@ def posterior_groups(
     groups = read_groups(reports, encoder, columns)
     labels, codes = _join_labels(groups, y_true, y_pred)
     n_combinations = math.prod(map(len, labels.values()))
+    # The likelihood of a report depends on its cell, not on its group alone.
     by_cell = replace(groups, domain=groups.reported)
     counts, _ = invert_counts(by_cell, codes, n_combinations)
     prior = project_rows(counts)
     posteriors = []
     for rows, likelihoods in groups.likelihoods():
+        # Bayes' rule by the reported cells, whose sums are the groups.
         weights = likelihoods * prior[codes[rows]]
         weights /= weights.sum(axis=1, keepdims=True)
         posteriors.append(groups.sum_to_groups(weights))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import combinations
+from itertools import chain, combinations, compress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import ks_2samp, wasserstein_distance
 from sklearn.utils.random import sample_without_replacement
 
 from skdp.base import ColumnName, TableLike
@@ -131,11 +132,11 @@ def marginal_error(
 def _workload_error(
     real: Any, synthetic: Any, workload: Iterable[Any], domain: Any, weights: Any
 ) -> float:
-    marginals = [_check_marginal(marginal) for marginal in workload]
+    marginals = list(map(_check_marginal, workload))
     if not marginals:
         raise ValueError("workload must have at least one marginal")
     weights = _check_weights(weights, len(marginals))
-    columns = dict.fromkeys(name for marginal in marginals for name in marginal)
+    columns = dict.fromkeys(chain.from_iterable(marginals))
     pair = pair_tables(read_pair(real, synthetic), columns, domain)
     return float(np.dot(weights, _distances(pair, marginals)))
 
@@ -209,8 +210,8 @@ def marginal_errors(
     tables = read_pair(real, synthetic)
     names = check_columns(tables, columns)
     marginals = _choose_marginals(names, order, n_marginals, random_state)
-    compared = {name for marginal in marginals for name in marginal}
-    names = [name for name in names if name in compared]
+    # Columns that are in no marginal are not read: they may hold values of any kind.
+    names = list(dict.fromkeys(chain.from_iterable(marginals)))
     pair = pair_tables(tables, names, domain)
     declared = read_declared(domain, tables[0])
     distances = {}
@@ -220,6 +221,7 @@ def marginal_errors(
             if not math.isnan(distance):
                 distances[name] = distance
     values = []
+    # A marginal is as far off as the worst of its columns with bins.
     for marginal in marginals:
         of_columns = [distances[name] for name in marginal if name in distances]
         values.append(max(of_columns, default=math.nan))
@@ -238,15 +240,17 @@ def _choose_marginals(
         return list(marginals)
     sample = sample_without_replacement(n_all, n_marginals, random_state=random_state)
     places = set(sample.tolist())
-    return [marginal for place, marginal in enumerate(marginals) if place in places]
+    is_chosen = map(places.__contains__, range(n_all))
+    return list(compress(marginals, is_chosen))
 
 
 def _distance_within(tables: tuple[Table, Table], name: Any, declared: Any) -> float:
     """Return how far the values of a column are apart, nan if there are none."""
-    real, synthetic = (_read_values(table, name, declared) for table in tables)
+    real = _read_values(tables[0], name, declared)
+    synthetic = _read_values(tables[1], name, declared)
     if real.size == 0 or synthetic.size == 0:
         return math.nan
-    return _distance_of_values(real, synthetic)
+    return _kolmogorov_smirnov(real, synthetic)
 
 
 def _distances(pair: PairedTables, marginals: list[tuple[Any, ...]]) -> list[float]:
@@ -406,31 +410,22 @@ def _read_values(table: Table, name: Any, declared: Any) -> Numbers:
     return np.asarray(values[np.isfinite(values)])
 
 
-def _distribution(values: Numbers, places: Numbers) -> Numbers:
-    """Return the share of values up to each of some places."""
-    return np.searchsorted(np.sort(values), places, side="right") / values.size
-
-
-def _distance_of_values(real: Numbers, synthetic: Numbers) -> float:
-    """Return the largest difference of two distribution functions."""
-    places = np.concatenate([real, synthetic])
-    difference = _distribution(real, places) - _distribution(synthetic, places)
-    return float(np.abs(difference).max())
-
-
 def _compare_values(real: Numbers, synthetic: Numbers) -> tuple[float, ...]:
     """Return means, shift, Kolmogorov-Smirnov distance and earth mover's distance."""
     if real.size == 0 or synthetic.size == 0:
         return (np.nan,) * 5
     real_mean, synthetic_mean = float(real.mean()), float(synthetic.mean())
-    distance = _distance_of_values(real, synthetic)
+    distance = _kolmogorov_smirnov(real, synthetic)
     std = float(real.std())
     if std == 0:
         return real_mean, synthetic_mean, np.nan, distance, np.nan
-    # The distribution functions are constant between neighbouring values: what they
-    # differ by there, times the gap.
-    places = np.sort(np.concatenate([real, synthetic]))
-    difference = _distribution(real, places) - _distribution(synthetic, places)
-    earth_mover = float(np.abs(difference[:-1]) @ np.diff(places)) / std
+    earth_mover = float(wasserstein_distance(real, synthetic)) / std
+    # In standard deviations of the real values: columns of any unit can be compared.
     shift = (synthetic_mean - real_mean) / std
     return real_mean, synthetic_mean, shift, distance, earth_mover
+
+
+def _kolmogorov_smirnov(real: Numbers, synthetic: Numbers) -> float:
+    """Return the largest difference of two distribution functions."""
+    # The p-value, which is not used, takes long unless it is asymptotic.
+    return float(ks_2samp(real, synthetic, method="asymp").statistic)

@@ -31,9 +31,6 @@ OUTSIDE = "outside the domain"
 # that occur.
 _FEW_CELLS = 1 << 16
 
-# Codes of several columns stay below the largest 64-bit integer.
-_MOST_CODES = 1 << 62
-
 
 @dataclass(frozen=True)
 class PairedTables:
@@ -45,29 +42,23 @@ class PairedTables:
 
     def counts(self, columns: Sequence[Any]) -> tuple[Counts, Counts]:
         """Count the rows of either table in the cells of a marginal."""
-        cells = math.prod(len(self.labels[column]) for column in columns)
-        joint = self._join(columns)
-        if cells > max(_FEW_CELLS, 2 * joint.size):
-            occurring, joint = np.unique(joint, return_inverse=True)
-            cells = occurring.size
-        real = np.bincount(joint[: self.n_real], minlength=cells)
-        synthetic = np.bincount(joint[self.n_real :], minlength=cells)
-        return real, synthetic
-
-    def _join(self, columns: Sequence[Any]) -> NDArray[np.intp]:
-        """Combine the codes of several columns, the last one fastest."""
-        # Unless the product is too large: then those that occur are numbered anew.
-        joint = np.zeros(len(self.codes[columns[0]]), np.intp)
-        cells = 1
+        sizes = []
+        codes = {}
         for column in columns:
-            size = len(self.labels[column])
-            if cells * size >= _MOST_CODES:
-                occurring, joint = np.unique(joint, return_inverse=True)
-                cells = occurring.size
-            cells *= size
-            np.multiply(joint, size, out=joint)
-            np.add(joint, self.codes[column], out=joint, casting="unsafe")
-        return joint
+            sizes.append(len(self.labels[column]))
+            codes[column] = self.codes[column]
+        n_rows = len(codes[columns[0]])
+        n_cells = math.prod(sizes)
+        if n_cells <= max(_FEW_CELLS, 2 * n_rows):
+            joint: NDArray[Any] = np.ravel_multi_index(list(codes.values()), sizes)
+        else:
+            # Only cells that occur are counted.
+            groups = pd.DataFrame(codes).groupby(list(columns), sort=False)
+            joint = groups.ngroup().to_numpy()
+            n_cells = groups.ngroups
+        real = np.bincount(joint[: self.n_real], minlength=n_cells)
+        synthetic = np.bincount(joint[self.n_real :], minlength=n_cells)
+        return real, synthetic
 
 
 def pair_tables(
@@ -79,7 +70,9 @@ def pair_tables(
     labels: dict[Any, list[Any]] = {}
     codes = {}
     for name in names:
-        real, synthetic = (table.columns[table.names.index(name)] for table in tables)
+        real, synthetic = (column_of(table, name) for table in tables)
+        # Undeclared values are those of both tables: a value that one of them lacks has
+        # the share 0 there.
         values = declared.get(name)
         if values is None:
             values = _observed(name, real, synthetic)
@@ -94,6 +87,7 @@ def _label(values: Values, codes: NDArray[np.unsignedinteger]) -> list[Any]:
     """Label the codes; a code for missing values that has no row is taken out."""
     missing, outside = len(values), len(values) + 1
     labels = list(values.labels)
+    # Neither gets a label, and so a cell, unless a row of either table has it.
     has_missing = (codes == missing).any()
     is_outside = codes == outside
     if has_missing:
@@ -137,6 +131,10 @@ def read_pair(real: Any, synthetic: Any) -> tuple[Table, Table]:
     return tables
 
 
+def column_of(table: Table, name: Any) -> Any:
+    return table.columns[table.names.index(name)]
+
+
 def n_rows(table: Table) -> int:
     return len(table.columns[0])
 
@@ -172,9 +170,8 @@ def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> lis
 
 def names_in_one_only(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
     """Return the names that one of two tables has and the other has not."""
-    return [name for name in first if name not in second] + [
-        name for name in second if name not in first
-    ]
+    either = dict.fromkeys([*first, *second])
+    return [name for name in either if name not in first or name not in second]
 
 
 def check_order(order: Any, names: list[Any]) -> int:
@@ -212,6 +209,8 @@ def encode_column(
 ) -> NDArray[np.unsignedinteger]:
     (codes,) = Domain({name: values}).encode([column])
     codes = codes.astype(np.min_scalar_type(len(values) + 1), copy=False)
+    # `encode` has one code for missing and undeclared values; undeclared ones get the
+    # next one.
     outside = codes == len(values)
     if outside.any():
         codes[outside & ~_is_missing(column)] = len(values) + 1

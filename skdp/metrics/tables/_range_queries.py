@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skdp.base import ColumnName, TableLike
-from skdp.domain import Categories, Domain, DomainLike, Interval
+from skdp.domain import Categories, DomainLike, Interval
 from skdp.metrics.tables._pairs import (
     check_columns,
     check_order,
@@ -111,10 +112,10 @@ def range_query_error(
             domain=domain,
             random_state=random_state,
         )
-    conditions = [_check_query(query) for query in queries]
+    conditions = list(map(_check_query, queries))
     if not conditions:
         raise ValueError("queries must have at least one query")
-    names = dict.fromkeys(name for query in conditions for name in query)
+    names = dict.fromkeys(chain.from_iterable(conditions))
     check_columns(tables, names)
     real_shares = _shares(tables[0], conditions)
     synthetic_shares = _shares(tables[1], conditions)
@@ -168,11 +169,13 @@ def _choices(
 
 
 def _draw_range(edges: list[Any], generator: np.random.RandomState) -> tuple[Any, Any]:
+    # The first and the last edge are open ends, so that no value is out of reach.
     low, high = sorted(generator.choice(len(edges), 2, replace=False))
     return edges[low], edges[high]
 
 
 def _draw_set(values: list[Any], generator: np.random.RandomState) -> list[Any]:
+    # A uniform size: of all sets equally likely, nearly all would have half the values.
     size = generator.randint(1, len(values) + 1)
     places = sorted(generator.choice(len(values), size, replace=False))
     return [values[place] for place in places]
@@ -202,7 +205,7 @@ def _check_condition(name: Any, condition: Any) -> tuple[Any, Any] | list[Any]:
             f"the condition on column {name!r} must be a tuple (low, high) or a list of"
             f" values, got {type(condition).__name__}"
         )
-    values = [plain(value) for value in condition]
+    values = list(map(plain, condition))
     if not values:
         raise ValueError(f"the condition on column {name!r} lists no value")
     return values
@@ -230,73 +233,70 @@ def _check_range(name: Any, bounds: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def _shares(table: Table, queries: Sequence[dict[Any, Any]]) -> NDArray[np.float64]:
     """Answer queries by the share of the rows that satisfy all conditions."""
-    columns = {}
-    for name, column in zip(table.names, table.columns, strict=True):
-        conditions = [query[name] for query in queries if name in query]
-        columns[name] = _QueriedColumn(name, column, conditions)
+    columns = dict(zip(table.names, table.columns, strict=True))
+    ranges: dict[Any, list[Any]] = {}
+    names_of_sets = set()
+    for query in queries:
+        for name, condition in query.items():
+            if isinstance(condition, tuple):
+                ranges.setdefault(name, []).extend(condition)
+            else:
+                names_of_sets.add(name)
+    # A column is read once for all its conditions: for ranges as numbers or times, for
+    # sets as codes of the values that occur.
+    ordered = {}
+    for name, ends in ranges.items():
+        has_times = np.datetime64 in map(type, ends)
+        ordered[name] = _read_ordered(name, columns[name], has_times)
+    coded = {}
+    for name in names_of_sets:
+        values, _ = observed_values(name, columns[name], "a table")
+        codes = encode_column(name, Categories([*values]), columns[name])
+        coded[name] = values, codes
     shares = []
     for query in queries:
         meets = np.ones(n_rows(table), dtype=bool)
         for name, condition in query.items():
-            if isinstance(condition, list):
-                meets &= columns[name].is_among(condition)
+            if isinstance(condition, tuple):
+                meets &= _is_between(ordered[name], *condition)
             else:
-                meets &= columns[name].is_between(*condition)
+                meets &= _is_among(name, *coded[name], condition)
         shares.append(np.count_nonzero(meets) / meets.size)
     return np.array(shares)
 
 
-class _QueriedColumn:
-    """A column that is read once for all its conditions."""
-
-    def __init__(self, name: Any, column: Any, conditions: list[Any]) -> None:
-        sets = [condition for condition in conditions if isinstance(condition, list)]
-        ranges = [condition for condition in conditions if isinstance(condition, tuple)]
-        if sets:
-            # By kind too: 1 and True must not match, but be refused.
-            distinct = {}
-            for values in sets:
-                distinct.update({(kind_of(value), value): value for value in values})
-            self._values = list(distinct.values())
-            self._codes = _encode(name, column, self._values)
-        if ranges:
-            has_times = any(isinstance(low, np.datetime64) for low, _ in ranges)
-            self._ordered: NDArray[Any]
-            try:
-                if has_times:
-                    self._ordered = to_dates(column, "datetime64[us]")
-                else:
-                    self._ordered = to_numbers(column)
-            except ColumnError as error:
-                raise ValueError(f"column {name!r}: {error}") from None
-
-    def is_among(self, values: list[Any]) -> NDArray[np.bool_]:
-        """Return which rows have one of some values."""
-        # The two codes beyond the values: missing, and values of no query.
-        is_value = [value in values for value in self._values]
-        return np.array([*is_value, False, False])[self._codes]
-
-    def is_between(self, low: Any, high: Any) -> NDArray[np.bool_]:
-        """Return which rows have ``low <= value < high``; missing values have not."""
-        ordered = self._ordered
-        if ordered.dtype.kind == "M":
-            if not isinstance(low, np.datetime64):
-                return ~np.isnat(ordered)  # from minus infinity to infinity
-            return (ordered >= low) & (ordered < high)
-        # A bound may exceed the range of a narrow float.
-        with np.errstate(over="ignore"):
-            is_between = ordered >= low
-            return is_between & (ordered < high) if math.isfinite(high) else is_between
+def _read_ordered(name: Any, column: Any, has_times: bool) -> NDArray[Any]:
+    """Read a column as numbers, or as times."""
+    try:
+        if has_times:
+            return to_dates(column, "datetime64[us]")
+        return to_numbers(column)
+    except ColumnError as error:
+        raise ValueError(f"column {name!r}: {error}") from None
 
 
-def _encode(name: Any, column: Any, values: list[Any]) -> NDArray[np.unsignedinteger]:
-    codes = encode_column(name, Domain({name: values})[name], column)
-    kinds = [kind_of(value) for value in values if value is not None]
-    if kinds and (codes >= len(values)).all():
-        in_column, _ = observed_values(name, column, "a table")
-        if in_column and kind_of(in_column[0]) != kinds[0]:
-            raise ValueError(
-                f"column {name!r} holds {kind_of(in_column[0])} values, a query asks "
-                f"for {kinds[0]} values"
-            )
-    return codes
+def _is_between(ordered: NDArray[Any], low: Any, high: Any) -> NDArray[np.bool_]:
+    """Return which rows have ``low <= value < high``; missing values have not."""
+    if ordered.dtype.kind == "M" and not isinstance(low, np.datetime64):
+        return ~np.isnat(ordered)  # from minus infinity to infinity
+    # A bound may exceed the range of a narrow float.
+    with np.errstate(over="ignore"):
+        is_above = ordered >= low
+        if high == math.inf:
+            return is_above
+        return is_above & (ordered < high)
+
+
+def _is_among(
+    name: Any, labels: list[Any], codes: NDArray[np.unsignedinteger], values: list[Any]
+) -> NDArray[np.bool_]:
+    """Return which rows have one of some values."""
+    kinds = {kind_of(value) for value in values if value is not None}
+    if labels and kinds and kinds != {kind_of(labels[0])}:
+        raise ValueError(
+            f"column {name!r} holds {kind_of(labels[0])} values, a query asks for "
+            f"{' and '.join(sorted(kinds))} values"
+        )
+    # The last code is that of missing values.
+    is_member = map(set(values).__contains__, [*labels, None])
+    return np.array(list(is_member))[codes]

@@ -14,7 +14,7 @@ from sklearn.metrics import check_scoring
 
 from skdp.base import ColumnLike, ColumnName, TableLike
 from skdp.metrics.fairness import read_column
-from skdp.metrics.tables._pairs import names_in_one_only
+from skdp.metrics.tables._pairs import column_of, names_in_one_only
 from skdp.tables import is_frame, kind_of, read_table
 
 
@@ -157,15 +157,15 @@ def _align(X_test: Any, X: Any, name: str) -> Any:
             f"real_test and {name} must have the same columns; in one of them only: "
             f"{in_one_only}"
         )
-    columns = [test.columns[test.names.index(column)] for column in names]
-    return test.rebuild(columns, names)
+    return test.rebuild([column_of(test, name) for name in names], names)
 
 
 def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, name: str) -> Any:
     if not is_classifier(estimator):
         return clone(estimator).fit(X, y)
-    kinds = {kind_of(label) for label in y.unique()}
-    if kinds.isdisjoint(kind_of(label) for label in y_test.unique()):
+    # 1 and "1" are two classes to a classifier, and every prediction would be wrong.
+    kinds = set(map(kind_of, y.unique()))
+    if kinds.isdisjoint(map(kind_of, y_test.unique())):
         raise ValueError(
             f"the target of {name} and that of real_test hold values of different kinds"
         )

@@ -1,4 +1,4 @@
-"""The graphical model that fits noisy marginals best: belief propagation, descent."""
+"""The graphical model that fits noisy marginals best: accelerated mirror descent."""
 
 from __future__ import annotations
 
@@ -9,173 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles import project_to_simplex
 from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree
+from skdp.synthesis.model._propagation import Propagation, no_potentials
+from skdp.synthesis.model._scaling import Scaling
 from skdp.synthesis.model._tables import (
     Clique,
     Marginal,
-    Projections,
     Table,
     Tables,
-    divide,
     expand,
-    group,
-    log_sum,
     marginal_shapes,
     merge,
-    project,
     spread,
 )
-
-_UNDERFLOW = 1e-200
-
-
-class Propagation:
-    """Belief propagation: the marginals of a product of potentials and factors."""
-
-    # There is a potential for each clique, and a factor for each of some marginals,
-    # which is a small table of logarithms. Messages go up to the root and down again
-    # ([1]_ section 10.2). Those of a clique's children, and its factors, are a part of
-    # one vector. All is scaled to a maximum of 1. If a message vanishes, which takes
-    # factors hundreds apart, all is done again in logarithms, at several times the
-    # cost.
-    # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
-
-    def __init__(
-        self,
-        tree: JunctionTree,
-        potentials: Iterable[Table],
-        marginals: Sequence[Clique] = (),
-    ) -> None:
-        self._tree = tree
-        self._potentials = list(potentials)
-        self._tables = [np.exp(table - table.max()) for table in self._potentials]
-        self._factors = Tables(marginal_shapes(marginals, tree.sizes))
-        self._children: list[list[int]] = [[] for _ in tree.cliques]
-        for link in tree.links:
-            self._children[link.parent].append(link.child)
-        members: list[list[int]] = [[] for _ in tree.cliques]
-        for index, marginal in enumerate(marginals):
-            members[tree.holder_of(marginal)].append(index)
-
-        self._positions = np.empty(self._factors.size, np.intp)  # in the vector
-        self._messages = [slice(0)] * len(tree.cliques)
-        self._parts: list[slice] = []
-        self._below: list[Projections] = []
-        self._above: list[Projections] = []
-        end = 0
-        for index, clique in enumerate(tree.cliques):
-            start = end
-            onto = []
-            for child in self._children[index]:
-                separator = tree.links[child - 1].separator
-                self._messages[child] = slice(end, end + tree.n_cells(separator))
-                end = self._messages[child].stop
-                onto.append(separator)
-            for member in members[index]:
-                positions = self._positions[self._factors.parts[member]]
-                positions[:] = np.arange(end, end + positions.size)
-                end += positions.size
-                onto.append(marginals[member])
-            self._parts.append(slice(start, end))
-            self._below.append(Projections(clique, tree.sizes, onto))
-            separators = [tree.links[index - 1].separator] if index > 0 else []
-            self._above.append(Projections(clique, tree.sizes, separators))
-
-    def product(self, factors: Table) -> list[Table]:
-        """Return potentials that stand for the potentials and the factors."""
-        vector = np.zeros(self._parts[-1].stop)
-        vector[self._positions] = factors
-        potentials = []
-        for index, potential in enumerate(self._potentials):
-            logs = self._below[index].lift(vector[self._parts[index]])
-            potentials.append(potential + logs)
-        return potentials
-
-    def run(self, factors: Table) -> tuple[list[Table], Table]:
-        """Return the marginals of all cliques, and of what has factors."""
-        marginals = self._run_in_numbers(factors)
-        if marginals is None:
-            beliefs = _run_in_logs(self._tree, self.product(factors))
-            marginals = beliefs, self.sums(beliefs)
-        return marginals
-
-    def sums(self, beliefs: Sequence[Table]) -> Table:
-        """Sum marginals of all cliques to those of what has factors."""
-        pairs = zip(self._below, beliefs, strict=True)
-        vector = np.concatenate([below.project(belief) for below, belief in pairs])
-        return vector[self._positions]
-
-    def _run_in_numbers(self, factors: Table) -> tuple[list[Table], Table] | None:
-        """Return the marginals; None if numbers are too small."""
-        vector = np.empty(self._parts[-1].stop)
-        if factors.size:
-            vector[self._positions] = np.exp(self._factors.below_peaks(factors))
-        tables = list(self._tables)
-        scales = [1.0] * len(tables)
-        for index in reversed(range(len(tables))):
-            messages = vector[self._parts[index]]
-            lifted = self._below[index].lift(messages, np.multiply)
-            tables[index] = tables[index] * lifted
-            if index > 0:
-                message = self._above[index].project(tables[index])
-                scales[index] = message.max()
-                if not scales[index] > _UNDERFLOW:
-                    return None
-                vector[self._messages[index]] = message / scales[index]
-        total = tables[0].sum()
-        if not total > _UNDERFLOW:
-            return None
-        tables[0] /= total
-        shares = np.empty_like(vector)
-        for index, table in enumerate(tables):
-            shares[self._parts[index]] = self._below[index].project(table)
-            for child in self._children[index]:
-                upward = vector[self._messages[child]]
-                ratio = divide(shares[self._messages[child]], upward)
-                total = ratio @ upward * scales[child]
-                if not max(_UNDERFLOW, _UNDERFLOW * ratio.max()) < total < np.inf:
-                    return None
-                tables[child] *= self._above[child].lift(ratio / total)
-        return tables, shares[self._positions]
-
-
-def calibrate(tree: JunctionTree, potentials: Iterable[Table]) -> list[Table]:
-    """Return the marginals of all cliques."""
-    beliefs, _ = Propagation(tree, potentials).run(np.empty(0))
-    return beliefs
-
-
-def _run_in_logs(tree: JunctionTree, potentials: Iterable[Table]) -> list[Table]:
-    """Pass the same messages as logarithms."""
-
-    def message(index: int, separator: Clique) -> Table:
-        clique = tree.cliques[index]
-        axes = [axis for axis, column in enumerate(clique) if column not in separator]
-        return log_sum(tables[index], tuple(axes))
-
-    tables = list(potentials)
-    upward: dict[int, Table] = {}
-    for link in reversed(tree.links):
-        upward[link.child] = message(link.child, link.separator)
-        tables[link.parent] = tables[link.parent] + expand(
-            upward[link.child], link.separator, tree.cliques[link.parent]
-        )
-    for link in tree.links:
-        downward = message(link.parent, link.separator)
-        # What has no probability stays without: minus infinity less itself.
-        ratio = np.full_like(downward, -np.inf)
-        is_possible = downward > -np.inf
-        np.subtract(downward, upward[link.child], out=ratio, where=is_possible)
-        tables[link.child] = tables[link.child] + expand(
-            ratio, link.separator, tree.cliques[link.child]
-        )
-    beliefs = []
-    for table in tables:
-        belief = np.exp(table - table.max())
-        beliefs.append(belief / belief.sum())
-    return beliefs
-
 
 TOLERANCE = 0.5
 """The least share of the loss that a block of steps saves: noise is not fitted."""
@@ -183,17 +29,17 @@ TOLERANCE = 0.5
 _BLOCK = 20
 """The number of steps over which progress is judged."""
 
-_MOMENTUM, _GROWTH = 0.95, 1.01
-"""The largest momentum, which multiplies a move by up to 20, and longer steps."""
+_MOMENTUM = 0.95
+"""The largest momentum, which multiplies a move by up to 20."""
 
-_PATIENCE = 8
-"""Halvings of a step until the steps are no more divided by shares."""
+_GROWTH = 1.01
+"""What a step is longer than the one before, until the loss would rise."""
 
 _PERSISTENCE = 10
 """Where more than the noise is unexplained, a descent goes on for so much less."""
 
-_EXPLAINED, _FEW_VALUES = 3.0, 10
-"""In variances of the noise, how far a fitted column of many values may be."""
+_EXPLAINED = 3.0
+"""In variances of the noise, how far a fitted column may be."""
 
 _FLATNESS = 8.0
 """The share to which small shares are raised in rates, in standard errors."""
@@ -201,19 +47,20 @@ _FLATNESS = 8.0
 _FINEST = 0.5
 """Records: less noise is no reason to trust a marginal more; that costs steps."""
 
-_NO_STEP = 1e-30
+_PATIENCE = 8
+"""Halvings of a step until the steps are no more divided by shares."""
 
+_MOST_HALVINGS = 53
+"""Of a step in a row: then it is below the precision of floats."""
 
 _FAR = 2000.0
 """In variances of the noise: a marginal that is so far away is fitted by scaling."""
 
-_MOST_SWEEPS, _LEAST_FALL = 30, 0.05
-
-_FLOOR = 0.01
-"""In standard errors, what a cell has at least: noise does not forbid a combination."""
+_LEAST_FALL = 0.05
+"""The least share of the loss that a sweep saves."""
 
 _LEAST_LOG = -500.0
-"""What was rounded to 0 may become likely again."""
+"""What scaling rounded to 0 may become likely again."""
 
 
 @dataclass(frozen=True)
@@ -229,20 +76,20 @@ class _State:
     """A point of the descent: the factors, the marginals that they give, the loss."""
 
     factors: Table
-    """Logarithms, of all measured marginals one after the other."""
+    """Logarithms, one for each count of all measured marginals."""
     beliefs: Sequence[Table]
     shares: Table
-    """Of all counts, one after the other."""
+    """What the model says of each count, as a share of all records."""
     loss: float
     worst_column: float
     """The largest mean of the squares of a column's standardised residuals."""
 
 
 class _Loss:
-    """The loss of factors, and the step against its gradient."""
+    """Half the sum of the squares of (model - measurement) / standard error."""
 
     # Wide models have many small marginals: what is done to each count by itself is
-    # done to all of them at once, in one vector.
+    # done to all of them at once, in one vector of the counts of all marginals.
 
     def __init__(
         self,
@@ -252,9 +99,9 @@ class _Loss:
         start: Iterable[Table],
     ) -> None:
         cliques = [marginal.clique for marginal in marginals]
-        self.propagation = Propagation(tree, start, cliques)
+        self._propagation = Propagation(tree, start, cliques)
         self._counts = Tables([marginal.shape for marginal in marginals])
-        self._cells = Tables(marginal_shapes(cliques, tree.sizes))
+        cells = Tables(marginal_shapes(cliques, tree.sizes))
         numbers = self._counts.split(np.arange(self._counts.size))
         count_of_cells = []
         weights = []
@@ -264,45 +111,45 @@ class _Loss:
             weights.append((total / max(_FINEST, marginal.std_error)) ** 2)
             fitted = marginal.is_fitted
             is_fitted.append(np.ones(marginal.shape) if fitted is None else fitted)
-        self._count_of_cell = self._cells.join(count_of_cells)
-        n_counts = [marginal.counts.size for marginal in marginals]
+        self._count_of_cell = cells.join(count_of_cells)
+        self._marginal_weights = np.array(weights)
         fitted_counts = self._counts.join(is_fitted)
+        n_counts = [marginal.counts.size for marginal in marginals]
         self._weights = np.repeat(weights, n_counts) * fitted_counts
         self.n_fitted = self._counts.sums(fitted_counts)
         self._is_column = np.array([len(clique) == 1 for clique in cliques])
         counts = self._counts.join([marginal.counts for marginal in marginals])
         self._targets = counts / total
+        # The gradient of a count is divided by the square root of its share. With much
+        # noise the constant is large and the descent plain: small cells, of which
+        # mostly noise is known, stay near the start, and stopping early regularises.
+        # With little noise small cells are fitted as fast as large ones.
         flatness = (_FLATNESS * total / float(np.median(weights))) ** 2
         self._rates = (np.maximum(self._targets, 0) + flatness) ** -0.5
-        self._marginal_weights = np.array(weights)
 
-    def zero(self) -> Table:
-        """Return the logarithms of factors that change nothing."""
-        return np.zeros(self._cells.size)
-
-    @property
-    def short_step(self) -> float:
-        """A length that is too short."""
-        largest_rates = [float(part.max()) for part in self._counts.split(self._rates)]
-        return 2 / float(self._marginal_weights @ largest_rates)
-
-    def flatten(self) -> None:
-        """Take plain gradient steps: divided by uneven shares they may not descend."""
-        self._rates = np.ones_like(self._rates)
+    def at_start(self) -> _State:
+        """Evaluate factors that change nothing."""
+        return self.at(np.zeros(self._counts.size))
 
     def at(self, factors: Table) -> _State:
         """Evaluate the marginals that factors give."""
-        beliefs, sums = self.propagation.run(factors)
-        return self.of(factors, beliefs, sums)
+        beliefs, sums = self._propagation.run(factors[self._count_of_cell])
+        return self._state(factors, beliefs, sums)
 
-    def of(self, factors: Table, beliefs: Sequence[Table], sums: Table) -> _State:
-        """Evaluate marginals."""
+    def of(self, beliefs: Sequence[Table]) -> _State:
+        """Evaluate the marginals of all cliques."""
+        factors = np.zeros(self._counts.size)
+        return self._state(factors, beliefs, self._propagation.sums(beliefs))
+
+    def _state(self, factors: Table, beliefs: Sequence[Table], sums: Table) -> _State:
         counts = np.bincount(self._count_of_cell, sums, self._counts.size)
         shares = np.asarray(counts, float)
         squares = self.squares(shares)
-        means = squares / (self.n_fitted + _FEW_VALUES)
+        means = squares / np.maximum(1, self.n_fitted)
         worst = float(means[self._is_column].max(initial=0.0))
-        return _State(factors, beliefs, shares, float(squares.sum()) / 2, worst)
+        # Factors that floats do not hold are as far off as can be.
+        loss = float(squares.sum()) / 2 if beliefs[0].any() else np.inf
+        return _State(factors, beliefs, shares, loss, worst)
 
     def squares(self, shares: Table) -> Table:
         """Sum the squares of each marginal's standardised residuals."""
@@ -311,114 +158,19 @@ class _Loss:
     def _gradient(self, shares: Table) -> Table:
         return self._weights * (shares - self._targets)
 
+    def flatten(self) -> None:
+        """Take plain gradient steps: divided by uneven shares they may not descend."""
+        self._rates = np.ones_like(self._rates)
+
     def step(self, state: _State, length: float) -> Table:
         """Return the factors after a step against the gradient."""
-        moves = length * self._rates * self._gradient(state.shares)
-        return state.factors - moves[self._count_of_cell]
+        return state.factors - length * self._rates * self._gradient(state.shares)
 
-    def first_length(self, state: _State) -> float:
-        """Find the best step by doubling, and shorten it by what momentum adds."""
-        # Many doublings are leapt over: the best step lies behind the last leap but one.
-        leap = 16
-        length = self.short_step / 2
-        loss = state.loss
-        previous = length, loss
-        while (next_loss := self.at(self.step(state, leap * length)).loss) < loss:
-            previous = length, loss
-            length *= leap
-            loss = next_loss
-        length, loss = previous
-        while (next_loss := self.at(self.step(state, 2 * length)).loss) < loss:
-            length *= 2
-            loss = next_loss
-        return 2 * length * (1 - _MOMENTUM)
-
-
-class Scaling:
-    """Iterative proportional fitting: scales a tree's cliques to given marginals."""
-
-    # A sweep walks once around the tree, scales each clique to one marginal after the
-    # other, and each neighbour to what both share ([1]_, [2]_). For marginals that
-    # agree, a few sweeps come close to the distribution of maximum entropy; noise is
-    # fitted as well, so this is for marginals with little of it.
-    # .. [1] W. E. Deming, F. F. Stephan (1940). On a least squares adjustment of a
-    #    sampled frequency table when the expected marginal totals are known. Annals of
-    #    Mathematical Statistics 11(4).
-    # .. [2] R. Jiroušek, S. Přeučil (1995). On the effective implementation of the
-    #    iterative proportional fitting procedure. Computational Statistics & Data
-    #    Analysis 19(2).
-
-    def __init__(
-        self, tree: JunctionTree, marginals: Iterable[Marginal], total: float
-    ) -> None:
-        self._tree = tree
-        self._targets: list[list[tuple[Marginal, Table]]] = [[] for _ in tree.cliques]
-        # The least precise first: what follows overrides it.
-        for marginal in sorted(marginals, key=lambda marginal: -marginal.total[1]):
-            holder = tree.holder_of(marginal.clique)
-            counts = project_to_simplex(marginal.counts.ravel(), total)
-            counts = (counts + _FLOOR * marginal.std_error).reshape(marginal.shape)
-            if marginal.is_fitted is not None:
-                counts = counts * marginal.is_fitted
-            self._targets[holder].append((marginal, counts / counts.sum()))
-
-    def sweep(self, beliefs: Iterable[Table]) -> list[Table] | None:
-        """Go once around the tree; None if marginals and beliefs contradict."""
-        tables = list(beliefs)
-        self._visit(tables, 0)
-        for link in self._tree.links:  # what later branches changed
-            self._pass(tables, link.parent, link.child, link.separator)
-        totals = [table.sum() for table in tables]
-        if not all(totals):
-            return None
-        return [table / total for table, total in zip(tables, totals, strict=True)]
-
-    def _visit(self, tables: list[Table], index: int) -> None:
-        """Fit a clique, then the branches below it, each with what is known by then."""
-        clique = self._tree.cliques[index]
-        for marginal, shares in self._targets[index]:
-            sums = project(tables[index], clique, marginal.clique)
-            ratio = spread(
-                divide(shares, group(sums, marginal.groups)), marginal.groups
-            )
-            tables[index] = tables[index] * expand(ratio, marginal.clique, clique)
-        for link in self._tree.links:
-            if link.parent == index:
-                self._pass(tables, index, link.child, link.separator)
-                self._visit(tables, link.child)
-                self._pass(tables, link.child, index, link.separator)
-
-    def _pass(
-        self, tables: list[Table], source: int, index: int, separator: Clique
-    ) -> None:
-        """Scale a clique to what its neighbour says of the columns that they share."""
-        clique = self._tree.cliques[index]
-        shares = project(tables[source], self._tree.cliques[source], separator)
-        ratio = divide(shares, project(tables[index], clique, separator))
-        tables[index] = tables[index] * expand(ratio, separator, clique)
-
-
-def _scale(
-    tree: JunctionTree,
-    loss: _Loss,
-    state: _State,
-    marginals: Sequence[Marginal],
-    total: float,
-    max_sweeps: int,
-) -> list[_State]:
-    """Fit what has little noise by scaling, as long as that helps."""
-    is_far = loss.squares(state.shares) > _FAR * loss.n_fitted
-    scaling = Scaling(tree, itertools.compress(marginals, is_far), total)
-    states = [state]
-    while is_far.any() and len(states) <= max_sweeps:
-        beliefs = scaling.sweep(states[-1].beliefs)
-        if beliefs is None:
-            break
-        scaled = loss.of(state.factors, beliefs, loss.propagation.sums(beliefs))
-        if not scaled.loss < (1 - _LEAST_FALL) * states[-1].loss:
-            break
-        states.append(scaled)
-    return states
+    @property
+    def short_step(self) -> float:
+        """A length that is too short."""
+        largest_rates = [float(part.max()) for part in self._counts.split(self._rates)]
+        return 1 / float(self._marginal_weights @ largest_rates)
 
 
 def fit_model(
@@ -431,73 +183,130 @@ def fit_model(
     start: Iterable[Table] | None = None,
 ) -> Fit:
     """Fit a model to noisy marginals: by scaling, then by accelerated descent."""
-    # The loss is half the sum of the squares of (model - measurement) / standard error
-    # over all counts. Mirror descent steps against its gradient in the logarithms of
-    # the potentials ([1]_ algorithm 1), which keeps all probabilities positive;
-    # momentum, dropped whenever the loss would rise ([2]_, [3]_), saves four fifths of
-    # the steps. The gradient of a cell is divided by the square root of its measured
-    # share plus a constant. With much noise the constant is large and the descent
-    # plain: small cells, of which mostly noise is known, stay near the start, and
-    # stopping early regularises. With little noise small cells are fitted as fast as
-    # large ones.
+    # Mirror descent steps against the gradient of the loss in the logarithms of the
+    # potentials ([1]_ algorithm 1), which keeps all probabilities positive. Momentum,
+    # dropped whenever the loss would rise ([2]_, [3]_), saves four fifths of the steps.
+    # Nearly exact marginals would take a thousand steps: they are scaled to first.
     # .. [1] R. McKenna, D. Sheldon, G. Miklau (2019). Graphical-model based estimation
     #    and inference for differential privacy. ICML.
     # .. [2] Y. Nesterov (1983). A method for solving the convex programming problem
     #    with convergence rate O(1/k^2).
     # .. [3] B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient
     #    schemes. Foundations of Computational Mathematics 15.
-    # Nearly exact marginals would take a thousand steps: they are scaled to first.
     potentials = no_potentials(tree) if start is None else list(start)
     merged = merge(marginals)
     loss = _Loss(tree, merged, total, potentials)
-    state = loss.at(loss.zero())
-    n_sweeps = min(max_iter, _MOST_SWEEPS)
-    states = _scale(tree, loss, state, merged, total, n_sweeps)
-    losses = [state.loss for state in states]
-    noise = float(loss.n_fitted.sum())
-    if len(states) > 1:
-        noise /= 2  # as the sweeps have fitted it
-        scaled = GraphicalModel(tree, states[-1].beliefs)
-        for index, potential in enumerate(potentials):
-            logs = np.maximum(scaled.log_conditional(index), _LEAST_LOG)
-            potentials[index] = np.where(potential > -np.inf, logs, -np.inf)
+    scaled = _scale(tree, loss, merged, total, max_iter)
+    losses = [state.loss for state in scaled]
+    if len(scaled) > 1:
+        potentials = _potentials_of(tree, scaled[-1].beliefs, potentials)
         loss = _Loss(tree, merged, total, potentials)
-        state = loss.at(loss.zero())
-    length = loss.first_length(state)
-    before = state.factors
-    n_moves = n_failures = 0
-    for _ in range(max_iter - len(losses) + 1):
-        factors = loss.step(state, length)
-        momentum = min(_MOMENTUM, n_moves / (n_moves + 3))
-        trial = loss.at(factors + momentum * (factors - before))
-        if trial.loss < state.loss:
-            state = trial
-            losses.append(state.loss)
-            before = factors
-            length *= _GROWTH
-            n_moves += 1
-            n_failures = 0
-        elif n_moves > 0:
-            before = state.factors
-            n_moves = 0
-        else:
-            length /= 2
-            n_failures += 1
-            if n_failures == _PATIENCE:
-                loss.flatten()
-                length = loss.first_length(state)
-        is_explained = state.loss <= noise and state.worst_column <= _EXPLAINED
-        least_gain = tol if is_explained else tol / _PERSISTENCE
-        has_block = len(losses) >= len(states) + _BLOCK
-        gain = losses[-1 - _BLOCK] - state.loss if has_block else np.inf
-        if gain <= least_gain * state.loss or length < _NO_STEP * loss.short_step:
+
+    descent = _Descent(loss)
+    while len(losses) <= max_iter and not descent.has_ended(tol):
+        descent.step()
+        losses.append(descent.state.loss)
+    return Fit(GraphicalModel(tree, descent.state.beliefs), losses)
+
+
+def _scale(
+    tree: JunctionTree,
+    loss: _Loss,
+    marginals: Sequence[Marginal],
+    total: float,
+    max_iter: int,
+) -> list[_State]:
+    """Fit what has little noise by scaling, as long as that helps."""
+    states = [loss.at_start()]
+    is_far = loss.squares(states[0].shares) > _FAR * loss.n_fitted
+    if not is_far.any():
+        return states
+    scaling = Scaling(tree, itertools.compress(marginals, is_far), total)
+    for _ in range(max_iter):
+        beliefs = scaling.sweep(states[-1].beliefs)
+        if beliefs is None:
             break
-    return Fit(GraphicalModel(tree, state.beliefs), losses)
+        state = loss.of(beliefs)
+        if not state.loss < (1 - _LEAST_FALL) * states[-1].loss:
+            break
+        states.append(state)
+    return states
 
 
-def no_potentials(tree: JunctionTree) -> list[Table]:
-    """Return the potentials of the uniform distribution, all 0."""
-    return [np.zeros(tree.shape(index)) for index in range(len(tree.cliques))]
+def _potentials_of(
+    tree: JunctionTree, beliefs: Iterable[Table], potentials: Iterable[Table]
+) -> list[Table]:
+    """Return the potentials of scaled marginals; what is impossible stays so."""
+    model = GraphicalModel(tree, beliefs)
+    scaled = []
+    for index, potential in enumerate(potentials):
+        logs = np.maximum(model.log_conditional(index), _LEAST_LOG)
+        scaled.append(np.where(potential > -np.inf, logs, -np.inf))
+    return scaled
+
+
+class _Descent:
+    """Steps against the gradient with momentum, and the rule by which they end."""
+
+    def __init__(self, loss: _Loss) -> None:
+        self._loss = loss
+        self.state = loss.at_start()
+        self._factors_before = self.state.factors
+        self._losses = [self.state.loss]
+        self._n_moves = 0
+        self._n_halvings = 0
+        self._length = self._first_length()
+
+    def _first_length(self) -> float:
+        """Find the best step by doubling, and shorten it by what momentum adds."""
+        length = self._loss.short_step
+        loss = self.state.loss
+        while True:
+            trial = self._loss.at(self._loss.step(self.state, length))
+            if not trial.loss < loss:
+                return length * (1 - _MOMENTUM)
+            loss = trial.loss
+            length *= 2
+
+    def step(self) -> None:
+        """Move if the loss falls; otherwise drop the momentum, or halve the step."""
+        factors = self._loss.step(self.state, self._length)
+        momentum = min(_MOMENTUM, self._n_moves / (self._n_moves + 3))
+        trial = self._loss.at(factors + momentum * (factors - self._factors_before))
+        if trial.loss < self.state.loss:
+            self.state = trial
+            self._losses.append(trial.loss)
+            self._factors_before = factors
+            self._length *= _GROWTH
+            self._n_moves += 1
+            self._n_halvings = 0
+        elif self._n_moves > 0:
+            self._factors_before = self.state.factors
+            self._n_moves = 0
+        else:
+            self._length /= 2
+            self._n_halvings += 1
+            if self._n_halvings == _PATIENCE:
+                self._loss.flatten()
+                self._length = self._first_length()
+
+    def has_ended(self, tol: float) -> bool:
+        """Return whether more steps would fit noise, or would save hardly anything."""
+        # The loss of the true distribution is half the number of counts on average:
+        # each adds half a squared standard normal number. As long as the loss is more
+        # than twice that, or a column is further off than noise explains, there is
+        # something left to fit: the descent goes on for a tenth of the gain.
+        if self._n_halvings == _MOST_HALVINGS:
+            return True
+        if len(self._losses) <= _BLOCK:
+            return False
+        is_explained = (
+            self.state.loss <= self._loss.n_fitted.sum()
+            and self.state.worst_column <= _EXPLAINED
+        )
+        least_gain = tol if is_explained else tol / _PERSISTENCE
+        gain = self._losses[-1 - _BLOCK] - self.state.loss
+        return gain <= least_gain * self.state.loss
 
 
 def independent_start(tree: JunctionTree, shares: Iterable[Table]) -> list[Table]:

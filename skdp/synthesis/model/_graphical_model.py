@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,8 @@ class Elimination:
         self, sizes: Sequence[int], marginals: Iterable[Iterable[int]] = ()
     ) -> None:
         self._sizes = tuple(sizes)
+        # Most cliques come again when a further marginal is tried.
+        self._cells = cache(self._count_cells)
         self._neighbours = [1 << column for column in range(len(self._sizes))]
         for marginal in marginals:
             self._connect(marginal)
@@ -112,7 +114,7 @@ class Elimination:
             addition = wider ^ (1 << column)
         return True
 
-    def _cells(self, bits: int) -> int:
+    def _count_cells(self, bits: int) -> int:
         return math.prod([self._sizes[column] for column in _columns(bits)])
 
 

@@ -93,8 +93,11 @@ MOST_REDRAWN = 1 << 14
 _BLOCK = 1 << 18
 """Cells of all rows' tables that are computed at a time: two megabytes."""
 
-_INDEPENDENT = 1e-12
-"""The share of independent columns, which matters for impossible rows only."""
+_LEAST_UNIFORM = 2.0**-54
+"""Half of the smallest number above 0 that is drawn, in place of 0."""
+
+_INDEPENDENT = 1e-200
+"""The share of independent columns: nothing beside what the model has, as a float."""
 
 Rows = NDArray[np.integer]
 
@@ -107,9 +110,8 @@ def redraw(
     # other columns they are a small tree, over which messages go up and draws come
     # down ([1]_ section 10.3): the law is exactly the model's, at the cost of the cells
     # of the named columns in each clique. A row that cannot occur under the model has
-    # no conditional law. Its law is that of the model mixed with a little of
-    # independent columns: its possible parts still count, and a value of no
-    # probability is never drawn.
+    # no conditional law: its law is that of independent columns where the model has
+    # none, so that its possible parts still count.
     # **Privacy.** For synthetic rows it is post-processing. For real rows the result is
     # as private as their other columns.
     # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
@@ -118,22 +120,19 @@ def redraw(
     rows = check_rows(model.tree, rows, others)
     n_rows = rows.shape[1]
     drawn = np.empty((len(names), n_rows), np.int32)
-    factors = _factors(model, names)
+    factors = _factors(_mix(model, names), names)
     if not factors:
         return drawn
-    mixed_factors: list[_Factor] = []
     block_size = max(1, _BLOCK // sum(factor.n_cells for factor in factors))
     for start in range(0, n_rows, block_size):
         block = rows[:, start : start + block_size]
         uniforms = rng.random((len(factors), block.shape[1]))
-        codes, is_possible = _draw_factors(factors, block, uniforms)
-        impossible = ~is_possible
-        if impossible.any():
-            if not mixed_factors:
-                mixed_factors = _factors(_mix(model, names), names)
-            codes[:, impossible], _ = _draw_factors(
-                mixed_factors, block[:, impossible], uniforms[:, impossible]
-            )
+        uniforms = np.maximum(uniforms, _LEAST_UNIFORM)
+        codes = np.zeros(block.shape, np.int32)
+        tables = _collect(factors, block)
+        for factor, table, uniform in zip(factors, tables, uniforms, strict=True):
+            if factor.new:
+                _distribute(factor, table, uniform, codes)
         drawn[:, start : start + block_size] = codes[list(names)]
     return drawn
 
@@ -213,21 +212,8 @@ def _mix(model: GraphicalModel, names: Sequence[int]) -> GraphicalModel:
     for belief, clique in zip(model.beliefs, model.tree.cliques, strict=True):
         factors = np.ix_(*(laws[column] for column in clique))
         independent = math.prod(factors, start=np.float64(_INDEPENDENT))
-        beliefs.append((1 - _INDEPENDENT) * belief + independent)
+        beliefs.append(belief + independent)
     return GraphicalModel(model.tree, beliefs)
-
-
-def _draw_factors(
-    factors: Sequence[_Factor], rows: Rows, uniforms: Table
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return codes of the named columns, and which rows had a law."""
-    drawn = np.zeros(rows.shape, np.int32)
-    is_possible = np.ones(rows.shape[1], bool)
-    tables = _collect(factors, rows)
-    for factor, table, uniform in zip(factors, tables, uniforms, strict=True):
-        if factor.new:
-            is_possible &= _distribute(factor, table, uniform, drawn)
-    return drawn, is_possible
 
 
 def _collect(factors: Sequence[_Factor], rows: Rows) -> list[Table]:
@@ -252,8 +238,8 @@ def _collect(factors: Sequence[_Factor], rows: Rows) -> list[Table]:
 
 def _distribute(
     factor: _Factor, table: Table, uniforms: Table, drawn: NDArray[np.int32]
-) -> NDArray[np.bool_]:
-    """Draw a factor's columns given those it shares; return which rows had a law."""
+) -> None:
+    """Draw a factor's columns given those it shares with its parent."""
     n_rows = uniforms.size
     table = np.broadcast_to(table, (n_rows, *table.shape[1:]))
     if factor.shared:
@@ -264,11 +250,9 @@ def _distribute(
         table = table[np.arange(n_rows), *index]
     logs = table.reshape(n_rows, -1)
     steps = np.cumsum(np.exp(logs - peaks(logs, 1)), axis=1)
-    # A number below 1 ends at a step up, which is a cell of positive probability; at no
-    # cell if there is none.
+    # A number from 0 to 1, but for both, ends at a step up, which is a cell that the
+    # model has, if it has any.
     cells = (steps <= uniforms[:, np.newaxis] * steps[:, -1:]).sum(axis=1)
-    cells = np.minimum(cells, logs.shape[1] - 1)
     codes = np.unravel_index(cells, table.shape[1:])
     for column, values in zip(factor.new, codes, strict=True):
         drawn[column] = values
-    return steps[:, -1] > 0

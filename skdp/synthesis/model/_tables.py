@@ -163,17 +163,18 @@ class Projections:
             vector[entries] = smaller.project(sum_out(table, axis))
         return vector
 
-    def lift(self, vector: Table, join: np.ufunc = np.add) -> Table:
-        """Give each cell the sum, or the product, of what its marginals have."""
-        # With sums the adjoint of `project`. An axis of length 1 stands for all values.
+    def lift(self, vector: Table) -> Table:
+        """Give each cell the sum of what its marginals have: the adjoint of `project`."""
+        # An axis of length 1 stands for all values.
         if self._positions is not None:
-            return join.reduce(vector[self._positions], axis=0).reshape(self._shape)
+            sums = vector[self._positions].sum(axis=0)
+            return np.asarray(sums).reshape(self._shape)
         tables = [vector[part].reshape(self._shape) for part in self._same]
         for axis, entries, smaller in self._branches:
-            lifted = smaller.lift(vector[entries], join)
+            lifted = smaller.lift(vector[entries])
             shape = lifted.shape
             tables.append(lifted.reshape(*shape[:axis], 1, *shape[axis:]))
-        return reduce(join, tables) if tables else np.array(float(join.identity))
+        return reduce(np.add, tables) if tables else np.zeros(())
 
 
 class Tables:
@@ -200,11 +201,6 @@ class Tables:
     def sums(self, vector: Table) -> Table:
         """Sum each table."""
         return np.add.reduceat(vector, self._starts)
-
-    def below_peaks(self, vector: Table) -> Table:
-        """Subtract from each table its maximum."""
-        largest = np.maximum.reduceat(vector, self._starts)
-        return vector - np.repeat(largest, np.diff(self._starts, append=self.size))
 
 
 def marginal_shapes(

@@ -5,33 +5,33 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import partial, reduce
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import DisjointSet
 
 from skdp.synthesis.model import (
     Clique,
     Groups,
     count_cells,
-    estimate_total,
     group,
     sample,
 )
 from skdp.synthesis.selection._following import (
-    CAUTION,
-    MEAN_ABSOLUTE,
     NOISE,
     SCORE_SHARE,
-    SURE,
     Cells,
-    chance_scores,
     find_following,
 )
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._scores import (
+    MEAN_ABSOLUTE,
+    IndependentColumns,
+    Score,
+    ask,
+)
 from skdp.synthesis.selection._strategy import (
     FittedTable,
     Plan,
@@ -49,10 +49,15 @@ _COLUMNS = Fraction(1, 20)
 """The share of the budget of the first counts of columns."""
 
 _LEAST_SCORES, _MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
-"""The shares that all noisy scores get together."""
+"""The least and the largest share of the budget of one list of scores.
+
+There are two lists if there is a target: pairs with it, and others."""
 
 _SECOND_ROUND = Fraction(1, 4)
 """The share of the rest that is kept for what the first model misses."""
+
+_SECOND_SCORES = Fraction(1, 10)
+"""Of the second round, the share of its scores."""
 
 _PRECISE = 0.003
 """The distance of columns below which there is a second round."""
@@ -64,7 +69,7 @@ _PAIR_NOISE = 0.3
 """The noise that a pair can afford, as a share of all records."""
 
 _STRONG = 0.1
-"""The share of misplaced records from which a pair links columns before others."""
+"""The share of misplaced records from which a pair that has no room is named."""
 
 _MOST_PAIRS = 20.0
 """The most pairs that a column weighs as much as: of a wide table few are measured."""
@@ -73,23 +78,13 @@ _PREDICTIVE = 10
 """What an error of a pair with the target of a prediction weighs."""
 
 _MOST_CANDIDATES = 1000
+"""The most marginals that the second round scores: each costs a little of noise."""
+
 _MOST_LISTED = 50_000
+"""The most triples, or fours, that are listed in order to choose among them."""
+
 _MOST_IN_FOUR = 64
 """Cells of four columns that are scored together, such as a parity of bits."""
-
-
-@dataclass(eq=False)
-class _Scored:
-    """What noisy scores say of marginals."""
-
-    gains: dict[Clique, float] = field(default_factory=dict)
-    """Twice the number of records that a model without the marginal misplaces."""
-    chances: dict[Clique, float] = field(default_factory=dict)
-    """The same if its columns were independent."""
-    by_chance: set[Clique] = field(default_factory=set)
-    """What may be independent: it is left for the second round."""
-    scores: dict[Clique, tuple[float, float]] = field(default_factory=dict)
-    """The noisy scores and their errors."""
 
 
 class Auto(Strategy):
@@ -97,6 +92,7 @@ class Auto(Strategy):
 
     # AIM in two rounds ([1]_): each scores all candidates at once, chooses those whose
     # gain exceeds the noise that they add to all others ([2]_), and measures them.
+    # The first round compares with independent columns, the second with the model.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and
     #    iterative mechanism for differentially private synthetic data. PVLDB 15(11).
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware
@@ -106,46 +102,74 @@ class Auto(Strategy):
         return plan.first_candidates()
 
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
+        # Measure columns: all else is compared with what they say.
         counts = measure_columns(table, plan, _COLUMNS, equal=True)
         column_error = _column_error(table, plan, counts)
-        lists = _affordable_scores(table, plan, counts)
-        if not lists or column_error > 1:
+        requests = _affordable_scores(table, plan, counts)
+        if not requests or column_error > 1:
             measure_columns(table, plan, table.budget.left, equal=True)
             return fit_measured(table, plan)
 
-        is_precise = len(plan.sizes) > 2 and column_error < _PRECISE
-        first_part = 1 - _SECOND_ROUND if is_precise else Fraction(1)
-        score_share = sum((share for _, share in lists), Fraction(0))
+        # Ask for the scores of independent columns. Values that are rare against the
+        # noise to come are counted together from here on.
+        has_second_round = len(plan.sizes) > 2 and column_error < _PRECISE
+        first_part = 1 - _SECOND_ROUND if has_second_round else Fraction(1)
+        score_share = sum((share for _, share in requests), Fraction(0))
         share = (table.budget.left - score_share) * first_part
         groups = _rare_groups(table, plan, counts, share)
-        scored = _score_pairs(table, counts, groups, lists)
-        score = partial(_score_dependence, table, counts, (None,) * len(counts))
-        following = find_following(table, counts, scored.gains, groups, share, score)
+        independent = IndependentColumns(counts, table.marginals[0].std_error, groups)
+        scores: dict[Clique, Score] = {}
+        for cliques, list_share in requests:
+            scores |= ask(table, cliques, independent.guess, list_share, groups)
+        count_error = table.budget.std_error(share)
+        following = find_following(table, counts, scores, groups, count_error)
+
+        # Choose what gains more than its noise costs. What may be independent comes last,
+        # and leaves its share to the second round: with little noise it would be worth
+        # it by chance, and leave no room for what pairs do not show, such as a parity.
+        # But a model of other pairs may make independent columns dependent.
+        gains = {clique: score.gain for clique, score in scores.items()}
+        for pair, link in following.items():
+            gains[pair] = link.gain
+        gains = _by_workload(gains, plan.first_candidates())
+        later = set[Clique]()
+        if has_second_round:
+            later = _by_chance(scores, independent) - following.keys()
         cells = Cells(plan.sizes, groups, following)
         share = table.budget.left * first_part
-
-        later = scored.by_chance - following.keys() if is_precise else set()
-        gains = _by_workload(scored.gains, plan.first_candidates())
         costs = _column_costs(plan, cells)
-        choice = _Choice(table, plan, gains, cells, share, costs)
-        choice.link(following, strong=is_precise, later=later)
-        choice.fill(later)
+        choice = _Choice(table, plan, gains, cells, share, costs, later=later)
+
+        # Spend the first round's share, and the second's on what the model misses.
         if choice.chosen:
-            _measure(table, plan, choice.chosen, cells, share, costs, later)
+            _spend(table, plan, choice.chosen, cells, share, costs, later)
         else:
             measure_columns(table, plan, share, equal=True)
         fitted = fit_measured(table, plan)
-        if is_precise:
+        if has_second_round:
             measured = [clique for clique in choice.chosen if clique not in later]
             fitted = _measure_missing(table, plan, fitted, measured)
-        unknown = _unknown_pairs(fitted, choice.refused, scored)
-        return replace(fitted, scores=scored.scores, unknown=unknown)
+        unknown = _unknown_pairs(fitted, choice.refused, scores, independent)
+        noisy = {pair: (score.noisy, score.std_error) for pair, score in scores.items()}
+        return replace(fitted, scores=noisy, unknown=unknown)
+
+
+def _by_chance(
+    scores: Mapping[Clique, Score], independent: IndependentColumns
+) -> set[Clique]:
+    """List what independent columns may well show."""
+    chance = set()
+    for clique, score in scores.items():
+        if independent.is_chance(clique, score):
+            chance.add(clique)
+    return chance
 
 
 def _column_error(
     table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]
 ) -> float:
     """Estimate the total-variation distance of columns that got all that is left."""
+    # Half the sum of the mean absolute errors of all values, as a share of records.
     share = table.budget.left / len(plan.sizes)
     noise = MEAN_ABSOLUTE * table.budget.std_error(share) * float(np.mean(plan.sizes))
     return noise / 2 / max(1.0, float(counts[0].sum()))
@@ -160,95 +184,15 @@ def _affordable_scores(
     candidates = plan.first_candidates()
     with_target = [clique for clique in candidates if plan.target in clique]
     others = [clique for clique in candidates if plan.target not in clique]
-    lists = []
+    requests = []
     for cliques in (with_target, others):
         if not cliques:
             continue
         share = min(_MOST_SCORES, max(_LEAST_SCORES, SCORE_SHARE * len(cliques)))
         error = table.budget.score_error(share, len(cliques))
         if error <= counts[0].sum() * float(_LEAST_SCORES / share):
-            lists.append((cliques, share))
-    return lists
-
-
-def _score_dependence(
-    table: PrivateTable,
-    counts: Sequence[NDArray[np.float64]],
-    groups: Groups,
-    cliques: Sequence[Clique],
-    share: Fraction,
-) -> NDArray[np.float64]:
-    """Score how far independent columns are off: twice the misplaced records."""
-    total = max(1.0, float(counts[0].sum()))
-    grouped = []
-    for column_counts, members in zip(counts, groups, strict=True):
-        grouped.append(group(column_counts, (members,)))
-
-    def guess(clique: Clique) -> NDArray[np.float64]:
-        product = grouped[clique[0]]
-        for column in clique[1:]:
-            product = np.multiply.outer(product, grouped[column]) / total
-        if product.sum() >= product.size:
-            return product
-        # Of less than a record a cell, rounded such that sums stay.
-        sums = np.floor(np.cumsum(product))
-        return np.diff(sums, prepend=0.0).reshape(product.shape)
-
-    return table.score(cliques, map(guess, cliques), share, groups)
-
-
-def _score_pairs(
-    table: PrivateTable,
-    counts: Sequence[NDArray[np.float64]],
-    groups: Groups,
-    lists: Iterable[tuple[list[Clique], Fraction]],
-) -> _Scored:
-    """Score all candidates against independent columns."""
-    scored = _Scored()
-    column_noise = table.marginals[0].std_error
-    # The standard deviation of |x| for a standard normal x; scores sum one a record.
-    sampling = math.sqrt((1 - MEAN_ABSOLUTE**2) * counts[0].sum())
-    for cliques, share in lists:
-        noisy = _score_dependence(table, counts, groups, cliques, share)
-        chances = chance_scores(cliques, counts, column_noise, groups)
-        error = table.budget.score_error(share, len(cliques))
-        gains = _trusted_by_order(noisy, chances, cliques, error)
-        limits = chances + SURE * math.hypot(error, sampling)
-        for index, clique in enumerate(cliques):
-            scored.scores[clique] = (float(noisy[index]), error)
-            scored.gains[clique] = float(gains[index])
-            scored.chances[clique] = float(chances[index])
-            if noisy[index] < limits[index]:
-                scored.by_chance.add(clique)
-    return scored
-
-
-def _trusted_by_order(
-    noisy: NDArray[np.float64],
-    chances: NDArray[np.float64],
-    cliques: Sequence[Clique],
-    error: float,
-) -> NDArray[np.float64]:
-    """Shrink the scores of pairs, of triples, …: further columns make all larger."""
-    orders = np.array([len(clique) for clique in cliques])
-    gains = np.empty_like(noisy)
-    for order in np.unique(orders):
-        is_same = orders == order
-        gains[is_same] = _trusted(noisy[is_same], error, chances[is_same])
-    return gains
-
-
-def _trusted(
-    noisy: NDArray[np.float64], error: float, chances: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Shrink noisy scores towards their mean, and lower them by half their error."""
-    # Empirical Bayes: of their variance, that of the noise is known. As far as scores
-    # are noise, the score that independent columns would have is no gain.
-    variance = float(noisy.var())
-    signal = max(0.0, 1 - error**2 / variance) if variance > 0 else 0.0
-    mean = noisy.mean()
-    shrunk = mean + (noisy - mean) * signal - (1 - signal) * chances
-    return np.asarray(shrunk - CAUTION * error * math.sqrt(signal))
+            requests.append((cliques, share))
+    return requests
 
 
 def _by_workload(
@@ -342,14 +286,13 @@ class _Choice:
         share: Fraction,
         column_costs: Iterable[float] = (),
         measured: Iterable[Clique] = (),
+        later: Collection[Clique] = (),
     ) -> None:
         self.chosen: list[Clique] = []
         self.refused: list[Clique] = []
         self._power = 1 / (1 + float(table.budget.power))
         self._noise = table.budget.std_error(share)
-        self._total, _ = estimate_total(table.marginals)
         self._room = Room(plan, measured)
-        self._scores = gains
         self._gains: dict[Clique, float] = {}
         self._costs: dict[Clique, float] = {}
         for clique, gain in gains.items():
@@ -358,53 +301,30 @@ class _Choice:
             self._costs[clique] = (NOISE * weight * cells.cost(clique)) ** self._power
         self._spent = math.fsum((NOISE * cost) ** self._power for cost in column_costs)
 
+        # Pairs of which one column follows from the other come first, and what is for
+        # later last, each by their ratio of gain to noise.
+        def rank(clique: Clique) -> tuple[bool, bool, float]:
+            ratio = self._gains[clique] / self._costs[clique]
+            return clique in cells.following, clique not in later, ratio
+
+        for clique in sorted(self._gains, key=rank, reverse=True):
+            self._take(clique)
+
     def _error(self, spent: float) -> float:
         return self._noise * spent ** (1 / self._power)
 
-    def _take(self, clique: Clique) -> bool:
+    def _take(self, clique: Clique) -> None:
         spent = self._spent + self._costs[clique]
         if self._gains[clique] <= self._error(spent) - self._error(self._spent):
-            return False
-        if not self._room.take(clique):
+            return
+        if self._room.take(clique):
+            self.chosen.append(clique)
+            self._spent = spent
+        else:
             self.refused.append(clique)
-            return False
-        self.chosen.append(clique)
-        self._spent = spent
-        return True
-
-    def link(
-        self, following: Iterable[Clique], *, strong: bool, later: Collection[Clique]
-    ) -> None:
-        """Take a spanning tree of pairs that follow, and of strong ones (Kruskal)."""
-        # Many weak pairs that are cheap would leave no room for strong ones. With much
-        # noise, pairs of fine columns would displace cheaper ones that measure nearly
-        # the same dependence.
-        pairs = dict.fromkeys(following)
-        for clique, gain in self._scores.items():
-            is_strong = len(clique) == 2 and gain >= 2 * _STRONG * self._total
-            if strong and is_strong and clique not in later:
-                pairs[clique] = None
-
-        def profit(pair: Clique) -> float:
-            return self._gains[pair] - self._error(self._costs[pair])
-
-        trees = DisjointSet(column for pair in pairs for column in pair)
-        for pair in sorted(pairs, key=profit, reverse=True):
-            if not trees.connected(*pair) and self._take(pair):
-                trees.merge(*pair)
-
-    def fill(self, later: Collection[Clique] = ()) -> None:
-        """Take the others by their ratio of gain to noise."""
-
-        def rank(clique: Clique) -> tuple[bool, float]:
-            return clique not in later, self._gains[clique] / self._costs[clique]
-
-        others = [clique for clique in self._gains if clique not in set(self.chosen)]
-        for clique in sorted(others, key=rank, reverse=True):
-            self._take(clique)
 
 
-def _measure(
+def _spend(
     table: PrivateTable,
     plan: Plan,
     cliques: Iterable[Clique],
@@ -413,7 +333,9 @@ def _measure(
     column_costs: Sequence[float] = (),
     later: Collection[Clique] = (),
 ) -> None:
-    """Split a share for the least expected error; what is for later leaves its part."""
+    """Measure marginals, and columns if they have costs, for the least error."""
+    # The error of a marginal is in proportion to its cells, and to the standard
+    # deviation that its share buys.
     marginals = plan.columns[: len(column_costs)]
     costs = list(column_costs)
     for clique in cliques:
@@ -427,32 +349,34 @@ def _measure(
 
 
 def _measure_missing(
-    table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequence[Clique]
+    table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Collection[Clique]
 ) -> FittedTable:
     """Measure what a model misses most: pairs, triples, four columns of few values."""
+    # The same steps as in the first round: ask, choose, spend. Columns are not measured
+    # again, as each marginal tells of its columns, too.
     n_uses = _second_candidates(plan, fitted, measured)
     share = table.budget.left
     if not n_uses:  # all that matters is measured: once more
         alone = Cells(plan.sizes, (None,) * len(plan.sizes))
-        _measure(table, plan, measured, alone, share)
+        _spend(table, plan, measured, alone, share)
         return fit_measured(table, plan)
-    model = fitted.model
-    counts = [fitted.total * model.marginal(column) for column in plan.columns]
+    counts = []
+    for column in plan.columns:
+        counts.append(fitted.total * fitted.model.marginal(column))
     cells = Cells(plan.sizes, _rare_groups(table, plan, counts, share))
     cliques = list(n_uses)
-    guesses = []
-    for clique, guess in zip(cliques, guess_counts(fitted, cliques), strict=True):
-        guesses.append(group(guess, cells.of(clique)))
-    scores = table.score(cliques, guesses, share / 10, cells.groups)
-    error = table.budget.score_error(share / 10, len(cliques))
-    trusted = _trusted(scores, error, np.zeros(len(cliques)))
-    gains = _by_workload(dict(zip(cliques, trusted.tolist(), strict=True)), n_uses)
+    guesses = dict(zip(cliques, guess_counts(fitted, cliques), strict=True))
+
+    def guess(clique: Clique) -> NDArray[np.float64]:
+        return group(guesses[clique], cells.of(clique))
+
+    scores = ask(table, cliques, guess, share * _SECOND_SCORES, cells.groups)
+    gains = {clique: score.gain for clique, score in scores.items()}
     share = table.budget.left
+    gains = _by_workload(gains, n_uses)
     choice = _Choice(table, plan, gains, cells, share, measured=measured)
-    choice.link((), strong=True, later=())
-    choice.fill()
     if choice.chosen:
-        _measure(table, plan, choice.chosen, cells, share)
+        _spend(table, plan, choice.chosen, cells, share)
     else:
         measure_columns(table, plan, share)
     return fit_measured(table, plan)
@@ -513,21 +437,26 @@ def guess_counts(
 
 
 def _unknown_pairs(
-    fitted: FittedTable, refused: Iterable[Clique], scored: _Scored
+    fitted: FittedTable,
+    refused: Iterable[Clique],
+    scores: Mapping[Clique, Score],
+    independent: IndependentColumns,
 ) -> tuple[Clique, ...]:
     """List strong pairs without room, whose dependence the model does not know."""
 
     def is_strong(pair: Clique, modelled: float) -> bool:
-        score, error = scored.scores[pair]
-        limit = modelled + 2 * _STRONG * fitted.total
-        return score - 2 * error > math.hypot(limit, scored.chances[pair])
+        score = scores[pair]
+        limit = math.hypot(
+            modelled + 2 * _STRONG * fitted.total, independent.chance(pair)
+        )
+        return score.noisy - 2 * score.std_error > limit
 
-    pairs = [pair for pair in dict.fromkeys(refused) if len(pair) == 2]
+    pairs = [pair for pair in refused if len(pair) == 2]
     strong = [pair for pair in pairs if is_strong(pair, 0.0)]
     unknown = []
     for pair, counts in zip(strong, guess_counts(fitted, strong), strict=True):
         sums = [counts.sum(axis=1), counts.sum(axis=0)]
-        independent = reduce(np.multiply.outer, sums) / fitted.total
-        if is_strong(pair, float(np.abs(counts - independent).sum())):
+        product = reduce(np.multiply.outer, sums) / fitted.total
+        if is_strong(pair, float(np.abs(counts - product).sum())):
             unknown.append(pair)
     return tuple(unknown)

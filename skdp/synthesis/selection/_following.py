@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +18,14 @@ from skdp.synthesis.model import (
     Marginal,
     estimate_total,
     expand,
-    group,
 )
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._scores import SURE, IndependentColumns, Score, ask
 
 NOISE = 0.5
 """What noise costs a cell, in standard deviations.
 
 Less than its mean, .8, since negative counts are repaired."""
-
-CAUTION = 0.5
-"""The standard deviations of its noise by which a score is lowered."""
-
-MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
-"""The mean of the absolute value of a standard normal number."""
 
 _FOLLOWS = 0.9
 """The share of what a pair would have if one column followed, from which it does.
@@ -50,10 +43,18 @@ _HIDDEN = 0.05
 
 Without it, errors of "postcodes" at epsilon 1 are 6 % larger."""
 
-SURE = 3.0
-"""Standard errors beyond which nothing is chance."""
-
 _LEAST = 1e-6
+"""The share of a value that no record has, so that logarithms are finite."""
+
+
+@dataclass(frozen=True)
+class Following:
+    """A pair of which one column follows from the other, the finer one."""
+
+    gain: float
+    """Twice the number of records that independent columns misplace."""
+    n_cells: float
+    """The number of cells whose noise costs as much as that of the pair."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class Cells:
 
     sizes: tuple[int, ...]
     groups: Groups
-    following: Mapping[Clique, float] = field(default_factory=dict)
-    """Pairs of which one column follows: by all values, at the noise of some cells."""
+    following: Mapping[Clique, Following] = field(default_factory=dict)
+    """Pairs of which one column follows: they are counted by all values."""
 
     def of(self, clique: Clique) -> Groups | None:
         """Return the groups of a marginal's columns, None if it has none."""
@@ -75,7 +76,7 @@ class Cells:
     def cost(self, clique: Clique) -> float:
         """Return the number of cells whose noise costs as much as that of a marginal."""
         if clique in self.following:
-            return self.following[clique]
+            return self.following[clique].n_cells
         n_cells = 1.0
         for column in clique:
             members = self.groups[column]
@@ -91,73 +92,40 @@ class Cells:
         return {max(pair, key=self.sizes.__getitem__) for pair in self.following}
 
 
-def chance_scores(
-    cliques: Iterable[Clique],
-    counts: Sequence[NDArray[np.float64]],
-    error: float,
-    groups: Groups,
-) -> NDArray[np.float64]:
-    """Estimate the scores of independent columns, by chance and by columns' noise."""
-    total = max(1.0, float(counts[0].sum()))
-    grouped = []
-    relative_variances = []
-    for column_counts, members in zip(counts, groups, strict=True):
-        sums = np.maximum(group(column_counts, (members,)), _LEAST)
-        noise = error * math.sqrt(column_counts.size / sums.size)
-        # A count near 0 is off by no more than itself.
-        noise = np.minimum(noise, np.maximum(sums, error / 2))
-        grouped.append(sums)
-        relative_variances.append((noise / sums) ** 2)
-    scores = []
-    for clique in cliques:
-        shares = [grouped[column] / total for column in clique]
-        expected = reduce(np.multiply.outer, shares) * total
-        variances = [relative_variances[column] for column in clique]
-        variance = expected + expected**2 * reduce(np.add.outer, variances)
-        scores.append(MEAN_ABSOLUTE * float(np.sqrt(variance).sum()))
-    return np.array(scores)
-
-
-Scorer = Callable[[Sequence[Clique], Fraction], NDArray[np.float64]]
-"""Scores pairs by all values, with a share of the budget."""
-
-
 def find_following(
     table: PrivateTable,
     counts: Sequence[NDArray[np.float64]],
-    gains: dict[Clique, float],
+    scores: Mapping[Clique, Score],
     groups: Groups,
-    share: Fraction,
-    score: Scorer,
-) -> dict[Clique, float]:
-    """Find pairs of which one column follows, set their gains; return their costs."""
+    count_error: float,
+) -> dict[Clique, Following]:
+    """Find pairs of which one column follows, at the noise that a pair may have."""
     # A fine column is seldom worth its cells: a thousand postcodes have 20,000 of them
     # with 20 states. But if the state follows, 19,000 are empty, and what is noise in
     # them is told from counts.
-    total = max(1.0, float(counts[0].sum()))
-    pairs: dict[Clique, tuple[float, float]] = {}
-    for pair in gains:
+    full: dict[Clique, Following] = {}
+    gains: dict[Clique, float] = {}
+    for pair, score in scores.items():
         if len(pair) == 2:
-            pairs[pair] = _score_if_following(pair, counts, total)
-    known_gains = dict(gains)
-    hidden = _hidden_pairs(table, counts, gains, groups, share, pairs)
+            full[pair] = _if_one_follows(pair, counts)
+            gains[pair] = score.gain
+
+    all_values: Groups = (None,) * len(counts)
+    independent = IndependentColumns(counts, table.marginals[0].std_error, all_values)
+    hidden = _hidden_pairs(table, counts, gains, groups, full, count_error)
     if hidden:
-        part = SCORE_SHARE * len(hidden)
-        error = table.budget.score_error(part, len(hidden))
-        scores = score(hidden, part) - CAUTION * error
-        known_gains |= zip(hidden, scores.tolist(), strict=True)
-    likely = []
-    for pair, (full_score, _) in pairs.items():
-        if known_gains[pair] >= _FOLLOWS * full_score > 0:
-            likely.append(pair)
-    error = table.marginals[0].std_error
-    chances = chance_scores(likely, counts, error, (None,) * len(counts))
-    follows: list[Clique] = []
-    for pair, chance in zip(likely, chances, strict=True):
-        full_score, _ = pairs[pair]
-        if known_gains[pair] - chance >= _FOLLOWS * (full_score - chance) > 0:
+        share = SCORE_SHARE * len(hidden)
+        again = ask(table, hidden, independent.guess, share, all_values)
+        for pair, score in again.items():
+            gains[pair] = score.gain
+
+    follows = []
+    for pair, gain in gains.items():
+        if gain < _FOLLOWS * full[pair].gain:
+            continue
+        chance = independent.chance(pair)
+        if gain - chance >= _FOLLOWS * (full[pair].gain - chance) > 0:
             follows.append(pair)
-            gains[pair] = known_gains[pair]
     # A column is linked to the coarsest one that it follows from: a state to the city,
     # and the city to the postcode, which then tells the state, too.
     sizes = [column_counts.size for column_counts in counts]
@@ -165,53 +133,49 @@ def find_following(
     links: dict[int, Clique] = {}
     for pair in follows:
         links.setdefault(min(pair, key=sizes.__getitem__), pair)
-    return {pair: pairs[pair][1] for pair in links.values()}
+    return {pair: replace(full[pair], gain=gains[pair]) for pair in links.values()}
+
+
+def _if_one_follows(pair: Clique, counts: Sequence[NDArray[np.float64]]) -> Following:
+    """Return what a pair would gain and cost if one column followed from the finer."""
+    # A value has one cell that is not empty, and it is missed if the noise of any other
+    # one is as large as its count: the largest of n numbers is sqrt(2 log n).
+    fine, coarse = sorted((counts[column] for column in pair), key=len, reverse=True)
+    total = max(1.0, float(counts[0].sum()))
+    gain = 2 * total * (1 - float(((coarse / total) ** 2).sum()))
+    noise_of_value = max(1.0, math.sqrt(2 * math.log(coarse.size)) / NOISE)
+    return Following(gain, fine.size * min(noise_of_value, float(coarse.size)))
 
 
 def _hidden_pairs(
     table: PrivateTable,
-    counts: Sequence[NDArray[np.float64]],
+    counts: Iterable[NDArray[np.float64]],
     gains: Mapping[Clique, float],
     groups: Groups,
-    share: Fraction,
-    pairs: Mapping[Clique, tuple[float, float]],
+    full: Mapping[Clique, Following],
+    count_error: float,
 ) -> list[Clique]:
     """List pairs of which values that are counted together may hide that one follows."""
     # They are scored by all values, if they would be worth the noise, and their other
     # records do not speak against it.
     grouped_shares = []
     for column_counts, members in zip(counts, groups, strict=True):
-        grouped_share = 0.0
+        n_grouped = 0.0
         if members is not None:
             is_grouped = np.bincount(members)[members] > 1
-            grouped_share = float(column_counts[is_grouped].sum()) / max(
-                1.0, float(column_counts.sum())
-            )
-        grouped_shares.append(grouped_share)
-    noise = table.budget.std_error(share)
-    score_noise = table.budget.score_error(SCORE_SHARE * _MOST_SCORES, _MOST_SCORES)
+            n_grouped = float(column_counts[is_grouped].sum())
+        grouped_shares.append(n_grouped / max(1.0, float(column_counts.sum())))
+    score_error = table.budget.score_error(SCORE_SHARE * _MOST_SCORES, _MOST_SCORES)
     hidden = []
-    for pair, (full_score, cost) in pairs.items():
+    for pair, following in full.items():
         grouped_share = grouped_shares[pair[0]] + grouped_shares[pair[1]]
-        is_worth = full_score > max(NOISE * noise * cost, SURE * score_noise)
-        least_gain = (_FOLLOWS - grouped_share) * full_score
+        noise = max(NOISE * count_error * following.n_cells, SURE * score_error)
+        least_gain = (_FOLLOWS - grouped_share) * following.gain
         is_open = grouped_share > _HIDDEN and max(0.0, gains[pair]) >= least_gain
-        if is_worth and is_open:
+        if following.gain > noise and is_open:
             hidden.append(pair)
-    hidden.sort(key=lambda pair: pairs[pair][1] / pairs[pair][0])
+    hidden.sort(key=lambda pair: full[pair].n_cells / full[pair].gain)
     return hidden[:_MOST_SCORES]
-
-
-def _score_if_following(
-    pair: Clique, counts: Sequence[NDArray[np.float64]], total: float
-) -> tuple[float, float]:
-    """Return the score and the cost of a pair if one column follows from the finer."""
-    # A value has one cell that is not empty, and it is missed if the noise of any other
-    # one is as large as its count: the largest of n numbers is sqrt(2 log n).
-    fine, coarse = sorted((counts[column] for column in pair), key=len, reverse=True)
-    full_score = 2 * total * (1 - float(((coarse / total) ** 2).sum()))
-    noise_of_value = max(1.0, math.sqrt(2 * math.log(coarse.size)) / NOISE)
-    return full_score, fine.size * min(noise_of_value, float(coarse.size))
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,6 +137,8 @@ def open_budget(
     """Turn a promise into a budget of noise; return its rho too, None if it is pure."""
     least = Fraction(max_rows_per_person, _LARGEST_NOISE)
     rows = max_rows_per_person
+    # With a delta the noise is Gaussian, and costs less for many releases: the budget is
+    # the largest mu whose mu-GDP implies (epsilon, delta). Without one it is pure.
     amount = max(share.amount, delta)
     if share.kind == "epsilon" and (delta == 0 or amount < least):
         _check_amount(amount, least)

@@ -44,9 +44,13 @@ class Plan:
     """Public facts and limits."""
 
     sizes: tuple[int, ...]
+    """The number of declared values of each column."""
     ordered: tuple[bool, ...]
+    """Whether neighbouring values may be counted together."""
     max_cells: int
+    """The most cells of a clique of the model."""
     workload: tuple[Clique, ...] = ()
+    """The marginals that matter; all if there are none."""
     max_iter: int = 300
     zeros: Zeros = field(default=(), repr=False)
     tol: float = TOLERANCE
@@ -86,6 +90,8 @@ class Plan:
 
 class Room:
     """The room of a model for further marginals beside those that it has."""
+
+    # Structural zeros take room, too: the model has a clique for each of them.
 
     def __init__(self, plan: Plan, cliques: Iterable[Clique] = ()) -> None:
         self._max_cells = plan.max_cells
@@ -175,6 +181,8 @@ def column_counts(
     column: int, size: int, marginals: Iterable[Marginal], total: float
 ) -> NDArray[np.float64]:
     """Estimate the counts of one column: not negative, and adding up to the total."""
+    # The nearest such counts, in the least squares: cutting off negative counts alone
+    # would add records to rare values.
     counts, error = _most_precise(column, marginals)
     if error == math.inf:
         return np.full(size, total / size)
@@ -198,6 +206,7 @@ def _most_precise(
     column: int, marginals: Iterable[Marginal]
 ) -> tuple[NDArray[np.float64], float]:
     """Return the counts of a column with the least noise; of infinite noise if none."""
+    # Counts of groups of values do not tell of single ones, so they are left out.
     best = np.zeros(1)
     least_error = math.inf
     for marginal in marginals:

@@ -460,7 +460,7 @@ def find_values(
     values_of_columns: dict[Any, list[Any]] = {}
     mixed: set[Any] = set()
     for name, (values, numbers) in counts.items():
-        published = discover_values(
+        discovery = discover_values(
             source,
             values,
             numbers,
@@ -469,6 +469,7 @@ def find_values(
             max_rows_per_person=max_rows_per_person,
             most=most - 1,
         )
+        published = [values[place] for place in discovery.places]
         # Missing stands for what was not found, but in columns of text.
         is_text = any(isinstance(value, str) for value in published)
         if not is_text and None in published:

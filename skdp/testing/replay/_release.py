@@ -29,9 +29,10 @@ from skdp.testing.replay._recording import (
     ROWS,
     Draw,
     Recording,
+    match_numbers,
+    place_of_more_numbers,
     reused,
     scores_of,
-    unused,
 )
 
 # How many parts that differ a finding names.
@@ -135,7 +136,9 @@ def replay_release(
     another generator, such as which rows of a person are kept, must not change where both tables have the same rows:
     the difference would be taken for that of the row.
 
-    Noise must have the same scale in both runs. A random choice of rows is taken as known: a sample of them hides
+    Noise must have the same scale in both runs. Where a delta is stated, noise may be added to numbers that only one
+    of the tables has, such as the count of a value that one record alone has: it is replayed with the largest noise
+    of a probability above delta, and must not show. A random choice of rows is taken as known: a sample of them hides
     nothing here.
 
     References
@@ -164,6 +167,14 @@ def replay_release(
         raise first.error
     result = second.result if first.result is None else first.result
     stated = _stated_guarantee(result, guarantee)
+    if stated.delta:
+        if place_of_more_numbers(first.draws, second.draws) is not None:
+            X, neighbour = neighbour, X
+            first = _Run.of(release, X, Recording(), random_state)
+            second = _Run.of(release, neighbour, Recording(first.draws), random_state)
+        second = _with_lone_values(
+            release, neighbour, first, second, Fraction(stated.delta), random_state
+        )
     if first.error is not None or second.error is not None:
         return _replay_of_one_error(first, second, stated)
     claim = stated
@@ -184,8 +195,7 @@ def replay_release(
     findings += _differences_of_results(first, second)
     if first.messages != second.messages:
         findings.append("a warning, a log record or the output depends on the rows")
-    table = _table(losses or [_unknown_loss(draw) for draw in first.draws])
-    return Replay(table, claim, epsilon, tuple(findings))
+    return Replay(_table(losses), claim, epsilon, tuple(findings))
 
 
 @dataclass(frozen=True)
@@ -209,6 +219,26 @@ class _Run:
             except Exception as raised:
                 error = raised
         return cls(len(table), recording.draws, result, error, messages)
+
+
+def _with_lone_values(
+    release: Any,
+    table: Any,
+    recorded: _Run,
+    replayed: _Run,
+    delta: Fraction,
+    random_state: int,
+) -> _Run:
+    """Replay a table with more values than the recorded one, each beside what it was there."""
+    matching: dict[int, list[int]] = {}
+    # Which numbers a later draw is added to may follow from an earlier one.
+    place = place_of_more_numbers(replayed.draws, recorded.draws)
+    while place is not None and place not in matching:
+        matching[place] = match_numbers(replayed.draws[place], recorded.draws[place])
+        recording = Recording(recorded.draws, matching, delta)
+        replayed = _Run.of(release, table, recording, random_state)
+        place = place_of_more_numbers(replayed.draws, recorded.draws)
+    return replayed
 
 
 def _release(release: Any, table: Any, random_state: int) -> Any:
@@ -253,19 +283,19 @@ def _pair_draws(
     if [draw.sampler for draw in noise] != [draw.sampler for draw in other_noise]:
         return [], ["which samplers are used depends on the rows"]
     pairs = list(zip(noise, other_noise, strict=True))
-    findings = dict.fromkeys(_differences_of_draws(pairs))
-    return ([] if findings else pairs), list(findings)
-
-
-def _differences_of_draws(pairs: Sequence[tuple[Draw, Draw]]) -> Iterator[str]:
+    findings: dict[str, None] = {}
     for draw, other in pairs:
         same_scores = len(scores_of(draw)) == len(scores_of(other))
-        if draw.shape != other.shape or not same_scores:
-            yield f"the number of draws of {draw.sampler} depends on the rows"
+        same_numbers = draw.shape == other.shape or other.is_matched
+        if not (same_scores and same_numbers):
+            findings[f"the number of draws of {draw.sampler} depends on the rows"] = (
+                None
+            )
             continue
         for name in ("rate", "variance", "scale"):
             if draw.parameters.get(name) != other.parameters.get(name):
-                yield f"the scale of {draw.sampler} depends on the rows"
+                findings[f"the scale of {draw.sampler} depends on the rows"] = None
+    return ([] if findings else pairs), list(findings)
 
 
 def _understatements(
@@ -299,14 +329,9 @@ def _differences_of_results(first: _Run, second: _Run) -> list[str]:
             paths.append(path)
     if not paths:
         return []
-    findings = [
-        f"{', '.join(paths[:_MOST_PATHS])}: not the same, although all that was"
-        " drawn is"
+    return [
+        f"{', '.join(paths[:_MOST_PATHS])}: not the same, although all that was drawn is"
     ]
-    # Such as that of ``int(noise)``: what it is added to is not seen.
-    for sampler in unused(first.draws):
-        findings.append(f"{sampler} noise is not added as it comes")
-    return findings
 
 
 def _parts(result: Any) -> Iterator[tuple[str, str]]:
@@ -320,10 +345,6 @@ def _parts(result: Any) -> Iterator[tuple[str, str]]:
     attributes.pop("guarantee_", None)
     attributes.pop("guarantee", None)
     return leaves("", attributes, ())
-
-
-def _unknown_loss(draw: Draw) -> DrawLoss:
-    return DrawLoss(draw.sampler, math.prod(draw.shape), math.nan, math.nan, math.nan)
 
 
 def _table(losses: Sequence[DrawLoss]) -> pd.DataFrame:

@@ -1,0 +1,174 @@
+"""A few quantiles of a column at once, by recursive halving of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.privacy import Share
+from skdp.randomness import ByteSource, unimodal_choice
+
+# Equal values can be cut apart, as if they lay evenly in their cell: a cell, and each
+# value in it, has this number of parts. As many as the values of the largest cell are
+# enough; the time does not depend on it.
+PARTS = 1 << 32
+
+
+def n_halvings(probabilities: Sequence[Fraction]) -> int:
+    """Return the number of levels of the recursion for some quantiles."""
+    return len(probabilities).bit_length()
+
+
+def halve(
+    counts: NDArray[np.int64],
+    probabilities: Sequence[Fraction],
+    share: Share,
+    source: ByteSource,
+) -> list[int]:
+    """Choose the quantiles of ascending probabilities, each as a cut of the cells with these counts."""
+    # The middle quantile is chosen among all cuts. The quantiles below it are then
+    # quantiles of the values on its left, and those above of the values on its right,
+    # and are found in the same way (H. Kaplan, S. Schnapp, U. Stemmer, 2022.
+    # Differentially private approximate quantiles. ICML).
+    # The sets of values that are cut on one level of this recursion are disjoint. Parts
+    # of one row may be in several sets, together at most the whole row, and a part w
+    # changes the scores of its set by w times their sensitivity. So all choices of a
+    # level are one exponential mechanism for one share of the budget: its candidates
+    # are tuples of cuts, and the score of a tuple is the sum of the scores of its cuts,
+    # each over its sensitivity. Levels compose adaptively, with an equal share each.
+    masses = Masses(np.append(0, np.cumsum(counts)))
+    share /= n_halvings(probabilities)
+    ranks = [Fraction(0), *probabilities, Fraction(1)]
+    cuts = [0] * len(ranks)
+    cuts[-1] = masses.last_cut
+    intervals = [(0, len(ranks) - 1)]
+    while intervals:
+        low, high = intervals.pop()
+        if high - low == 1:
+            continue
+        middle = (low + high) // 2
+        portion = (ranks[middle] - ranks[low]) / (ranks[high] - ranks[low])
+        cuts[middle] = CutScores(masses, cuts[low], cuts[high], portion).choose(
+            share, source
+        )
+        intervals += [(middle, high), (low, middle)]
+    return cuts[1:-1]
+
+
+def nearest_candidate(cut: int) -> int:
+    """Return the index of the candidate nearest to a cut of `cells_of`, where every second cell is a candidate."""
+    # The cut ``c * PARTS`` is the left end of cell c, and candidate i is cell 2 i.
+    # Between two candidates, the nearer one by numbers of values.
+    return (cut + PARTS // 2) // (2 * PARTS)
+
+
+@dataclass(frozen=True)
+class Masses:
+    """The values of a column by cell, and the places where they can be cut in two."""
+
+    # Cut c has c parts of cells on its left: ``c // PARTS`` whole cells and, of each
+    # value of the next one, ``c % PARTS`` parts. The mass of values is in these parts,
+    # too, and so an integer.
+
+    # The number of values in the cells before each cell, and in all: (n_cells + 1,).
+    n_before: NDArray[np.int64]
+
+    @property
+    def last_cut(self) -> int:
+        """The cut with all cells on its left."""
+        return (self.n_before.size - 1) * PARTS
+
+    def of(self, cut: int) -> int:
+        """Return the mass of the values on the left of a cut."""
+        cell, part = divmod(cut, PARTS)
+        n_before = int(self.n_before[cell])
+        if part == 0:
+            return PARTS * n_before
+        n_in_cell = int(self.n_before[cell + 1]) - n_before
+        return PARTS * n_before + part * n_in_cell
+
+    def first_cut(self, mass: int) -> int:
+        """Return the first cut with at least this mass on its left; if there is none, the number of cuts."""
+        if mass <= 0:
+            return 0
+        n_values = -(-mass // PARTS)  # rounded up
+        cell = int(np.searchsorted(self.n_before, n_values)) - 1
+        if cell == self.n_before.size - 1:
+            return self.last_cut + 1
+        n_before, n_until = self.n_before[cell : cell + 2].tolist()
+        missing_mass = mass - PARTS * n_before
+        return cell * PARTS - (-missing_mass // (n_until - n_before))
+
+
+@dataclass(frozen=True)
+class CutScores:
+    """By how much each cut between two others misses a portion of the values between these on its left."""
+
+    # The score of a cut is minus the difference of the mass on its left to that
+    # portion, times the denominator of the portion: an integer. It rises up to the best
+    # cut, and then falls.
+
+    masses: Masses
+    low: int
+    high: int
+    portion: Fraction
+
+    @cached_property
+    def _target(self) -> int:
+        start, stop = self.masses.of(self.low), self.masses.of(self.high)
+        return self.portion.denominator * start + self.portion.numerator * (
+            stop - start
+        )
+
+    def _miss(self, cut: int) -> int:
+        return abs(self.portion.denominator * self.masses.of(cut) - self._target)
+
+    def _first(self, excess: int) -> int:
+        """Return the first cut whose mass exceeds the target by at least this; if there is none, that after `high`."""
+        mass = -(-(self._target + excess) // self.portion.denominator)  # rounded up
+        if mass > self.masses.of(self.high):
+            return self.high + 1
+        return max(self.masses.first_cut(mass), self.low)
+
+    @cached_property
+    def _least_miss(self) -> int:
+        nearest = min(self._first(0), self.high)
+        return min(self._miss(nearest), self._miss(max(nearest - 1, self.low)))
+
+    def within(self, gap: int) -> tuple[int, int]:
+        """Return the range of the cuts, from `low` on, whose scores are at most this far below the best."""
+        most = self._least_miss + gap
+        return self._first(-most) - self.low, self._first(most + 1) - self.low
+
+    def gap(self, index: int) -> int:
+        """Return how far the score of a cut, counted from `low`, is below the best."""
+        return self._miss(self.low + index) - self._least_miss
+
+    def between_cells(self) -> NDArray[Any]:
+        """Return the scores of both ends and of the cuts between cells: inside a cell they change linearly."""
+        inner = self.masses.n_before[self.low // PARTS + 1 : -(-self.high // PARTS)]
+        ends = [self.masses.of(self.low), self.masses.of(self.high)]
+        masses = np.array([*(PARTS * inner.astype(object)), *ends], object)
+        scores: NDArray[Any] = -abs(self.portion.denominator * masses - self._target)
+        return scores
+
+    def choose(self, share: Share, source: ByteSource) -> int:
+        """Choose a cut by the exponential mechanism."""
+        # A value that is added changes the mass on the left, less the portion of all,
+        # by minus the portion to 1 - portion.
+        numerator, denominator = self.portion.numerator, self.portion.denominator
+        sensitivity = PARTS * max(numerator, denominator - numerator)
+        return self.low + unimodal_choice(
+            source,
+            self.high - self.low + 1,
+            self.within,
+            self.gap,
+            share.choice / (2 * sensitivity * share.rows),
+            self.between_cells,
+        )
