@@ -172,13 +172,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         self, domain: Domain, attributes: Sequence[tuple[Any, ...]]
     ) -> list[int]:
         """Return the number of values of each attribute, neither 1 nor too many."""
-        for name, size in zip(domain.columns, domain.sizes, strict=True):
-            if size < 2:
-                raise ValueError(
-                    f"column {name!r} has one category, so there is nothing to hide "
-                    "or to learn (more than one sample is needed to read categories "
-                    "from the data); drop the column or declare its other categories"
-                )
+        check_several_values(domain)
         sizes = [domain.select(columns).size for columns in attributes]
         if max(sizes) >= self._most_cells:
             raise ValueError(
@@ -710,6 +704,17 @@ def attribute_epsilons(
         )
     total = sum(weights)
     return [epsilon * weight / total for weight in weights]
+
+
+def check_several_values(domain: Domain) -> None:
+    """Refuse a column of one declared value."""
+    for name, size in zip(domain.columns, domain.sizes, strict=True):
+        if size < 2:
+            raise ValueError(
+                f"column {name!r} has one category, so there is nothing to hide "
+                "or to learn (more than one sample is needed to read categories "
+                "from the data); drop the column or declare its other categories"
+            )
 
 
 def input_names(

@@ -17,7 +17,12 @@ from skdp.base import HandleUnknown, declares_missing, read_domain
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.local._numeric import NumberField, numeric_mechanism
-from skdp.local._oracle_encoder import Categories, input_names, unknown_codes
+from skdp.local._oracle_encoder import (
+    Categories,
+    check_several_values,
+    input_names,
+    unknown_codes,
+)
 from skdp.local._protocol_file import read_carried
 from skdp.local._table_plan import (
     Importance,
@@ -256,13 +261,7 @@ class LocalTableEncoder(ReportTransformer):
             return None
         values = Table(tuple(names), tuple(columns), table.native)
         domain = read_domain(values, self.categories)
-        for name, size in zip(domain.columns, domain.sizes, strict=True):
-            if size < 2:
-                raise ValueError(
-                    f"column {name!r} has one category, so there is nothing to hide "
-                    "or to learn (more than one sample is needed to read categories "
-                    "from the data); drop the column or declare its other categories"
-                )
+        check_several_values(domain)
         return domain
 
     def _largest_shuffled(
