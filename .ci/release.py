@@ -122,8 +122,8 @@ def check_installed(wheel: Path, environment: Path) -> None:
     for extra, code in NEED_EXTRAS:
         done = run_code(python, PREPARED + code)
         assert done.returncode != 0, f"runs without the extra {extra}: {code}"
-        assert f"skdp[{extra}]" in done.stderr, (
-            f"does not name skdp[{extra}]: {code}\n{done.stderr}"
+        assert f"extra '{extra}'" in done.stderr, (
+            f"does not name the extra {extra}: {code}\n{done.stderr}"
         )
     # The README draws a picture, and says to install the extra for it.
     subprocess.run([pip, "install", "--quiet", f"{wheel}[plot]"], check=True)

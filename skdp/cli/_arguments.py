@@ -293,7 +293,8 @@ def _bar_of_steps(total: int) -> Callable[[], Any]:
         bar = _bar(total, unit="step")
     except ImportError:
         raise ImportError(
-            'this command needs more packages: pip install "skdp[fairness,plot]"'
+            "this command needs more packages: pip install aif360==0.6.1 "
+            "fairlearn matplotlib jinja2 tqdm (extras 'fairness' and 'plot')"
         ) from None
 
     def advance() -> None:

@@ -10,16 +10,17 @@ from skdp.tables import LargeTable
 
 def import_extra(module: str, extra: str, *, least: str | None = None) -> Any:
     """Import a module that an engine needs."""
+    package = module.partition(".")[0]
     try:
         imported = importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f'{module} is needed here: pip install "skdp[{extra}]"'
+            f"{package} is needed here: pip install {package} (extra {extra!r})"
         ) from error
     if least is not None and _major_minor(imported.__version__) < _major_minor(least):
         raise ImportError(
-            f"{module} {least} or later is needed here, got {imported.__version__}: "
-            f'pip install "skdp[{extra}]"'
+            f"{package} {least} or later is needed here, got {imported.__version__}: "
+            f"pip install --upgrade {package} (extra {extra!r})"
         )
     return imported
 

@@ -49,7 +49,7 @@ def counted(results: Iterable[Any], total: int, progress: bool) -> Iterable[Any]
         from tqdm import tqdm
     except ImportError:
         raise ImportError(
-            'progress=True needs tqdm: pip install "skdp[plot]"'
+            "progress=True needs tqdm: pip install tqdm (extra 'plot')"
         ) from None
     return tqdm(results, total=total, unit="fit", dynamic_ncols=True)
 

@@ -94,7 +94,9 @@ def import_pyplot() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError('this needs matplotlib: pip install "skdp[plot]"') from error
+        raise ImportError(
+            "this needs matplotlib: pip install matplotlib (extra 'plot')"
+        ) from error
     return pyplot
 
 

@@ -393,7 +393,7 @@ def _import_jinja2() -> Any:
         import jinja2
     except ImportError as error:
         raise ImportError(
-            'jinja2 is needed for the report: pip install "skdp[plot]"'
+            "jinja2 is needed for the report: pip install jinja2 (extra 'plot')"
         ) from error
     return jinja2
 

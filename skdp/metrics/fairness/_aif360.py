@@ -183,5 +183,5 @@ def import_optional(module: str) -> Any:
     except ImportError as error:
         package, _, _ = module.partition(".")
         raise ImportError(
-            f'this needs {package}: pip install "skdp[fairness]"'
+            f"this needs {package}: pip install {package} (extra 'fairness')"
         ) from error

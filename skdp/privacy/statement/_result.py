@@ -423,7 +423,7 @@ def _template() -> Any:
         import jinja2
     except ImportError as error:
         raise ImportError(
-            'jinja2 is needed for the page: pip install "skdp[plot]"'
+            "jinja2 is needed for the page: pip install jinja2 (extra 'plot')"
         ) from error
     environment = jinja2.Environment(
         autoescape=True,
