@@ -169,5 +169,5 @@ def test_weights_become_instance_weights_and_nothing_of_the_caller_is_written_to
 def test_without_aif360_it_says_what_to_install(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     monkeypatch.setitem(sys.modules, "aif360.datasets", None)
-    with pytest.raises(ImportError, match="pip install (fairlearn|aif360)"):
+    with pytest.raises(ImportError, match=r"pip install (fairlearn|aif360)"):
         to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")

@@ -318,7 +318,7 @@ def test_without_fairlearn_it_says_what_to_install(monkeypatch):
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
     for module in ("fairlearn.postprocessing", "fairlearn.reductions"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match="pip install (fairlearn|aif360)"):
+    with pytest.raises(ImportError, match=r"pip install (fairlearn|aif360)"):
         private_threshold_optimizer(true, predicted, reports, encoder, positive_label=1)
-    with pytest.raises(ImportError, match="pip install (fairlearn|aif360)"):
+    with pytest.raises(ImportError, match=r"pip install (fairlearn|aif360)"):
         private_parity(encoder)
