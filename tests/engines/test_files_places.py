@@ -59,7 +59,7 @@ def test_what_is_not_there_is_said_without_the_url(tmp_path, monkeypatch):
         privatize_file("nope://SECRET@folder/in.csv", tmp_path / "out.csv", encoder())
     assert caught.value.__context__ is None or "SECRET" not in str(caught.value.__context__)
     monkeypatch.setitem(__import__("sys").modules, "fsspec.core", None)
-    with pytest.raises(ImportError, match="extra .remote"):
+    with pytest.raises(ImportError, match=r"extra .remote"):
         privatize_file("memory://folder/in.csv", tmp_path / "out.csv", encoder())
 
 
