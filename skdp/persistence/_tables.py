@@ -8,6 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
+from skdp.domain import check_hashes
 from skdp.persistence._arrays import (
     Convert,
     read_array,
@@ -79,6 +80,8 @@ def read_template(content: Any, read: Convert) -> Table:
     for column in content["columns"]:
         names.append(read(column["name"]))
         columns.append(_empty_column(column["library"], column["dtype"]))
+    # A name that has no hash is a TypeError here, and an error of pandas' own later.
+    check_hashes(names)
     native: Any
     if library in ("numpy", "pandas"):
         n_columns = content["n_columns"]

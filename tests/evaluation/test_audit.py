@@ -261,7 +261,9 @@ def test_wrappers_and_tables():
     encoder = Leaks(1.0, categories={"a": ["x", "y"]}, bounds={"u": (0, 1)}, strategy="split", grid_size=8)
     assert audit_epsilon(encoder, n_draws=600, random_state=0).rejected
     with pytest.raises(ValueError, match="nothing is declared"):
-        audit_epsilon(LocalTableEncoder(1.0, bounds={"u": (0, 1)}))
+        audit_epsilon(LocalTableEncoder(1.0))
+    numbers = LocalTableEncoder(1.0, bounds={"u": (0, 1)}, grid_size=8)
+    assert audit_epsilon(numbers, n_draws=500, random_state=0).passed
 
 
 def test_what_delta_allows_is_not_refuted():

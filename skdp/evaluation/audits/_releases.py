@@ -109,7 +109,7 @@ def declared_values(estimator: Any) -> dict[Any, Any]:
     """Return the values that an estimator declares, or has found in `fit`, for each column of categories."""
     declared = getattr(estimator, "domain_", getattr(estimator, "categories", None))
     if isinstance(estimator, LocalTableEncoder) and hasattr(estimator, "protocol_"):
-        declared = estimator.protocol_.declared["categories"]
+        declared = estimator.protocol_.declared.get("categories")
     if isinstance(declared, Domain):
         return {name: declared[name] for name in declared.columns}
     if isinstance(declared, Mapping):
