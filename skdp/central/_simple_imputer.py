@@ -223,8 +223,7 @@ class DPSimpleImputer(CentralTransformer):
             if not is_value.any():
                 raise ValueError(
                     f"categories: column {name!r} declares nothing that could be "
-                    "filled "
-                    "in"
+                    "filled in"
                 )
             values.append(declared[is_value].tolist())
             counts[place] = counts[place][is_value]

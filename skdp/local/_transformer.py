@@ -894,9 +894,8 @@ def warn_of_reports(
                 "randomised a second time. What is estimated from the result are "
                 "counts of the first reports, noise included, and not of the true "
                 "values, which the intervals do not cover. Estimate from the first "
-                "reports, or "
-                "privatise the true table; if these are true values with an old note, "
-                f"{removal}",
+                "reports, or privatise the true table; if these are true values with "
+                f"an old note, {removal}",
                 UserWarning,
                 stacklevel=level_of_the_caller(),
             )

@@ -57,10 +57,8 @@ def warn_of_objects(table: Table) -> None:
         warnings.warn(
             f"the columns {names} are of dtype object: what is not a number in them "
             "counts as missing, and no error says so, since it would show that there "
-            "is "
-            "such a record. Convert them to a dtype of numbers, in a dataframe if "
-            "other "
-            "columns hold text",
+            "is such a record. Convert them to a dtype of numbers, in a dataframe if "
+            "other columns hold text",
             stacklevel=level_of_the_caller(),
         )
 

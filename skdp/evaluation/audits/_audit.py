@@ -352,8 +352,7 @@ def _of_callable(
     if neighbours is None:
         raise ValueError(
             "give neighbours: two tables that differ in one record; a callable "
-            "declares "
-            "no domain"
+            "declares no domain"
         )
     if random_state is not None:
         raise ValueError(
@@ -467,9 +466,8 @@ def _of_central(
         raise TypeError(
             f"{type(estimator).__name__} protects no rows in transform: what it "
             "promises is about what fit learns. Give neighbours, two tables that "
-            "differ "
-            "in one record, to audit its fitted attributes; or audit one, as in "
-            "audit_epsilon(lambda rows: clone(it).fit(rows).mean_, neighbours=..., "
+            "differ in one record, to audit its fitted attributes; or audit one, as "
+            "in audit_epsilon(lambda rows: clone(it).fit(rows).mean_, neighbours=..., "
             "epsilon=...)"
         )
     fresh = _Clones(estimator, random_state, {})

@@ -137,8 +137,7 @@ def read_scoring(
         if weighted and not takes_weights:
             raise ValueError(
                 f"scoring {name!r} takes no weights of rows; score it in a call "
-                "without "
-                "sample_weight="
+                "without sample_weight="
             )
         # As fairlearn's metrics do; scikit-learn's scorers take the model instead.
         takes_groups = "sensitive_features" in parameters
@@ -156,8 +155,7 @@ def read_scoring(
     if not grouped and (fair or by_group):
         raise ValueError(
             "scoring by group needs sensitive_features=, a column name of X or an "
-            "array "
-            "of its length"
+            "array of its length"
         )
     return tuple(measures)
 

@@ -180,8 +180,7 @@ def errors_by_trust(
     if not is_counts or true.min() < 0 or true.sum() < 1:
         raise ValueError(
             "counts must be whole numbers of at least 0, of at least two values and "
-            "one "
-            "record"
+            "one record"
         )
     epsilons = read_epsilons(epsilons)
     # Of all three, the expected root mean square of the L2 error.

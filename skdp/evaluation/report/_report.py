@@ -437,10 +437,9 @@ _NUMBERS_OF_ADULT: dict[str, Any] = {
 }
 _THRESHOLD_REMARK = (
     f"The threshold of {AGE_THRESHOLD} years is declared, not read from the data. The "
-    "median happens to be "
-    f"{AGE_THRESHOLD} too, but a median depends on every record: one changed record "
-    "can move it, relabel many other "
-    "people, and so reveal its presence."
+    f"median happens to be {AGE_THRESHOLD} too, but a median depends on every record: "
+    "one changed record can move it, relabel many other people, and so reveal its "
+    "presence."
 )
 
 

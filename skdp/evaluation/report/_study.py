@@ -303,7 +303,6 @@ def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]
         number = "none but" if is_privileged.all() else "no"
         raise ValueError(
             f"`privileged`: column {column.name!r} has {number} such rows, so there "
-            "are "
-            "no two groups"
+            "are no two groups"
         )
     return values

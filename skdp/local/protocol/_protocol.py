@@ -885,8 +885,7 @@ class ReportProtocol:
         if record_id is None:
             raise ValueError(
                 "permanent reports require record_id, an id for each row; in a "
-                "Pipeline, route it with "
-                "set_transform_request(record_id=True)"
+                "Pipeline, route it with set_transform_request(record_id=True)"
             )
         ids = read_record_ids(record_id, n_rows)
         if not are_distinct(ids):
