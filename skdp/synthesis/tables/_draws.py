@@ -449,10 +449,13 @@ def _mend(
 def _between(
     low: NDArray[Any], high: NDArray[Any], step: Any, uniforms: NDArray[np.float64]
 ) -> NDArray[Any]:
-    if low.dtype.kind == "f" and step:  # beside a given value between two steps
+    """Draw numbers between two ends, multiples of a step unless it is 0."""
+    if low.dtype.kind == "f" and step:
+        # An end may be a given value between two steps: the next step inside counts.
         low = np.ceil(np.round(low / step, _DIGITS)) * step
         high = np.floor(np.round(high / step, _DIGITS)) * step
-    high = np.maximum(low, high)  # beside a given value that leaves no room
+    # Where a given value leaves no room, the lower end is what is drawn.
+    high = np.maximum(low, high)
     if not step:
         return np.minimum(low + uniforms * (high - low), high)
     n_steps = np.rint((high - low) / step) + 1
