@@ -26,7 +26,8 @@ NEED_EXTRAS = [
     ("fairness", "from skdp.metrics import private_parity; private_parity(encoder)"),
     (
         "plot",
-        "from skdp.evaluation import CountEstimateDisplay as D; D.from_estimator(encoder, people).plot()",
+        "from skdp.evaluation import CountEstimateDisplay as D; "
+        "D(encoder.estimate_counts(encoder.transform(people))).plot()",
     ),
     ("plot", "from skdp.cli import main; main(['report', '--out', 'report'])"),
     ("plot", "skdp.privacy_statement(encoder).to_html()"),
