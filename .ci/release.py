@@ -35,7 +35,6 @@ NEED_EXTRAS = [
         "duckdb",
         "from skdp.engines import privatize_file; privatize_file('people.csv', 'reports.csv', encoder)",
     ),
-    ("duckdb", "encoder.tally(encoder.transform(people)).to_parquet('tally.parquet')"),
     (
         "duckdb",
         "from skdp.cli import main; main('synthesize people.csv new.csv --domain d.toml --epsilon 1'.split())",
