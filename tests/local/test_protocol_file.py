@@ -18,12 +18,14 @@ from datetime import date
 from fractions import Fraction
 from functools import partial
 from http.server import ThreadingHTTPServer
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from jsonschema import Draft202012Validator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
@@ -151,10 +153,34 @@ NOT_MADE_BY_CLIENTS = {
 }
 
 
+SCHEMA = Draft202012Validator(
+    json.loads(files("skdp.local").joinpath("report.schema.json").read_text(encoding="utf-8"))
+)
+
+
 def reports_of(name):
     encoder, table = FITTED[name]
     permanent = {"record_id": np.arange(len(table))} if getattr(encoder, "memoize", False) else {}
     return encoder.fit(table), encoder.transform(table, **permanent)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("version", 3),
+        ("columns", []),
+        ("parameters", {"epsilon": {"$code": "x"}}),
+        ("client", {}),
+        ("guarantee", {"epsilon": -1}),
+        ("protocol", {"columns": ["sex"]}),
+        ("further", 1),
+    ],
+)
+def test_the_schema_refuses_other_protocols(part, value):
+    Draft202012Validator.check_schema(SCHEMA.schema)
+    content = json.loads(FITTED["response"][0].fit(PEOPLE).to_json())
+    assert SCHEMA.is_valid(content)
+    assert not SCHEMA.is_valid(content | {part: value})
 
 
 @pytest.mark.parametrize("name", often(FITTED, FITTED.keys() - {"large hashing"}))
@@ -163,6 +189,8 @@ def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
     tally, counted = encoder.tally(reports), hasattr(encoder, "estimate_counts") and name != "rappor"
     estimate = encoder.estimate_counts(reports) if counted else None
     assert type(tally).from_json(tally.to_json()) == tally
+    SCHEMA.validate(json.loads(tally.to_json()))
+    SCHEMA.validate(json.loads(encoder.to_json()))
     encoder.save(tmp_path / "protocol.json")
     for again in (
         type(encoder).from_json(encoder.to_json()),
