@@ -1,5 +1,12 @@
-"""Data sets included in the package; nothing is downloaded."""
+"""Tables with protected columns: Adult comes with the package, others are read or fetched."""
 
 from skdp.datasets._adult import load_adult, load_adult_aif360
+from skdp.datasets._fairness import load_acs_public_coverage, load_compas, load_lsac
 
-__all__ = ["load_adult", "load_adult_aif360"]
+__all__ = [
+    "load_acs_public_coverage",
+    "load_adult",
+    "load_adult_aif360",
+    "load_compas",
+    "load_lsac",
+]

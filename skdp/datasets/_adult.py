@@ -94,6 +94,9 @@ def load_adult(
         - domain: `Domain` of all columns of the frame, from the documentation of the data; ``domain.select(columns)``
           is that of some. Numbers are cut into bins. Missing is a value of workclass, occupation and native-country,
           unless `dropna`.
+        - protected: columns that studies of fairness protect: age, race, sex and native-country.
+        - privileged: for some of them, the value of the privileged group: ``{"race": "White", "sex": "Male"}``.
+        - positive_label: ">50K".
         - DESCR: a description, with source and licence.
 
     Raises
@@ -104,6 +107,7 @@ def load_adult(
     See Also
     --------
     load_adult_aif360 : The same data as a dataset of aif360.
+    load_acs_public_coverage, load_lsac, load_compas : Other tables with protected columns.
 
     Notes
     -----
@@ -154,6 +158,9 @@ def load_adult(
         feature_names=data.columns.to_list(),
         target_names=_LEVELS["income"].split(),
         domain=_domain(frame.columns, missing=not dropna),
+        protected=["age", "race", "sex", "native-country"],
+        privileged={"race": "White", "sex": "Male"},
+        positive_label=">50K",
         DESCR=resources.files("skdp.datasets")
         .joinpath("data/adult.rst")
         .read_text(encoding="utf-8"),

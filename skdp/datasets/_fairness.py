@@ -1,0 +1,353 @@
+"""Tables of the studies of fairness under local privacy, read from a file or fetched."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Literal
+
+import pandas as pd
+from sklearn.datasets import fetch_file
+from sklearn.utils import Bunch
+
+from skdp.base import PathType
+from skdp.domain import Domain, Interval
+
+_LDP_FAIRNESS = (
+    "https://raw.githubusercontent.com/hharcolezi/ldp-fairness-impact/"
+    "512752136637f8478b37acaaaf9d87f06685270c/datasets/"
+)
+_COMPAS_ANALYSIS = (
+    "https://raw.githubusercontent.com/propublica/compas-analysis/"
+    "bafff5da3f2e45eca6c2d5055faad269defd135a/"
+)
+
+
+@dataclass(frozen=True)
+class _PublishedTable:
+    """Where a table is published, what it holds, and what is known of its columns."""
+
+    name: str
+    url: str
+    file_digest: str
+    """SHA-256 of the published file."""
+    digest: str
+    """SHA-256 of the columns that are used, as `_digest` writes them."""
+    domain: Domain
+    """The declared values of features and target."""
+    target: str
+    positive_label: int
+    protected: tuple[str, ...]
+    privileged: dict[str, Any]
+    further: tuple[str, ...] = ()
+    """Columns that are read, but are neither features nor target."""
+
+    @property
+    def features(self) -> list[str]:
+        return [name for name in self.domain.columns if name != self.target]
+
+    def read(self, path: PathType | None) -> pd.DataFrame:
+        """Read the columns of the table, and check that they are the published ones."""
+        if path is None:
+            path = self._fetch()
+        columns = [*self.domain.columns, *self.further]
+        try:
+            frame = pd.read_csv(path, usecols=columns)[columns]
+        except ValueError:
+            # pandas quotes what it read.
+            frame = None
+        if frame is None or _digest(frame) != self.digest:
+            raise ValueError(
+                f"path must be the table that is published at {self.url}, with the "
+                f"columns {columns} unchanged; the file holds another one"
+            )
+        return frame
+
+    def _fetch(self) -> PathType:
+        """Fetch the file, unless scikit-learn's data folder has it."""
+        try:
+            return fetch_file(self.url, sha256=self.file_digest, n_retries=0)
+        except OSError as error:
+            raise OSError(
+                f"{self.url} cannot be fetched; where there is a network, download it, "
+                "and pass its path"
+            ) from error
+
+    def bunch(self, frame: pd.DataFrame, **entries: Any) -> Bunch:
+        """Return the table as the loaders do."""
+        return Bunch(
+            frame=frame,
+            data=frame[self.features],
+            target=frame[self.target].copy(),
+            feature_names=self.features,
+            target_names=list(self.domain[self.target].values),
+            domain=self.domain,
+            protected=list(self.protected),
+            privileged=dict(self.privileged),
+            positive_label=self.positive_label,
+            url=self.url,
+            sha256=self.file_digest,
+            DESCR=_description(self.name),
+            **entries,
+        )
+
+
+def _digest(frame: pd.DataFrame) -> str:
+    """Return the SHA-256 of a table, however its file writes numbers and lines."""
+    text = frame.to_csv(index=False, lineterminator="\n")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _description(name: str) -> str:
+    file = resources.files("skdp.datasets").joinpath(f"data/{name}.rst")
+    return file.read_text(encoding="utf-8")
+
+
+def _codes(**sizes: int) -> dict[str, list[int]]:
+    """Declare columns of codes from 0 on."""
+    return {name: list(range(size)) for name, size in sizes.items()}
+
+
+_ACS = _PublishedTable(
+    name="acs_public_coverage",
+    url=_LDP_FAIRNESS + "db_ACSCoverage.csv",
+    file_digest="d3a2713e71b6557f07b22dc0e77ff885ceac3ff522146027524d39512a007ff7",
+    digest="92d208e6839b67bd9c846a25ef6fab8f0d8c4bcd7e93c083ece5e29a43fd196a",
+    # The codes of the published file. A sixteenth column, the state, has one value.
+    domain=Domain(
+        _codes(
+            AGEP=50,
+            SCHL=24,
+            MAR=5,
+            SEX=2,
+            DIS=2,
+            ESP=9,
+            CIT=5,
+            MIG=3,
+            MIL=5,
+            ANC=4,
+            NATIVITY=2,
+            ESR=7,
+            FER=3,
+            RAC1P=2,
+            PUBCOV=2,
+        )
+    ),
+    target="PUBCOV",
+    positive_label=1,
+    protected=("DIS", "AGEP", "SEX", "SCHL"),
+    privileged={"DIS": 1, "SEX": 1},
+)
+
+_LSAC = _PublishedTable(
+    name="lsac",
+    url=_LDP_FAIRNESS + "db_LSAC.csv",
+    file_digest="296a428e55cc5f2b7f4f8d9374f6c11320dfe022a64e752a582014bf0e560e1d",
+    digest="296a428e55cc5f2b7f4f8d9374f6c11320dfe022a64e752a582014bf0e560e1d",
+    domain=Domain(
+        _codes(fam_inc=5, gender=2, fulltime=2, race1=2, lsat=37, ugpa=6, pass_bar=2)
+    ),
+    target="pass_bar",
+    positive_label=1,
+    protected=("race1", "fam_inc", "gender", "fulltime"),
+    privileged={"race1": 1, "gender": 1},
+)
+
+_COMPAS = _PublishedTable(
+    name="compas",
+    url=_COMPAS_ANALYSIS + "compas-scores-two-years.csv",
+    file_digest="c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
+    digest="50f479eaa15b79be8281e76c87135f40e50049d3f0e86ad5a3f7c0a4ceb0ff2c",
+    domain=Domain(
+        {
+            "sex": ["Female", "Male"],
+            "age": Interval(18, 98, bins=16),
+            "race": [
+                "African-American",
+                "Asian",
+                "Caucasian",
+                "Hispanic",
+                "Native American",
+                "Other",
+            ],
+            "juv_fel_count": Interval(edges=[0, 1, 2, 5, 50]),
+            "juv_misd_count": Interval(edges=[0, 1, 2, 5, 50]),
+            "juv_other_count": Interval(edges=[0, 1, 2, 5, 50]),
+            "priors_count": Interval(edges=[0, 1, 2, 3, 5, 10, 20, 100]),
+            "c_charge_degree": ["F", "M"],
+            "two_year_recid": [0, 1],
+        }
+    ),
+    target="two_year_recid",
+    positive_label=0,
+    protected=("race", "sex", "age"),
+    privileged={"race": "Caucasian", "sex": "Female"},
+    further=("days_b_screening_arrest", "decile_score", "score_text", "is_recid"),
+)
+
+
+def load_acs_public_coverage(path: PathType | None = None) -> Bunch:
+    """Load ACS Public Coverage: persons covered by public health insurance, or not (classification).
+
+    98,739 persons of the American Community Survey, 14 columns of codes, as prepared for [1]_.
+
+    Parameters
+    ----------
+    path : str or path-like, optional
+        The published file ``db_ACSCoverage.csv``, or a compressed copy of it. By default it is fetched, once, into the
+        data folder of scikit-learn (`sklearn.datasets.get_data_home`).
+
+    Returns
+    -------
+    Bunch
+        With the entries
+
+        - data: DataFrame of shape (98739, 14), the codes of the published file.
+        - target: Series of shape (98739,), ``PUBCOV``: 1 if the person is covered.
+        - frame: DataFrame of both.
+        - feature_names, target_names: the names of the columns of the data, and the labels.
+        - domain: `Domain` of all columns of the frame, from the documentation.
+        - protected: the columns that [1]_ protects: DIS, AGEP, SEX, SCHL.
+        - privileged: for some of them, the value of the privileged group: ``{"DIS": 1, "SEX": 1}``.
+        - positive_label: 1.
+        - url, sha256: of the published file.
+        - DESCR: a description, with source and licence.
+
+    Raises
+    ------
+    ValueError
+        If the file holds another table.
+    OSError
+        If the file cannot be read or fetched.
+
+    See Also
+    --------
+    load_lsac, load_compas, load_adult : Other tables with protected columns.
+
+    Notes
+    -----
+    **Privacy.** The table is public, and so is ``domain``, which does not depend on its rows.
+
+    References
+    ----------
+    .. [1] H. H. Arcolezi, K. Makhlouf, C. Palamidessi (2023). (Local) differential privacy has NO disparate impact on
+       fairness. DBSec 2023. arXiv:2304.12845
+
+    Examples
+    --------
+    >>> acs = load_acs_public_coverage("db_ACSCoverage.csv")  # doctest: +SKIP
+    >>> acs.data.shape, acs.privileged  # doctest: +SKIP
+    ((98739, 14), {'DIS': 1, 'SEX': 1})
+    """
+    return _ACS.bunch(_ACS.read(path))
+
+
+def load_lsac(path: PathType | None = None) -> Bunch:
+    """Load the law school data: students who pass the bar exam, or not (classification).
+
+    20,427 students of the longitudinal study of the Law School Admission Council, 6 columns of codes, as prepared for
+    [1]_.
+
+    Parameters
+    ----------
+    path : str or path-like, optional
+        The published file ``db_LSAC.csv``, or a compressed copy of it. By default it is fetched, once, into the data
+        folder of scikit-learn (`sklearn.datasets.get_data_home`).
+
+    Returns
+    -------
+    Bunch
+        With the entries of `load_acs_public_coverage`: data of shape (20427, 6), the target ``pass_bar`` (1 if passed),
+        the protected columns race1, fam_inc, gender and fulltime, and ``privileged = {"race1": 1, "gender": 1}``.
+
+    Raises
+    ------
+    ValueError
+        If the file holds another table.
+    OSError
+        If the file cannot be read or fetched.
+
+    See Also
+    --------
+    load_acs_public_coverage, load_compas, load_adult : Other tables with protected columns.
+
+    Notes
+    -----
+    **Privacy.** The table is public, and so is ``domain``, which does not depend on its rows.
+
+    References
+    ----------
+    .. [1] H. H. Arcolezi, K. Makhlouf, C. Palamidessi (2023). (Local) differential privacy has NO disparate impact on
+       fairness. DBSec 2023. arXiv:2304.12845
+
+    Examples
+    --------
+    >>> lsac = load_lsac("db_LSAC.csv")  # doctest: +SKIP
+    >>> lsac.protected  # doctest: +SKIP
+    ['race1', 'fam_inc', 'gender', 'fulltime']
+    """
+    return _LSAC.bunch(_LSAC.read(path))
+
+
+def load_compas(
+    path: PathType | None = None, *, subset: Literal["all", "analysed"] = "analysed"
+) -> Bunch:
+    """Load the COMPAS data: defendants who commit another crime within two years, or not (classification).
+
+    Defendants of Broward County, Florida, whom the COMPAS tool had scored, as ProPublica published them [1]_. Names,
+    dates and case numbers are not read.
+
+    Parameters
+    ----------
+    path : str or path-like, optional
+        The published file ``compas-scores-two-years.csv``, or a compressed copy of it; columns that are not used may
+        be missing. By default it is fetched, once, into the data folder of scikit-learn
+        (`sklearn.datasets.get_data_home`).
+    subset : {"all", "analysed"}, default="analysed"
+        All 7,214 rows, or the 6,172 that ProPublica's analysis keeps: arrested within 30 days of the screening.
+
+    Returns
+    -------
+    Bunch
+        With the entries of `load_acs_public_coverage`: data of 8 columns, the target ``two_year_recid``, whose positive
+        (favourable) label is 0, the protected columns race, sex and age, and ``privileged = {"race": "Caucasian",
+        "sex": "Female"}``. In addition, decile_score: Series of the tool's own scores, 1 (low risk) to 10.
+
+    Raises
+    ------
+    ValueError
+        If `subset` is not one of the two, or the file holds another table.
+    OSError
+        If the file cannot be read or fetched.
+
+    See Also
+    --------
+    load_acs_public_coverage, load_lsac, load_adult : Other tables with protected columns.
+
+    Notes
+    -----
+    **Privacy.** The table is public, and so is ``domain``, which does not depend on its rows.
+
+    References
+    ----------
+    .. [1] J. Larson, S. Mattu, L. Kirchner, J. Angwin (2016). How we analyzed the COMPAS recidivism algorithm.
+       ProPublica.
+
+    Examples
+    --------
+    >>> compas = load_compas("compas-scores-two-years.csv")  # doctest: +SKIP
+    >>> compas.data.shape, compas.positive_label  # doctest: +SKIP
+    ((6172, 8), 0)
+    """
+    if subset not in ("all", "analysed"):
+        raise ValueError(f"subset must be 'all' or 'analysed', got {subset!r}")
+    frame = _COMPAS.read(path)
+    if subset == "analysed":
+        # Of a charge that is further from the screening it is not known whether it is
+        # the one that led to the score. The two other conditions of the published
+        # analysis hold for all rows of this file that fulfil this one.
+        is_near = frame["days_b_screening_arrest"].abs() <= 30
+        frame = frame[is_near].reset_index(drop=True)
+    scores = frame["decile_score"].copy()
+    return _COMPAS.bunch(frame[list(_COMPAS.domain.columns)], decile_score=scores)

@@ -1,0 +1,142 @@
+"""Tables that are read from a file of the user, or fetched: what is published, and nothing else."""
+
+import gzip
+import hashlib
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from sklearn.utils import Bunch
+
+from skdp.datasets import _fairness, load_acs_public_coverage, load_adult, load_compas, load_lsac
+
+# A folder with the published files: it is not part of the repository.
+DATA = os.environ.get("SKDP_FAIRNESS_DATA")
+LOADERS = {
+    "_ACS": (load_acs_public_coverage, "db_ACSCoverage.csv", (98_739, 14)),
+    "_LSAC": (load_lsac, "db_LSAC.csv", (20_427, 6)),
+    "_COMPAS": (load_compas, "compas-scores-two-years.csv", (6_172, 8)),
+}
+all_tables = pytest.mark.parametrize("name", LOADERS)
+
+
+def small_table(name):
+    """Four rows of declared values, with columns that nobody asked for."""
+    table = getattr(_fairness, name)
+    rows = {column: list(table.domain[column].values[:1]) * 4 for column in table.domain.columns}
+    rows[table.target] = [0, 1, 1, 0]
+    rows |= {"decile_score": [1, 10, 2, 9], "score_text": ["Low", "High"] * 2, "is_recid": [0, 1, 1, 0]}
+    rows |= {"days_b_screening_arrest": [-30.0, 31.0, None, 30.0], "name": ["a person"] * 4}
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def published(monkeypatch, tmp_path):
+    """Write a small table, and take it for the published one."""
+
+    def publish(name):
+        frame = small_table(name)
+        table = getattr(_fairness, name)
+        used = frame[[*table.domain.columns, *table.further]]
+        text = used.to_csv(index=False, lineterminator="\n").encode()
+        known = _fairness._PublishedTable(**{**vars(table), "digest": hashlib.sha256(text).hexdigest()})
+        monkeypatch.setattr(_fairness, name, known)
+        path = tmp_path / LOADERS[name][1]
+        frame.to_csv(path, index=False, lineterminator="\r\n")
+        return path
+
+    return publish
+
+
+@all_tables
+def test_a_file_of_the_user_is_read(name, published, tmp_path):
+    load = LOADERS[name][0]
+    path = published(name)
+    packed = tmp_path / "packed.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    table = load(path)
+    assert isinstance(table, Bunch)
+    assert load(str(packed)).frame.equals(table.frame)
+    assert list(table.frame) == list(table.domain.columns)
+    assert table.data.equals(table.frame[table.feature_names])
+    assert table.target.equals(table.frame.drop(columns=table.feature_names).iloc[:, 0])
+    assert set(table.protected) <= set(table.feature_names)
+    assert set(table.privileged) <= set(table.protected)
+    for column, value in table.privileged.items():
+        assert value in table.domain[column].values
+    assert table.positive_label in table.target_names
+    assert Path(table.url).name == LOADERS[name][1]
+    assert Path(table.url).name in table.DESCR
+    for word in ("Source:", "License:", "Rows:"):
+        assert word in table.DESCR
+
+
+def test_rows_far_from_the_screening_are_left_out(published):
+    path = published("_COMPAS")
+    assert load_compas(path).decile_score.to_list() == [1, 9]
+    assert load_compas(path).frame.index.to_list() == [0, 1]
+    assert load_compas(path, subset="all").decile_score.to_list() == [1, 10, 2, 9]
+    with pytest.raises(ValueError, match="subset must be 'all' or 'analysed', got 'some'"):
+        load_compas(path, subset="some")
+
+
+@all_tables
+@pytest.mark.parametrize("damage", ["value", "column", "row", "other"])
+def test_another_table_is_refused(name, damage, published):
+    load = LOADERS[name][0]
+    path = published(name)
+    frame = pd.read_csv(path)
+    target = getattr(_fairness, name).target
+    if damage == "value":
+        frame.loc[0, target] = 1
+    elif damage == "column":
+        frame = frame.drop(columns=target)
+    elif damage == "row":
+        frame = frame.iloc[:3]
+    frame.to_csv(path, index=False)
+    if damage == "other":
+        path.write_text('"secret\n')
+    with pytest.raises(ValueError, match="path must be the table that is published at") as error:
+        load(path)
+    assert "secret" not in str(error.value)
+    assert error.value.__cause__ is None
+
+
+@all_tables
+def test_where_there_is_no_network_the_address_is_told(name, monkeypatch):
+    def fail(url, **options):
+        assert options["sha256"] == getattr(_fairness, name).file_digest
+        raise OSError("no network")
+
+    monkeypatch.setattr(_fairness, "fetch_file", fail)
+    with pytest.raises(OSError, match=f"{LOADERS[name][1]} cannot be fetched; .* pass its path"):
+        LOADERS[name][0]()
+
+
+def test_what_is_fetched_is_read(monkeypatch, published):
+    path = published("_LSAC")
+    monkeypatch.setattr(_fairness, "fetch_file", lambda url, **options: path)
+    assert load_lsac().frame.equals(load_lsac(path).frame)
+
+
+def test_adult_names_its_protected_columns():
+    adult = load_adult()
+    assert set(adult.privileged) < set(adult.protected) < set(adult.feature_names)
+    for column, value in adult.privileged.items():
+        assert value in adult.domain[column].values
+    assert adult.positive_label in adult.target_names
+
+
+@pytest.mark.long
+@pytest.mark.skipif(DATA is None, reason="SKDP_FAIRNESS_DATA names no folder with the published files")
+@all_tables
+def test_the_published_files_have_declared_values_only(name):
+    load, file, shape = LOADERS[name]
+    path = Path(DATA) / file
+    table = load(path)
+    assert table.data.shape == shape
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == table.sha256
+    for column in table.domain.columns:
+        codes = table.domain[column].encode(table.frame[column].to_numpy())
+        assert codes.max() < len(table.domain[column])
